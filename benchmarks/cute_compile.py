@@ -1,6 +1,6 @@
 """From Python source to a cubin for sm_90a: an ldmatrix copy of one 8x16 float16 tile, against CuTe DSL.
 
-Nothing is kept between calls: each assembles anew.
+Nothing is kept between calls: each assembles again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tilewright.cuda.nvrtc import assemble
 OURS = "tilewright, from source"
 ALONE = "NVRTC alone, on an equal text"
 
-# What both kernels do, as CUDA text without headers: the part of the time that NVRTC takes.
+# The work of both kernels as CUDA text without headers: the part of the time that NVRTC takes.
 EQUAL_TEXT = """\
 extern "C" __global__ void __launch_bounds__(32) copy_tile(const uint2* a, unsigned int* b) {
     __shared__ __align__(16) uint2 tile[32];

@@ -1,6 +1,6 @@
 """From Python source to a cubin for sm_90a: the product of `kernels.matmul`, 128 x 256 tiles, against CuTe and Triton.
 
-Nothing is kept between calls: each parses, lowers and assembles anew.
+Nothing is kept between calls: each parses, lowers and assembles again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What benchmarks are made of: medians, processes of their own, tables of ratios, targets."""
+"""The parts of benchmarks: medians, processes of their own, tables of ratios, targets."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ Times = dict[str, float | None]  # milliseconds by name; None where the thing to
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """One median. yardstick: milliseconds of what this one is set against, where each time has its own. limit: how
-    many of them it may take."""
+    """One median. yardstick: milliseconds of the time that this one is compared with, where each time has its own.
+    limit: how many yardsticks it may take.
+    """
 
     name: str
     milliseconds: float | None
@@ -52,7 +53,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was measured against a limit, both in ``unit``; None where something to measure is not installed."""
+    """A measurement and its limit, both in ``unit``; None where a peer is not installed."""
 
     what: str
     limit: float
@@ -138,7 +139,7 @@ def median_ms(call: Callable[[], object], *, repeats: int) -> float:
 
 
 def alternately(*measurements: Callable[[], Times], rounds: int = 3) -> tuple[tuple[Time, ...], ...]:
-    """Measure by turns, and take the median of each time: a slow minute of the machine then hits everyone alike."""
+    """Measure by turns, and take the median of each time: a slow minute of the machine then affects all alike."""
     taken = [[measure() for measure in measurements] for _ in range(rounds)]
     return tuple(
         tuple(Time(name, _median([times[name] for times in turns])) for name in turns[0])

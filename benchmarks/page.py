@@ -31,12 +31,12 @@ MIXED = (
     "growth",
     "triton_interpreter",
     "triton_checked",
-)  # several things to measure: the targets below say what is set against what
+)  # several things to measure: the targets below say what is compared with what
 SANITIZER = "sanitizer"
 
 
 def rewrite() -> None:
-    """Each table between its marks, those that are new at the end; the sentences around them stay as they are."""
+    """Write each table between its marks, new ones at the end; the sentences around them stay."""
     text = RESULTS.read_text(encoding="utf-8")
     for name, made_by, body in tables():
         begin, end = BEGIN.format(f"{made_by}: {name}"), END.format(name)
@@ -64,7 +64,7 @@ def _load(name: str) -> dict[str, Any] | None:
 
 
 def cpu_table(name: str, found: Mapping[str, Any]) -> str:
-    """What `benchmarks.measure.save` wrote."""
+    """The table that `benchmarks.measure.save` wrote."""
     ratios, columns = found["ratios"], 2 if name in MIXED else 3
     head = f"{found['title'][0].upper()}{found['title'][1:]}."
     rows = [
@@ -92,7 +92,7 @@ def _number(value: float | None, how: str = ".3g") -> str:
 
 
 def sanitizer_table(found: Mapping[str, Any] | None) -> str:
-    """What ``python -m tests.gpu.sanitize`` wrote; where it has not run yet, that."""
+    """The table that ``python -m tests.gpu.sanitize`` wrote; a line that says so where it has not run yet."""
     if found is None:
         return "Not run yet: `make sanitize` on a machine with a GPU and compute-sanitizer."
     rows = [

@@ -1,4 +1,4 @@
-"""What the meaning of each matrix copy costs for 4096 warps, against ``np.take`` gathering the same 16-byte rows."""
+"""The time of each matrix copy's meaning for 4096 warps, against ``np.take`` gathering the same 16-byte rows."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def taken(memory: Rows, units: Lanes) -> float:
 
 
 def simulated(trans: bool) -> float:
-    """Milliseconds of one ldmatrix.x4 in a kernel of 4096 warps without checks: what a loop of them adds."""
+    """Milliseconds of one ldmatrix.x4 in a kernel of 4096 warps without checks: the time that a loop of them adds."""
     short, long = (tw.compile(loads(WARPS, trans, loops)) for loops in (1, 1 + LOOPS))
     times = [median_ms(lambda made=made: made.simulate(check=()), repeats=5) for made in (short, long)]  # type: ignore[misc]
     return (times[1] - times[0]) / LOOPS

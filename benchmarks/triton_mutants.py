@@ -2,8 +2,8 @@
 
     python -m benchmarks.triton_mutants [kernel ...]      # needs Triton and torch; writes results/triton_mutants.json
 
-Those that are not reported were looked at one by one: `REASONS` says of each why the kernel is right without it. As a
-further test all that are not reported are removed together.
+Those that are not reported were examined one by one: `REASONS` says why the kernel is right without each. As a further
+test all that are not reported are removed together.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ REASONS: dict[tuple[str, str], dict[int, str]] = {
     **{("atomics", target): {**dict.fromkeys((1, 2, 4, 5, 6, 7, 10), "other"), 12: "one", 13: "one", 14: "end"}
        for target in TARGETS},
 }  # fmt: skip
-"""Of each step that nobody misses (Triton 3.9), why."""
+"""The reason why each needless step is needless (Triton 3.9)."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """What became of a kernel without a step. step: its opcode, the line in the PTX; number: which one of the kernel.
+    """The result of a kernel without a step. step: its opcode, the line in the PTX; number: which one of the kernel.
 
     told: the error or the warning; why: the reason, where it is silent and right.
     """
@@ -75,7 +75,7 @@ def steps(text: str) -> list[tuple[int, str]]:
 
 
 def without(text: str, gone: list[tuple[int, str]]) -> str:
-    """The text without steps; who asked an m-barrier is told yes."""
+    """The text without steps; tests of m-barriers give true."""
     lines = text.split("\n")
     for number, step in gone:
         lines[number] = "mov.pred complete, -1;" if step.startswith("mbarrier") else ""

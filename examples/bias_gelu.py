@@ -1,4 +1,4 @@
-"""GELU of rows to which a bias is added: what a linear layer ends with, in one pass."""
+"""GELU of rows to which a bias is added, in one pass: the end of a linear layer."""
 
 import math
 

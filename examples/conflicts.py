@@ -1,4 +1,4 @@
-"""Tiles of shared memory whose accesses meet in banks: what `tilewright advise` says of each is in docs/advice.md.
+"""Tiles of shared memory with bank conflicts; docs/advice.md has the output of `tilewright advise` for each.
 
 tilewright advise examples/conflicts.py:interleaved
 tilewright advise examples/conflicts.py:bytes_by_columns

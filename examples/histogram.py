@@ -1,4 +1,4 @@
-"""How often each byte occurs: every CTA counts in shared memory, and adds what it has to the result once."""
+"""How often each byte occurs: every CTA counts in shared memory, and adds its counts to the result once."""
 
 import numpy as np
 

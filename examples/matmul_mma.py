@@ -1,4 +1,4 @@
-"""A matrix product by mma.sync, in tiles of 128 x 128: eight warps share out a tile, 64 x 32 each.
+"""A matrix product by mma.sync, in tiles of 128 x 128: eight warps divide a tile, 64 x 32 each.
 
 The layout of the sums says who computes what. A and B wait in shared memory, where each warp finds its rows of A and
 its columns of B by ldmatrix: B has N contiguous, so that it is transposed on the way.

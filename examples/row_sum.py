@@ -1,4 +1,4 @@
-"""The sum of each row: a warp for short rows, a CTA for long ones. The call is the same, the scope says who does it."""
+"""The sum of each row: a warp for short rows, a CTA for long ones. The call is the same, the scope says who adds."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Running sums of rows of any length, and the places that a filter keeps: an exclusive scan of what it says."""
+"""Running sums of rows of any length, and the places that a filter keeps: an exclusive scan of its answers."""
 
 import numpy as np
 

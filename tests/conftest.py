@@ -1,4 +1,4 @@
-"""What every test may use: golden texts, a repeatable hypothesis, and tests that need a GPU."""
+"""Fixtures and settings of all tests: golden texts, a repeatable hypothesis, and tests that need a GPU."""
 
 from __future__ import annotations
 

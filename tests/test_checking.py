@@ -1,4 +1,4 @@
-"""A verdict says what was run and what was found, as fields, and nothing else comes out: no exception, no hang."""
+"""A verdict has fields for the run and its findings, and a check always ends in one: no exception, no hang."""
 
 from __future__ import annotations
 

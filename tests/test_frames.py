@@ -1,4 +1,4 @@
-"""What a traceback of an error shows: the user's own frames, and the kernel's line at its end."""
+"""The traceback of an error: the user's own frames, and the kernel's line at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tw.autotune` without a GPU: what is refused, what the counts say, what is kept; a GPU's part is in tests/gpu."""
+"""`tw.autotune` without a GPU: refusals, counts, kept choices; a GPU's part is in tests/gpu."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ def check(
     limit_steps: int | None = host.MOST_STEPS,
     limit_bytes: int | None = None,
 ) -> Verdict:
-    """Compile a kernel and run it under ``checks``; what is wrong with it is in the verdict, never an exception.
+    """Compile a kernel and run it under ``checks``; errors of the kernel become findings of the verdict, never
+    exceptions.
 
     args: copied before the run; left out, they are random, by ``seed``, with symbolic extents of ``sizes``. expect:
     what arrays hold after it, by the name of the argument, within ``rtol`` and ``atol``. Limits as of `simulate`.
@@ -77,7 +78,8 @@ def check(
 
 def check_loaded(kernel: LoadedKernel, args: Sequence[Any], checks: str | Iterable[str], launch: Mapping[str, Any]
                  ) -> tuple[Verdict, Run | TilewrightError | MemoryError]:  # fmt: skip
-    """Run a kernel that others wrote: a verdict of the same kind, and what came of it. Arrays are changed in place.
+    """Run a kernel that others wrote: a verdict of the same kind, and the run or the error. Arrays are changed in
+    place.
 
     launch: what `LoadedKernel.simulate` takes besides.
     """
@@ -97,7 +99,7 @@ def _stopped(
     name: str, error: TilewrightError | MemoryError, buffers: Iterable[str], told: Iterable[Finding],
     known: Mapping[str, Any],
 ) -> Verdict:  # fmt: skip
-    """On a run that an error has ended."""
+    """The verdict on a run that an error has ended."""
     if isinstance(error, MemoryError):
         return Verdict(name, "stopped", findings=(Finding("limit", f"not enough memory: {error}"),), **known)
     left = (f"everything after that: {name} stopped there",)
@@ -107,7 +109,7 @@ def _stopped(
 def _finished(
     name: str, run: Run, told: Iterable[Finding], expect: Mapping[str, Any] | None, known: Mapping[str, Any]
 ) -> Verdict:
-    """On a run that came to its end. told: differences from what was expected, and warnings."""
+    """The verdict on a run that came to its end. told: differences from the expected arrays, and warnings."""
     found = (*told, *(Finding("warning", text, "warning") for text in run.warnings))
     return Verdict(
         name, "wrong" if any(one.severity == "error" for one in found) else "clean", findings=found,
@@ -117,7 +119,7 @@ def _finished(
 
 
 def _silent(done: int, ctas: int) -> None:
-    """Shows nothing."""
+    """A progress report that shows nothing."""
 
 
 def _parsed(checks: str | Iterable[str]) -> frozenset[str]:
@@ -132,7 +134,7 @@ def _arguments(made: Executable, args: tuple[Any, ...], sizes: Mapping[str, int]
     names = [shown.get(param, param.name) for param in made.kernel.params]
     values = args or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
     own = [value.copy() if isinstance(value, np.ndarray) else value for value in values]
-    if len(own) != len(names):  # the call itself says what is missing
+    if len(own) != len(names):  # the call itself reports what is missing
         names = [*names, *(f"argument {n}" for n in range(len(names), len(own)))][: len(own)]
     return dict(zip(names, own, strict=True))
 
@@ -158,7 +160,7 @@ def _warned(heard: Iterable[warnings.WarningMessage]) -> list[Finding]:
 
 
 def _differences(values: Mapping[str, Any], expect: Mapping[str, Any], rtol: float, atol: float) -> Iterable[Finding]:
-    """What the arrays hold besides what was expected."""
+    """Findings for arrays that differ from the expected ones."""
     for name, wanted in expect.items():
         found = values.get(name, values.get(f"{name}_ptr"))
         if not isinstance(found, np.ndarray):

@@ -106,7 +106,7 @@ def torch_op(name: str, kernel: Any, *, mutates: str | Iterable[str] | None = No
     """Register a kernel as the torch operator ``name`` ("mine::scale"), also for torch.compile; returns the operator.
 
     kernel: a kernel or an `Executable`. mutates: the arguments that it writes, which are all that a caller gets back;
-    left out, those that it is seen to store to. `Any`: kernels are wrappers, operators are torch's.
+    left out, those that its statements store to. `Any`: kernels are wrappers, operators are torch's.
     """
     from tilewright.cuda.torch_op import register
 
@@ -115,7 +115,7 @@ def torch_op(name: str, kernel: Any, *, mutates: str | Iterable[str] | None = No
 
 @cache
 def _warn_of_idle_gpu() -> None:
-    """Once: where a GPU could have run it."""
+    """Warn, once, where a GPU could have run the kernel."""
     from tilewright.cuda.driver import is_usable
 
     if is_usable():
@@ -144,7 +144,7 @@ class Executable:
         check_target(self.lowered, target, kernel.at)
         self._programs: dict[frozenset[str], Program] = {}
         self._launcher: Launcher | None = None
-        self._quick: QuickCalls | None = None  # the launcher's, one look-up nearer
+        self._quick: QuickCalls | None = None  # the launcher's, to save a look-up
 
     report: Report
 
@@ -204,7 +204,7 @@ class Executable:
 
     @cached_property
     def assembly(self) -> Assembly:
-        """What NVRTC makes of the CUDA text, kept on disk; needs the extra ``tilewright[cuda]``, no GPU."""
+        """The machine code of the CUDA text, kept on disk; needs the extra ``tilewright[cuda]``, no GPU."""
         return self._assembled(self._cuda)
 
     def _assembled(self, text: str) -> Assembly:
@@ -236,13 +236,13 @@ class Executable:
 
     @cached_property
     def signature(self) -> Signature:
-        """What a call takes."""
+        """The parameters of a call."""
         return Signature.of(self.kernel)
 
     def __call__(self, *args: Any, on: str | None = None, **named: Any) -> None:
         """Run on the arguments where they are: the simulator for host arrays, the GPU for CUDA tensors.
 
-        on: "sim" or "gpu" to say it outright. Arrays are changed in place.
+        on: "sim" or "gpu" to choose explicitly. Arrays are changed in place.
         """
         if on is None and not named and self._quick is not None and self._quick.again(args):
             return
@@ -269,7 +269,7 @@ class Executable:
 
     def _is_on_gpu(self, args: tuple[Any, ...]) -> bool:
         """Are the arrays on GPUs? Raises ArgumentError where only some are."""
-        # An array passed for a number decides nothing here: it is refused later, as what it is.
+        # An array passed for a number decides nothing here: it is refused later.
         places = [value for param, value in zip(self.kernel.params, args, strict=False) if param.dtype == "handle"]
         devices = {host.device_of(value) for value in map(host.behind, places) if host.is_array(value)}
         on_gpu = {device.startswith("cuda") for device in devices}
@@ -365,7 +365,7 @@ class Executable:
             return program.run(arrays, values, maps, progress=progress, limits=limits)
 
     def advise(self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any) -> Advice:
-        """Who causes bank conflicts and extra sectors, and layouts without them, each proved by a run.
+        """The accesses that cause bank conflicts and extra sectors, and layouts without them, each proved by a run.
 
         The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
         """
@@ -376,7 +376,7 @@ class Executable:
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
     ) -> Profile:
-        """What a run takes, and the least time that it takes on a GPU: "A100", "L40S", "H100", "H200" or "B200".
+        """The work of a run, and the least time that it takes on a GPU: "A100", "L40S", "H100", "H200" or "B200".
 
         The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
         """
@@ -386,7 +386,7 @@ class Executable:
         return profile(self, self._ordered(args, named), gpu_named(gpu), sizes or {}, seed)
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
-        """What makes NumPy arrays of these: copies of what is on a GPU, else views."""
+        """The context that makes NumPy arrays of these: copies of arrays on a GPU, else views."""
         if not self._is_on_gpu(args):
             return host.lent
         from tilewright.cuda.staging import lent

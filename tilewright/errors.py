@@ -1,4 +1,4 @@
-"""What a user is told: errors as fields, and the only code that words them.
+"""The errors that users see: fields, and the only code that puts them into words.
 
 An error carries *what* went wrong, what was *given*, what is *allowed*, a *hint* that has been tried, and the place in
 the kernel (*at*). Raise fields, never prose; the lines a user reads are put together here and nowhere else.
@@ -36,7 +36,7 @@ __all__ = [
 class Span:
     """A place in a user's source file: 1-based line, 0-based columns as in Python's ``ast``.
 
-    outer: where the function that it stands in was called, once its body has taken the place of the call.
+    outer: where its function was called, if that function has been inlined.
     """
 
     file: str
@@ -98,7 +98,7 @@ class TilewrightError(Exception):
 def _field(label: str, value: object) -> str:
     try:
         text = str(value)
-    except Exception:  # a user's own value, whose __str__ fails
+    except Exception:  # the __str__ of a user's own value fails
         text = described(value)
     first, *rest = text.splitlines() or [""]
     return "\n".join([f"  {label:<9}{first}", *(f"  {'':<9}{line}" for line in rest)])
@@ -148,7 +148,7 @@ def described(value: object, most: int = 80) -> str:
     """
     kind = type(value).__name__
     try:
-        ours = type(value).__module__.startswith("tilewright.")  # which say what they are as a kernel does
+        ours = type(value).__module__.startswith("tilewright.")  # these print as in a kernel
         text = " ".join((str if ours else repr)(value).split())
     except Exception:  # their own __repr__, or an int of more digits than Python writes
         return f"a value of type {kind}"

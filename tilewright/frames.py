@@ -1,7 +1,7 @@
-"""What a traceback shows: the user's own frames, and the kernel's line at its end; none of ours.
+"""Shorter tracebacks: the user's own frames, and the kernel's line at the end; none of tilewright's.
 
-Public functions are an *edge*: an error that leaves them for somebody else's code loses the frames behind them. Pytest
-and notebooks hide the edge, too.
+Public functions are an *edge*: an error that leaves them for other code loses the frames inside. Pytest and notebooks
+hide the edge, too.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def at_the_edge(function: F) -> F:
 
 
 def from_outside(caller: FrameType) -> bool:
-    """Is the calling code somebody else's?"""
+    """Is the caller other code than tilewright's?"""
     return not _is_ours(caller)
 
 
 def shortened(error: TilewrightError) -> TilewrightError:
     """The error, whose traceback has the frames of users only, and ends with the kernel's line."""
     last = _line_of(error.at) if error.at is not None else None
-    if error.__cause__ is not None:  # what the user's own code raised
+    if error.__cause__ is not None:  # an error that the user's own code raised
         error.__cause__.__traceback__ = _own(error.__cause__.__traceback__, None)
     else:
         error.__suppress_context__ = True
@@ -55,7 +55,7 @@ def shortened(error: TilewrightError) -> TilewrightError:
 
 
 def _own(found: TracebackType | None, last: TracebackType | None) -> TracebackType | None:
-    """The frames of users, and then ``last``."""
+    """The frames of users, followed by ``last``."""
     kept = list(_kept(found))
     if last is not None and not (kept and (kept[-1][0].f_code.co_filename, kept[-1][1]) == _place(last)):
         kept.append((last.tb_frame, last.tb_lineno, last.tb_lasti))

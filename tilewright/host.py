@@ -1,6 +1,7 @@
-"""What a caller passes: NumPy arrays, tensors of the host or of a GPU, numbers. One place that knows their protocols.
+"""The arguments of callers: NumPy arrays, tensors of the host or of a GPU, numbers. Their protocols are known here
+alone.
 
-Tensors are known by what they offer (``__array_interface__``, ``__cuda_array_interface__``, DLPack), not by their
+Tensors are recognised by their protocol (``__array_interface__``, ``__cuda_array_interface__``, DLPack), not by their
 library; torch's CPU tensors of types that NumPy lacks are read as bytes.
 """
 
@@ -58,13 +59,14 @@ PROTOCOLS = ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
 
 @public.constructor
 class TensorMap:
-    """An array and the boxes of it that a kernel moves: what is passed for a parameter ``m: T.TensorMap``.
+    """An array and the boxes of it that a kernel moves: the argument for a parameter ``m: T.TensorMap``.
 
     box: extents, in the order of the array's dimensions; it may leave the array. swizzle: a `SwizzleMode`, 0 to 3 for
-    none, 32, 64 and 128 bytes. steps: every how many elements of a dimension the box has one. oob: what is outside of
-    the array reads as, "zero" or "nan". dtype: of the elements, where the array holds the bits of others.
+    none, 32, 64 and 128 bytes. steps: for each dimension n, if the box has every n-th element of it. oob: the value of
+    elements outside of the array, "zero" or "nan". dtype: of the elements, if the array has another dtype with their
+    bits.
 
-    Raises ArgumentError, naming the field, for what no tensor map can say.
+    Raises ArgumentError, naming the field, for what no tensor map can express.
     """
 
     def __init__(
@@ -231,7 +233,7 @@ def _viewed(value: Any) -> NDArray[Any]:
 
 @contextmanager
 def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict[str, NDArray[np.generic]]]:
-    """NumPy arrays over the memory of host arrays, by name; what had to be packed is unpacked at the end."""
+    """NumPy arrays over the memory of host arrays, by name; arrays that had to be packed are unpacked at the end."""
     found = {name: opened(value, kinds[name]) for name, value in arrays.items()}
     try:
         yield found
@@ -251,7 +253,7 @@ def opened(value: Any, kind: DType) -> NDArray[np.generic]:
 
 
 def closed(value: Any, array: NDArray[np.generic], kind: DType) -> None:
-    """Unpack, after a run, what `opened` had to pack into the caller's array."""
+    """Unpack, after a run, an array that `opened` had to pack, into the caller's."""
     original = _as_numpy(value, kind)
     if _is_unpacked(original, kind) and original.flags.writeable:
         original[...] = unpack_subbyte(array, original.shape, kind)
@@ -284,12 +286,12 @@ def _as_numpy(value: Any, kind: DType) -> NDArray[np.generic]:
 
 
 def _span(shape: Iterable[int], strides: Iterable[int], unit: int = 1) -> int:
-    """The length of an array from its first element to behind its last, where strides are in ``unit``."""
+    """The length of an array from its first element to the end of its last, where strides are in ``unit``."""
     return 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)) // unit
 
 
 def available_bytes() -> int:
-    """The memory that this machine can give without swapping; where it does not say, more than any has."""
+    """The memory that this machine can give without swapping, in bytes; a huge number where that is not known."""
     try:
         lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
         return int(lines["MemAvailable"].split()[0]) << 10
@@ -311,7 +313,7 @@ def bytes_text(count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run on the simulator may take. None: no limit; of nbytes, what the machine has.
+    """The limits of a run on the simulator. None: no limit; of nbytes, the memory of the machine.
 
     steps: turns of loops, and stretches between waits, by all CTAs that run together. nbytes: of shared memory and
     registers of those CTAs.

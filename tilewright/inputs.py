@@ -29,7 +29,7 @@ LIMITS = {  # of a run: the unit, the setting, and how much one of them is
     "MiB": ("limit_bytes", 1 << 20),
     "GiB": ("limit_bytes", 1 << 30),
 }
-MADE_BYTES = 12  # of temporaries for a random element
+MADE_BYTES = 12  # bytes of temporaries for a random element
 
 Argument = NDArray[np.generic] | int | float
 

@@ -1,6 +1,6 @@
-"""What a process may take: the one place that says so to the system.
+"""Limits of a process: the one place that sets them.
 
-It stands alone: a process that shall import nothing else runs this file by its path.
+It imports nothing of the package: a process that must not import more runs this file by its path.
 """
 
 from contextlib import suppress
@@ -9,7 +9,7 @@ __all__ = ["hold"]
 
 
 def hold(seconds: int | None = None, nbytes: int | None = None) -> None:
-    """This process gets no more time and address space than that, where the system can say so."""
+    """Limit the time and the address space of this process, where the system supports it."""
     with suppress(ImportError, ValueError, OSError):  # Windows; a limit above that of the parent
         import resource
 

@@ -1,4 +1,4 @@
-"""What a public function takes: a table from annotations to what fits them, and a decorator that looks them up.
+"""Checks of public functions' arguments: a table from annotations to tests, and a decorator that applies them.
 
 A room has one `Public` with its own words. Arguments are checked where users call, and the code behind relies on it:
 
@@ -31,10 +31,10 @@ C = TypeVar("C", bound=type)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What an annotation means. allowed: in words, as an error says it."""
+    """The test for an annotation. allowed: its meaning in words, for errors."""
 
     allowed: str
-    fits: Callable[[Any], bool]  # `Any`: the question is what it is
+    fits: Callable[[Any], bool]  # `Any`: the test finds out what it is
 
 
 def instances(allowed: str, *types: type) -> Kind:
@@ -67,7 +67,7 @@ class Public:
         self._kinds = {**GENERAL, **kinds}
 
     def __call__(self, function: F) -> F:
-        """The function, its arguments checked by its annotations. How many there are is Python's own question."""
+        """The function, its arguments checked by its annotations. Python itself checks how many there are."""
         plan: list[Parameters] = []  # made at the first call: an import costs nothing
 
         @wraps(function)
@@ -132,7 +132,7 @@ class Public:
         outer, _, inner = annotation.removesuffix("]").partition("[")
         made = GENERIC.get(outer)
         if made is None:
-            return ANYTHING  # tests/house holds that every annotation is known
+            return ANYTHING  # tests/house checks that every annotation is known
         return made(self.kind(inner.removesuffix(", ...")) if outer in ("Sequence", "Iterable", "tuple") else ANYTHING)
 
     def knows(self, annotation: str, name: str) -> bool:
@@ -230,7 +230,7 @@ def sequence_of(of: Kind) -> Kind:
 
 
 def _iterable(of: Kind) -> Kind:
-    """A generator is taken as it is: whoever looks into it uses it up."""
+    """A generator fits without a look at its items, which would use it up."""
 
     def fits(value: Any) -> bool:
         if isinstance(value, tuple | list):

@@ -1,4 +1,5 @@
-"""A pytest plugin: the fixture `tilewright_check`, whose failing test shows the report of a kernel and nothing of ours.
+"""A pytest plugin: the fixture `tilewright_check`, whose failure shows the report of a kernel, and no frames of
+tilewright.
 
 Pytest loads it at its start, wherever tilewright is installed: the compiler is imported by the first test that asks.
 """

@@ -11,7 +11,7 @@ __all__ = ["replace"]
 Record = TypeVar("Record")
 
 
-def replace(record: Record, /, **changes: Any) -> Record:  # `Any`: the constructor looks at what it gets
+def replace(record: Record, /, **changes: Any) -> Record:  # `Any`: the constructor checks them
     """A dataclass with other values in some of its fields."""
     kind = type(record)
     for name in _names(kind):  # type: ignore[arg-type]  # a class is hashable
@@ -22,5 +22,5 @@ def replace(record: Record, /, **changes: Any) -> Record:  # `Any`: the construc
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
-    """What the constructor takes."""
+    """The parameters of the constructor."""
     return tuple(field.name for field in fields(kind) if field.init)

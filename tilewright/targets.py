@@ -1,4 +1,4 @@
-"""What is compiled, and for which architecture: the arguments of `tilewright.compile`."""
+"""The kernel and the architecture that `tilewright.compile` is called with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def kernel_of(kernel: Any) -> Kernel:
 
 
 def target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) -> Arch:
-    """The architecture that is named; left out, the first that has what the kernel names."""
+    """The architecture that is named; left out, the first that has the kernel's explicit instructions."""
     if isinstance(target, Arch):
         return target
     if isinstance(target, Mapping):
@@ -38,7 +38,7 @@ def target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) -> 
 
 
 def _written(kernel: Kernel) -> Iterator[Requirement]:
-    """What the instructions that a kernel names need, copy atoms among them."""
+    """The requirements of the instructions that a kernel names, copy atoms among them."""
     for stmt in statements(kernel.body):
         yield from (bind(node).form.arch for node in expressions(stmt) if isinstance(node, Call))
         if isinstance(stmt, TileCall) and stmt.dispatch in ATOMS:
@@ -46,7 +46,7 @@ def _written(kernel: Kernel) -> Iterator[Requirement]:
 
 
 def check_target(lowered: Kernel, target: Arch, at: Span | None) -> None:
-    """Raises TargetError where a lowered kernel asks for what an architecture lacks. at: the kernel as authored."""
+    """Raises TargetError where an architecture lacks what a lowered kernel needs. at: the kernel as authored."""
     for stmt in statements(lowered.body):
         for node in expressions(stmt):
             if isinstance(node, Call):

@@ -4,8 +4,8 @@
     scale(a, b)  # the first call with an n of this class tries them; the next ones, in other processes too, do not
 
 Configurations that cannot run are left out, with the reason: the compiler refuses them, they spill registers, or the
-simulator counts much more work than for the best one. The others are timed on the GPU, with cold caches, and what the
-kernel stores meanwhile is undone. Without a GPU the simulator's counts decide, and the result says so.
+simulator counts much more work than for the best one. The others are timed on the GPU, with cold caches; arrays get
+their old values back. Without a GPU the simulator's counts decide, and the result says so.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from tilewright.records import replace
 __all__ = ["Trial", "Tuned", "autotune"]
 
 ROUNDS = 20
-COUNTED_BYTES = 1 << 22  # of all arrays together: beyond that a GPU is quicker asked than the simulator
+COUNTED_BYTES = 1 << 22  # of all arrays together: beyond that a GPU is quicker than the simulator
 MUCH_MORE = 2.0  # times the counted seconds of the best one
-# What the counts are worth, in seconds: of an H200, as every GPU has about these proportions.
+# Seconds for each count, on an H200; the proportions are about the same on every GPU.
 MULTIPROCESSORS, HERTZ, BYTES_PER_SECOND, ISSUED_PER_CYCLE = 132, 1.7e9, 4e12, 4
 
 MOST_CHOSEN = 1024  # shapes whose choice is found at once
@@ -47,8 +47,8 @@ public = Public(ArgumentError, {"Config": instances("a dictionary of the kernel'
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of one configuration. seconds: measured, None where it was not. counted: by the simulator's counts.
-    local_bytes: of memory for registers of a thread. refused: why it was left out.
+    """The result of one configuration. seconds: measured, None where it was not. counted: by the simulator's counts.
+    local_bytes: a thread's registers that are kept in memory. refused: why it was left out.
     """
 
     config: Mapping[str, Any]  # `Any`: values of compile time
@@ -67,7 +67,7 @@ class Trial:
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """Trials in the order of these: best first."""
+        """The key by which trials are sorted, the best first."""
         return bool(self.refused), self.seconds if self.seconds is not None else self.counted or 0.0
 
 
@@ -142,7 +142,7 @@ class Tuned:
         return dict(self.trials(*args, on=on)[0].config)
 
     def trials(self, *args: Any, on: str | None = None) -> tuple[Trial, ...]:
-        """What became of each configuration for arguments of this class, the best one first.
+        """The trial of each configuration for arguments of this class, the best one first.
 
         Raises ArgumentError where none can run.
         """
@@ -166,7 +166,7 @@ class Tuned:
         return self._made[number]
 
     def _executables(self) -> dict[int, Executable]:
-        """Those that the compiler takes, by number. Raises ArgumentError where there are none."""
+        """The configurations that compile, by number. Raises ArgumentError where there are none."""
         every = {number: self._compiled(number) for number in range(len(self.configs))}
         found = {number: exe for number, exe in every.items() if isinstance(exe, Executable)}
         if not found:
@@ -193,7 +193,7 @@ class Tuned:
     # Trying
 
     def _found(self, args: Sequence[Any], group: tuple[object, ...], *, on_gpu: bool) -> tuple[Trial, ...]:
-        """From the disk, or by trying."""
+        """The trials, from the disk or measured now."""
         from tilewright.cuda.cache import Cache
 
         store, name = Cache.of_environment(), self._entry(args, group, on_gpu=on_gpu)
@@ -221,7 +221,7 @@ class Tuned:
         return tuple(ranked)
 
     def _examined(self, args: Sequence[Any], step: Step, *, on_gpu: bool) -> list[Trial]:
-        """Refused by the compiler, or with the registers that it keeps in memory and what the simulator counts."""
+        """A trial without a measurement: refused by the compiler, or with spilled bytes and the simulator's counts."""
         trials = []
         for number, config in enumerate(self.configs):
             trial, exe = Trial(config), self._compiled(number)
@@ -239,7 +239,7 @@ class Tuned:
         return trials
 
     def _measured(self, args: Sequence[Any], step: Step) -> list[Trial]:
-        """The same, and the others timed on the GPU."""
+        """The trials, those that are not refused timed on the GPU."""
         from tilewright.cuda import timing
 
         if timing.is_captured(args):
@@ -268,13 +268,13 @@ class Tuned:
 
 
 def _counted(exe: Executable, args: Sequence[Any]) -> float:
-    """Seconds that a GPU might take for what the simulator counts: memory, shared memory and instructions, one after
-    the other, on as many multiprocessors as there are CTAs for.
+    """Seconds that a GPU might take by the simulator's counts: memory, shared memory and instructions, one after the
+    other, on as many multiprocessors as there are CTAs for.
     """
     copies = [value if _is_far(value) else _copied(value) for value in args]
     counts, ctas = exe.simulate(*copies, check="none", progress=_unseen).counts, prod(exe.bind(*args).grid)
     moved = counts.bytes_read.get("global", 0) + counts.bytes_written.get("global", 0)
-    issued = sum(line.warps for line in counts.lines if line.space != "local")  # what is local is in registers
+    issued = sum(line.warps for line in counts.lines if line.space != "local")  # local memory is in registers
     accesses = {name for line in counts.lines for name in (line.op, f"{line.op} {line.space}")}
     issued += sum(warps for name, warps in counts.instructions.items() if name not in accesses)
     cycles = counts.wavefronts + issued / ISSUED_PER_CYCLE
@@ -283,7 +283,7 @@ def _counted(exe: Executable, args: Sequence[Any]) -> float:
 
 
 def _unseen(done: int, ctas: int) -> None:
-    """No bar for each of many runs."""
+    """A progress report that shows nothing: no bar for each of many runs."""
 
 
 def _pruned(trials: list[Trial]) -> list[Trial]:
@@ -310,7 +310,7 @@ def _is_far(value: Any) -> bool:
 
 
 def _quickly(value: Any) -> object:
-    """What tells arguments of different classes apart, and may tell others apart as well. `Any`: whatever is passed."""
+    """A key that differs for arguments of different classes, and perhaps within a class. `Any`: whatever is passed."""
     if host.is_array(value):
         return tuple(value.shape) if hasattr(value, "shape") else host.descriptor(value)
     return value if isinstance(value, int) else type(value)
@@ -357,7 +357,7 @@ def _read(note: str | None, configs: Sequence[Config]) -> tuple[Trial, ...] | No
 
 @contextmanager
 def _steps(name: str, total: int, progress: Callable[[int, int], None] | None) -> Iterator[Step]:
-    """A function that is called after each step, and tells whoever waits."""
+    """A function that is called after each step, and shows the progress."""
     done, shown = 0, progress is None and sys.stderr.isatty()
 
     def step() -> None:

@@ -1,7 +1,7 @@
-"""A verdict as data: what was run, on which inputs, under which checks, what was found, and what was not looked at.
+"""A verdict as data: what was run, on which inputs, under which checks, what was found, and what was not checked.
 
-The fields are the schema: `Report.as_dict` is what ``tilewright check --json`` prints. A new field leaves `SCHEMA`
-as it is; whoever changes the meaning of one raises it.
+The fields are the schema: `Report.as_dict` is what ``tilewright check --json`` prints. A new field leaves `SCHEMA` as
+it is; a change of a field's meaning raises it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ __all__ = ["EXIT_CODES", "SCHEMA", "Finding", "Report", "Verdict", "finding_of",
 
 SCHEMA = "tilewright.verdict/1"
 EXIT_CODES = {"clean": 0, "wrong": 1, "refused": 2, "stopped": 3}
-"""By status. wrong: something was found in the kernel. refused: it was asked for what cannot be run. stopped: at a
-limit of time or memory, so that nothing is known."""
+"""Exit codes by status. wrong: something was found in the kernel. refused: it could not be run as asked. stopped: at a
+limit of time or memory, so that nothing is known.
+"""
 
 _CHECK_OF = {  # the file of the simulator that found it
     "alignment": "alignment", "arithmetic": "arithmetic", "bounds": "bounds", "descriptors": "descriptors",
@@ -33,8 +34,9 @@ class Finding:
     """One thing that was found.
 
     kind: the check that found it, or for a kernel that does not compile what refused it: kernel, dispatch, instruction,
-    target, argument, layout, tool; results: other values than expected; limit; warning. threads: who did it, the first
-    few: "cta" (x, y, z), "warp", "lanes" ("3" or "16..31"). given, allowed, hint: what a report prints beside them.
+    target, argument, layout, tool; results: other values than expected; limit; warning. threads: the threads involved,
+    the first few: "cta" (x, y, z), "warp", "lanes" ("3" or "16..31"). given, allowed, hint: what a report prints beside
+    them.
     """
 
     kind: str
@@ -58,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of one kernel after one run. inputs: a line for each argument. seconds: that it took."""
+    """The result of one run of one kernel. inputs: a line for each argument. seconds: the time of the run."""
 
     kernel: str
     status: str
@@ -80,7 +82,7 @@ class Verdict:
         return "\n".join([f"{self.kernel}: {self.status}", *map(str, self.findings)])
 
     def assert_clean(self) -> None:
-        """Raises AssertionError with every finding where something was found: for tests."""
+        """Raises AssertionError with every finding, if there is one: for tests."""
         assert self, str(self)
 
 
@@ -94,16 +96,16 @@ class Report:
 
     @property
     def status(self) -> str:
-        """The worst of its verdicts'."""
+        """The worst status of its verdicts."""
         return max((each.status for each in self.verdicts), key=lambda status: EXIT_CODES[status], default="refused")
 
     @property
     def exit_code(self) -> int:
-        """What the command line leaves with."""
+        """The exit code of the command line."""
         return EXIT_CODES[self.status]
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The report as JSON has it."""
         return {"schema": SCHEMA, "status": self.status, **asdict(self)}
 
     def __str__(self) -> str:
@@ -128,7 +130,7 @@ def finding_of(error: TilewrightError, buffers: Iterable[str] = ()) -> Finding:
 
 
 def status_of(error: TilewrightError) -> str:
-    """wrong, refused where the call is to blame, or stopped."""
+    """The status for an error: wrong, refused where the call is to blame, or stopped."""
     if _kind(error) == "limit":
         return "stopped"
     return "refused" if isinstance(error, (ArgumentError, TargetError)) and error.at is None else "wrong"
@@ -168,7 +170,7 @@ def _threads(text: str) -> Iterable[Mapping[str, Any]]:
 
 
 def report_from(fields: Mapping[str, Any]) -> Report:
-    """A report out of its fields. Inverse of `Report.as_dict`."""
+    """A report from its fields. Inverse of `Report.as_dict`."""
     verdicts = [
         Verdict(**{
             **each,

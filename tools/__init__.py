@@ -1,1 +1,1 @@
-"""What the project's own checks run: nothing here ships."""
+"""Programs for the project's own checks and pages: nothing here ships."""

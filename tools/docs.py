@@ -1,4 +1,4 @@
-"""What is made from the code, ``make docs``: the reference pages, the stub of ``Tx``, and pictures."""
+"""Files that ``make docs`` makes from the code: the reference pages, the stub of ``Tx``, and pictures."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _form(row: Instruction, form: Form) -> Iterator[str]:
 
 
 def _meaning(form: Form) -> str:
-    """The first paragraph of what the form's meaning says of itself, where the meaning is a function of ours."""
+    """The first paragraph of the docstring of a form's meaning, where that is a function of this project."""
     if not inspect.isfunction(form.execute):
         return ""
     first, *_ = (inspect.getdoc(form.execute) or "").split("\n\n")
@@ -138,7 +138,7 @@ def _meaning(form: Form) -> str:
 
 
 def elsewhere_page() -> str:
-    """What others call things, a table for each."""
+    """The names of other projects, a table for each."""
     lines = [_ELSEWHERE]
     for title, names in PAGES.items():
         lines += [f"## {title}", "", "| there | here |", "| --- | --- |"]

@@ -1,4 +1,4 @@
-"""What is made from the declarations of tile primitives: their reference page, and what type checkers see of ``Tx``."""
+"""Files that are made from the declarations of tile primitives: their reference page, and the stub of ``Tx``."""
 
 from __future__ import annotations
 

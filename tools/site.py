@@ -1,4 +1,4 @@
-"""What the site needs beside its pages: the files of the repository that they link to, as pages of their own.
+"""The site beside its pages: the files of the repository that they link to, as pages of their own.
 
 MkDocs calls the functions named ``on_...`` (see ``hooks`` of mkdocs.yml).
 """
@@ -61,7 +61,7 @@ def unplaced(nav: Any) -> list[str]:
 
 
 def on_config(config: Any) -> Any:
-    """Gives each page its place: those that nobody has placed stand at the end of How to."""
+    """Gives each page its place: those without a place come at the end of How to."""
     for section in config["nav"]:
         section.get("How to", []).extend(unplaced(config["nav"]))
     return config

@@ -1,1 +1,1 @@
-"""What only a GPU can answer: speed against its limits, and what its memories do. ``make bench-gpu`` runs all of it."""
+"""Benchmarks that need a GPU: speed against its limits, and its memories. ``make bench-gpu`` runs all of it."""

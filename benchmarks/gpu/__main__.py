@@ -1,4 +1,4 @@
-"""Runs the benchmarks that are named, or all; keeps each as JSON; writes the tables of benchmarks/RESULTS.md anew."""
+"""Runs the benchmarks that are named, or all; keeps each as JSON; writes the tables of benchmarks/RESULTS.md."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def load(name: str) -> tuple[Table, dict[str, str]] | None:
 
 
 def rewrite() -> None:
-    """Each table between its marks, from the JSON that is there; the sentences around them stay as they are."""
+    """Write each table between its marks, from the JSON files; the sentences around them stay."""
     text = RESULTS.read_text(encoding="utf-8")
     for name in SCRIPTS:
         found = load(name)

@@ -1,4 +1,4 @@
-"""The least time by counts of the simulator beside the time that was measured: no bound may be above.
+"""The lower bound by the simulator's counts beside the measured time, which no bound may exceed.
 
     python -m benchmarks.gpu.bounds            # on an H200; --gpu H100 on that
 
@@ -42,7 +42,7 @@ def counted(name: str, columns: int, kind: str, on: Gpu) -> tuple[float, str]:
 
 
 def row(what: str, bound: float, unit: str, measured: float) -> bool:
-    """Print it; is the bound at most what was measured?"""
+    """Print a row; is the bound at most the measured time?"""
     verdict = "" if bound <= measured else "  ABOVE"
     print(f"{what:<32}{bound * 1e6:10.1f}{measured * 1e6:10.1f}{bound / measured:8.2f}  {unit}{verdict}", flush=True)
     return bound <= measured

@@ -9,7 +9,7 @@ from benchmarks.gpu.measure import Claim, Table, compiled, medians
 
 COPY_ROWS = 2**23  # of 64 float16: 1 GiB
 N = 8192
-# What was tried, so that the choice can be seen; the first is the one that the claims are about.
+# The shapes that were tried, so that the choice can be seen; the claims are about the first.
 COPIES: dict[str, dict[str, int]] = {
     "ours": {"rows": 32, "warps": 4},
     "ours, 64 rows a CTA": {"rows": 64, "warps": 4},

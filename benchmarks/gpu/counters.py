@@ -65,7 +65,7 @@ def executable(case: Case) -> tw.Executable:
 
 
 def cases() -> list[Case]:
-    """In a fixed order: both sides make them anew."""
+    """The cases in a fixed order: both sides make them."""
     made = []
     for stores in (False, True):
         for width in (4, 8, 16):
@@ -166,7 +166,7 @@ def simulated(case: Case) -> tuple[int, ...]:
 
 
 def counted() -> list[tuple[int, ...]] | str:
-    """What ncu read for each case; why it did not, where it did not."""
+    """The counters of ncu for each case, or the reason why there are none."""
     if shutil.which("ncu") is None:
         return "this machine has no ncu"
     command = [*COMMAND, sys.executable, "-m", "benchmarks.gpu.counters", "worker"]

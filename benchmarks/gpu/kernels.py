@@ -22,7 +22,7 @@ BYTES = 32768  # of shared memory, for single accesses
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way between shared memory and registers. variant: what must take the copy. stores: to shared memory?"""
+    """One way between shared memory and registers. variant: that must take the copy. stores: to shared memory?"""
 
     name: str
     variant: str
@@ -189,7 +189,7 @@ def vector_access(nbytes: int, *, stores: bool) -> Any:
                 T.cuda.copy_bytes(tile.ptr_to([places[lane] // 4]), R.ptr_to([0]), nbytes)
             else:
                 T.cuda.copy_bytes(R.ptr_to([0]), tile.ptr_to([places[lane] // 4]), nbytes)
-        if stores:  # somebody must read it, or the store is left out
+        if stores:  # read it, or the compiler leaves out the store
             T.cuda.warp_sync()
             Y[lane] = tile[(X[0] % 64) * 32 + lane]
         else:

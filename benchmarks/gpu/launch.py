@@ -1,4 +1,4 @@
-"""What a launch costs the host: one small kernel, called from Python in six ways that take turns."""
+"""The host's time for a launch: one small kernel, called from Python in six ways that take turns."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def cuda_core(a: Any, b: Any) -> Callable[[], object]:
 
 
 def bare(a: Any, b: Any) -> Callable[[], object]:
-    """cuLaunchKernelEx through ctypes, all arguments prepared: what no Python code can be below."""
+    """cuLaunchKernelEx through ctypes, all arguments prepared: the least time of any Python code."""
     from tilewright.cuda.nvrtc import assemble
 
     function = driver.load_function(driver.device(0), assemble(SOURCE, ARCH).cubin, "scale", 0, 1)

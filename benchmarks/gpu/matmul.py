@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu.matmul                     # everything
     python -m benchmarks.gpu.matmul sizes tune          # parts
-    python -m benchmarks.gpu matmul --beside gemm.cu    # a kernel of others takes part
+    python -m benchmarks.gpu matmul --beside gemm.cu    # with a hand-written kernel
 
 Data are normal numbers, as the power that a product takes depends on them. Calls take turns, round by round. Back to
 back: a CUDA graph of several launches, each on other inputs, more of them than the second-level cache holds. Cold: a
@@ -40,7 +40,7 @@ WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336))
 OURS, CUBLAS, TRITON, BESIDE = "tilewright", "torch.matmul", "Triton", "hand-written CUDA"
 PEERS = (CUBLAS, TRITON, BESIDE)
 
-# What is wanted: the part, the rows of it whose first words are these, what takes part, "mean" or "least", the limit.
+# Claims: the part, the rows of it whose first words are these, the contestant, "mean" or "least", the limit.
 WANTED = (
     ("sizes", "bfloat16", CUBLAS, "least", 0.995),
     ("sizes", "bfloat16", CUBLAS, "mean", 1.01),
@@ -133,7 +133,7 @@ def checked_on(pair: tuple[Any, Any], call: Call) -> None:
     assert error < 8e-3, f"{tuple(exact.shape)}: off by {error}"
 
 
-# A kernel of others
+# A hand-written kernel
 
 
 class HandWritten:
@@ -372,7 +372,7 @@ def printed(shape: Shape, calls: dict[str, Call]) -> None:
 
 
 def claims(part: str, lines: list[Line]) -> Iterator[Claim]:
-    """What is wanted of a part, as far as it was measured."""
+    """The claims of a part, as far as it was measured."""
     for wanted, rows, peer, which, limit in WANTED:
         found = [each.ratios[peer] for each in lines if f"{each.kind} {each.size}".startswith(rows)
                  and peer in each.ratios]  # fmt: skip

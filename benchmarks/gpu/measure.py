@@ -1,4 +1,4 @@
-"""Times of kernels on the GPU, tables of what was measured, and claims that are held against it."""
+"""Times of kernels on the GPU, tables of measurements, and claims that are checked against them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What one script measured. rows: cells as they are printed; notes: sentences below them."""
+    """The measurements of one script. rows: cells as they are printed; notes: sentences below them."""
 
     title: str
     head: tuple[str, ...]
@@ -68,7 +68,7 @@ def medians(calls: Mapping[str, Callable[[], object]], *, launches: int = 10, ro
 
 
 class HandWritten:
-    """A kernel in CUDA, launched on tensors of torch: what a person would write without tilewright."""
+    """A kernel in CUDA, launched on tensors of torch: as a person would write it without tilewright."""
 
     def __init__(self, source: str, entry: str, threads: int, shared_bytes: int = 0) -> None:
         self.cubin = assemble(source, ARCH).cubin
@@ -95,6 +95,6 @@ def compiled(kernel: Any) -> tw.Executable:
 
 
 def opcodes(cubin: bytes, *names: str) -> dict[str, int]:
-    """How often opcodes stand in the machine code: what the loads and stores became."""
+    """How often opcodes occur in the machine code: the loads and stores after compilation."""
     lines = [line.split("*/", 1)[1] for line in sass(cubin).splitlines() if "*/" in line and ";" in line]
     return {name: sum(name in line for line in lines) for name in names}

@@ -3,8 +3,8 @@
     python -m benchmarks.gpu memory_bound              # everything, as RESULTS.md has it
     python -m benchmarks.gpu.memory_bound rows long    # parts: blocks, rows, long, reductions, small
 
-Each call is captured in a CUDA graph, so that no host counts; calls take turns; before each one other memory is read,
-so that the second-level cache has nothing of its arrays.
+Each call is captured in a CUDA graph, so that the host's time does not count; calls take turns; before each one other
+memory is read, so that the second-level cache has nothing of its arrays.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def normal(rows: int, columns: int, kind: Any) -> Any:
 
 
 def works() -> dict[str, Work]:
-    """What is measured over rows."""
+    """The measurements over rows."""
     import torch
     from torch.nn import functional
 
@@ -77,7 +77,7 @@ def works() -> dict[str, Work]:
 
 
 def passes() -> dict[str, Work]:
-    """What is measured at one shape: a block of rows in, a block out."""
+    """The measurements at one shape: a block of rows in, a block out."""
     import torch
     from torch.nn import functional
 
@@ -170,7 +170,7 @@ def copying(nbytes: int) -> Call:
 
 
 def ways(name: str, by_torch: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    """Who computes it."""
+    """The contestants of one computation."""
     import torch
 
     from benchmarks.gpu import memory_bound_kernels, memory_bound_triton
@@ -183,7 +183,7 @@ def ways(name: str, by_torch: Callable[..., Any]) -> dict[str, Callable[..., Any
 
 
 def compared(name: str, by_torch: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, float]:
-    """Seconds by who computed it, and of `copy_`; the results are compared first."""
+    """Seconds of each contestant, and of `copy_`; the results are compared first."""
     import torch
 
     calls = {}

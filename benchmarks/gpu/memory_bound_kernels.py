@@ -1,4 +1,4 @@
-"""What `memory_bound` measures beside `tilewright.kernels`: a sum of two arrays, and a reader in CUDA."""
+"""Kernels that `memory_bound` measures beside `tilewright.kernels`: a sum of two arrays, and a reader in CUDA."""
 
 from collections.abc import Callable
 from functools import cache
@@ -32,8 +32,8 @@ def add(a, b):
     return y
 
 
-# As a person would write it who only wants the bytes: eight loads of 16 bytes on their way, and one sum that is stored
-# where it is a number that no data has.
+# As a person would write it who only needs the bytes: eight loads of 16 bytes on their way, and one sum that is stored
+# only if it is a number that no data gives.
 READER = """
 extern "C" __global__ void __launch_bounds__(256) reader(const float4* __restrict__ x, float* y) {
   const float4* at = x + (long long)blockIdx.x * 2048 + threadIdx.x;

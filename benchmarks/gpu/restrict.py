@@ -1,4 +1,4 @@
-"""What ``__restrict__`` changes: ``python -m benchmarks.gpu.restrict``; --sass looks at the machine code alone.
+"""The effect of ``__restrict__``: ``python -m benchmarks.gpu.restrict``; --sass looks at the machine code alone.
 
 Each kernel is assembled from the text for arguments that do not overlap and from the text for those that may; the table
 has the time of both (the median of interleaved rounds) and how many loads of each kind, and instructions, they have.

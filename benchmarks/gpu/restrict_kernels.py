@@ -1,4 +1,4 @@
-"""Kernels whose loads stand between stores: what `benchmarks.gpu.restrict` measures."""
+"""Kernels with loads between stores, for `benchmarks.gpu.restrict`."""
 
 from tilewright import T
 

@@ -1,4 +1,4 @@
-"""One cold start, in a process that has imported nothing of what is measured; see `benchmarks.gpu.cold`."""
+"""One cold start, in a process that has imported none of the measured packages; see `benchmarks.gpu.cold`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other ways to deal out rows, so that the choice of `tilewright.kernels.rows` can be seen.
+"""Other distributions of rows, so that the choice of `tilewright.kernels.rows` can be seen.
 
     python -m benchmarks.gpu.tune_rows                       # all kernels, all lengths
     python -m benchmarks.gpu.tune_rows softmax 4096,131072   # some of them
@@ -30,18 +30,18 @@ SHOWN = 8
 SHARED_BYTES = 227 << 10
 BYTES = 2**28
 EPS = 1e-6
-# What a kernel is compiled for beside the rows, and what it is called with: x, weights, results, a number.
+# The constants of a kernel beside the rows, and its arguments: x, weights, results, a number.
 EXTRA = {"softmax": "", "rms_norm": "w", "layer_norm": "ww", "cross_entropy": "t"}
 TABLE = {"": "plain", "w": "weighted", "ww": "biased", "t": "reduced"}
 
 
 def usual(name: str, columns: int, item_bytes: int) -> Rows:
-    """What the kernel takes."""
+    """The distribution that the kernel chooses."""
     return chosen(columns, 16 // item_bytes, item_bytes, clusters=True, table=TABLE[EXTRA[name]], many=True)
 
 
 def ways(columns: int, item_bytes: int) -> Iterator[Rows]:
-    """Some that may be good."""
+    """Some distributions that may be good."""
     if columns > 16384:
         yield from shared_ways(columns, item_bytes)
         return

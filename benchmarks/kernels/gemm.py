@@ -6,7 +6,7 @@ from tilewright.layout import S, TileLayout, laneid, mma_shared_layout
 M_TILE, N_TILE, K_TILE = 128, 128, 32
 WARP_M, WARP_N = 64, 32  # of the tile's 128 x 128, for each of 2 x 4 warps
 
-# Who holds what of a warp's part, in the order of the mma's registers. Both operands are rows along K.
+# The layout of a warp's part, in the order of the mma's registers. Both operands are rows along K.
 A_FRAGMENT = TileLayout(S[(4, 2, 8, 2, 2, 4, 2) : (16, 2, 4 @ laneid, 8, 4, 1 @ laneid, 1)])
 B_FRAGMENT = TileLayout(S[(4, 8, 2, 2, 4, 2) : (8, 4 @ laneid, 4, 2, 1 @ laneid, 1)])
 D_FRAGMENT = TileLayout(S[(4, 2, 8, 4, 4, 2) : (16, 2, 4 @ laneid, 4, 1 @ laneid, 1)])

@@ -10,7 +10,7 @@ FULL = (slice(0, 8), slice(0, 4), slice(0, 2), slice(0, 2))
 
 
 def build() -> Kernel:
-    """Parse the kernel anew, from its source."""
+    """Parse the kernel again, from its source."""
 
     @T.prim_func
     def kernel(A_ptr: T.handle, B_ptr: T.handle):

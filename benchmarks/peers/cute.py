@@ -23,7 +23,7 @@ def main():
         return cute.compile(cute_kernel.copy_tile, a, b, options="--gpu-arch sm_90a")
 
     def from_source():
-        """CuTe DSL rewrites a function's source once; a function that is defined anew is rewritten anew."""
+        """CuTe DSL rewrites a function's source once; a function that is defined again is rewritten again."""
         importlib.reload(cute_kernel)
         return again()
 

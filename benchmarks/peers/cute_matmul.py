@@ -24,7 +24,7 @@ def main():
     ]
 
     def from_source():
-        """CuTe DSL rewrites a function's source once; a function that is defined anew is rewritten anew."""
+        """CuTe DSL rewrites a function's source once; a function that is defined again is rewritten again."""
         importlib.reload(cute_matmul_kernel)
         return cute.compile(cute_matmul_kernel.matmul, *arrays, cutlass.Int32(66), options="--gpu-arch sm_90a")
 

@@ -25,7 +25,7 @@ def main():
     types |= dict.fromkeys(("m", "n", "k"), "i32") | dict.fromkeys(TILE, "constexpr")
 
     def compiled():
-        """A function that is defined anew is read anew."""
+        """A function that is defined again is read again."""
         importlib.reload(matmul_triton)
         source = ASTSource(matmul_triton.matmul_kernel, types, TILE)
         made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8, "num_stages": 3})

@@ -1,4 +1,4 @@
-"""Ten kernels in Triton's language, each with a call of it and what it has to compute."""
+"""Ten kernels in Triton's language, each with a call and its expected results."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def scan(x, out, n, BLOCK: tl.constexpr):
 
 @dataclass
 class Case:
-    """A call of a kernel. args: what it takes; wanted: float64 results by argument; within: absolute and relative."""
+    """A call of a kernel. args: of the call; wanted: float64 results by argument; within: absolute and relative."""
 
     kernel: Any
     grid: tuple[int, ...]
@@ -153,7 +153,7 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
 
     def right(self) -> bool:
-        """Did the call compute what it has to?"""
+        """Did the call compute the expected results?"""
         names = self.kernel.arg_names
         for name, exact in self.wanted.items():
             got = self.args[names.index(name)]

@@ -84,7 +84,7 @@ def matrices(rows: int, columns: int, step: int, instruction: str) -> Kernel:
 
 
 def after(kernel: Kernel) -> tuple[int, int]:
-    """Passes before and after what the adviser changes."""
+    """Passes before and after the adviser's changes."""
     made = tw.compile(kernel, target="sm_90a")
     began = process_time()
     advice = made.advise()

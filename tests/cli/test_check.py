@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *args: object) -> tuple[int, str, str]:
-    """The exit code, what was printed, and what was complained of."""
+    """The exit code, standard output, and standard error."""
     monkeypatch.setattr("sys.argv", ["tilewright", "check", *map(str, args)])
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as left:

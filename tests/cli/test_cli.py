@@ -1,4 +1,4 @@
-"""The commands, as a user calls them: what they print, and with which code they leave."""
+"""The commands, as a user calls them: their output and their exit codes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def call(*words: object) -> subprocess.CompletedProcess[str]:
-    """The command in this process: what is imported already need not be imported again."""
+    """Run the command in this process, which has most imports behind it."""
     out, errors, modules = StringIO(), StringIO(), set(sys.modules)
     argv, sys.argv = sys.argv, ["tilewright", *map(str, words)]
     broken_pipe = signal.getsignal(signal.SIGPIPE)

@@ -17,7 +17,7 @@ NAMES = {1: "CUDA_ERROR_INVALID_VALUE", 201: "CUDA_ERROR_INVALID_CONTEXT", 700: 
 
 @dataclass
 class Launched:
-    """One launch, as the driver saw it. context: what was current. values: by the kinds that `FakeDriver` was told."""
+    """One launch, as the driver saw it. context: the current one. values: by the kinds in `FakeDriver`."""
 
     function: int
     grid: tuple[int, ...]
@@ -164,7 +164,7 @@ class FakeDriver:
 
 
 def address_in(prepared: object) -> int:
-    """What ctypes would hand on; it shows it nowhere but in the text of the argument: <cparam 'P' (0x...)>."""
+    """The address that ctypes would pass on, which only the argument's text shows: <cparam 'P' (0x...)>."""
     return int(str(prepared).split("(")[1].strip(")>"), 16)
 
 
@@ -241,7 +241,7 @@ class TensorGuards:
 
 
 def torch_module(streams: tuple[int, ...] = (0x51, 0x52), *, guards: bool) -> ModuleType:
-    """What a launch asks of torch. guards: has this torch `TensorGuards`?"""
+    """A module with the functions of torch that a launch calls. guards: has this torch `TensorGuards`?"""
     module = ModuleType("torch")
     Tensor.__module__ = "torch"
     module.Tensor = Tensor  # type: ignore[attr-defined]

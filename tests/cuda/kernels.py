@@ -295,7 +295,7 @@ def nibbles() -> Kernel:
 
 
 def warp_talk() -> Kernel:
-    """What lanes tell each other, of several dtypes; atomics and mathematics."""
+    """Shuffles and votes of several dtypes; atomics and mathematics."""
     a, h, out, bits = (
         parameter("a", "float32"),
         parameter("h", "float16"),

@@ -1,4 +1,4 @@
-"""``__restrict__``: where nothing that is written can be what is read; a call where it is gets a text without it."""
+"""``__restrict__``: on arrays that no write can change; a call whose arguments overlap gets a text without it."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_the_entry_used_longest_ago_goes_first(tmp_path: Path) -> None:
 
 
 def test_uses_that_follow_each_other_at_once_keep_their_order(tmp_path: Path) -> None:
-    """File systems of their own accord count time in milliseconds."""
+    """File systems themselves count time in milliseconds."""
     store = Cache(tmp_path, most_bytes=7500)
     for key in KEYS[:6]:
         store.save(key, made(1000))
@@ -173,7 +173,7 @@ def test_what_a_crash_left_unfinished_goes(tmp_path: Path) -> None:
 
 
 def write_and_read(directory: str, number: int) -> int:
-    """In a process of its own: write the same entries as all others, count what is not whole."""
+    """In a process of its own: write the same entries as all others, count entries that are not whole."""
     broken = 0
     for turn in range(40):
         store = Cache(Path(directory), most_bytes=20_000)

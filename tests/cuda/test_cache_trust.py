@@ -1,4 +1,4 @@
-"""Whom the disk cache trusts: the user alone. And what lies there that is no entry."""
+"""The disk cache trusts the user alone, and leaves files alone that are no entries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Cache:
 
 
 def changed(store: Cache, uid: int, where: Callable[[Path], bool]) -> Callable[..., os.stat_result]:
-    """os.fstat for a world in which those files belong to somebody else."""
+    """os.fstat as if those files belonged to another user."""
     inodes = {os.stat(path).st_ino for path in (store.directory, store.path(KEY)) if where(path)}
     real = os.fstat
 

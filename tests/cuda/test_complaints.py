@@ -1,4 +1,4 @@
-"""What ptxas says of kernels with wgmma is an error at the kernel's line, with the remedy."""
+"""Messages of ptxas on kernels with wgmma become errors at the kernel's line, with the remedy."""
 
 from __future__ import annotations
 

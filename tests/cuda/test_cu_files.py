@@ -1,4 +1,4 @@
-"""Device code of .cu files: what is the host's goes, lines stay, includes lead nowhere else."""
+"""Device code of .cu files: host code is removed, lines stay, includes stay within their folders."""
 
 from __future__ import annotations
 
@@ -76,6 +76,72 @@ def test_a_mistake_in_a_kernel_is_told_at_its_line() -> None:
     assert raised.value.at is not None
     assert raised.value.at.line == 3
     assert "nothing" in str(raised.value.given)
+
+
+def test_macros_that_make_kernels_are_device_code() -> None:
+    text = """#define KERNEL static __global__ void
+#define MAKE(name, op) __global__ void name(int* p) { *p = *p op 2; }
+KERNEL one(int* p) { *p = 1; }
+MAKE(plus, +)
+MAKE(times, *)
+int main() { one<<<1, 1>>>(nullptr); }
+"""
+
+    made = compile_cu(text, "k.cu", "sm_90a", defines={}, include=(), names=())
+
+    assert [name for name in ("3one", "4plus", "5times") if f"{name}Pi(" in made.ptx] == ["3one", "4plus", "5times"]
+
+
+def test_instances_that_a_file_makes_are_found() -> None:
+    text = "template <int N> __global__ void k(int* p) { *p = N; }\ntemplate __global__ void k<7>(int*);\n"
+
+    assert instances(text) == ["k<7>"]
+
+
+HOST_HEADER = """#include <vector>
+#include "../sizes.h"
+static void die(const char* s) { fprintf(stderr, "%s", s); exit(1); }
+__device__ int twice(int v) {
+    return N * v;
+}
+int main() { std::vector<int> v(3); cudaMalloc(&v, 4); return 0; }
+"""
+
+
+def test_host_code_of_a_files_own_headers_is_left_out(tmp_path: Path) -> None:
+    for folder in ("src", "common"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "common" / "host.h").write_text(HOST_HEADER)
+    (tmp_path / "sizes.h").write_text("#define N 2\n")
+    file = tmp_path / "src" / "k.cu"
+    text = '#include "../common/host.h"\n__global__ void k(int* p) { *p = twice(*p); }\n'
+
+    made = compile_cu(text, str(file), "sm_90a", defines={}, include=(tmp_path,), names=())
+    with pytest.raises(ToolError, match="leads out of the folders") as raised:
+        compile_cu(text, str(file), "sm_90a", defines={}, include=(file.parent,), names=())
+
+    assert f'"{tmp_path}/common/host.h"' in made.ptx
+    assert "twice" in made.text
+    assert raised.value.hint == f"include=['{tmp_path}/common'], or -I {tmp_path}/common"
+
+
+def test_what_is_missing_of_a_header_names_the_header() -> None:
+    with pytest.raises(ToolError, match="NVRTC refuses") as raised:
+        compile_cu("#include <vector>\n#include <mine.h>\n__global__ void k(int* p) { *p = MINE; }\n", "k.cu", "sm_90a",
+                   defines={}, include=(), names=())  # fmt: skip
+
+    assert str(raised.value.hint).startswith("include=[FOLDER], or -I FOLDER, with mine.h")
+
+
+def test_c_and_cpp_headers_have_what_kernels_use_of_them() -> None:
+    text = """#include <algorithm>
+#include <cmath>
+#include <cfloat>
+#include <math_constants.h>
+__global__ void k(float* p) { *p = std::max(std::sqrt(*p), CUDART_PI_F * CUDART_SQRT_TWO_F) + std::abs(-FLT_DIG); }
+"""
+
+    assert "sqrt" in compile_cu(text, "k.cu", "sm_90a", defines={}, include=(), names=()).ptx
 
 
 @pytest.mark.parametrize("name", ['"/etc/passwd"', "<../secret.h>", "PATH", '"a/../../b.h"'])

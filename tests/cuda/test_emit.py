@@ -1,4 +1,4 @@
-"""The CUDA text: what it looks like, how it names things, and what it refuses."""
+"""The CUDA text: its form, its names, and what it refuses."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ MOST_FORMS = 12  # of one row: the table's own tests assemble all of them
 
 
 def argument(operand: Operand, count: int, mods: Mods) -> object:
-    """Something that fits an operand."""
+    """An argument that fits an operand."""
     if operand.many and operand.kind in REGISTERS:
         file = WORD if operand.kind == "b64" else REGISTERS[operand.kind]
         return [element(file, i) for i in range(count)]

@@ -1,4 +1,4 @@
-"""Launching, on a driver that runs nothing: what it is asked, how often, and what users are told when it refuses."""
+"""Launching, on a driver that runs nothing: its calls, their number, and the errors when it refuses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def exe(fake: FakeDriver) -> Any:
     return tw.compile(scale, target="sm_90a")
 
 
-# What a launch asks of the driver
+# The driver's calls in a launch
 
 
 def test_a_launch_has_the_grid_the_stream_and_the_packed_arguments(fake: FakeDriver, exe: Any) -> None:

@@ -1,4 +1,4 @@
-"""Whatever a Python program may call things, the CUDA text assembles."""
+"""The CUDA text assembles for all names that a Python program may use."""
 
 from __future__ import annotations
 

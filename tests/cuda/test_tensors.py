@@ -204,7 +204,7 @@ def test_a_type_that_the_interface_has_no_code_for_is_named_by_the_array(fake: F
     assert array.__cuda_array_interface__["typestr"] == "<V2"
 
     exe(array)
-    del array.dtype  # an array that does not tell
+    del array.dtype  # an array without a dtype
 
     with pytest.raises(ArgumentError, match="has dtype bfloat16"):
         exe(array)

@@ -1,4 +1,4 @@
-"""Kernels as operators of torch: their names, their schemas, what they say they change. A fake torch takes them."""
+"""Kernels as operators of torch: names, schemas, the arguments that they mutate. A fake torch takes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def through_an_instruction(A: T.Buffer((32, 1), "int32"), B: T.Buffer((32, 1), "
 
 
 class Operator:
-    """What `torch.library.custom_op` gives, as far as it is used."""
+    """The part of the result of `torch.library.custom_op` that is used."""
 
     def __init__(self, name: str, run: Any, *, mutates_args: Any, schema: str) -> None:
         self.name, self.run, self.mutates, self.schema = name, run, tuple(mutates_args), schema

@@ -1,4 +1,4 @@
-"""The demo does its job on real input, and shows it."""
+"""The demo transposes its picture, and shows every step."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_every_warp_finds_the_tile_in_its_lanes(name: str) -> None:
     assert run.warnings == []
 
 
-# Every step is there for a reason: what a run says without it. The number tells calls of one kind apart.
+# No step can be left out: the report of a run without it. The number distinguishes calls of one kind.
 
 NEEDED = {
     ("alloc", 0): "tmem_addr[0] is uninitialised",

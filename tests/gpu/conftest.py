@@ -1,4 +1,4 @@
-"""What the comparisons of hardware and simulator add up to, told at the end of the run, and as JSON where asked."""
+"""Totals of the comparisons of hardware and simulator, printed at the end of the run, and on request as JSON."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Call:
-    """The lowered kernel. oracle: the memory after the call. variant: what took it. threads: of its one CTA."""
+    """The lowered kernel. oracle: the memory after the call. variant: the one that took it. threads: of its one CTA."""
 
     regions: tuple[Region, ...]
     oracle: Callable[[dict[str, NDArray[np.int64]]], dict[str, NDArray[np.int64]]]
@@ -66,7 +66,7 @@ class Call:
         }
 
     def expected(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """What NumPy makes of it, element by element, from the tables of the layouts: bytes by name."""
+        """The bytes after the call by name, element by element, from the tables of the layouts."""
         sides = [region.buffer for region in self.regions]
         before = {side.name: elements(arrays[initial(side)].view(np.uint8), side, self.threads) for side in sides}
         after = self.oracle(before)

@@ -1,4 +1,4 @@
-"""Seeded mistakes of pipelines on hardware: what the simulator says of each, and what the GPU does.
+"""Seeded mistakes of pipelines on hardware: the simulator's report on each, and the GPU's results.
 
     python -m tests.gpu.mistakes [benchmarks/results/gpu_mistakes.json]
 
@@ -74,7 +74,7 @@ CASES = {
 
 
 def simulated(case: Case, mistake: str) -> str:
-    """What all checks say."""
+    """The report of all checks."""
     try:
         warnings = tw.simulate(case.kernel(mistake), *case.inputs(), target="sm_90a", check="all").warnings
     except TilewrightError as error:
@@ -83,7 +83,7 @@ def simulated(case: Case, mistake: str) -> str:
 
 
 def on_hardware(family: str, mistake: str) -> str:
-    """What a process of its own saw, or that it did not end."""
+    """The results of a process of its own, or that it did not end."""
     command = [sys.executable, "-m", "tests.gpu.mistakes", "--one", family, mistake]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -94,7 +94,7 @@ def on_hardware(family: str, mistake: str) -> str:
 
 
 def tried(family: str, mistake: str) -> str:
-    """Launch it some times, and compare with what the right one gives on the simulator."""
+    """Launch it some times, and compare with the results of the right kernel on the simulator."""
     case = CASES[family]
     expected = case.inputs()
     tw.simulate(case.kernel(""), *expected, target="sm_90a")

@@ -1,4 +1,4 @@
-"""Numbers that arithmetic goes wrong on, of every element type, and kernels that compute with each of them."""
+"""Corner cases of arithmetic, of every element type, and kernels that compute with each of them."""
 
 from __future__ import annotations
 

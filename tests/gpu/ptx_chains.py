@@ -1,7 +1,7 @@
 """PTX programs of many scalar rows: one instruction's result is the next one's operand, in branches and loops too.
 
-Which value each thread stores is found beside the text, row by row from the table: nothing of what reads PTX has a part
-in it. Together the programs have every row with every modifier that the GPU has.
+The value that each thread stores is computed beside the text, row by row from the table, without the reader of PTX.
+Together the programs have every row with every modifier that the GPU has.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Chain:
         held = self.held[bits]
         return held[int(self.rng.integers(max(0, len(held) - 6), len(held)))]
 
-    # What stands around a row
+    # Code around a row
 
     def add(self, case: Case) -> None:
         """The row as it is, under a condition, or in a loop whose turns differ by thread."""
@@ -109,7 +109,7 @@ class Chain:
             self.lines.append(f"and.b16 {target}, {target}, 255;")
 
     def _values(self, case: Case, given: list[Array]) -> Array:
-        """What the table says, as wide as the register."""
+        """The value by the table, as wide as the register."""
         narrow = [(values != 0).astype(np.uint8) if word_of(case, one.name) == "pred"
                   else values.astype(f"u{max(8, width_of(case, one.name)) // 8}")
                   for one, values in zip(read_of(case), given, strict=True)]  # fmt: skip
@@ -131,8 +131,18 @@ def arrays(count: int, rng: np.random.Generator) -> Iterator[tuple[int, Array]]:
             yield bits, values
 
 
-def chain(number: int, each: list[Case], count: int) -> tuple[str, list[Array], Array]:
-    """The text of a program, the arrays that it reads, and the one that it writes: (results, threads)."""
+@dataclass(frozen=True)
+class Program:
+    """A text, the arrays that it reads, and the one that it writes: (rows, threads), a row for each case."""
+
+    number: int
+    cases: list[Case]
+    text: str
+    given: list[Array]
+    wanted: Array
+
+
+def chain(number: int, each: list[Case], count: int) -> Program:
     made = Chain(number, count, np.random.default_rng(number))
     given = list(arrays(count, made.rng))
     for place, (bits, values) in enumerate(given):
@@ -143,6 +153,7 @@ def chain(number: int, each: list[Case], count: int) -> tuple[str, list[Array], 
     for case in each:
         made.add(case)
     results = [(name, bits, values) for bits, held in made.held.items() for name, values in held[GIVEN[bits] :]]
+    results.sort(key=lambda one: int(one[0][1:]))
     made.lines.append(f"ld.param.u64 at, [p{len(given)}]; mad.wide.u32 at, i, 8, at;")
     for place, (name, bits, _) in enumerate(results):
         made.lines.append(f"cvt.u64.u{bits} wide, {name}; st.global.u64 [at+{8 * count * place}], wide;")
@@ -150,20 +161,35 @@ def chain(number: int, each: list[Case], count: int) -> tuple[str, list[Array], 
     head = [f".visible .entry k({params}) {{", ".reg .pred q; .reg .b32 i, n, c; .reg .b64 at, wide;"]
     head.append("mov.u32 i, %tid.x; mov.u32 c, %ctaid.x; mov.u32 n, %ntid.x; mad.lo.u32 i, c, n, i;")
     wanted = np.stack([values.astype(np.uint64) for _, _, values in results])
-    return HEAD + "\n".join([*head, *made.lines, "ret;", "}", ""]), [values for _, values in given], wanted
+    text = HEAD + "\n".join([*head, *made.lines, "ret;", "}", ""])
+    return Program(number, each, text, [values for _, values in given], wanted)
 
 
 def exact() -> list[Case]:
-    """Every row with its modifiers whose bits are promised."""
+    """Every row with its modifiers whose bits are promised, of any operands and among other instructions."""
+    return [case for row in rows() for case in cases(row) if not (is_near(case) or is_alone(case))]
+
+
+def is_near(case: Case) -> bool:
     near = {name for name, _ in ERRORS}
-    return [case for row in rows() for case in cases(row) if not (
-        row.name.partition(".")[2] in near and case.mods.get("rnd", "approx") in ("approx", "full"))]  # fmt: skip
+    return case.row.name.partition(".")[2] in near and case.mods.get("rnd", "approx") in ("approx", "full")
 
 
-def programs(count: int, first: int = 0, step: int = 1) -> Iterator[tuple[int, str, list[Array], Array]]:
-    """Every so manieth of them, for so many threads: their number, text, arrays and results."""
+def is_alone(case: Case) -> bool:
+    """Whether a row is compared in a program of its own only, with operands that it is defined for.
+
+    `fns` is undefined for a base above 31; a conversion of a float to its own type copies NaN or not, as the assembler
+    optimises.
+    """
+    mods = case.mods
+    copies = case.row.name == "ptx.cvt" and mods.get("type") == mods.get("atype") and str(mods["type"])[0] in "fb"
+    return case.row.name == "ptx.fns" or copies
+
+
+def programs(count: int, first: int = 0, step: int = 1) -> Iterator[Program]:
+    """Every n-th of the programs, for so many threads."""
     every = exact()
     order = np.random.default_rng(18).permutation(max(len(every), PROGRAMS * LENGTH)) % len(every)
     for number in range(first, -(-len(order) // LENGTH), step):
         chosen = [every[place] for place in order[number * LENGTH : (number + 1) * LENGTH]]
-        yield number, *chain(number, chosen, count)
+        yield chain(number, chosen, count)

@@ -1,7 +1,7 @@
 """PTX programs around one scalar row: each thread loads its registers, executes the row once, and stores the value.
 
 The text is made from the row: its pattern, its mnemonic, the widths of its registers. The driver assembles it. Shares
-nothing with the emitter, nor with what reads PTX.
+nothing with the emitter, nor with the reader of PTX.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ ARCH = isa.arch("sm_90a")
 THREADS = 256
 LUTS = 40  # constants of an instruction that has one in its text
 HEAD = ".version 8.5\n.target sm_90a\n.address_size 64\n"
+OPTIMIZATION_LEVEL = 7  # CUjit_option of the driver
+VIDEO = ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vset", "vmad")  # on whole words
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,25 @@ def cases(row: Instruction) -> list[Case]:
             names = [operand.name for operand in row.operands if operand.kind == "imm"]
             turns = LUTS if names else 1
             found += [Case(row, form, mods, {n: int(rng.integers(0, 256)) for n in names}) for _ in range(turns)]
-    return found
+    return [case for case in found if not departs(case)]
+
+
+def departs(case: Case) -> bool:
+    """Whether the assembler for this GPU leaves the manual's meaning.
+
+    It has no instruction for these any more, and writes a sequence of others. `vadd.u32.u32.u32.sat` of 0xfffffffe and
+    2 is 0 there and not 0xffffffff; a part `.h1` of c is lost; min and max as the second operation, and the scales of
+    `vmad`, take the wrong sign. Found with the assembler of CUDA 13.0.
+    """
+    mods = case.mods
+    second = mods.get("op2") in ("min", "max") and not case.row.name.startswith("ptx.vset")
+    odd = mods.get("sat") or mods.get("scale") or mods.get("d_part") == "h1" or second
+    return case.row.name.split(".")[1] in VIDEO and bool(odd)
 
 
 def rows() -> list[Instruction]:
-    """Those whose value follows from registers alone."""
-    return [row for row in isa.INSTRUCTIONS.values() if row.forms[0].meaning is not None]
+    """The rows whose value follows from registers alone, and which this GPU has."""
+    return [row for row in isa.INSTRUCTIONS.values() if row.forms[0].meaning is not None and cases(row)]
 
 
 def program(case: Case, name: str = "k") -> str:
@@ -110,14 +125,19 @@ def result_width(case: Case) -> int:
     return 32 if kind.kind == "bool" else kind.bits
 
 
-def launched(text: str, inputs: Sequence[Array], result: np.dtype[Any], rows: int = 0) -> Array:
-    """The program on the GPU: one thread for each element; it stores one value, or as many as there are rows."""
+def launched(text: str, inputs: Sequence[Array], result: np.dtype[Any], rows: int = 0, level: int = 4) -> Array:
+    """The program on the GPU: one thread for each element; it stores one value, or as many as there are rows.
+
+    ``level`` is how far the driver's assembler optimises: 0 to 4.
+    """
     count = len(inputs[0])
     out = np.zeros((rows, count) if rows else count, result)
     device = driver.device(0)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     with device.current():
-        driver.call("cuModuleLoadData", ctypes.byref(module), text.encode() + b"\0")
+        option, setting = ctypes.c_int(OPTIMIZATION_LEVEL), ctypes.c_void_p(level)
+        given = (1, ctypes.byref(option), ctypes.byref(setting))
+        driver.call("cuModuleLoadDataEx", ctypes.byref(module), text.encode() + b"\0", *given)
         driver.call("cuModuleGetFunction", ctypes.byref(function), module, b"k")
         places = [driver.allocate(array.nbytes) for array in (*inputs, out)]
         try:
@@ -145,7 +165,7 @@ def inputs(case: Case, count: int, rng: np.random.Generator) -> list[Array]:
 
 
 def simulated(case: Case, given: Sequence[Array]) -> Array:
-    """What the table says, as the bits that the program stores."""
+    """The values by the table, as the bits that the program stores."""
     values = iter(given)
     arguments = []
     for operand in case.row.operands:

@@ -26,7 +26,7 @@ def named(mods: Mods) -> str:
 
 
 def copying(mods: Mods) -> Lowered:
-    """Each thread copies 4, 8 or 16 bytes to where 0x55 stood, waits, and shows its 16."""
+    """Each thread copies 4, 8 or 16 bytes over 0x55, waits, and stores its 16."""
     k = Lowered("copying", threads=THREADS, grid=2)
     source, size, out = k.array("source", "uint8", 4096), k.array("size", "uint32", 256), k.array("out", "uint8", 4096)
     tile = k.shared("tile", "uint8", 16 * THREADS)

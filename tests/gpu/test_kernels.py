@@ -102,7 +102,7 @@ def test_kernels_are_compiled_and_captured(torch: Any) -> None:
 
 
 def test_the_first_call_of_a_kernel_may_be_compiled(torch: Any) -> None:
-    """Nobody has registered its operator with torch then."""
+    """Its operator is not registered with torch then."""
     x = torch.randn(300, 512, device="cuda")
     y = torch.compile(lambda x: kernels.column_sum(x) * 2, fullgraph=True)(x)
     assert torch.allclose(y, x.double().sum(0).float() * 2, atol=1e-3)

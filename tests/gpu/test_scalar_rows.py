@@ -1,6 +1,6 @@
 """Every scalar row on hardware: generated PTX programs, a million values of each row, all bits as the table has them.
 
-Approximations are held to the bounds of `tilewright.isa.scalar.approximate`; how near they come is measured and told.
+Approximations must be within the bounds of `tilewright.isa.scalar.approximate`; their largest errors are reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""m-barriers, clusters and matrix descriptors: what threads tell each other, on hardware and on the simulator."""
+"""m-barriers, clusters and matrix descriptors, on hardware and on the simulator."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MOST = 64  # answers of a script
 OPERANDS = {"count": 2, "bytes": 32, "ns": 20}
 
 
-# One thread and one m-barrier: after each step both questions are asked, and the answers compared
+# One thread and one m-barrier: after each step both tests of its phase are made, and their results compared
 
 
 class Script:
-    """A kernel of one thread that does things to an m-barrier and writes down what it then says."""
+    """A kernel of one thread that changes an m-barrier and records the results of its tests."""
 
     def __init__(self, expected: int) -> None:
         self.k = Lowered("script")
@@ -60,7 +60,7 @@ class Script:
         return self.k.bind(f"result_{self.k.line}", made, str(made.dtype))
 
     def note(self, answer: Expr) -> None:
-        """At once: as long as nobody looks at the answer of a try_wait, the GPU lets later arrivals change it."""
+        """Use the answer at once: until the answer of a try_wait is used, later arrivals may change it on the GPU."""
         self.k.store(self.out, self.answers, cast(answer, INT32))
         self.answers += 1
 
@@ -176,7 +176,7 @@ def test_arriving_at_the_barrier_of_a_cluster_and_waiting_there(bench: Bench) ->
 
 
 def told_from_afar(size: int, expecting: bool) -> Any:
-    """Round a cluster: each CTA writes for the next one, tells its m-barrier, and waits at its own."""
+    """Around a cluster: each CTA writes for the next one, signals its m-barrier, and waits at its own."""
 
     @T.prim_func
     def tell(A: T.Buffer((12, 64), "int32"), B: T.Buffer((12, 64), "int32")):
@@ -199,7 +199,7 @@ def told_from_afar(size: int, expecting: bool) -> Any:
         T.ptx.mbarrier.arrive(next, scope="cluster", space="shared::cluster")
         T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0, scope="cluster")
         B[cta_id, tid] = A[cta_id - rank + (rank + size - 1) % size, 63 - tid]
-        T.cuda.cluster_sync()  # nobody leaves while others may tell it something
+        T.cuda.cluster_sync()  # no CTA ends while others may signal it
 
     return tell
 
@@ -222,7 +222,7 @@ def test_m_barriers_of_other_ctas(size: int, expecting: bool, bench: Bench) -> N
 @pytest.mark.parametrize("swizzle", range(4))
 @pytest.mark.parametrize("row", DESCRIBING)
 def test_matrix_descriptors(row: str, swizzle: int, bench: Bench) -> None:
-    """Where shared memory begins is the GPU's own affair: the descriptor of its beginning is taken away."""
+    """The address of shared memory is the GPU's own: the descriptor of its beginning is subtracted."""
     rng = np.random.default_rng(swizzle)
     k = Lowered("describe", threads=32, grid=3)
     fields = {name: k.array(name, "uint32", 96) for name in ("start", "ldo", "sdo", "units")}

@@ -1,4 +1,4 @@
-"""What the hardware gives where integer arithmetic has no value is what the simulator gives without its check."""
+"""Where integer arithmetic has no value, the simulator without its check gives what the hardware gives."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def matrices_of_bits(data: st.DataObject) -> tuple[Region, Region, str]:
 
 
 def one_memory(data: st.DataObject) -> tuple[Region, Region, str]:
-    """What no variant but the fallback takes."""
+    """Copies that only the fallback takes."""
     kind, scope = data.draw(st.sampled_from(KINDS)), data.draw(st.sampled_from(list(THREADS)))
     shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 8]), min_size=1, max_size=3)))
     space = data.draw(st.sampled_from(["shared", "global"]))
@@ -131,7 +131,7 @@ def overlaps(dst: Region) -> bool:
 
 
 def test_every_variant_of_the_target_is_drawn() -> None:
-    """What the generators above reach, counted on a few draws without running them."""
+    """The variants that the generators above reach, counted on a few draws without running them."""
     taken = set()
 
     @seed(1)

@@ -1,6 +1,6 @@
-"""Integer arithmetic without a value of its own: division by zero, the least number by -1, shifts by the width or more.
+"""Undefined integer arithmetic: division by zero, the least number by -1, shifts by the width or more.
 
-``python -m tests.gpu.undefined`` prints what the GPU gives beside what the simulator gives, for each operator and type.
+``python -m tests.gpu.undefined`` prints the GPU's results beside the simulator's, for each operator and type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an addition touches: one of each kind is made in a copy of the package, its files are counted, and it runs.
+"""The files of an addition: one of each kind is made in a copy of the package, its files are counted, and it runs.
 
 This is the promise of CONTRIBUTING.md. Each addition is written as a contributor would write it; nothing else of the
-copy changes, so that whatever must know of it has found it by itself.
+copy changes, so that every reader of it has found it by discovery.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ for works in (instruction, primitive, variant, check, axis, thread_axis, owner):
 
 @pytest.fixture(scope="module")
 def worked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each addition says of itself, all of them made in one copy."""
+    """The output of each addition, all of them made in one copy."""
     home = tmp_path_factory.mktemp("additions")
     shutil.copytree(ROOT / "tilewright", home / "tilewright", ignore=shutil.ignore_patterns("__pycache__"))
     for files in ADDITIONS.values():
@@ -257,7 +257,7 @@ def test_an_addition_is_found_without_another_line(kind: str, worked: dict[str, 
 
 
 def test_a_thread_axis_is_a_row_and_every_reader_of_axes_knows_it(worked: dict[str, str]) -> None:
-    """Copies share out by it, of several holders the first one stores, it composes, and has a number in kernels."""
+    """Copies distribute by it, of several holders the first one stores, it composes, and has a number in kernels."""
     assert worked["thread_axis"] == "True"
 
 
@@ -274,7 +274,7 @@ def test_contributing_says_how_many_files_each_addition_touches() -> None:
 
 
 def test_the_house_has_no_other_place_for_a_primitive_s_name() -> None:
-    """What walks all primitives walks the table: only their own folders and declarations name them."""
+    """Code for all primitives walks the table: only their own folders and declarations name them."""
     outside = [
         path
         for path in (ROOT / "tilewright").rglob("*.py")

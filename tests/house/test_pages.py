@@ -1,4 +1,4 @@
-"""What is written about the code speaks of the code as it is: pages made from it, and the reading orders of rooms."""
+"""Text about the code matches the code: pages made from it, and the reading orders of rooms."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_copy_atom_stands_with_its_instruction() -> None:
         assert f"| `{atom.name}` | `{atom.mnemonic}` | `{atom.source_cute}` |" in section
 
 
-# Instructions and checks are found by discovery: whoever adds one touches no other file.
+# Instructions and checks are found by discovery: an addition touches no other file.
 @pytest.mark.parametrize("room", ["sim", "sim.codegen", "sim.fast", "sim.machine", "sim.order", "sim.run", "tile"])
 def test_every_module_has_its_place_in_the_reading_order_of_its_room(room: str) -> None:
     package = import_module(f"tilewright.{room}")

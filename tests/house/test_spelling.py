@@ -1,4 +1,4 @@
-"""PTX is spelled in the instruction table, and nowhere else."""
+"""PTX is spelled in the instruction table alone."""
 
 from __future__ import annotations
 

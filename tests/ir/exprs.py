@@ -1,4 +1,4 @@
-"""Random expressions over a few variables with known ranges, and what they are worth."""
+"""Random expressions over a few variables with known ranges, and their values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _binaries(parts: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 
 
 def _with_constants(parts: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
-    """What addresses are made of."""
+    """Expressions such as addresses are made of."""
     return st.builds(binary, st.sampled_from(("+", "-", "*", "//", "%", "&", "^", ">>", "<<")), parts, NUMBERS)
 
 

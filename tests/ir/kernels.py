@@ -264,7 +264,7 @@ class Bodies:
 
 @st.composite
 def kernels(draw, stage: str) -> Kernel:
-    """A kernel of this stage. It need not mean anything sensible, but each name is defined before it is used."""
+    """A kernel of this stage. It need not make sense, but each name is defined before it is used."""
     make = Bodies(draw, stage)
     shape = (N, 4) if stage == "tile" else (Binary("*", N, Const(4, INT32), INT32),)
     layout = row_major(shape) if stage == "tile" else None

@@ -18,7 +18,7 @@ extern "C" __global__ void k{number}(unsigned char* out, unsigned long long addr
 """
 
 REGISTER = {"pred": "b32"}  # of what is no kind of register
-LITERALS = {"imm": "24", "note": ""}  # what stands in the text itself, and what does not come there
+LITERALS = {"imm": "24", "note": ""}  # constants in the text itself, and operands that are not in it
 OUTPUTS = {"r": '"=r"(words[0])', "h": '"=h"(half)', "l": '"=l"(wide)', "f": '"=f"(single)', "d": '"=d"(real)'}
 INPUTS = {"r": "word", "h": "(unsigned short)word", "l": "address", "f": "(float)real", "d": "real"}
 

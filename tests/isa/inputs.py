@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.isa import matrix_oracles
 from tests.isa.machines import BYTES, WINDOW
 from tilewright.dtypes import dtype
 from tilewright.isa.mma import DTYPES
@@ -30,8 +31,8 @@ def active_lanes(bound: Bound, rng: np.random.Generator) -> NDArray[np.bool_]:
 def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.random.Generator) -> Array:
     name = bound.instruction.name
     is_wide = name.endswith("b128")
-    if name == "ptx.mma":
-        return matrix(bound, which.name, rng)
+    if name.startswith("ptx.mma"):
+        return metadata(bound, rng) if which.name == "e" else matrix(bound, which.name, rng)
     if which.kind == "shared":
         places = rng.permuted(np.tile(np.arange(BYTES // 16), (WARPS, 1)), axis=1)[:, :32]
         return places * 16
@@ -83,9 +84,20 @@ def ordinary(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def matrix(bound: Bound, name: str, rng: np.random.Generator) -> Array:
     """Registers that hold ordinary numbers of the operand's element type."""
     types = dict(zip("dabc", str(bound.mods["types"]).split("."), strict=True))
-    kind = dtype(DTYPES[types[name]])
-    words = bound.form.registers_of(name, bound.mods)
-    shape = (WARPS, words, 32 * 32 // kind.bits)
-    if kind.is_integer:
+    element, words = types[name], bound.form.registers_of(name, bound.mods)
+    if element in matrix_oracles.NARROW:
+        exponents, mantissas, low = matrix_oracles.NARROW[element]
+        narrow = rng.integers(0, 1 << 1 + exponents + mantissas, (WARPS, words, 128), dtype=np.uint8)
+        return (narrow << low).view(np.uint32)
+    kind = "float64" if element == "f64" else DTYPES.get(element, "uint8")
+    if dtype(kind).is_integer:
         return rng.integers(0, 256, (WARPS, words, 128), dtype=np.uint8).view(np.uint32)
-    return rng.standard_normal(shape).astype(kind.numpy).view(np.uint32)
+    drawn = rng.standard_normal((WARPS, words, max(32, 32 * 32 // dtype(kind).bits))).astype(dtype(kind).numpy)
+    return drawn if kind == "float64" else drawn.view(np.uint32)
+
+
+def metadata(bound: Bound, rng: np.random.Generator) -> Array:
+    """Where the elements of a sparse matrix belong: two different places in each four bits."""
+    pairs = (0b0100, 0b1110) if "tf32" in str(bound.mods["types"]) else matrix_oracles.PAIRS
+    chosen = rng.choice(np.array(pairs, np.uint32), (WARPS, 32, 8))
+    return np.bitwise_or.reduce(chosen << np.arange(0, 32, 4, dtype=np.uint32), axis=-1)

@@ -41,7 +41,7 @@ class PlainMemory:
 
 
 class PlainMachine:
-    """What `tilewright.isa.machine.Machine` asks for."""
+    """An implementation of `tilewright.isa.machine.Machine`."""
 
     def __init__(self, data: NDArray[np.uint8], active: NDArray[np.bool_]) -> None:
         self.active = active

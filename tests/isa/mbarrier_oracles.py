@@ -1,5 +1,6 @@
-"""m-barriers as the manual tells of them, one at a time, in plain Python. Shares nothing with the table but the layout
-of the 64 bits, which is ours: `Barrier.word` writes it down once more."""
+"""m-barriers as the manual describes them, one at a time, in plain Python. Shares nothing with the table but the layout
+of the 64 bits, which is ours: `Barrier.word` writes it down once more.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the manual says of each instruction, lane by lane, in plain Python. Shares no code with the table.
+"""The meaning of each instruction by the manual, lane by lane, in plain Python. Shares no code with the table.
 
 An oracle gets one warp: bytes of memory, which lanes are active, the modifiers, and the operands as lists over lanes (a
 vector register operand as a list of lists, register first). It returns what the instruction writes, as such lists;
@@ -403,7 +403,7 @@ def to_shared(warp: Warp, address: Words) -> Words:
     return [a - WINDOW for a in address]
 
 
-# One lane for itself.
+# Instructions of one lane.
 
 
 def bits_of(value: int, dtype: str) -> str:
@@ -596,7 +596,7 @@ def in_direction(operation: Callable[..., Fraction], warp: Warp, *lanes: list[fl
 ORACLES |= {f"rounded_{name}": partial(in_direction, operation) for name, operation in EXACTLY.items()}
 
 
-# What lanes tell each other, as compilers write it.
+# Exchange between lanes, as compilers write it.
 
 
 @oracle("ptx.shfl.sync")

@@ -111,6 +111,6 @@ def registers(
             found.append(rng.integers(0, 256, count))
         else:
             found.append(register("pred" if operand.kind == "pred" else operand.type_of(mods), count, rng))
-    if row.name == "ptx.fns":  # what the least integer asks for, nobody says
+    if row.name == "ptx.fns":  # the smallest integer is not defined
         found[-1] = np.where(found[-1] == 1 << 31, np.uint32(1), found[-1])
     return found

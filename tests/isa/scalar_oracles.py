@@ -1,4 +1,4 @@
-"""What PTX says of its scalar instructions, one number at a time, in Python's integers and fractions.
+"""The meaning of scalar instructions by the manual, one number at a time, in Python's integers and fractions.
 
 An oracle gets the modifiers and the registers' bits, and returns the bits of the result. Shares no code with the table.
 """
@@ -186,6 +186,12 @@ def normal(word: str) -> Fraction:
     return Fraction(2) ** (2 - (1 << FORMATS[word][0] - 1))
 
 
+def is_tiny(word: str, value: Fraction, rounding: str) -> bool:
+    """Whether it is below the normal numbers when it is rounded as if exponents had no end."""
+    spacing = normal(word) / 2 ** (FORMATS[word][1] + 1)  # of the numbers just below
+    return abs(rounded(value / spacing, rounding)) * spacing < normal(word)
+
+
 def of_floats(operation: Callable[..., Any]) -> Callable[..., int]:
     def run(mods: dict[str, Any], registers: tuple[int, ...]) -> int:
         rounding = mods.get("rnd") or "rn"
@@ -193,8 +199,8 @@ def of_floats(operation: Callable[..., Any]) -> Callable[..., int]:
         def one(word: str, *bits: int) -> int:
             bits = tuple(flushed(word, b) for b in bits) if mods.get("ftz") else bits
             value = operation(*(decoded(word, b) for b in bits), rounding=rounding)
-            if mods.get("ftz") and not isinstance(value, str) and abs(value) < normal(word):
-                value = "-0" if value < 0 else Fraction(0)  # before it is rounded
+            if mods.get("ftz") and not isinstance(value, str) and is_tiny(word, value, rounding):
+                value = "-0" if value < 0 else Fraction(0)
             result = encoded(word, value, rounding)
             result = flushed(word, result) if mods.get("ftz") else result
             if mods.get("relu"):
@@ -608,8 +614,10 @@ def finished(mods: dict[str, Any], to: str, value: Any) -> int:
     """Rounded, and clamped as the modifiers say."""
     if mods.get("finite") and value != "nan":
         value = within(value, decoded(to, encoded(to, "inf") - 1))
-    bits = encoded(to, value, (mods["rnd"] or "rn")[:2])
-    bits = flushed(to, bits) if mods.get("ftz") and to == "f32" else bits
+    rounding = (mods["rnd"] or "rn")[:2]
+    if mods.get("ftz") and to == "f32" and not isinstance(value, str) and is_tiny(to, value, rounding):
+        value = "-0" if value < 0 else Fraction(0)
+    bits = encoded(to, value, rounding)
     return clamped(to, bits) if mods.get("sat") else positive(mods, bits, to)
 
 
@@ -779,7 +787,7 @@ WORDS = ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vset")
 
 @oracle(*WORDS, *(f"{name}.merged" for name in WORDS))
 def video_word(mods: dict[str, Any], a: int, b: int, c: int | None = None) -> int:
-    name, word = mods["name"].partition(".")[0], mods.get("type", "u32")
+    name, word = mods["name"].partition(".")[0], mods.get("type", mods["atype"])
     x, _, _ = video_part(mods["atype"], a, mods["a_part"])
     y, _, _ = video_part(mods.get("btype", "u32"), b, mods["b_part"])
     if name in ("vshl", "vshr"):

@@ -1,4 +1,4 @@
-"""CuTe's copy atoms: their strings against a reading of them bit by bit, and against what the instruction does."""
+"""CuTe's copy atoms: their strings against a reading of them bit by bit, and against the instruction's execution."""
 
 from __future__ import annotations
 

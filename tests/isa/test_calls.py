@@ -1,4 +1,4 @@
-"""From ``T.<name>(...)`` to its row and back, and what a wrong call is told."""
+"""From ``T.<name>(...)`` to its row and back, and the errors of wrong calls."""
 
 from __future__ import annotations
 

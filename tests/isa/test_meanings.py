@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.isa import descriptor_oracles, mbarrier_oracles, scalar_oracles, tma_oracles, tmem_oracles, wgmma_oracles
+from tests.isa import (
+    descriptor_oracles,
+    matrix_oracles,
+    mbarrier_oracles,
+    scalar_oracles,
+    tma_oracles,
+    tmem_oracles,
+    wgmma_oracles,
+)
 from tests.isa.assembling import every_form
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES, PlainMachine
@@ -88,8 +96,10 @@ def given(operand: NDArray[Any]) -> Any:
 
 
 def compare(bound: Bound, result: NDArray[Any], expected: Any, active: NDArray[np.bool_]) -> None:
-    if bound.instruction.name == "ptx.mma":
-        compare_product(bound, result, expected)
+    if bound.instruction.name.startswith("ptx.mma"):
+        compare_product(bound, result, expected) if bound.instruction.name == "ptx.mma" else matrix_oracles.compare(
+            bound, result, expected
+        )
         return
     result = np.broadcast_to(result, (*result.shape[:-1], 32))[..., active]
     wanted = np.array(expected, object)[..., active]

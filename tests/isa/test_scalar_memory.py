@@ -1,4 +1,4 @@
-"""Loads, stores and atomics as compilers write them: every type, vectors, and what a check is told."""
+"""Loads, stores and atomics as compilers write them: every type, vectors, and their declared effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls of ld, st, atom and red must name, and that the language, both back ends and other CTAs have them."""
+"""ld, st, atom and red: required arguments, and use in the language, in both back ends, across CTAs."""
 
 from __future__ import annotations
 

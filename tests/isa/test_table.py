@@ -21,7 +21,7 @@ def is_plain_copy(form: Form) -> bool:
 
 
 def faults(row: Instruction, form: Form) -> list[str]:
-    """What keeps a form from being emitted, simulated, tested or explained."""
+    """The faults of a form with which it cannot be emitted, simulated, tested or explained."""
     operands = {operand.name for operand in row.operands}
     modifiers = set(form.modifiers)
     ptx = form.language == "ptx"

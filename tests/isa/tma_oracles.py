@@ -1,4 +1,4 @@
-"""What the manual says of boxes and of reductions, element by element. Shares no code with the table."""
+"""Boxes and reductions by the manual, element by element. Shares no code with the table."""
 
 from __future__ import annotations
 

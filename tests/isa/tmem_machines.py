@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 
 class PlainTmem:
-    """Who has which columns: allocations are only written down."""
+    """The columns of tensor memory: allocations are only recorded."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -48,7 +48,7 @@ class TmemMachine(PlainMachine):
 
 class PlainUnit:
     """What `tilewright.isa.machine.Unit` asks for: issuer i is of CTA ``ctas[i]``, two of which are a cluster, and its
-    warp. Memory is what it reads and writes when an operation is complete.
+    warp. It reads and writes its memory when an operation is complete.
     """
 
     cluster_ctas = 2

@@ -1,4 +1,4 @@
-"""Who holds what of wgmma's operands, by the manual's formulas. Shares no code with the table."""
+"""The threads that hold the elements of wgmma's operands, by the manual's formulas. Shares no code with the table."""
 
 from __future__ import annotations
 

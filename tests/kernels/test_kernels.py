@@ -36,7 +36,7 @@ def softmax_slope(y: Array, dy: Array) -> Array:
 
 
 def normed(x: Array, *, eps: float, centred: bool) -> tuple[Array, Array]:
-    """The rows with a mean square of 1, and what they were multiplied by."""
+    """The rows scaled to a mean square of 1, and their factors."""
     less = x - x.mean(-1, keepdims=True) if centred else x
     scale = 1 / np.sqrt((less * less).mean(-1, keepdims=True) + eps)
     return less * scale, scale
@@ -60,7 +60,7 @@ def silu(x: Array) -> Array:
     return np.asarray(x / (1 + np.exp(-x)))
 
 
-# By name: the call, and what it is to give, on the arrays x, y, z of one shape and v, w for the columns.
+# By name: the call and its expected result, on the arrays x, y, z of one shape and v, w for the columns.
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "softmax": (lambda x, y, z, v, w: kernels.softmax(x), lambda x, y, z, v, w: softmax(x)),
     "softmax_backward": (

@@ -1,4 +1,4 @@
-"""What the tests of the language share: the body of a kernel as text, and the check that a script reads back."""
+"""Helpers of the language's tests: the body of a kernel as text, and the check that a script reads back."""
 
 from __future__ import annotations
 

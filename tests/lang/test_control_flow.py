@@ -1,4 +1,4 @@
-"""Control flow: what stays in the kernel, and what Python decides while the kernel is parsed."""
+"""Control flow: statements that stay in the kernel, and those that Python decides while the kernel is parsed."""
 
 # ruff: noqa: B007, F841, PERF102, SIM201  the names of a kernel are read by its parser
 from __future__ import annotations

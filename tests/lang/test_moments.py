@@ -1,4 +1,4 @@
-"""Names are values: what a name, tuple or parameter holds is what its expression gave where it was written."""
+"""Names are values: a name, tuple or parameter holds the value that its expression had where it was written."""
 
 # ruff: noqa: F841  the names of a kernel are read by its parser
 from __future__ import annotations

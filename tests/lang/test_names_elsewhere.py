@@ -1,4 +1,4 @@
-"""Names of CUDA, Triton and CuTe: the error says what they are here."""
+"""Names of CUDA, Triton and CuTe: the error gives tilewright's name."""
 
 # ruff: noqa: F821  names that nobody defines
 from __future__ import annotations

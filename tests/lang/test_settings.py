@@ -1,4 +1,4 @@
-"""A setting that is taken does something: in the CUDA text, in the launch, or for readers."""
+"""Every accepted setting has an effect: in the CUDA text, in the launch, or as a comment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a helper uses twice in each of many steps: as many nodes as steps, not twice as many with each."""
+"""A value that a helper uses twice in each of many steps: nodes grow with the steps, and do not double."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_a_helper_that_uses_its_argument_twice_in_each_of_thirty_steps(helper, e
     assert len(made.source("cuda")) < 16_000
 
 
-IN_ONE_ARM = {  # a step on x: where the lane's y is not over 3, nobody divides, shifts or loads
+IN_ONE_ARM = {  # a step on x: lanes whose y is not over 3 do not divide, shift or load
     "divides": (lambda x, y, A: T.select(y > 3, (x ^ (x >> 1)) // y, 7), lambda x, y, a: (x ^ x >> 1) // y, 7),
     "shifts": (lambda x, y, A: T.select(y > 3, (x ^ (x + 3)) << (y & 1), 7), lambda x, y, a: (x ^ x + 3) << (y & 1), 7),
     "loads": (lambda x, y, A: T.select(y > 3, A[(x ^ (x >> 1)) % 32], 7), lambda x, y, a: a[(x ^ x >> 1) % 32], 7),

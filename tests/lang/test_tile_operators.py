@@ -1,4 +1,4 @@
-"""Operators on tiles: each form is the tile call that it reads as, and what means nothing is refused."""
+"""Operators on tiles: each form is a tile call; operators without a meaning for tiles are refused."""
 
 from __future__ import annotations
 

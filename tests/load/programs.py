@@ -1,4 +1,4 @@
-"""What the .cu files of this folder are run on: right as they are, each with a mistake under ``-DBUG``."""
+"""Arguments and results of this folder's .cu files: right as they are, each with a mistake under ``-DBUG``."""
 
 from __future__ import annotations
 

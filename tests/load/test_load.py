@@ -1,4 +1,4 @@
-"""Loading kernels that others wrote, and what a call of one takes."""
+"""Loading kernels that others wrote, and the arguments of their calls."""
 
 from __future__ import annotations
 

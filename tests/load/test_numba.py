@@ -1,4 +1,4 @@
-"""Numba's kernels: what it passes for an array, and what is told where it cannot compile."""
+"""Numba's kernels: its arguments for an array, and the error where it cannot compile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DONE:
 
 
 def doubled(a, b):
-    """What Numba would compile."""
+    """A function for Numba."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""PTX programs by hand, in old dialects and new ones: what they store is what the manual says."""
+"""PTX programs by hand, in old dialects and new ones: they store the values that the manual gives."""
 
 from __future__ import annotations
 

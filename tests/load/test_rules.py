@@ -1,4 +1,4 @@
-"""Rules of what is told of a .cu file, and what is not: one kernel of ``rules.cu`` for each."""
+"""Rules for reports on a .cu file: one kernel of ``rules.cu`` for each."""
 
 from __future__ import annotations
 
@@ -56,10 +56,18 @@ def test_a_barrier_without_some_lanes_of_a_warp_is_divergence(rules: LoadedModul
         rules["barrier_of_some_lanes"].simulate(zeros(64), block=64)
 
 
-def test_a_barrier_without_whole_warps_that_have_ended_is_a_warning(rules: LoadedModule) -> None:
-    run = rules["barrier_of_some_warps"].simulate(zeros(32), block=64)
+def test_a_barrier_without_whole_warps_that_have_ended_is_right(rules: LoadedModule) -> None:
+    out = zeros(32)
 
-    assert any("have ended" in text for text in run.warnings)
+    assert clean(rules["barrier_of_the_first"].simulate(out, 32, block=96))
+
+    assert out.all()
+
+
+def test_a_barrier_without_lanes_of_a_warp_that_had_ended_before_is_a_warning(rules: LoadedModule) -> None:
+    run = rules["barrier_of_the_first"].simulate(zeros(40), 40, block=96)
+
+    assert ["lanes 8..31 of a warp had ended before" in text for text in run.warnings] == [True]
 
 
 def test_a_shuffle_from_a_lane_that_has_ended_is_told(rules: LoadedModule) -> None:
@@ -107,6 +115,14 @@ def test_groups_of_a_warp_with_masks_of_their_own_talk_among_themselves(rules: L
     assert sums.tolist() == [120] * 16 + [376] * 16
     bits = sum(1 << k for k in range(0, 32, 3))
     assert votes.tolist() == [bits & 0xFFFF] * 16 + [bits & 0xFFFF0000] * 16
+
+
+def test_masks_of_lanes_that_stay_out_do_not_count(rules: LoadedModule) -> None:
+    sums = zeros(32)
+
+    assert clean(rules["odd_ones"].simulate(np.arange(32, dtype=np.int32), sums, block=32))
+
+    assert sums.tolist() == [0, 256] * 16
 
 
 def test_lanes_need_no_value_that_nobody_shuffles_from(rules: LoadedModule) -> None:

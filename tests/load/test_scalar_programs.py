@@ -11,12 +11,12 @@ THREADS = 64
 
 
 def test_programs_of_scalar_rows_store_what_the_table_says() -> None:
-    for number, text, given, wanted in programs(THREADS, 0, 60):
-        out = np.zeros(wanted.shape, np.uint64)
+    for made in programs(THREADS, 0, 60):
+        out = np.zeros(made.wanted.shape, np.uint64)
 
-        tw.load_ptx(text)["k"].simulate(*given, out, THREADS, block=THREADS)
+        tw.load_ptx(made.text)["k"].simulate(*made.given, out, THREADS, block=THREADS)
 
-        assert (out == wanted).all(), f"program {number}"
+        assert (out == made.wanted).all(), f"program {made.number}"
 
 
 def test_there_are_500_programs_that_have_every_row_of_the_gpu() -> None:

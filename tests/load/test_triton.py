@@ -1,4 +1,4 @@
-"""What a call of a Triton kernel becomes: types, constants, decorators; and, where Triton is installed, whole calls."""
+"""Calls of Triton kernels: types, constants, decorators; and, where Triton is installed, whole calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parameter(name: str = "x", *, constant: bool = False, fixed: str = "", gener
 
 
 def kernel(*names: str) -> Any:
-    """What stands for a function of @triton.jit."""
+    """A stand-in for a function of @triton.jit."""
     params = [parameter(name, constant=name.isupper()) for name in names]
     return SimpleNamespace(params=params, arg_names=list(names), __name__="k")
 

@@ -1,4 +1,4 @@
-"""PTX that Triton made: it computes what the kernel says, every check is silent, and a missing barrier is told."""
+"""PTX that Triton made: it computes the kernel's results, every check is silent, and a missing barrier is reported."""
 
 from __future__ import annotations
 

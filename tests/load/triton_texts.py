@@ -1,6 +1,6 @@
 """PTX that Triton made of kernels of `benchmarks.peers.triton_ten`, kept for tests that run without Triton.
 
-python -m tests.load.triton_texts      # makes them anew; needs Triton and torch
+python -m tests.load.triton_texts      # makes them again; needs Triton and torch
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tilewright import T, Tx
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.ir import AddressOf, Load, expressions, statements
 
-ROWS, COLUMNS = 40000, 65536  # 2.6 G elements: memory that nobody touches costs nothing
+ROWS, COLUMNS = 40000, 65536  # 2.6 G elements: untouched memory costs nothing
 
 
 @T.prim_func

@@ -1,9 +1,9 @@
 """Causality in one execution of a tiny program, built edge by edge from the manual's definitions.
 
-Events come in the order of the execution; whatever happens before one is known when it comes, so that its ancestors,
-a set of bits, are the transitive closure. Beside them travel the events that a proxy fence has passed (for the CTA of
-who executed it), and those of tensor memory that `before`, and then `after`, has passed. Shares no code with the
-simulator. The rules' names: PTX ISA, "Memory Consistency Model", in the words of CONTRIBUTING.md's litmus table.
+Events come in the order of the execution; all events that happen before one are known when it comes, so that its
+ancestors, a set of bits, are the transitive closure. With them are kept the events that a proxy fence has passed (for
+the CTA that executed it), and those of tensor memory that `before`, and then `after`, has passed. Shares no code with
+the simulator. The rules' names: PTX ISA, "Memory Consistency Model", in the words of CONTRIBUTING.md's litmus table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RELEASES, ACQUIRES = ("release", "acq_rel", "sc"), ("acquire", "acq_rel", "sc")
 
 
 def holds(scope: str, one: Thread, other: Thread) -> bool:
-    """Do threads belong to each other's scope? All CTAs of these programs are in one cluster, or in none."""
+    """Is each thread in the other's scope? All CTAs of these programs are in one cluster, or in none."""
     return one == other or scope in ("cluster", "gpu", "sys") or one[0] == other[0]
 
 
@@ -144,8 +144,8 @@ class Graph:
             self.fences.setdefault(event.thread, []).append(event)
 
     def proxy_fence(self, event: Event) -> None:
-        """P1: what is known here is known to the asynchronous units of this CTA, and the other way round. P2: of a pair
-        what was known at the half that releases, which is a fence besides.
+        """P1: the asynchronous units of this CTA come after all that is known here, and the other way round. P2, for a
+        pair: after all that was known at the releasing half, which is also a fence.
         """
         known = event.before | event.narrow
         passed = {"release": 0, "acquire": event.halved}.get(event.op.sem, known)
@@ -172,7 +172,7 @@ class Graph:
     # Accesses
 
     def access(self, event: Event, place: Place, *, reads: bool, writes: bool) -> None:
-        """The event touches a place: what it observes, hands on and takes over, and with whom it races."""
+        """The event touches a place: the writes that it observes, the patterns that it ends, and its races."""
         event.place, event.reads, event.writes = place, reads, writes
         event.atomic = reads and writes
         if reads and event.is_strong and event.proxy == "generic":
@@ -197,7 +197,7 @@ class Graph:
 
     def _observe(self, event: Event, write: Event | None) -> None:
         self.observed(event, write)
-        if event.op.kind != "red":  # which never reads
+        if event.op.kind != "red":  # red never observes
             self.taking(event)
 
     def taking(self, event: Event) -> None:
@@ -225,7 +225,7 @@ class Graph:
                     self.found.append((kind, other, event))
 
     def missing(self, one: Event, other: Event) -> str:
-        """What is missing between two conflicting accesses: "" nothing, "P" a proxy fence, "R" order."""
+        """The missing step between two conflicting accesses: "" none, "P" a proxy fence, "R" order."""
         if one.proxy == "tmem":
             return "" if (other.ordered | other.own) & one.bit else "R"
         is_shared = one.place is not None and one.place[1] >= 0

@@ -1,4 +1,4 @@
-"""Small kernels that are right: what people build from flags, locks, barriers, m-barriers, clusters and tensor memory.
+"""Small correct kernels with flags, locks, barriers, m-barriers, clusters and tensor memory, as people write them.
 
 Mutants of them (`tests.model.mutants`) measure what a checker of order finds.
 """

@@ -1,9 +1,9 @@
 """Litmus tests of the memory model: programs of a few operations, each with its verdict and the rule behind it.
 
 Verdicts: O everything that conflicts is ordered, R a race, P a proxy fence is missing, E an error of protocol, W a race
-by the manual's words that practice lives with, so that the simulator only warns. A row's
-variants stand behind it. Rows of TMA, wgmma and the tensor cores' products come with those instructions; outcomes of
-weak memory (store buffering, load buffering, IRIW) are not shown by a simulator that interleaves.
+by the manual's words that does no harm in practice, so that the simulator only warns. A row's variants stand behind it.
+Rows of TMA, wgmma and the tensor cores' products come with those instructions; outcomes of weak memory (store
+buffering, load buffering, IRIW) are not shown by a simulator that interleaves.
 """
 
 from __future__ import annotations

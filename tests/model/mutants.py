@@ -1,8 +1,8 @@
 """Mutants of the kernels: each barrier, fence, wait, commit, count, phase and proxy fence removed, moved or weakened.
 
-``python -m tests.model.mutants`` asks the oracle about all of them and the simulator too, and rewrites the two files of
-data: verdicts.json, a letter for each mutant in the order of `mutants`, and survivors.json, those about which the
-simulator says something else.
+``python -m tests.model.mutants`` judges all of them by the oracle and by the simulator, and rewrites the two files of
+data: verdicts.json, a letter for each mutant in the order of `mutants`, and survivors.json, the mutants on which the
+simulator differs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SAYS = {
     "W": "warned of",
     "U": "found, but not what is missing",
 }
-# (kernel, the oracle's letter) -> why the simulator says something else of such mutants.
+# (kernel, the oracle's letter) -> why the simulator's verdict on such mutants differs.
 WHY: dict[tuple[str, str], str] = {}
 STEPS = (
     "F",
@@ -51,7 +51,7 @@ ORDERED = ("W", "R", "cas", "add", "red", "F", "arr", "wait", "carr")
 
 @dataclass(frozen=True)
 class Mutant:
-    """kernel: the one that it was. what: how it was changed."""
+    """kernel: the original's name. what: the change."""
 
     kernel: Program
     program: Program
@@ -59,7 +59,7 @@ class Mutant:
 
 
 def is_step(op: Op) -> bool:
-    """Does it order something? Polls are waits too."""
+    """Does the operation order something? Polls are waits, too."""
     return op.kind in STEPS or (op.kind == "R" and bool(op.value))
 
 
@@ -103,7 +103,7 @@ def _of_warp(ops: tuple[Op, ...]) -> Iterator[Change]:
 
 
 def mutants(kernel: Program) -> list[Mutant]:
-    """All that differ."""
+    """All mutants that differ from the kernel."""
     found: dict[object, Mutant] = {}
     for warp, ops in kernel.warps.items():
         for what, then in _of_warp(ops):
@@ -143,12 +143,12 @@ def heard(program: Program) -> str:
 
 
 def agrees(verdict: str, said: str) -> bool:
-    """Is what is harmful reported, and what is clean not?"""
+    """Do the two agree: harm is reported, and a clean program is not?"""
     return verdict == UNDECIDED or (said != "U" and (verdict == CLEAN) == (said == CLEAN))
 
 
 def reason(mutant: Mutant, verdict: str, said: str) -> str:
-    """Why the two differ, as far as that is known."""
+    """Why the oracle and the simulator differ, as far as that is known."""
     why = WHY.get((mutant.kernel.name, verdict), "not known")
     return f"{KINDS.get(verdict, 'clean')} {SAYS[said]}: {why}"
 
@@ -160,7 +160,7 @@ def verdicts() -> dict[str, str]:
 
 
 def survivors() -> dict[str, str]:
-    """Names of mutants, and what the simulator says of each instead."""
+    """Names of mutants, and the simulator's verdict on each."""
     found: dict[str, str] = json.loads(SURVIVORS.read_text())["mutants"]
     return found
 
@@ -171,7 +171,7 @@ def _written(path: Path, counts: Counter[str], mutants: dict[str, str]) -> None:
 
 
 def asked(kernel: Program) -> tuple[str, dict[str, str]]:
-    """The oracle's letters for the mutants of a kernel, and those of which the simulator says something else."""
+    """The oracle's letters for the mutants of a kernel, and the mutants on which the simulator differs."""
     clean = explore(kernel)
     assert clean.is_complete
     assert not clean.kinds, f"{kernel.name} is not clean: {clean.kinds}"

@@ -1,8 +1,8 @@
 """Every execution of a tiny program: interleavings, with asynchronous operations that complete at any later point.
 
-Polls wait until what they wait for is there. Of executions that differ only in the order of independent steps one is
-walked (sleep sets). What is found: "R" a race, "P" a missing proxy fence, "D" a deadlock, "E" a broken protocol (an
-arrival too many, a phase that nobody saw over), "V" values that the clean program never leaves.
+Polls wait until their value is there. Of executions that differ only in the order of independent steps one is walked
+(sleep sets). Findings: "R" a race, "P" a missing proxy fence, "D" a deadlock, "E" a broken protocol (an arrival too
+many, a phase that no thread saw over), "V" values that the clean program never leaves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from tests.model.graph import Event, Graph, Place, Thread, holds
 from tests.model.program import Op, Program, home
 
-# What tells an m-barrier that operations are complete, and which: those of its thread, or none but itself.
+# Operations that signal completion at an m-barrier: of their thread's operations, or of themselves alone.
 HANDS_ON = {"commit": "cp", "cparr": "cpa", "put": ""}
 MOST_STEPS = 30_000  # beyond, a program is undecided
 Values = tuple[tuple[object, int], ...]
@@ -22,7 +22,7 @@ Footprint = frozenset[tuple[object, str]]
 
 @dataclass
 class Barrier:
-    """An m-barrier: phase, arrivals that are missing, and for each phase who has arrived and who has seen it over."""
+    """An m-barrier: phase, missing arrivals, and for each phase the threads that arrived and those that saw it over."""
 
     count: int
     phase: int = 0
@@ -101,7 +101,7 @@ class Machine:
         made.broken = [*self.broken]
         return made
 
-    # Which steps there are
+    # The possible steps
 
     def next(self, thread: Thread) -> Op | None:
         ops = self.threads[thread]
@@ -125,7 +125,7 @@ class Machine:
     def is_over(self) -> bool:
         return all(self.next(thread) is None for thread in self.threads) and all(one.done for one in self.flying)
 
-    # Taking one
+    # Taking a step
 
     def step(self, step: Step) -> None:
         if step.who[0] == "flying":
@@ -147,7 +147,7 @@ class Machine:
     def kept(self, op: Op, thread: Thread, value: int) -> None:
         if op.into:
             self.registers[thread, op.into] = value
-        if op.kind == "use" or (op.kind == "R" and not op.value):  # what a poll finds is no surprise
+        if op.kind == "use" or (op.kind == "R" and not op.value):  # a poll's value is no outcome
             self.results.append(((thread, op.place), value))
 
     def outcome(self) -> Values:
@@ -160,7 +160,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Step:
-    """What may be done next: by a thread at an operation (waiting: inside of a barrier), or by what is in flight."""
+    """A possible next step: of a thread at an operation (waiting: inside of a barrier), or of one in flight."""
 
     who: tuple[object, ...]
     at: int
@@ -168,7 +168,7 @@ class Step:
     op: Op
 
     def touches(self, program: Program) -> Footprint:
-        """What it reads ("r"), writes ("w") or adds to where the order of additions means nothing ("c")."""
+        """The places that it reads ("r"), writes ("w") or adds to in any order ("c")."""
         thread = self.who if self.who[0] != "flying" else None
         cta = int(str(thread[0])) if thread else 0
         return frozenset(FOOTPRINTS.get(self.op.kind, _none)(self.op, cta, self.waiting))
@@ -302,7 +302,7 @@ def _meet(machine: Machine, thread: Thread, op: Op) -> object:
     meeting, event = machine.meeting(_key(op, thread)), machine.graph.begin(thread, op)
     if thread in machine.entered:
         entered = machine.entered.pop(thread)
-        if entered == meeting.round:  # who is missing is over
+        if entered == meeting.round:  # the missing threads have ended
             meeting.round, meeting.here = meeting.round + 1, 0.0
         for other in meeting.came[entered]:
             machine.graph.join(event, other)
@@ -496,7 +496,7 @@ def _after(machine: Machine, thread: Thread, op: Op) -> object:
     return None
 
 
-# The tables: when an operation may be done, what it does, what it touches
+# The tables: when an operation is possible, its effect, its places
 
 
 ENABLED = {
@@ -574,7 +574,7 @@ FOOTPRINTS = {
 
 
 def independent(one: Step, other: Step, program: Program) -> bool:
-    """May they be swapped? Whatever is in flight is taken to depend on all others but plain steps of one thread."""
+    """May the steps be swapped? A step in flight counts as dependent on all others but plain steps of one thread."""
     if one.who == other.who:
         return False
     if "flying" in (one.who[0], other.who[0]):
@@ -588,7 +588,7 @@ def independent(one: Step, other: Step, program: Program) -> bool:
 
 @dataclass
 class Verdict:
-    """kinds: what was found, see the module. outcomes: final values. steps: how much was walked."""
+    """kinds: of the findings, see the module. outcomes: final values. steps: how many were walked."""
 
     kinds: set[str] = field(default_factory=set)
     outcomes: set[Values] = field(default_factory=set)

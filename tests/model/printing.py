@@ -1,4 +1,4 @@
-"""A tiny program as a kernel of tilewright: its source, and what the simulator says of it."""
+"""A tiny program as a kernel of tilewright: its source, and the simulator's verdict."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ def kernel(text: str, name: str) -> Any:
 
 
 def simulated(program: Program, text: str = "") -> Run:
-    """What the simulator says with every check on: "ok", "warned" or the kind of error; its words; final values.
+    """The simulator's verdict with every check on: "ok", "warned" or the kind of error; its words; final values.
 
     text: of the kernel, where it is not the printer's.
     """

@@ -143,7 +143,7 @@ class Program:
         return tuple(sorted({op.lane for op in self.warps[warp] if op.lane is not None} | {0}))
 
     def thread(self, warp: Warp, lane: int) -> tuple[Op, ...]:
-        """What one lane does."""
+        """The operations of one lane."""
         return tuple(op for op in self.warps[warp] if op.lane in (None, lane))
 
     def with_warp(self, warp: Warp, ops: tuple[Op, ...], name: str) -> Program:
@@ -160,6 +160,6 @@ def program(name: str, warps: dict[str, str], **counts: int) -> Program:
 
 
 def home(place: str, cta: int) -> tuple[str, int]:
-    """Where a place is that a thread of ``cta`` names: its name, and the CTA whose it is (-1: everybody's)."""
+    """The place that a thread of ``cta`` names: its name, and the CTA that has it (-1: all CTAs)."""
     name, _, rank = place.partition("@")
     return name, (int(rank) if rank else cta) if name[0] in "sbt" else -1

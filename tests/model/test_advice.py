@@ -1,4 +1,4 @@
-"""What a race report says to try helps: the litmus rows that lack a step are right once it is pasted in."""
+"""The hint of a race report helps: litmus rows that lack a step are right once it is pasted in."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ PASTED: tuple[tuple[str, Callable[..., None]], ...] = (
 
 
 def pasted(text: str, hint: str) -> str:
-    """The kernel with what the hint says; the last line first, so that numbers stay what they are."""
+    """The kernel with the step of the hint; the last line first, so that line numbers stay valid."""
     lines = text.splitlines()
     by_line = sorted(hint.split("; "), key=lambda one: -int(re.findall(r"line (\d+)", one)[-1]))
     for one in by_line:
@@ -87,7 +87,7 @@ def pasted(text: str, hint: str) -> str:
 
 
 def hinted(words: str) -> str:
-    """What the report says to try."""
+    """The hint of the report."""
     found = re.search(r"  try: +(.*)", words)
     return found[1] if found else ""
 

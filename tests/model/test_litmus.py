@@ -8,7 +8,7 @@ from tests.model.litmus import LITMUS, Litmus
 from tests.model.mutants import CLEAN, heard
 from tests.model.oracle import explore
 
-# Rows about which the simulator says something else, and why.
+# Rows on which the simulator's verdict differs, and why.
 KNOWN_WRONG: dict[str, str] = {}
 
 HEARD = {"X": "RE", "P": "P", CLEAN: "O", "W": "W"}  # what the simulator said -> the verdicts that this can mean

@@ -1,4 +1,4 @@
-"""What a kernel lost is found, and what it never needed is not: mutants of small kernels, judged by an oracle.
+"""The loss of a needed step is found, and that of a needless one is not: mutants of small kernels, judged by an oracle.
 
 `make test` asks the simulator about a tenth of them, `make test-long` about all.
 """
@@ -58,7 +58,7 @@ def test_a_verdict_is_what_the_oracle_says(mutant: Mutant) -> None:
 
 
 def check(mutant: Mutant) -> None:
-    """Is it reported where it does harm, and only there? Survivors are listed, and nothing else is."""
+    """Is a mutant reported exactly if it does harm? Survivors, and no others, are listed."""
     assert agrees(verdict(mutant), heard(mutant.program)) == (mutant.program.name not in survivors())
 
 

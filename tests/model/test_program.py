@@ -1,4 +1,4 @@
-"""The text of tiny programs, what the oracle makes of it, and the kernels that they become."""
+"""The text of tiny programs, the oracle's verdicts on them, and their kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The declarations of tile primitives, and what is made of them."""
+"""The declarations of tile primitives, and their readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run must take on a GPU: bytes once, passes of shared memory, flops of tensor cores; and what fits on an SM."""
+"""Lower bounds of a run on a GPU: bytes once, passes of shared memory, flops of tensor cores; and occupancy."""
 
 from __future__ import annotations
 

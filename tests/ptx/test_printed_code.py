@@ -1,4 +1,4 @@
-"""What the printer writes assembles to the code that the text itself makes: of NVRTC's PTX, in both dialects."""
+"""The printer's text assembles to the same code as the original: NVRTC's PTX, in both dialects."""
 
 from __future__ import annotations
 

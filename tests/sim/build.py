@@ -1,4 +1,4 @@
-"""A little builder of lowered kernels: what the parser and the lowering would make, written by hand.
+"""A little builder of lowered kernels: results of the parser and the lowering, written by hand.
 
 k = Lowered("scale", threads=256, grid=4096)
 a = k.array("a", "float32", 1 << 20)

@@ -79,7 +79,7 @@ class ByHand(Lowered):
 
 
 def both(kernel: Kernel, check: str = "all", **given: Any) -> list[tuple[Run, dict[str, np.ndarray]]]:
-    """What the kernel leaves behind as it is, and taken apart."""
+    """The results of the kernel as it is, and taken apart."""
     found = []
     for one in (kernel, taken_apart(kernel)):
         arrays = {f"{name}_ptr": value.copy() for name, value in given.items() if isinstance(value, np.ndarray)}

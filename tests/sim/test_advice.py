@@ -1,4 +1,4 @@
-"""What a race report says to try: a barrier that can stand there, and with which the kernel is free of races."""
+"""The hint of a race report: a barrier that can stand there, and with which the kernel is free of races."""
 
 from __future__ import annotations
 

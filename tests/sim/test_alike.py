@@ -1,4 +1,4 @@
-"""Operations that all CTAs of a wave issue alike are looked at once; a CTA that differs is found all the same."""
+"""Operations that all CTAs of a wave issue alike are checked once; a CTA that differs is found all the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CTAS, WRONG = 4, 2
 
 
 def fetched(mistake: str, at: Any) -> Any:
-    """Each CTA has a tile of its own brought, multiplies it by itself, and has the next one brought."""
+    """Each CTA loads a tile of its own, multiplies it by itself, and loads the next one."""
     tiles = mma_shared_layout("bfloat16", 3, (64, 64))
 
     @T.prim_func
@@ -89,7 +89,7 @@ def test_lanes_that_executed_an_instruction_together_have_all_looked_at_the_phas
 
     run(fetched("", lambda cta: cta >= 0))
 
-    assert len(runs) == 1  # nobody can have been late for a phase, so that no other order need be tried
+    assert len(runs) == 1  # no thread can have been late for a phase, so that no other order need be tried
 
 
 def stored(*, meets: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Integers divided by zero and shifted out of range: reported, and without the check what the hardware gives."""
+"""Integers divided by zero and shifted out of range: reported, and without the check computed as on hardware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asynchronous operations on tensor memory: what must stand between them and who relies on them.
+"""Asynchronous operations on tensor memory: the steps between them and threads that rely on them.
 
 One kernel, with a step left out at a time: the message says which step is missing, and between which lines.
 """
@@ -148,7 +148,7 @@ def test_without_checks_a_load_before_completion_finds_what_was_there_before() -
 
 
 def told(how: str) -> Any:  # noqa: C901  branches of Python, decided while it is parsed
-    """A tile goes to tensor memory; who says, and who asks, that it is there?"""
+    """A tile goes to tensor memory, with different threads that commit and that wait."""
 
     @T.prim_func
     def tell(A: T.Buffer((32, 16), "uint8"), B: T.Buffer((4, 32, 4), "uint32")):  # noqa: C901  branches of Python, decided while it is parsed
@@ -241,7 +241,7 @@ def test_units_of_the_own_cta_see_an_m_barrier_that_a_barrier_has_shown() -> Non
     assert (b == WORDS).all()
 
 
-# What a load has not filled yet
+# Registers that a load has not filled yet
 
 
 def test_registers_are_used_after_the_wait_for_the_load() -> None:
@@ -305,7 +305,7 @@ def test_other_registers_of_the_same_array_may_be_used_meanwhile() -> None:
     assert b.tolist() == [4 * lane + 1 for lane in range(32)]
 
 
-# What a copy still reads
+# Sources that a copy still reads
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_each_cta_that_a_warp_stores_to_must_still_be_there() -> None:
 
 
 def handed_round(*, sem: str = "release", size: int = 4) -> Any:
-    """Each CTA of a cluster tells the next one's m-barrier, when the one before has told its own."""
+    """Each CTA of a cluster signals the next one's m-barrier, once the one before has signalled its own."""
 
     @T.prim_func
     def hand_round(A: T.Buffer((8, 64), "int32"), B: T.Buffer((8, 64), "int32")):
@@ -265,7 +265,7 @@ ROUNDS = 6
 
 @T.inline
 def meet_the_pair():
-    """All threads of the pair, and what they know of tensor memory."""
+    """All threads of the pair meet, with the fences of tensor memory."""
     T.ptx.tcgen05.fence.before_thread_sync()
     T.cuda.cluster_sync()
     T.ptx.tcgen05.fence.after_thread_sync()
@@ -299,7 +299,7 @@ def tell(bars, place, rank, lane_id):
 
 def pair_ring(*left_out: str, clusters: int = 1) -> Any:  # noqa: C901  branches of Python, decided while it is parsed
     """Warp 4 of each CTA stages tiles; a thread of rank 0 has both copied, in turn to two places; warps 0 to 3 of both
-    load them, and tell rank 0, at its own m-barrier, that the place is empty.
+    load them, and arrive at rank 0's own m-barrier once the place is empty.
     """
     ctas = 2 * clusters
     has = {step: step not in left_out for step in ("remote arrive", "whole mask", "wait for the load", "before")}

@@ -1,4 +1,4 @@
-"""What a run counts: instructions, bytes, and the wavefronts of shared memory."""
+"""The counts of a run: instructions, bytes, and the wavefronts of shared memory."""
 
 from __future__ import annotations
 

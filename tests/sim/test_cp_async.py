@@ -1,4 +1,4 @@
-"""cp.async in kernels: exact, waited for by group and by m-barrier, and what is missing is told in its own words."""
+"""cp.async in kernels: exact, waited for by group and by m-barrier, and reports name the missing step."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_a_wrong_address_is_told_when_the_copy_is_issued(kernel: Any, what: str)
     assert error.at is not None
 
 
-# What may not happen meanwhile.
+# Accesses that are errors meanwhile.
 
 
 def meanwhile(step: str) -> Any:

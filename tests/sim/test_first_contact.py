@@ -1,4 +1,4 @@
-"""What a report of the simulator says to somebody who sees it for the first time: the place, the value, what to try."""
+"""A report of the simulator is understandable at first sight: it has the place, the value, and a hint."""
 
 from __future__ import annotations
 

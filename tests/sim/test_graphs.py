@@ -316,7 +316,7 @@ def test_a_collective_that_lacks_a_lane_of_its_mask_is_an_error() -> None:
         k.run(out=np.zeros(32, np.uint32))
 
 
-# What nobody has written
+# Uninitialised bits
 
 
 def shared_word(k: ByHand, name: str = "x") -> Var:

@@ -1,4 +1,4 @@
-"""What runs away is stopped, says which line was running and how far it came, and shows its progress."""
+"""A run at its limit is stopped, with the line that was running and how far it came; runs show their progress."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_what_is_printed_beyond_what_a_gpu_keeps_is_counted(monkeypatch: pytest.
     assert run.warnings == ["kernel.py:1: printf: 32,000 lines, of which the first 39 are kept, 100 bytes as on a GPU"]
 
 
-# Whoever waits
+# Progress and interrupts
 
 
 @pytest.fixture

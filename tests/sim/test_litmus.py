@@ -67,7 +67,7 @@ def _step(k: Lowered, buffers: Buffers, step: str) -> None:
 
 
 def outcome(program: str, *, cluster: int = 1) -> str:
-    """ "ordered", or what the report says that is wrong."""
+    """ "ordered", or the kind of the report."""
     k = Lowered(threads=96, grid=3 if cluster == 1 else cluster, cluster=cluster)
     buffers = {name: k.array(name, "int32", 1) for name in MEMORIES} | {"s": k.shared("s", "int32", 1)}
     for line in program.strip().splitlines():
@@ -242,7 +242,7 @@ def test_an_m_barrier_is_made_once() -> None:
 
 
 def told_by(issuer: int, *, meeting: bool) -> str:
-    """A thread has a bulk copy tell the m-barrier that thread 0 of its CTA has made."""
+    """A thread issues a bulk copy that signals the m-barrier which thread 0 of its CTA has made."""
     k = Lowered(threads=64)
     x, s, bar = k.array("x", "int32", 4), k.shared("s", "int32", 4), k.shared("bar", "uint64", 1)
     with k.when(tid == 0):

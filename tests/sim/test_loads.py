@@ -1,4 +1,4 @@
-"""Loads of matrices in a loop are done at once, and nobody can tell: not by results, counts or errors."""
+"""Loads of matrices in a loop are done at once, with the same results, counts and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHECKS = ["none", "all"]
 
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From this call on nothing is done at once."""
+    """Turn off loads at once from this call on."""
     return lambda: monkeypatch.setattr(Loads, "_at_once", lambda *_: False)
 
 
@@ -71,7 +71,7 @@ def loads(
 
 
 def run(kernel: Any, check: str) -> tuple[np.ndarray[Any, Any], str]:
-    """What the kernel leaves, and all its counts."""
+    """The kernel's results, and all its counts."""
     given = np.random.default_rng(0).integers(0, 1 << 15, ROWS * 8, np.uint16)
     found = np.zeros(CTAS * THREADS * REGISTERS, np.uint32)
     counts = tw.compile(kernel, target="sm_90a").simulate(given, found, check=check).counts

@@ -1,4 +1,4 @@
-"""m-barriers at work: threads arrive, wait, and hand over what they have written, phase after phase."""
+"""m-barriers at work: threads arrive, wait, and hand over data, phase after phase."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_relaxed_arrival_publishes_nothing() -> None:
     assert f"written at {line('fill')}" in str(error.given)
 
 
-# Who waits, and how
+# Threads that wait
 
 
 @pytest.mark.parametrize("how", ["try_wait", "try_wait.state", "poll", "poll and sleep", "test_wait", "test by state"])
@@ -273,7 +273,7 @@ def test_a_phase_waits_for_the_bytes_that_were_announced(nbytes: int) -> None:
     assert "0 of 1 arrivals are missing, 16 bytes to come; the running phase has parity 0" in str(error.allowed)
 
 
-# Who can never go on
+# Threads that can never go on
 
 
 def waits_for_ever(how: str, count: int = 3, *, one: bool = False) -> Any:
@@ -325,7 +325,7 @@ def test_with_one_arrival_less_to_wait_for_everyone_goes_on(how: str) -> None:
     simulate(waits_for_ever(how, count=2))
 
 
-# What is no m-barrier
+# Addresses without an m-barrier
 
 
 def misused(how: str) -> Any:

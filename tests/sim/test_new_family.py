@@ -1,8 +1,8 @@
-"""A family of asynchronous instructions that is new to the project: all that anyone must know of it is in its rows.
+"""A family of asynchronous instructions that is new to the project: its rows have all the facts about it.
 
-``toy.send`` of a warpgroup adds what its accumulators hold to a tile of its own shared memory, which it reads through
-the async proxy, and stores the sums to the shared memory of another CTA, where an m-barrier counts the bytes. The
-accumulators take the sums over, in flight until ``toy.wait``.
+``toy.send`` of a warpgroup adds its accumulators to a tile of its own shared memory, which it reads through the async
+proxy, and stores the sums to the shared memory of another CTA, where an m-barrier counts the bytes. The accumulators
+take the sums over, in flight until ``toy.wait``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def tiles(unit: Unit, src: Lanes, dst: Lanes, bar: Lanes, rank: Lanes) -> Mappin
 
 
 def add(tile: Lanes, acc: Lanes) -> tuple[Lanes, Lanes]:
-    """What goes to the other CTA, as bytes, and to the accumulators."""
+    """The sums for the other CTA, as bytes, and for the accumulators."""
     total = tile.view(np.uint32)[..., 0] + acc[:, 0]
     return total[..., None].view(np.uint8), total[:, None]
 

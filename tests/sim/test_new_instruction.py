@@ -1,4 +1,4 @@
-"""An asynchronous instruction that is new to the simulator: its row says all that scheduler and checks must know."""
+"""An asynchronous instruction that is new to the simulator: its row has all facts for scheduler and checks."""
 
 from __future__ import annotations
 

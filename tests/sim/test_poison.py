@@ -1,4 +1,4 @@
-"""The check of uninitialised values: moving them is fine, looking at them is not."""
+"""The check of uninitialised values: moving them is fine, using them is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products that stand side by side are done at once, and nobody can tell: not by results, counts or errors."""
+"""Matrix products next to each other are done at once, with the same results, counts and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHECKS = ["none", "all"]
 
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From this call on nothing is done at once."""
+    """Turn off products at once from this call on."""
     return lambda: monkeypatch.setattr(ProductRun, "__call__", lambda *_: False)
 
 
@@ -221,7 +221,7 @@ def test_a_product_that_reads_what_another_wrote_comes_after_it(
     np.testing.assert_array_equal(at_once, expected)
 
 
-# What a run is found to be
+# Runs of products
 
 STARTS = tuple(
     (16 * (i * LINKS + k), 8 * (j * LINKS + k), 16 * (i * COLUMNS + j), 16 * (i * COLUMNS + j))

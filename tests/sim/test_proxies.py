@@ -49,7 +49,7 @@ def _in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def overwritten(*steps: str) -> Any:
-    """One warp takes the steps before the meeting, another has the place overwritten after it."""
+    """One warp takes the steps before the barrier, another issues an operation that overwrites the place after it."""
 
     @T.prim_func
     def kernel(B: T.Buffer((32,), "uint32")):

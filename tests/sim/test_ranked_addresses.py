@@ -1,4 +1,4 @@
-"""Shared addresses in clusters say whose memory they are: as on an H200, where a descriptor must leave that out."""
+"""Shared addresses in clusters contain the rank of their CTA, as on an H200; a descriptor must leave that out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checks remember of each byte: at most what docs/simulator.md states."""
+"""The memory of checks for each byte: at most what docs/simulator.md states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warps that hold the same: which they are, and how they stand in a grid."""
+"""Warps that hold the same: which they are, and their grid."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_grid_leaves_out_nothing_but_equals(alike: UniformWarps, grid: tuple[i
     [
         (UniformWarps(2, 4, 1), UniformWarps(1, 2, 4), (2, 4)),  # the usual one: rows share A, columns share B
         (UniformWarps(1, 4, 2), UniformWarps(2, 2, 2), (4, 2)),  # B is shared in a way that no grid shows
-        (UniformWarps(1, 8, 1), UniformWarps(4, 2, 1), (4, 2)),  # A is everybody's
+        (UniformWarps(1, 8, 1), UniformWarps(4, 2, 1), (4, 2)),  # all warps have the same A
         (UniformWarps.nobody(8), UniformWarps.nobody(8), (8, 1)),
     ],
 )

@@ -1,4 +1,5 @@
-"""The rows of the memory model that need the copy engine, with its own instructions: each order and what it lacks.
+"""The rows of the memory model that need the copy engine, with its own instructions: each order with and without its
+steps.
 
 O: all is in order. R: a race, or an access while an operation is under way. P: a proxy fence is missing.
 """

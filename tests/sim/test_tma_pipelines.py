@@ -1,4 +1,4 @@
-"""Mistakes in pipelines of the copy engine are told by their cause; right pipelines are silent."""
+"""Reports on mistakes in pipelines of the copy engine name the cause; right pipelines are silent."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ MISTAKES: dict[Callable[..., Any], dict[str, str]] = {
         "peer not ready": "cp_async.bulk.tensor.g2c tells bar[0] of another CTA, which may not have made it",
     },
 }
-# What is to blame where nobody can go on.
+# The cause where no thread can go on.
 BLAMED: dict[Callable[..., Any], dict[str, str]] = {
     ring: {
         "producer's phase": "an arrival at empty[0], where nobody has ever arrived; or parity 1, if this is the first",
@@ -152,7 +152,7 @@ def test_a_tile_that_is_stored_again_and_again_is_right(turns: int) -> None:
 
 @pytest.mark.parametrize("leaves", ["", "peer leaves early"])
 def test_a_tile_that_is_brought_to_both_ctas_is_right(leaves: str) -> None:
-    """Who has waited for all bytes that come to it may end."""
+    """A CTA that has waited for all its bytes may end."""
     warnings, (a, out) = run(casting(leaves), SHAPES[casting])
 
     assert warnings == []

@@ -1,4 +1,4 @@
-"""Tensor memory as a resource: taking columns, giving them back, and what is in them."""
+"""Tensor memory as a resource: taking columns, giving them back, and their contents."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_pair_needs_a_cluster() -> None:
     assert error.what == "cta_group=2 is for pairs of CTAs: the cluster has an even number of them"
 
 
-# What may be touched, and what is there
+# Legal accesses, and contents
 
 
 def touched(what: str, *, column: int = 0, row: int = 0, columns: int = 32, ctas: int = 1) -> Any:

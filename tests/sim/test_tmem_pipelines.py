@@ -105,7 +105,7 @@ def test_an_m_barrier_orders_tensor_memory_between_fences_only(left_out: str, di
 
 
 def test_numbers_of_operations_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most operations of a long kernel are long over; only what somebody may still clash with is kept."""
+    """Most operations of a long kernel are long over; only those that may still race are kept."""
     monkeypatch.setattr(clocks, "NUMBERS", 8)
     a, b = tiles(3)
 
@@ -170,7 +170,7 @@ def in_turn(*left_out: str) -> Any:  # noqa: C901  branches of Python, decided w
 
 
 def test_who_comes_after_a_copy_comes_after_all_that_the_copy_came_after() -> None:
-    """A warpgroup stores where the other has loaded: the copy in between knew of that, and its commit says so."""
+    """A warpgroup stores where the other has loaded: the copy in between, and so its commit, came after the load."""
     a, b = tiles()
 
     assert simulate(in_turn(), a[0], b[0]) == []

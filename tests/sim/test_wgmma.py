@@ -1,4 +1,4 @@
-"""Products of a warpgroup: every mistake is told with its cause, the right twins are silent."""
+"""Products of a warpgroup: the report on each mistake names its cause, the right twins are silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the memory model that need wgmma: who may overwrite what it reads; what cp.async has brought."""
+"""The rows of the memory model that need wgmma: overwriting its sources, and sources copied by cp.async."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def ring(wrong: str = "", stages: int = 2, turns: int = 5) -> Any:
 
 
 def storing(wrong: str = "", turns: int = 3) -> Any:
-    """A warp writes a tile, one lane has it stored, and again: the tile is used anew once it has been read."""
+    """A warp writes a tile, one lane issues its store, and again: the tile is used again once it has been read."""
 
     def has(mistake: str) -> bool:
         return wrong == mistake
@@ -124,7 +124,7 @@ def storing(wrong: str = "", turns: int = 3) -> Any:
 
 
 def casting(wrong: str = "") -> Any:
-    """CTA 0 of two has a tile brought to both; each waits for its own bytes."""
+    """CTA 0 of two loads a tile to both; each waits for its own bytes."""
 
     def has(mistake: str) -> bool:
         return wrong == mistake

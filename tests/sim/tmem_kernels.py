@@ -1,4 +1,4 @@
-"""What the tests of tensor memory and m-barriers share: segments of kernels, and how a refusal is read.
+"""Helpers of the tests of tensor memory and m-barriers: parts of kernels, and readers of errors.
 
 A line of a kernel that a test wants to find in a message ends in a comment, and `line` finds it by that.
 """
@@ -24,7 +24,7 @@ TILE = np.arange(512, dtype=np.uint32).astype(np.uint8).reshape(32, 16)
 
 @T.inline
 def meet():
-    """All threads of the CTA, and what they know of tensor memory."""
+    """All threads of the CTA meet, with the fences of tensor memory."""
     T.ptx.tcgen05.fence.before_thread_sync()
     T.cuda.cta_sync()
     T.ptx.tcgen05.fence.after_thread_sync()
@@ -32,7 +32,7 @@ def meet():
 
 @T.inline
 def take(addr, warp_id, columns=32):
-    """Warp 0 takes columns, for everyone."""
+    """Warp 0 takes columns, for all warps."""
     if warp_id == 0:
         T.ptx.tcgen05.alloc(T.address_of(addr), n_cols=columns, cta_group=1)
     meet()
@@ -40,7 +40,7 @@ def take(addr, warp_id, columns=32):
 
 @T.inline
 def give_back(addr, warp_id, columns=32):
-    """Once everyone is done, warp 0 gives them back."""
+    """Once all warps are done, warp 0 gives them back."""
     meet()
     if warp_id == 0:
         T.ptx.tcgen05.dealloc(addr[0], n_cols=columns, cta_group=1)

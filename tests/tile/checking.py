@@ -16,7 +16,7 @@ from tilewright.tile import Entry
 
 
 def resolved(*statements: Stmt, arch: str = "sm_90a", threads: int = 32, **more: object) -> tuple[Kernel, Entry]:
-    """The resolved kernel and the entry of its last tile call; what a fallback warns is another test's business."""
+    """The resolved kernel and the entry of its last tile call; another test checks the fallback's warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TilewrightWarning)
         done, report = tile.resolve(kernel(*statements, threads=threads, **more), arch)  # type: ignore[arg-type]

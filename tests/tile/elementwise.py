@@ -1,4 +1,4 @@
-"""Kernels of one elementwise call, run on the simulator and judged by what the declaration means in NumPy."""
+"""Kernels of one elementwise call, run on the simulator and judged by the declaration's meaning in NumPy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Operand:
 
 
 def numbers(kind: str, shape: tuple[int, ...], seed: int) -> NDArray[Any]:
-    """Numbers that arithmetic does not carry far: no overflow hides an error."""
+    """Numbers of small magnitude: no overflow hides an error."""
     random = np.random.default_rng(seed)
     element = dtype(kind)
     if element.is_float:
@@ -56,7 +56,7 @@ def judged(
     threads: int | None = None,
     **config: object,
 ) -> Entry:
-    """Run the call, compare dst with NumPy; what the report says."""
+    """Run the call, compare dst with NumPy; returns the report's entry."""
     threads = threads or THREADS[scope]
     before: list[Stmt] = []
     arrays: dict[str, NDArray[Any]] = {}

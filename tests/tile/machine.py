@@ -1,4 +1,4 @@
-"""A small machine that executes what variants emit, for all threads of one CTA, with NumPy.
+"""A small machine that executes the code of variants, for all threads of one CTA, with NumPy.
 
 Memory holds one int64 *tag* per element, so that a copy is right exactly if the right tags arrive. It knows the few
 instructions that copies use, each written after the manual's words. Accesses must lie inside their buffer, and start at

@@ -1,4 +1,4 @@
-"""What a copy must do, element by element, from `table()` alone."""
+"""The oracle of copies, element by element, from `table()` alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def holders(place: dict[str, Ints], threads: int) -> NDArray[np.bool_]:
 
 
 def filled(dst: Region, tag: int, memory: dict[str, Ints], threads: int) -> dict[str, Ints]:
-    """The memory after ``dst`` got one tag: what NumPy makes of the logical array, in every place of each element."""
+    """The memory after ``dst`` got one tag, in every place of each element."""
     after = {name: tags.copy() for name, tags in memory.items()}
     buffer, array = dst.buffer, np.zeros(dst.buffer.shape, np.int64)
     inside = tuple(slice(max(start, 0), max(start + extent, 0)) for start, extent in dst.box)

@@ -1,4 +1,4 @@
-"""One gemm between copies from and to global memory, simulated with all checks, beside what NumPy says."""
+"""One gemm between copies from and to global memory, simulated with all checks, and its result by NumPy."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Call:
         return {each.name: each for each in (self.d, self.a, self.b, self.c) if each is not None}
 
     def kernel(self) -> Kernel:
-        """The operands are filled, D as well where somebody looks at it, and D is copied out."""
+        """The kernel: operands are filled, D as well where it is read, and D is copied out."""
         outside = {name: buffer(f"{name}_global", "global", each.shape, kind=str(each.dtype))
                    for name, each in self.buffers.items()}  # fmt: skip
         body: list[ir.Stmt] = []
@@ -82,7 +82,7 @@ def copied(into: Buffer, source: Buffer, scope: str) -> ir.Stmt:
 
 
 def run(call: Call, arrays: dict[str, Array]) -> tuple[Array, Entry]:
-    """What D holds after the call, and what the report says of it. arrays: of each buffer by its name."""
+    """D after the call, and the report's entry. arrays: of each buffer by its name."""
     made = call.kernel()
     given = {name: array.copy() for name, array in arrays.items()}
     with warnings.catch_warnings():
@@ -94,7 +94,7 @@ def run(call: Call, arrays: dict[str, Array]) -> tuple[Array, Entry]:
 
 
 def meant(call: Call, arrays: dict[str, Array]) -> Array:
-    """What NumPy says that D holds, in D's type."""
+    """D by NumPy, in D's type."""
     d = arrays["D"].copy()
     c = None if call.c is None else arrays[call.c.name] if call.c is not call.d else d
     PRIMITIVES["gemm"].meaning(

@@ -1,4 +1,4 @@
-"""One tile call between copies from and to global memory, simulated with all checks, beside what NumPy says."""
+"""One tile call between copies from and to global memory, simulated with all checks, and its result by NumPy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(
     arch: str = "sm_90a",
     **config: object,
 ) -> tuple[Array, Entry]:
-    """What the destination's buffer holds after the call, and what the report says. data, before: of whole buffers."""
+    """The destination's buffer after the call, and the report's entry. data, before: of whole buffers."""
     into, source = whole(dst), whole(src)
     dispatch = config.pop("dispatch", None)
     stmt = ir.TileCall(primitive, scope, (into, source), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def _copied(into: Buffer, source: Buffer, scope: str) -> list[ir.Stmt]:
 
 
 def meant(primitive: str, dst: Region, src: Region, data: Array, before: Array, **config: object) -> Array:
-    """What NumPy says that the destination's buffer holds."""
+    """The destination's buffer by NumPy."""
     after = before.copy()
     into, source = (tuple(slice(a, a + n) for a, n in region.box) for region in (dst, src))
     part = np.ascontiguousarray(after[into])

@@ -1,4 +1,4 @@
-"""Copies between different dtypes: what `cast` computes, between any memories, ragged or not."""
+"""Copies between different dtypes convert as `cast` does, between any memories, ragged or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice among variants, and what is said about it."""
+"""The choice among variants, and the report on it."""
 
 from __future__ import annotations
 

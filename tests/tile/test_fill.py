@@ -25,7 +25,7 @@ SWIZZLED = ComposeLayout(SwizzleLayout(3, 3, 3), S[64, 64])
 def fill(
     dst: Buffer | Region, scope: str = "warp", threads: int = 32, values: dict[str, int] | None = None, **config: object
 ) -> Entry:
-    """Resolve one fill, run it with these values, compare with NumPy; what the report says about it."""
+    """Resolve one fill, run it with these values, compare with NumPy; returns the report's entry."""
     region, dispatch = whole(dst), config.pop("dispatch", None)
     value = cast(1, region.dtype)
     stmt = ir.TileCall("fill", scope, (region, value), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def test_registers_that_a_region_may_leave_are_looked_at_one_by_one(scope: str) 
         assert said.variant == "fallback"
 
 
-# What each variant takes, and what it leaves.
+# Calls that each variant takes, and calls that it declines.
 
 
 def test_aligned_runs_are_stored_16_bytes_at_a_time() -> None:

@@ -1,4 +1,4 @@
-"""gemm: what NumPy says, over types, layouts, memories, transposes, scopes; what `mma` takes and what it leaves."""
+"""gemm agrees with NumPy, over types, layouts, memories, transposes, scopes; calls that `mma` takes and declines."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_clip_leaves_alone_what_is_outside() -> None:
     assert np.array_equal(b, np.concatenate([a, np.full(28, 7, np.float32)]))
 
 
-# What the caller owes
+# The caller's waits
 
 
 @pytest.mark.parametrize(("wait", "meet"), [(False, True), (True, False)])
@@ -183,7 +183,7 @@ def test_a_missing_wait_and_a_missing_barrier_are_told(wait: bool, meet: bool) -
         tw.simulate(made, np.zeros((64, 8), np.float16), np.zeros((64, 8), np.float16), check="all")
 
 
-# What it says
+# Reports
 
 G, A = buffer("G", "global", (64, 64)), buffer("A", "shared", (64, 64))
 

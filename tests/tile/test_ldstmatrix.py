@@ -1,4 +1,4 @@
-"""ldstmatrix: what it emits, what it wants, and what it says when it declines."""
+"""ldstmatrix: its code, its conditions, and its reasons when it declines."""
 
 from __future__ import annotations
 

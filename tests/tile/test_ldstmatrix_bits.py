@@ -1,4 +1,4 @@
-"""ldstmatrix_bits: what it emits for 32-, 8- and 4-bit elements, what it wants, and what it leaves to others."""
+"""ldstmatrix_bits: its code for 32-, 8- and 4-bit elements, its conditions, and calls that it declines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions: what NumPy says, over random layouts, dtypes, scopes, axes and memories; what each variant takes."""
+"""Reductions agree with NumPy, over layouts, dtypes, scopes, axes and memories; calls that each variant takes."""
 
 from __future__ import annotations
 

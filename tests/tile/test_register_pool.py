@@ -1,4 +1,4 @@
-"""setmaxnreg: what warpgroups take comes out of what others give back; told at the line, before ptxas sees it."""
+"""setmaxnreg: warpgroups can take only registers that others give back; an error comes before ptxas runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scan: what NumPy says, over random layouts, dtypes, scopes, axes and memories; what each variant takes."""
+"""scan agrees with NumPy, over random layouts, dtypes, scopes, axes and memories; calls that each variant takes."""
 
 from __future__ import annotations
 

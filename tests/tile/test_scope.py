@@ -1,4 +1,4 @@
-"""Who executes a tile call: scopes narrowed by control flow, and collectives that a condition breaks up."""
+"""The threads of a tile call: scopes narrowed by control flow, and collectives that a condition splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies from shared to tensor memory: what they emit, what they want, and what they say when they decline."""
+"""Copies from shared to tensor memory: their code, their conditions, and their reasons when they decline."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def resolved(*stmts: Stmt, arch: str = "sm_100a", threads: int = 128) -> tuple[K
 
 
 def copied(dst: Buffer | Region, src: Buffer | Region, **config: object) -> tuple[list[str], Entry]:
-    """The instructions of a copy by thread 0, as text, and what the report says."""
+    """The instructions of a copy by thread 0, as text, and the report's entry."""
     done, entries = resolved(by_one_thread(copy(dst, src, "thread", primitive="copy_async", **config)))
     return instructions(done), entries[-1]
 
@@ -281,7 +281,7 @@ def test_four_bits_without_padding_are_declined() -> None:
     assert "accesses to A_smem start 8 bytes apart, which is no multiple of 16" in str(error)
 
 
-# Who issues it
+# The issuing thread
 
 
 def test_an_elected_thread_of_one_warp_may_issue() -> None:
@@ -318,7 +318,7 @@ def test_a_collective_call_is_declined(scope: str, named: str) -> None:
         resolved(copy(scales(), shared((32, 16)), scope, primitive="copy_async"))
 
 
-# What else it wants
+# Further conditions
 
 
 @pytest.mark.parametrize(

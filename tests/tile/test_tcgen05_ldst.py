@@ -1,7 +1,7 @@
 """Copies between tensor memory and registers: which instruction, in which lanes, and why not.
 
-The oracle is the machine of this room, which deals cells out after the manual's words: what a register is loaded from,
-and what a cell is written with, must be what `table()` says on both sides.
+The oracle is the machine of this room, which distributes cells by the manual's words: the source of each register, and
+the contents of each cell, must agree with `table()` on both sides.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def test_a_warp_cannot_have_16_of_the_first_64_rows_of_datapath_d() -> None:
     assert "warp 1 reaches lanes 32 to 63" in reason(fragment, Region(rows(32), ((0, 64), (0, 32))))
 
 
-# What it wants
+# Conditions
 
 
 def reason(dst: Buffer | Region, src: Buffer | Region, scope: str = "warpgroup", threads: int = 128) -> str:
@@ -395,7 +395,7 @@ def test_a_load_fits_exactly_where_registers_are_a_shapes_with_the_largest_numbe
     assert said.plan.split()[1].rstrip(",") in {f"{shape}.x{num}" for shape, num in best.items() if num}
 
 
-# What to try
+# Hints
 
 
 SPREAD = registers((128, 16), wg_local_layout(16))

@@ -1,4 +1,4 @@
-"""What tensor-memory instructions do, after the manual's words, for the tests of this room: plain loops, no rows.
+"""Tensor-memory instructions by the manual's words, for the tests of this room: plain loops, no rows.
 
 Tensor memory is a dict from (lane, byte of the lane) to where that byte came from: a byte of shared memory, or of a
 thread's registers. A copy is right exactly if the right numbers arrive.
@@ -80,7 +80,7 @@ def half_cells_of(shape: str, register: int, lane: int, split: int = 0) -> Itera
 class TmemMachine(Machine):
     """`Machine` with tensor memory. base: the address that the allocation gave. arena: where shared buffers begin.
 
-    written: (lane, byte) of tensor memory -> what was put there. issued: the instructions, as (name, modifiers).
+    written: (lane, byte) of tensor memory -> its contents. issued: the instructions, as (name, modifiers).
     """
 
     base: int = 0

@@ -145,7 +145,7 @@ def test_a_kernel_with_a_slip_compiles_or_is_refused_in_words(text: str) -> None
     try:
         code = compile(text, file, "exec")
     except (SyntaxError, ValueError):
-        return  # Python's own business
+        return  # an error of Python's own
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names = dict(NAMES)
     with warnings.catch_warnings():
@@ -162,5 +162,5 @@ def test_a_kernel_with_a_slip_compiles_or_is_refused_in_words(text: str) -> None
             last = error.__traceback__
             while last is not None and last.tb_next is not None:
                 last = last.tb_next
-            if last is None or last.tb_frame.f_code.co_filename != file:  # what the kernel's own annotations raise
+            if last is None or last.tb_frame.f_code.co_filename != file:  # an error of the kernel's own annotations
                 raise

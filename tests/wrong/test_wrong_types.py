@@ -1,4 +1,4 @@
-"""Whatever a public function is given, it answers, or refuses in words: no other exception reaches the caller."""
+"""A public function answers for any arguments, or refuses in words: no other exception reaches the caller."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def filled(A: T.Buffer((64,), "float32"), *, N: T.constexpr):
 
 
 EXECUTABLE = tw.compile(plus)
-ABSTRACT = ("Facts", "Layout", "Region", "Table", "Value", "ScopeName", "SwizzleMode")  # nobody calls these
+ABSTRACT = ("Facts", "Layout", "Region", "Table", "Value", "ScopeName", "SwizzleMode")  # these are not called
 OPERATORS = ("__add__", "__radd__", "__matmul__", "__rmatmul__", "__getitem__")
 
 
@@ -148,7 +148,7 @@ def test_an_instruction_has_a_signature_and_no_private_names() -> None:
 
 
 def test_every_annotation_of_a_public_function_is_known() -> None:
-    """One that the tables lack would be taken for anything at all."""
+    """An annotation that the tables lack would accept any value."""
     for name, function in PUBLIC:
         found = getattr(function, "__closure__", None)
         if getattr(function, "__wrapped__", None) is None or found is None:

@@ -1,4 +1,4 @@
-"""What a run asks of memory: the addresses of each warp, once for each pattern, and the sectors of global memory."""
+"""The accesses of a run: the addresses of each warp, once for each pattern, and the sectors of global memory."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ IDLE = -1
 """Stands for the address of a lane that takes no part."""
 
 MOST_PATTERNS = 8192
-"""Of one site; what comes after is not looked at, and the advice says so."""
+"""The most patterns of one site; later accesses are not recorded, and the advice says so."""
 
 
 @dataclass(slots=True)
 class Accesses:
-    """What one site asks of one shared buffer.
+    """The accesses of one site to one shared buffer.
 
     patterns: byte offsets from the start of the buffer of the 32 lanes of a warp, `IDLE` in those that take no part,
-    and how many warps asked so. width: bytes of a lane. phase: lanes that are served together. pairs: a load, whose
-    phases double where partners ask for the same. is_matrix: rows of matrices, which nobody can cut.
+    and how many warps had that pattern. width: bytes of a lane. phase: lanes that are served together. pairs: a load,
+    whose phases double where partners read the same place. is_matrix: rows of matrices, which must stay whole.
     """
 
     at: Span | None
@@ -60,13 +60,13 @@ class Accesses:
 
     @property
     def times(self) -> NDArray[np.int64]:
-        """How many warps asked for each."""
+        """How many warps had each pattern."""
         return np.fromiter(self.patterns.values(), np.int64, len(self.patterns))
 
 
 @dataclass(slots=True)
 class Sectors:
-    """The 32-byte sectors of global memory that one site asks for, and the fewest that would hold its bytes."""
+    """The 32-byte sectors of global memory that one site touches, and the fewest that would hold its bytes."""
 
     at: Span | None
     op: str
@@ -82,7 +82,7 @@ class Sectors:
 
 
 def record(program: Program) -> tuple[list[Accesses], list[Sectors]]:
-    """What the next run of ``program`` asks for; both lists fill while it runs."""
+    """The accesses and sectors of the next run of ``program``; both lists fill while it runs."""
     accesses: list[Accesses] = []
     sectors: list[Sectors] = []
 
@@ -162,7 +162,7 @@ def _different(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def cause(accesses: Iterable[Accesses]) -> str:
-    """Which lanes of the worst pattern meet in one bank: words for a line of the kernel."""
+    """The lanes of the worst pattern that conflict in one bank: words for a line of the kernel."""
     worst = (1, "")
     for each in accesses:
         groups = each.rows[:, : each.lanes].reshape(-1, min(each.phase, each.lanes))

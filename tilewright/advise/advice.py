@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Advice", "Change", "Refused", "advise"]
 
 MOST_PROOFS = 6
-"""Of one buffer: candidates that are compiled and run, the most promising first."""
+"""How many candidates for one buffer are compiled and run, the most promising first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What a kernel's accesses cost, line by line, and what to change.
+    """The cost of a kernel's accesses, line by line, and changes that lower it.
 
     lines: as counted. causes: of lines with conflicts, which lanes meet in which bank. sectors: of global memory.
     kernel: with all changes made.
@@ -135,7 +135,7 @@ def advise(exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], see
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """A kernel that ran, and what it left. given: the arguments before."""
+    """A kernel that ran, and its results. given: the arguments before."""
 
     exe: Executable
     given: tuple[Any, ...]
@@ -246,13 +246,13 @@ def _why(tile: Tile, accesses: list[Accesses], choices: list[Choice], ideal: int
 
 
 def _ideal(accesses: Accesses) -> int:
-    """The fewest passes: one for each phase in which somebody takes part."""
+    """The fewest passes: one for each phase with an active lane."""
     groups = accesses.rows[:, : accesses.lanes].reshape(len(accesses.patterns), -1, min(accesses.phase, accesses.lanes))
     return int(((groups != IDLE).any(2).sum(1) * accesses.times).sum())
 
 
 def _within(tile: Tile, accesses: Iterable[Accesses]) -> list[Accesses]:
-    """What is asked of a tile; of a pool the patterns that lie in it."""
+    """The accesses to a tile; for a tile of a pool the patterns that lie in it."""
     found = []
     for each in accesses:
         if each.place != tile.place or not each.patterns:
@@ -266,7 +266,7 @@ def _within(tile: Tile, accesses: Iterable[Accesses]) -> list[Accesses]:
 
 
 def _read_by_units(lines: Iterable[Line]) -> set[str]:
-    """Buffers that the copy engine or a tensor core reads or writes by itself, for which nobody counts passes."""
+    """Buffers that the copy engine or a tensor core accesses by itself, whose passes are not counted."""
     return {line.buffer for line in lines if line.space == "shared" and line.accesses and not line.ideal_wavefronts}
 
 
@@ -294,7 +294,7 @@ def _joined(sectors: Iterable[Sectors]) -> tuple[Sectors, ...]:
 
 
 def _text(tile: Tile, layout: Layout) -> str:
-    """How a kernel writes it."""
+    """A layout as a kernel writes it."""
     kind, shape = str(tile.buffer.dtype), tile.shape
     for mode in SwizzleMode:
         if len(shape) >= 2 and isinstance(layout, ComposeLayout) and layout.tile != S[shape]:
@@ -312,7 +312,7 @@ def _text(tile: Tile, layout: Layout) -> str:
 def _notes(
     lines: Iterable[Line], causes: Iterable[str], sectors: Iterable[Sectors]
 ) -> Iterator[tuple[Span | None, str]]:
-    """What is said of each line of the kernel."""
+    """The notes for each line of the kernel."""
     for line, blame in zip(lines, causes, strict=True):
         verb = "writes" if line.write else "reads"
         if line.ideal_wavefronts:

@@ -1,4 +1,4 @@
-"""The layouts that are tried for a tile of shared memory: swizzles, rows with padding, and what hardware units read."""
+"""The layouts that are tried for a tile of shared memory: swizzles, padded rows, and those that hardware units read."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _swizzles(tile: Tile) -> Iterator[tuple[int, int, int]]:
 
 
 def _padded(tile: Tile) -> Iterator[Candidate]:
-    """Rows that are longer by some elements, of each stride that all longer ones are multiples of."""
+    """Layouts with padded rows: for each stride that divides all longer ones, longer by some elements."""
     own, bits = tile.tile, tile.buffer.dtype.bits
     strides = sorted({int(str(it.stride)) for it in own.shard if it.extent != 1})
     for row in strides[1:]:

@@ -1,4 +1,4 @@
-"""What each candidate would cost: the passes of shared memory that the accesses of a run would then take."""
+"""The cost of each candidate: the passes of shared memory that the accesses of a run would take with it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cost_now(tile: Tile, accesses: Accesses) -> int:
 
 
 def _costs(places: NDArray[np.int64], asked: Iterable[_Asked]) -> list[tuple[int, bool]] | None:
-    """Of each access the passes, and whether it is cut; None where one does not fit."""
+    """The passes of each access, and whether it is cut; None where one does not fit."""
     costs = []
     for each in asked:
         if (cost := each.cost(places)) is None:
@@ -77,7 +77,7 @@ class _Asked:
         rows = accesses.rows
         self.active = rows != IDLE
         first = np.where(self.active, rows - tile.start, 0)
-        # A lane that takes no part stands where the first lane does that takes part.
+        # An idle lane gets the address of the first active one.
         at = np.where(self.active, first, first[np.arange(len(rows)), self.active.argmax(1)][:, None])
         self.each = max(1, accesses.width * 8 // self.bits)  # elements of a lane
         places = at[..., None] * 8 // self.bits + np.arange(self.each)
@@ -105,7 +105,7 @@ class _Asked:
         return run
 
     def _passes(self, at: NDArray[np.int64], nbytes: int) -> int:
-        """Of accesses of that many bytes each; the last axis of ``at`` has those into which a lane's is cut."""
+        """The passes of accesses of that many bytes; the last axis of ``at`` has the pieces of a lane's access."""
         a = self.accesses
         phase = a.phase if nbytes == a.width else default_phase(nbytes)
         total = 0
@@ -119,7 +119,7 @@ class _Asked:
 
 def _swizzled(tile: Tile) -> NDArray[np.int64]:
     """The place of each element as the kernel has it."""
-    tile.before_swizzle()  # says why where elements have no one place
+    tile.before_swizzle()  # raises Cannot where elements have several places
     layout = tile.buffer.layout
     assert layout is not None
     return layout.table(tile.shape)["m"].reshape(-1)

@@ -18,7 +18,7 @@ __all__ = ["Cannot", "Tile", "tiles_of", "with_layout"]
 
 
 class Cannot(Exception):
-    """Why a buffer cannot take another layout."""
+    """A buffer cannot take another layout, for this reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Tile:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extents, which are known."""
+        """The extents, as numbers."""
         return tuple(int(str(const_value(extent))) for extent in self.buffer.shape)
 
     @property
@@ -46,7 +46,7 @@ class Tile:
 
     @property
     def tile(self) -> TileLayout:
-        """What its layout is before the swizzle."""
+        """Its layout before the swizzle."""
         layout = self.buffer.layout
         found = layout.tile if isinstance(layout, ComposeLayout) else layout
         if not isinstance(found, TileLayout):
@@ -55,7 +55,7 @@ class Tile:
 
     @property
     def nbytes(self) -> int:
-        """Of its storage."""
+        """The bytes of its storage."""
         return -(-self.buffer.storage_size() * self.buffer.dtype.bits // 8)
 
     def before_swizzle(self) -> NDArray[np.int64]:
@@ -103,7 +103,7 @@ def with_layout(kernel: Kernel, tile: Tile, layout: Layout) -> Kernel:
         data = buffer.data
         assert isinstance(data, AddressOf)
         if data.indices and all(const_value(extent) == 1 for extent in buffer.shape):
-            return buffer  # a vector where an element is: it goes with that
+            return buffer  # a vector at an element: it follows the element
         if data.indices or const_value(buffer.elem_offset) != 0 or buffer.layout is None:
             raise Cannot(f"{buffer.name} views a part of {tile.buffer.name}")
         return replace(buffer, layout=follow(buffer))
@@ -120,7 +120,7 @@ def _views(buffer: Buffer, tile: Tile) -> bool:
 
 
 def _following(tile: Tile, layout: Layout) -> Callable[[Buffer], Layout]:
-    """What becomes of the layout of a view."""
+    """The new layout of a view."""
     new = layout.tile if isinstance(layout, ComposeLayout) else layout
     assert isinstance(new, TileLayout)
     swizzle = layout.swizzle if isinstance(layout, ComposeLayout) else SwizzleLayout(0, 0, 0)

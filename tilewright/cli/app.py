@@ -354,7 +354,7 @@ def _draw(
     from tilewright.view import svg as svg_of
     from tilewright.view.terminal import grid, say
 
-    if svg:  # first: a file that cannot be written leaves half an answer nowhere
+    if svg:  # before any output: the file may not be writable
         svg.write_text(svg_of(*grids), encoding="utf-8")
     if json:
         say(as_json(*grids, facts=facts))

@@ -1,7 +1,7 @@
 """`tilewright check`: a kernel of a .cu or PTX file on the simulator with every check, and a verdict.
 
-What it runs on comes from the command line, or from a TOML file of the same name beside it, a table ``[[check]]`` for
-each run:
+The arguments come from the command line, or from a TOML file of the same name beside the kernel's, with a table
+``[[check]]`` for each run:
 
     [[check]]
     kernel = "vadd"
@@ -72,7 +72,7 @@ def numbers(text: str | int | Sequence[int]) -> tuple[int, ...]:
 def requests_beside(path: Path) -> list[Request]:
     """The runs that the TOML file beside a file asks for; none where there is no such file."""
     if not path.is_file():
-        return []  # whoever loads it says so
+        return []  # loading it reports the error
     beside = path.with_suffix(".toml")
     if not beside.is_file():
         return []
@@ -175,7 +175,7 @@ def check_file(
     gpu: bool,
     limits: Mapping[str, Any],
 ) -> Report:
-    """Run the requests one after the other, and say of each what came of it: a report, printed as it goes or as JSON.
+    """Run the requests one after the other, with a verdict for each: a report, printed as it goes or as JSON.
 
     Raises TilewrightError where there is nothing to run; with JSON that is part of the report.
     """
@@ -227,7 +227,7 @@ def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, 
 def _compared(
     kernel: LoadedKernel, verdict: Verdict, before: Sequence[Any], args: Sequence[Any], launch: Mapping[str, Any]
 ) -> Verdict:
-    """The verdict once the same launch was made on a GPU."""
+    """The verdict, with differences from the same launch on a GPU."""
     from tilewright.load.on_gpu import differences
 
     apart = tuple(Finding("results", text) for text in differences(kernel, before, args, **launch))
@@ -248,7 +248,7 @@ def _say(verdict: Verdict, outcome: Any) -> None:
 
 
 def _arguments(kernel: LoadedKernel, request: Request, random: np.random.Generator) -> list[Any]:
-    """Arguments by position: those with a name of the kernel's go where it stands."""
+    """Arguments by position: an argument with the name of a parameter goes to its position."""
     values: dict[str, Any] = {}
     free = list(kernel.parameters)
     plain = [param.name for param in kernel.entry.params]

@@ -55,7 +55,7 @@ def _package(name: str, hint: str, *, needed: bool = False) -> Finding:
 
 
 def _simulator() -> Finding:
-    """A small kernel says more than an import: it is dispatched, lowered, run with every check and compared."""
+    """Test the simulator by a small kernel, which is dispatched, lowered, run with every check and compared."""
     try:
         import numpy as np
 
@@ -100,7 +100,7 @@ def _disassembler() -> Finding:
 
 
 def _gpu() -> Finding:
-    """What is known of the GPU; without one nothing is missing, as the simulator needs none."""
+    """The driver's description of the GPU; its absence is no fault, as the simulator needs none."""
     from tilewright.cuda import driver
 
     try:

@@ -50,7 +50,7 @@ def check(
     as_json: bool,
     write: Path | None,
 ) -> None:
-    """Print the report on a .py file and leave with its exit code; with ``write``, be the process that makes it."""
+    """Print the report on a .py file and exit with its code; with ``write``, make it in this process."""
     from json import dumps
 
     from tilewright.cli import verdicts

@@ -55,7 +55,7 @@ def kernel_named(place: str, const: list[str]) -> Kernel:
     """The kernel of a file: the named one, its only one, or the one called as the file is.
 
     A ``@T.jit`` kernel is specialised with ``const``. Raises ArgumentError with the file's kernels where the name fits
-    none or several could be meant, and KernelError at the file's line where the file itself fails.
+    none or fits several, and KernelError at the file's line where the file itself fails.
     """
     path, name = split_place(place)
     found = _kernels(_imported(path))
@@ -97,7 +97,7 @@ def _specialised(kernel: JitKernel, values: dict[str, object], name: str) -> Ker
 
 
 def _kernels(module: ModuleType) -> dict[str, Kernel | JitKernel]:
-    """The kernels of a module by name; what was compiled counts as its kernel."""
+    """The kernels of a module by name; a compiled kernel counts as its kernel."""
     named = ((n, value.kernel if isinstance(value, Executable) else value) for n, value in vars(module).items())
     return {name: value for name, value in named if isinstance(value, Kernel | JitKernel)}
 
@@ -105,7 +105,7 @@ def _kernels(module: ModuleType) -> dict[str, Kernel | JitKernel]:
 def _imported(path: Path) -> ModuleType:
     """The file as a module; its neighbours can be imported from it, as if it were run.
 
-    Whatever goes wrong in it is the file's own mistake, and is shown at its line.
+    Any error in it is the file's own, and is shown at its line.
     """
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:

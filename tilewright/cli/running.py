@@ -1,4 +1,4 @@
-"""`tilewright run`: a kernel on made or given arguments, and what came of it."""
+"""`tilewright run`: a kernel on random or given arguments, and its results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compiled(place: str, arch: str | None, const: list[str]) -> Executable:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a kernel is run on, as the command line says it: NAME=FILE or NAME=NUMBER, and the seed of the rest."""
+    """The arguments of a run on the command line: NAME=FILE or NAME=NUMBER, and the seed of the rest."""
 
     args: list[str]
     sizes: list[str]
@@ -40,7 +40,7 @@ class Inputs:
 
 
 def advised(place: str, arch: str | None, const: list[str], inputs: Inputs) -> Advice:
-    """What `Executable.advise` says of the kernel at ``place``."""
+    """The advice of `Executable.advise` for the kernel at ``place``."""
     made = compiled(place, arch, const)
     arguments = inputs.arguments(made.kernel)
     return with_progress(f"looking at {made.name}", lambda _: made.advise(*arguments.values()))
@@ -57,7 +57,7 @@ def run_kernel(
 ) -> None:
     """Run a kernel and print what it printed and counted."""
     if out:
-        out.mkdir(parents=True, exist_ok=True)  # before the run: a folder that cannot be made is told at once
+        out.mkdir(parents=True, exist_ok=True)  # before the run: a folder that cannot be made is an error at once
     arguments = inputs.arguments(made.kernel)
     say(f"{made.name} for {made.target}")
     for name, value in arguments.items():

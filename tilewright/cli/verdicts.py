@@ -1,7 +1,7 @@
 """`tilewright check FILE.py`: the kernels of a file judged in a process of their own, with limits of time and memory.
 
-A .py file is Python and runs as its author's code, with the rights of whoever checks it: the process is there so that a
-file that hangs or takes all memory gets a verdict, and is no prison.
+A .py file is Python and runs as its author's code, with the rights of the user who checks it. The process is there so
+that a file that hangs or takes all memory gets a verdict; it is no sandbox.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["judged_apart", "judged_here"]
 
 DEFAULT_SECONDS = 60.0
 START_SECONDS = 15.0  # to start Python and compile, beyond the limit of a run
-OWN_BYTES = 4 << 30  # that Python and NumPy reserve without using them
+OWN_BYTES = 4 << 30  # address space that Python and NumPy reserve without using it
 
 
 def judged_apart(place: str, options: list[str], limits: dict[str, Any]) -> Report:
-    """The report of another process on the same file; of one that hangs or dies, that it did."""
+    """The report of another process on the file; if that hangs or dies, a report of that."""
     seconds = limits.get("limit_s") or DEFAULT_SECONDS
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "report.json"
@@ -60,7 +60,7 @@ def judged_here(
     """The report of this process. given: --arg, --size and the seed of random arguments."""
     if "limit_bytes" in limits:
         hold(nbytes=limits["limit_bytes"] + OWN_BYTES)
-    with redirect_stdout(sys.stderr):  # what the file prints is no part of the report
+    with redirect_stdout(sys.stderr):  # the file's output is no part of the report
         try:
             path, name = split_place(place)
             kernels = [kernel_named(place, const)] if name or const else kernels_of(path)
@@ -71,7 +71,7 @@ def judged_here(
 
 
 def _judged(kernel: Kernel, kernels: list[Kernel], given: tuple[list[str], list[str], int], **how: Any) -> Verdict:
-    """On one kernel of a file: of the sizes it gets its own, and those that no kernel has, to refuse them."""
+    """The verdict on one kernel of a file. It gets its own sizes, and refuses those that no kernel has."""
     args, sizes, seed = given
     others = {name for each in kernels for name in _symbols(each)} - _symbols(kernel)
     try:
@@ -87,12 +87,12 @@ def _symbols(kernel: Kernel) -> set[str]:
 
 
 def _refused(name: str, error: TilewrightError | MemoryError) -> Verdict:
-    """On a kernel, or a file, that could not be run at all."""
+    """The verdict on a kernel, or a file, that could not be run at all."""
     if isinstance(error, MemoryError):
         return Verdict(name, "stopped", findings=(Finding("limit", f"not enough memory: {error}"),))
     return Verdict(name, status_of(error), findings=(finding_of(error),), not_covered=("the run",))
 
 
 def write(report: Report, into: Path) -> None:
-    """For the process that asked."""
+    """Write the report for the process that started this one."""
     into.write_text(json.dumps({**asdict(report)}), encoding="utf-8")

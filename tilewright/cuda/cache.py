@@ -1,12 +1,12 @@
-"""Assembled kernels on disk, found by what they were made from.
+"""Assembled kernels on disk, found by a hash of their inputs.
 
 An entry's name is the SHA-256 of everything that decides what NVRTC makes: the text, the architecture, the options, the
-version of NVRTC and the version of this room, which is the hash of its own sources. An entry never changes, so nobody
-has to lock: it is written under another name and moved into place, and whoever reads sees all of it or none. Its first
-bytes are a checksum of the rest: an entry that a full disk or a crash has cut short is assembled again.
+version of NVRTC and the version of this room, which is the hash of its own sources. An entry never changes, so no lock
+is needed: it is written under another name and moved into place, and a reader sees all of it or none. Its first bytes
+are a checksum of the rest: an entry that a full disk or a crash has cut short is assembled again.
 
-An entry is code that will run: it is read only where it and its folder belong to the user and nobody else can write
-them; the checksum finds accidents, not forgeries. What is no entry is neither read nor replaced nor deleted.
+An entry is code that will run: it is read only where it and its folder belong to the user and no one else can write
+them; the checksum finds accidents, not forgeries. Files that are no entries are neither read nor replaced nor deleted.
 
 TILEWRIGHT_CACHE_DIR: where (``~/.cache/tilewright``; no cache where there is no HOME). TILEWRIGHT_CACHE_BYTES: how much
 (1 GiB; 0 for no cache).
@@ -44,12 +44,12 @@ CHECKSUM_BYTES = 32
 ENTRY = re.compile(r"[0-9a-f]{64}" + f"({re.escape(SUFFIX)}|{re.escape(NOTE)})")
 LEFT_OVER = re.compile(r"[0-9a-f]{64}\.\w+" + re.escape(UNFINISHED))
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-HAS_OWNERS = hasattr(os, "geteuid")  # elsewhere a user's own folder is kept apart by the system
+HAS_OWNERS = hasattr(os, "geteuid")  # elsewhere the system protects a user's own folder
 READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[str, ...] = ()) -> Assembly:
-    """What `tilewright.cuda.nvrtc.assemble` makes, from the disk where it has been made before.
+    """`tilewright.cuda.nvrtc.assemble`, with its results kept on disk.
 
     On a hit NVRTC is not even loaded. A directory that cannot be written costs a warning, never the kernel.
     """
@@ -87,7 +87,7 @@ def _nvrtc_version() -> str:
 
 
 def _default_directory() -> Path | None:
-    """The folder of the user's own for caches; None where no variable names one: a shared one is no place for code."""
+    """The user's own folder for caches; None where no variable names one, since code must not go to a shared one."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA", "")
     elif sys.platform == "darwin":
@@ -104,7 +104,7 @@ def _below_home(*parts: str) -> str:
 
 
 class Cache:
-    """A directory of entries that keeps below ``most_bytes``: what was used longest ago goes first."""
+    """A directory of entries that stays below ``most_bytes``: the entry used longest ago goes first."""
 
     def __init__(self, directory: Path, most_bytes: int = DEFAULT_BYTES) -> None:
         self.directory = directory
@@ -135,7 +135,7 @@ class Cache:
         return self.directory / f"{key}{SUFFIX}"
 
     def load(self, key: str) -> Assembly | None:
-        """The entry, which counts as used now; None where there is none, or none that is whole."""
+        """The entry, which counts as used now; None where there is no complete one."""
         if not self.most_bytes:
             return None
         try:
@@ -154,12 +154,12 @@ class Cache:
             if not stat.S_ISREG(seen.st_mode) or not _is_own(seen) or seen.st_size > self.most_bytes:
                 return None
             data = stream.read()
-        with suppress(OSError):  # a directory that is only to be read is as good
+        with suppress(OSError):  # a directory that is read-only will do
             _use(path)
         return data
 
     def save(self, key: str, assembly: Assembly) -> None:
-        """Keep an entry, and the directory within its bound."""
+        """Save an entry, and keep the directory within its bound."""
         self._save(self.path(key), _packed(key, assembly))
 
     def _save(self, path: Path, data: bytes) -> None:
@@ -175,7 +175,7 @@ class Cache:
             _warn_once(str(self.directory), error.strerror or str(error))
 
     def note(self, key: str) -> str | None:
-        """What `keep_note` has kept under this name; None where that is nothing."""
+        """The text that `keep_note` has kept under this name; None where there is none."""
         try:
             data = self._read(self.directory / f"{key}{NOTE}") if self.most_bytes else None
         except OSError:
@@ -183,7 +183,7 @@ class Cache:
         return None if data is None else data.decode(errors="replace")
 
     def keep_note(self, key: str, text: str) -> None:
-        """Keep a short text: a choice that was measured. Whoever reads it must look at what it says."""
+        """Keep a short text: a choice that was measured. A reader must validate it."""
         self._save(self.directory / f"{key}{NOTE}", text.encode())
 
     def _put(self, path: Path, data: bytes) -> None:
@@ -216,7 +216,7 @@ class Cache:
         self._unseen_bytes = min(self.most_bytes - total, self.most_bytes // 16)
 
     def _entries(self) -> list[tuple[int, int, Path]]:
-        """(last use in nanoseconds, bytes, path) of every entry; what was left unfinished long ago goes."""
+        """(last use in nanoseconds, bytes, path) of every entry; old unfinished files are deleted."""
         found = []
         for item in os.scandir(self.directory):
             with suppress(FileNotFoundError):  # another process was quicker
@@ -245,7 +245,7 @@ def _warn_once(directory: str, reason: str) -> None:
 
 
 def _opened(path: Path) -> int | None:
-    """The file by its folder, so that nobody can put another folder there in between; None where others write in it."""
+    """The file, opened by its folder, so that neither can be replaced in between; None where others may write in it."""
     if not HAS_OWNERS:
         return os.open(path, READ)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -256,12 +256,12 @@ def _opened(path: Path) -> int | None:
 
 
 def _is_own(seen: os.stat_result) -> bool:
-    """Does it belong to the user, and can nobody else write it?"""
+    """Does it belong to the user, and can no one else write it?"""
     return not HAS_OWNERS or (seen.st_uid == os.geteuid() and not seen.st_mode & OTHERS_WRITE)
 
 
 def _use(path: Path) -> None:
-    """Note that it is used now: file systems of their own accord count in ticks of some milliseconds."""
+    """Set the time of use to now: file systems themselves count in ticks of some milliseconds."""
     now = time.time_ns()
     os.utime(path, ns=(now, now))
 
@@ -289,7 +289,7 @@ def _unpacked(key: str, data: bytes) -> Assembly | None:
         head = json.loads(line)
         (cubin, ptx, log), arch = _parts(head["lengths"], body), str(head["arch"])
         return Assembly(arch, cubin, ptx.decode(), log.decode())
-    except (ValueError, KeyError, TypeError, RecursionError):  # a right checksum over what this version never wrote
+    except (ValueError, KeyError, TypeError, RecursionError):  # a body that this version never wrote
         return None
 
 

@@ -1,4 +1,4 @@
-"""What ptxas says of kernels whose operations hold registers, though it assembles them."""
+"""Messages of ptxas about kernels whose operations hold registers, though it assembles them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The device code of a .cu file: its top-level chunks, and which of them a GPU has to do with.
+"""The device code of a .cu file: its top-level chunks, and which of them are for the GPU.
 
-Host functions are blanked, so that every line stays where it was. Nothing is understood of C++ but brackets, strings,
-comments and a few words; what is left over is NVRTC's to judge.
+Host functions are blanked, so that every line stays where it was. Of C++ only brackets, strings, comments and a few
+words are parsed; NVRTC judges the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _KEPT = re.compile(
 )
 _SCOPE = re.compile(r"^\s*(?:inline\s+)?(?:namespace\b[^;={}()]*|extern\s*\"C(?:\+\+)?\"\s*)$")
 _TYPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:typedef\s+)?(?:struct|class|union|enum)\b[^()]*$", re.DOTALL)
-_LAUNCH = re.compile(r"\b((?:\w+::)*\w+\s*<[^;<>(){}]*(?:<[^;<>(){}]*>[^;<>(){}]*)*>)\s*<<<")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
+_ARGUMENTS = r"<[^;<>(){}]*(?:<[^;<>(){}]*>[^;<>(){}]*)*>"
+_LAUNCH = re.compile(rf"\b((?:\w+::)*\w+\s*{_ARGUMENTS})\s*<<<")
+_INSTANCE = re.compile(rf"\btemplate\b(?!\s*<)[^;{{}}]*?\b((?:\w+::)*(\w+)\s*{_ARGUMENTS})\s*\(")
 _NOT_NAMES = ("__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__attribute__", "__align__", "__block_size__")
 
 
@@ -40,7 +43,7 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A top-level piece of a file. start, stop: where it is. device: does a GPU have to do with it?"""
+    """A top-level piece of a file. start, stop: where it is. device: is it for the GPU?"""
 
     start: int
     stop: int
@@ -63,11 +66,28 @@ def chunks(text: str) -> list[Chunk]:
     return splitter.found
 
 
+class _Macros:
+    """The macros of a text. device, kernel: the words of a GPU's code, and macros that have them, at first or second
+    hand. makers: macros that make whole functions.
+    """
+
+    def __init__(self, clean: str) -> None:
+        self._bodies = dict(_MACRO.findall(clean))
+        self.device, self.kernel = self._having(_DEVICE.pattern), self._having(r"\b__global__\b")
+        self.makers = {name for name, body in self._bodies.items() if "{" in body and self.device.search(body)}
+
+    def _having(self, words: str) -> re.Pattern[str]:
+        for _ in range(2):
+            names = [name for name, body in self._bodies.items() if re.search(words, body)]
+            words = "|".join([words, *(rf"\b{name}\b" for name in names)])
+        return re.compile(words)
+
+
 class _Splitter:
     """Goes through a text without comments, bracket by bracket. start: of the piece that it is in."""
 
     def __init__(self, clean: str) -> None:
-        self.clean = clean
+        self.clean, self.macros = clean, _Macros(clean)
         self.found: list[Chunk] = []
         self.start = self.depth = self.parens = 0
         self.is_body = False  # do the braces around hold the body of a function?
@@ -78,6 +98,12 @@ class _Splitter:
 
     def paren(self, mark: re.Match[str]) -> None:
         self.parens += 1 if mark[0] == "(" else -1
+        if (
+            not self.depth
+            and not self.parens
+            and self._head(mark.end()).partition("(")[0].strip() in self.macros.makers
+        ):
+            self._piece(mark.end())
 
     def opens(self, mark: re.Match[str]) -> None:
         head = self._head(mark.start())
@@ -107,8 +133,8 @@ class _Splitter:
     def _piece(self, stop: int) -> None:
         body = self.clean.find("{", self.start, stop)
         head = self._head(stop if body < 0 else body)
-        device = bool(_DEVICE.search(head) or _KEPT.match(head))
-        self.found.append(Chunk(self.start, stop, device, "__global__" in head))
+        device = bool(self.macros.device.search(head) or _KEPT.match(head))
+        self.found.append(Chunk(self.start, stop, device, bool(self.macros.kernel.search(head))))
         self.start = stop
 
 
@@ -201,6 +227,10 @@ def variables(text: str) -> dict[str, str]:
 
 
 def instances(text: str) -> list[str]:
-    """The instances of templates that the file itself launches: ``k<128>`` of ``k<128><<<...>>>``."""
-    found = (re.sub(r"\s+", " ", match[1]) for match in _LAUNCH.finditer(_without_comments(text)))
-    return list(dict.fromkeys(found))
+    """The instances of templates that the file itself launches, ``k<128>`` of ``k<128><<<...>>>``, or makes by
+    ``template __global__ void k<128>(...)``.
+    """
+    clean, own = _without_comments(text), kernels(text)
+    made = [match[1] for match in _INSTANCE.finditer(clean) if match[2] in own]
+    found = [match[1] for match in _LAUNCH.finditer(clean)] + made
+    return list(dict.fromkeys(re.sub(r"\s+", " ", each) for each in found))

@@ -1,7 +1,7 @@
 """From a .cu file to PTX: its device code, through NVRTC in a process of its own.
 
-The text is tried as it is. What NVRTC refuses of it for being the host's is blanked, top-level chunk by chunk, until
-only kernels and what they need are left; complaints about those are the author's.
+NVRTC gets the text and its own headers as they are. Host code that it refuses is blanked, one top-level chunk after the
+other, until only kernels and what they need are left; errors in those are the author's.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tilewright import process
 from tilewright.cuda import cu_worker
 from tilewright.cuda.cu_chunks import Chunk, blanked, chunks, instances
-from tilewright.cuda.cu_headers import INSTALL, stand_ins, wheel_folders
+from tilewright.cuda.cu_headers import INSTALL, headers, wheel_folders
 from tilewright.errors import Span, ToolError
 
 __all__ = ["MadePtx", "compile_cu"]
@@ -32,10 +33,13 @@ _MESSAGES_SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class MadePtx:
-    """PTX of a .cu file. names: of kernels, as the file and its callers write them, to symbols."""
+    """PTX of a .cu file. names: of kernels, as the file and its callers write them, to symbols. text: of the file, with
+    its own headers.
+    """
 
     ptx: str
     names: Mapping[str, str]
+    text: str
 
 
 def compile_cu(
@@ -54,38 +58,70 @@ def compile_cu(
     Raises ToolError, at the file's line, where NVRTC refuses device code, and at a limit of time or memory.
     """
     options = [f"--gpu-architecture=compute_{arch[3:]}", "--std=c++17", "--generate-line-info"]
-    options += [f"-I{folder}" for folder in (*include, *wheel_folders())]
+    options += [f"-I{folder}" for folder in wheel_folders()]
     options += [f"-D{name}={value}" if value is not None else f"-D{name}" for name, value in defines.items()]
-    request = {"file": file, "options": options, "headers": dict(stand_ins(text, include)), "seconds": seconds,
-               "bytes": BYTES, "process": process.__file__}  # fmt: skip
-    wanted = list(dict.fromkeys([*names, *instances(text)]))
-    made = _asked(request | {"source": text, "names": wanted})
+    own, others = headers(text, Path(file).parent, include)
+    sources = [_Source("", file, text)]
+    sources += [
+        _Source(name, str(path), path.read_text(encoding="utf-8", errors="replace")) for name, path in own.items()
+    ]
+    request = {"file": file, "options": options, "seconds": seconds, "bytes": BYTES, "process": process.__file__}
+    wanted = list(dict.fromkeys([*names, *(name for each in sources for name in instances(each.text))]))
+    made = _asked(request | _texts(sources, others) | {"names": wanted})
     if not made["ptx"]:
-        made = _without_host_code(request, text, wanted, tuple(names), made)
-    return MadePtx(made["ptx"], {name: symbol for name, symbol in made["names"].items() if symbol})
+        made = _without_host_code(request, sources, others, wanted, tuple(names), made)
+    found = {name: symbol for name, symbol in made["names"].items() if symbol}
+    return MadePtx(made["ptx"], found, "\n".join(each.text for each in sources))
+
+
+class _Source:
+    """A file of the author's: the .cu file, or a header that it includes by ``name``. dropped: the chunks left out."""
+
+    def __init__(self, name: str, file: str, text: str) -> None:
+        self.name, self.file, self.text = name, file, text
+        self.dropped: list[Chunk] = []
+
+    @cached_property
+    def pieces(self) -> list[Chunk]:
+        return chunks(self.text)
+
+    def drop(self, log: str) -> bool:
+        """Leave out the chunks that the compiler complains about, kernels excepted. Are there any?"""
+        lines = {int(number) for number, _ in _complaints(log, self.file)}
+        wrong = [one for one in self.pieces
+                 if one not in self.dropped and not one.kernel and _holds(self.text, one, lines)]  # fmt: skip
+        self.dropped += wrong
+        return bool(wrong)
+
+
+def _texts(sources: Sequence[_Source], others: Mapping[str, str]) -> dict[str, Any]:
+    """The texts as a request has them: headers say where they are from, so that lines are found there."""
+    made = [blanked(each.text, each.dropped) for each in sources]
+    own = {each.name: f'#line 1 "{each.file}"\n{text}' for each, text in zip(sources[1:], made[1:], strict=True)}
+    return {"source": made[0], "headers": {**others, **own}}
 
 
 def _without_host_code(
-    request: dict[str, Any], text: str, wanted: list[str], asked: tuple[str, ...], first: dict[str, Any]
-) -> dict[str, Any]:
-    """What NVRTC makes of the text once host functions and other chunks that it refuses are blanked."""
-    pieces = chunks(text)
-    dropped = [chunk for chunk in pieces if not chunk.device]
+    request: dict[str, Any], sources: Sequence[_Source], others: Mapping[str, str], wanted: list[str],
+    asked: tuple[str, ...], first: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """The result of NVRTC once host functions and other chunks that it refuses are blanked."""
+    for each in sources:
+        each.dropped = [chunk for chunk in each.pieces if not chunk.device]
     request["options"] = [*request["options"], "--device-as-default-execution-space"]
     reported = ""
     for _ in range(ROUNDS):
-        made = _asked(request | {"source": blanked(text, dropped), "names": wanted})
+        made = _asked(request | _texts(sources, others) | {"names": wanted})
         if made["ptx"]:
             return made
         reported = reported or made["log"]
-        lines = {int(number) for number, _ in _complaints(made["log"], request["file"])}
-        wrong = [one for one in pieces if one not in dropped and not one.kernel and _holds(text, one, lines)]
+        is_placed = any(_complaints(made["log"], each.file) for each in sources)
+        wrong = [each.drop(made["log"]) for each in sources]
         unknown = [name for name in wanted if name not in asked and f"{name}" in made["log"]]
-        if not wrong and not unknown and not (wanted and not lines):
+        if not any(wrong) and not unknown and not (wanted and not is_placed):
             break
-        dropped += wrong
-        wanted = [name for name in wanted if name not in unknown] if lines else list(asked)
-    raise _refused(text, request["file"], reported or first["log"], request["headers"])
+        wanted = [name for name in wanted if name not in unknown] if is_placed else list(asked)
+    raise _refused(sources, reported or first["log"], others)
 
 
 def _holds(text: str, chunk: Chunk, lines: set[int]) -> bool:
@@ -98,16 +134,15 @@ def _complaints(log: str, file: str) -> list[tuple[str, str]]:
     return re.findall(_COMPLAINT.format(file=re.escape(file)), log, re.MULTILINE)
 
 
-def _refused(text: str, file: str, log: str, headers: Mapping[str, str]) -> ToolError:
+def _refused(sources: Sequence[_Source], log: str, others: Mapping[str, str]) -> ToolError:
     """The error for device code that does not compile: NVRTC's first messages, at the line of the first."""
-    found = _complaints(log, file)
-    missing = sorted(name for name, text in headers.items() if not text and f'"{name}"' in log)
-    lines = [f"line {number}: {message}" for number, message in found[:_MESSAGES_SHOWN]] or log.splitlines()[:8]
-    absent = re.findall(r'could not open source file "([^"]+)"', log)
-    hint = None
-    if absent or "cooperative_groups" in text or missing:
-        hint = f"include=[FOLDER] for its headers; NVIDIA's come with {INSTALL}" if not wheel_folders() else None
-    at = Span(file, int(found[0][0])) if found else None
+    found = [(each, *complaint) for each in sources for complaint in _complaints(log, each.file)]
+    lines = [f"line {number}: {message}" for _, number, message in found[:_MESSAGES_SHOWN]] or log.splitlines()[:8]
+    missing = sorted(name for name, text in others.items() if not text)
+    hint = f"include=[FOLDER], or -I FOLDER, with {', '.join(missing)}" if missing else None
+    if missing and not wheel_folders():
+        hint = f"{hint}; NVIDIA's headers come with {INSTALL}"
+    at = Span(found[0][0].file, int(found[0][1])) if found else None
     return ToolError("NVRTC refuses the device code", given="\n".join(lines), hint=hint, at=at)
 
 

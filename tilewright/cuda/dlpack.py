@@ -1,4 +1,4 @@
-"""A DLPack capsule, read by ourselves: so bfloat16 and the 8-bit floats, which NumPy cannot read, come the same way.
+"""A reader of DLPack capsules: bfloat16 and the 8-bit floats, which NumPy cannot read, come by the same way as others.
 
 Source: dlpack.h of DLPack 1.1, "DLTensor", "DLManagedTensor", "DLManagedTensorVersioned".
 """
@@ -64,7 +64,7 @@ class _ManagedVersioned(ctypes.Structure):
 
 
 def read_capsule(value: Any, stream: int | None = None) -> ArrayInfo:
-    """What an array with ``__dlpack__`` tells of itself; its owner makes it ready on ``stream`` (0: the default one).
+    """The description of an array with ``__dlpack__``; its owner makes it ready on ``stream`` (0: the default one).
 
     stream: None for an array of the host. `Any`: whatever library made it. The capsule is dropped again: the caller
     holds the array for as long as it uses the address.

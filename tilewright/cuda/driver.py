@@ -69,7 +69,7 @@ class LaunchConfig(ctypes.Structure):
 
 
 class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute: one thing more that a launch says, by its number, and its value in 64 bytes."""
+    """CUlaunchAttribute: an attribute of a launch by its number, and its value in 64 bytes."""
 
     _fields_ = (("id", c_int), ("padding", c_int), ("value", c_uint * 16))
 
@@ -162,7 +162,7 @@ class Device:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """This thread's calls go to this device; afterwards to whichever they went to before."""
+        """A context in which this thread's calls go to this device; afterwards they go to the one from before."""
         call("cuCtxPushCurrent_v2", c_void_p(self.context))
         try:
             yield
@@ -202,7 +202,7 @@ def device_of_pointer(address: int) -> int:
 
 
 def load_function(on: Device, cubin: bytes, entry: str, dynamic_shared_bytes: int, cluster_ctas: int) -> int:
-    """The handle of a cubin's kernel on a device, with what it may use beyond the usual.
+    """The handle of a cubin's kernel on a device, with the attributes for large shared memory and large clusters.
 
     Loading is allowed while a stream of this thread is being captured into a graph: it is no part of the graph.
     """
@@ -222,7 +222,7 @@ def load_function(on: Device, cubin: bytes, entry: str, dynamic_shared_bytes: in
 
 
 def order(stream: int, after: int) -> None:
-    """What is put into ``stream`` from now on waits for what is in the stream ``after`` now."""
+    """Work put into ``stream`` from now on waits for the work that is in the stream ``after`` now."""
     event = c_void_p()
     call("cuEventCreate", byref(event), c_uint(EVENT_WITHOUT_TIME))
     try:

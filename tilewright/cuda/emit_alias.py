@@ -1,8 +1,8 @@
-"""Which arguments are ``__restrict__``: nothing that the kernel writes changes them, so that their loads may move.
+"""The arguments that are ``__restrict__``: no write of the kernel changes them, so that their loads may move.
 
 That holds for an array that the kernel only reads, in a call where no array that it writes overlaps it (the launch
-looks; another call gets the text without the word), and as long as nobody else writes it meanwhile. A kernel that can
-find out while it runs that somebody has written (it polls memory, or a fence tells it) gets no such promise.
+checks that; another call gets the text without the word), and as long as no other kernel writes it meanwhile. A kernel
+that can see while it runs that another thread has written (it polls memory, or has a fence) gets no such promise.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def written(kernel: Kernel, constant: frozenset[str] | None = None) -> frozenset
 
 
 def begins_early(kernel: Kernel) -> bool:
-    """Does the kernel say where it waits for the grids before it, so that it may begin before they end?"""
+    """Does the kernel wait for the grids before it at a place of its own, so that it may begin before they end?"""
     nodes = (node for stmt in statements(kernel.body) for node in expressions(stmt))
     return any(isinstance(node, Call) and node.op == GRID_WAIT for node in nodes)
 
@@ -81,7 +81,7 @@ def _hears_of_others(body: Body) -> bool:
 
 
 def _reaches_others(bound: Bound) -> bool:
-    """May a call publish or take over what other CTAs or kernels have written?"""
+    """May a call release to, or acquire from, other CTAs or kernels?"""
     fence = bound.form.fence_of(bound.mods)
     if isinstance(fence, ProxyFence):
         return fence.proxy != "tmem"

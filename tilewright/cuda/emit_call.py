@@ -1,6 +1,6 @@
 """Calls of the instruction table: a PTX row becomes a function around inline assembly, a C++ row its expression.
 
-The rows say everything; nothing here names an instruction.
+The rows have all that is needed; nothing here names an instruction.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _include(bound: Bound, scope: Scope) -> None:
 
 
 def _as_operand(operand: Operand, node: Expr, scope: Scope, emit: Emit) -> Cpp:
-    """The value of an operand; a pointer that is no address but a value is its number; what is written, its place."""
+    """The operand as C++: a value (of a pointer its number), or a place for one that is written."""
     place = _place(operand, node) if operand.written else None
     if place is not None:
         return Cpp(register(REGISTER_TYPES[operand.kind], *place, scope, emit))
@@ -148,8 +148,8 @@ def _function(name: str, bound: Bound) -> str:
 
 
 def _is_pure(bound: Bound) -> bool:
-    """Does it only compute, from registers? NVVM keeps inline assembly where all its lanes are, so that a product of
-    matrices needs no ``volatile`` either; what else a warp does together may order or time something.
+    """Does the instruction only compute, from registers? NVVM keeps inline assembly convergent, so that a matrix
+    product needs no ``volatile`` either; other collectives of a warp may order memory or read a clock.
     """
     form = bound.form
     if form.acts:
@@ -171,7 +171,7 @@ def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:
 def _kind(operand: Operand, bound: Bound) -> str:
     """The kind of register that carries it: shared and tensor addresses have 32 bits, a condition is a number.
 
-    What an operation goes on writing keeps the type of its buffer: no copy stands between.
+    Registers that an operation writes after its issue keep the type of their buffer, so that no copy is made.
     """
     if operand.written and bound.form.issue is not None and _holds_floats(bound.operands[operand.name]):
         return "f32"

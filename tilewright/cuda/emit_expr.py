@@ -90,7 +90,7 @@ def _comparable(node: ir.Expr, scope: Scope) -> Cpp:
 
 
 def _pointer_arithmetic(node: ir.Binary, scope: Scope) -> Cpp:
-    """Bytes, on whichever side the pointer stands; other operators on the number that a pointer is."""
+    """Pointer arithmetic in bytes, with the pointer on either side; other operators take a pointer as an integer."""
     pointer, offset = (node.b, node.a) if isinstance(node.a, ir.Cast) and node.op == "+" else (node.a, node.b)
     if node.op in ("+", "-"):
         start = expression(pointer, scope).cast("char*")

@@ -1,4 +1,4 @@
-"""Registers that operations write until somebody waits for them: C++ must not look at them before."""
+"""Registers that operations write until the wait: C++ must not read them before."""
 
 from __future__ import annotations
 

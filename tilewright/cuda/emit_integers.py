@@ -1,8 +1,8 @@
 """Integer operators: the language's wrap-around and flooring, in C++ that has neither.
 
 Signed overflow, division by zero and shifts by the width are undefined in C++, and ``/`` and ``%`` truncate. Where the
-ranges of the operands prove that none of it matters, the plain operator is written; else the operator on unsigned
-numbers, or a helper that says what the hardware does.
+ranges of the operands exclude all of that, the plain operator is written; else the operator on unsigned numbers, or a
+helper that does what the hardware does.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _fits(node: Binary, scope: Scope) -> bool:
 
 
 def _counts(node: Binary, scope: Scope) -> bool:
-    """Is the second operand of a shift surely a count that C++ has a meaning for?"""
+    """Is the second operand of a shift certainly a count for which C++ defines the result?"""
     count = _interval(node.b, scope)
     return count.low >= 0 and count.high < max(32, node.dtype.bits)
 
@@ -148,7 +148,7 @@ def _by_power(node: Binary, a: Cpp, divisor: int) -> Cpp:
     return infix("&", a, Cpp(str(divisor - 1) + ("ll" if node.dtype.bits == 64 else "")))
 
 
-_QUOTIENT = {  # once C++ has a meaning for a / b; the first two round down
+_QUOTIENT = {  # where C++ defines a / b; the first two round down
     "//": ("{number} q = ({number})(a / b);", "return ({number})(q - (a % b != 0 && (a ^ b) < 0));"),
     "%": ("{number} r = ({number})(a % b);", "return ({number})(r + (r != 0 && (r ^ b) < 0 ? b : 0));"),
     "truncdiv": ("return ({number})(a / b);",),
@@ -162,7 +162,7 @@ _DEFINED = "Says what the hardware does where b is 0, which C++ leaves open."
 
 
 def _division_helper(op: str, kind: DType, scope: Scope, *, any_divisor: bool) -> str:
-    """A function for operands that C++ divides otherwise, and where asked, for those that it cannot divide."""
+    """A function for operands that C++ divides otherwise, and on request for those that it cannot divide."""
     number = cpp_type(kind)
     rounding = op if kind.is_signed else {"//": "truncdiv", "%": "truncmod"}.get(op, op)
     lines = [line.format(number=number) for line in _QUOTIENT[rounding]]

@@ -74,7 +74,7 @@ def address(buffer: ir.Buffer, indices: tuple[ir.Expr, ...], scope: Scope, emit:
 
 
 def _start(buffer: ir.Buffer, scope: Scope, emit: Emit) -> Cpp:
-    """The pointer that is a buffer's start: its name, or what it views where it has no declaration."""
+    """The pointer to a buffer's start: its name, or for an undeclared view the pointer that it views."""
     if buffer.data is not None and buffer.name not in scope.unit.declared:
         return emit(buffer.data, scope).cast(pointer_type(buffer, scope.unit))
     return Cpp(scope.unit.buffer(buffer))
@@ -125,7 +125,7 @@ def view(buffer: ir.Buffer, scope: Scope, emit: Emit) -> str:
     return f"{kind} {scope.unit.buffer(buffer)} = {start};"
 
 
-# What is only read
+# Buffers that are only read
 
 
 def read_only(kernel: ir.Kernel) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Names: the user's own, as far as C++ lets them be."""
+"""Names: the user's own, as far as C++ allows them."""
 
 from __future__ import annotations
 

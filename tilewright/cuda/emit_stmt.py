@@ -20,7 +20,7 @@ INDENT = "  "
 
 
 def lines_of(body: ir.Body, scope: Scope) -> list[str]:
-    """The lines of a body. What a binding or a condition tells is known to the statements after or under it."""
+    """The lines of a body. Facts from a binding or a condition hold for the statements after or under it."""
     lines: list[str] = []
     for stmt in body:
         scope = replace(scope, at=stmt.at or scope.at)
@@ -88,7 +88,7 @@ def _for(stmt: ir.For, scope: Scope) -> list[str]:
 
 
 def _pragma(loop: ir.For) -> list[str]:
-    """How the loop is unrolled: as the kernel says, else where it must be."""
+    """The pragma that unrolls the loop as the kernel asks, or because its index selects registers."""
     asked = dict(loop.annotations).get("unroll", loop.kind != "serial" or _indexes_registers(loop) or None)
     if asked is None:
         return []

@@ -1,4 +1,4 @@
-"""What a translation unit collects while its kernel is emitted: names, helper functions, special registers."""
+"""The parts of a translation unit while its kernel is emitted: names, helper functions, special registers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REGISTER_TYPES = {name: kind.ctype for name, kind in KINDS.items() if kind.nbyte
 
 @dataclass(slots=True)
 class Unit:
-    """One translation unit in the making. Mutable: helpers and names are added as they are used.
+    """One translation unit that is being written. Mutable: helpers and names are added as they are used.
 
     foreign: identifiers of the instruction table's own C++. declared: names of buffers that have a variable.
     read_only: names of global buffers and views that the kernel never writes. restricted: parameters that no other
@@ -59,7 +59,7 @@ class Unit:
         return self.names.of(buffer.name)
 
     def helper(self, name: str, text: str) -> str:
-        """Have ``text``, which defines ``name``, once in the unit, after the helpers that were asked for before."""
+        """Put ``text``, which defines ``name``, once into the unit, after the helpers so far."""
         self.helpers.setdefault(name, text)
         return name
 
@@ -116,7 +116,7 @@ def _comment(text: str) -> list[str]:
 
 
 class Known:
-    """What is known at a place: of the place around it, and what ``learn`` adds once somebody asks. (Mutable.)"""
+    """The facts at a place: those of the place around it and those that ``learn`` adds at the first use. (Mutable.)"""
 
     __slots__ = ("_around", "_facts", "_learn")
 
@@ -148,7 +148,7 @@ class Scope:
 
     @property
     def facts(self) -> RangeFacts:
-        """What is known there."""
+        """The facts at this place."""
         return self.known.facts
 
     def knowing(self, learn: Callable[[RangeFacts], RangeFacts]) -> Scope:

@@ -50,7 +50,7 @@ Cubin = Callable[..., bytes]
 
 
 class Launcher:
-    """Launches one kernel; remembers which arguments it has checked, and where it is loaded.
+    """A launcher of one kernel, which remembers the arguments that it has checked, and where the kernel is loaded.
 
     cubin: assembles the kernel, when it is first needed; ``cubin(may_alias=True)`` for calls whose arguments overlap.
     quick: launches where arguments have been checked before.
@@ -64,7 +64,7 @@ class Launcher:
         self._launch: Launch = kernel.launch
         self._cubin = cubin
         self._format = _Format.of(kernel)
-        given = any(not each.is_made for each in kernel.maps)  # maps that are arguments
+        given = any(not each.is_made for each in kernel.maps)  # maps that callers pass
         self._is_quick = not given and not any(_goes_as_bits(param) for param in kernel.params)
         deciding = _deciding(signature)
         alignment = max([DEFAULT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())])
@@ -211,7 +211,7 @@ def _ordinal_of(value: Any) -> int:
     return int(host.device_of(value).partition(":")[2] or 0)
 
 
-# What is packed
+# Packed values
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +252,14 @@ def _goes_as_bits(param: Var) -> bool:
     return param.dtype.is_float and FORMATS.get(str(param.dtype), "B") not in "efd"
 
 
-# Packed values, the configuration, the arguments of cuLaunchKernelEx as ctypes hands them on (so that a launch converts
-# nothing), the stream in the configuration, what the arguments point to, the addresses whose tensor maps are packed.
+# Packed values, the configuration, the arguments of cuLaunchKernelEx as ctypes passes them (so that a launch converts
+# nothing), the stream in the configuration, the memory of the arguments, the addresses whose tensor maps are packed.
 Frame = list[Any]
 PACKED, CONFIG, STREAM, MAPPED = 0, 1, 5, 7
 
 
 class Disjoint(NamedTuple):
-    """What a launch assumes of its arrays.
+    """The assumptions of a launch about its arrays.
 
     pairs: of parameters whose arrays do not overlap. spans: the bytes of each parameter's array. otherwise: makes the
     plan of a launch that assumes nothing.
@@ -271,7 +271,7 @@ class Disjoint(NamedTuple):
 
 
 class LaunchPlan:
-    """A checked call. frames: a cache, one for each call that is under way at the same time.
+    """A checked call. frames: a cache, one frame for each call that is under way at the same time.
 
     pack, call: what fills a frame with the values of the parameters, and the driver's function.
     is_plain: the machine has one GPU and the grid is not empty, so that a launch need not look at anything else.
@@ -355,7 +355,7 @@ class LaunchPlan:
         return [packed, config, *prepared, 0, pointers, []]
 
     def recover(self, status: int, frame: Frame) -> None:
-        """A thread that has not used the GPU yet has no context. Raises ToolError for any other refusal."""
+        """Set the context of a thread that has not used the GPU yet. Raises ToolError for any other refusal."""
         if status in driver.WRONG_CONTEXT:
             status = self._launched_in_context(frame)
         if status:

@@ -25,8 +25,8 @@ MOST_MAPS = 4096  # that are kept
 class Maps:
     """The tensor maps of a checked call. Those of arrays follow the values of the parameters.
 
-    arrays: the numbers of the parameters whose addresses decide; none where there is no such map. are_given: are some
-    arguments of the call?
+    arrays: the numbers of the parameters whose addresses decide; none where there is no such map. are_given: do callers
+    pass some of them?
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Maps:
 
 @lru_cache(maxsize=MOST_MAPS)
 def encoded(fields: MapFields, address: int) -> bytes:
-    """What the driver makes of an array at an address; kept. Raises ArgumentError for an address that no map has."""
+    """The driver's map of an array at an address; kept. Raises ArgumentError for an address that no map can have."""
     at = fields.at(address)
     room = (c_char * (MAP_BYTES + MAP_ALIGNMENT))()
     start = -addressof(room) % MAP_ALIGNMENT

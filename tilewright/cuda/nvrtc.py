@@ -1,7 +1,7 @@
 """From CUDA text to machine code, without a GPU: NVRTC assembles, nvdisasm reads back.
 
-Both come as wheels (the extra ``cuda``) and are imported only when something is assembled. The text that arrives here
-includes no header: that makes it assemble in a thirtieth of a second.
+Both come as wheels (the extra ``cuda``) and are imported only when something is assembled. The text includes no header,
+so that it assembles in a thirtieth of a second.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _OPTIONS = (
 
 FAST_MATH = ("--fmad=true", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 
-_FIGURES = "Compiling entry function"  # what ptxas says first
+_FIGURES = "Compiling entry function"  # ptxas's first line
 
-# What ptxas 13 says of a kernel, over two lines. It leaves out shared memory and barriers that are not used.
+# The report of ptxas 13 on a kernel, over two lines. It leaves out shared memory and barriers that are not used.
 _REPORT = (
     r"Function properties for {kernel}\n"
     r".*?(?P<local_bytes>\d+) bytes stack frame, "
@@ -46,7 +46,7 @@ _REPORT = (
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one kernel takes of a multiprocessor, as ptxas reports it; bytes are per thread but for shared_bytes."""
+    """The resources of one kernel, as ptxas reports them; bytes are per thread but for shared_bytes."""
 
     registers: int
     local_bytes: int  # the stack frame: arrays indexed by what is only known at run time, and spills
@@ -66,9 +66,9 @@ class Assembly:
     log: str
 
     def resources(self, kernel: str) -> Resources:
-        """What the kernel of that (unmangled, ``extern "C"``) name takes.
+        """The resources of the kernel with that (unmangled, ``extern "C"``) name.
 
-        Raises ToolError where the log does not tell.
+        Raises ToolError where the log has no figures for it.
         """
         match = re.search(_REPORT.format(kernel=re.escape(kernel)), self.log)
         if match is None:

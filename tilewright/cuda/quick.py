@@ -15,10 +15,10 @@ For ``exe(a, b, 2.0)`` with two tensors of torch and a number it reads
         return looked_up(args)
 
 `TensorGuards` are torch's own: ``alike`` compares type, element type, shape, strides and device of all tensors in one
-call into C++, in a third of the time that Python takes to read them; torch.compile asks it before every call of what it
-compiled. Addresses that are those of the launch before are aligned, and overlap as little as then: ``seen`` has them,
-``fits`` looks at others. A call unlike the last is looked up by those facts (``looked_up``), in a dictionary of what
-was checked.
+call into C++, in a third of the time that Python takes to read them; torch.compile uses them before every call of
+compiled code. Addresses equal to those of the launch before are aligned, and overlap as little as then: ``seen`` has
+them, ``fits`` tests others. ``looked_up`` finds a call unlike the last one, by those facts, in a dictionary of checked
+calls.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class QuickCalls:
     decides: for each parameter, does the value of a number (not only its type) decide on a check or on the grid?
     mask: the bits of an address that an alignment may ask to be zero. apart: pairs of parameters whose arrays must not
     overlap, see `tilewright.cuda.launch.LaunchPlan`. mapped: has a frame tensor maps, which are those of the addresses
-    that it was last used with? largest: for each parameter the largest number that it holds; None
-    where packing it tells.
+    that it was last used with? largest: for each parameter the largest number that it holds; None where packing the
+    number checks it.
     """
 
     def __init__(

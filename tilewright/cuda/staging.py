@@ -1,6 +1,6 @@
 """Host arrays on a GPU for one launch, and GPU arrays on the host for one simulation: copied there and back.
 
-Arrays that overlap, such as one array passed twice, stay one memory: what is copied is the `Stretch` that they cover.
+Arrays that overlap, such as one array passed twice, stay one memory: the `Stretch` that they cover is copied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Stretch", "launch_from_host", "lent", "stretches_of"]
 
-ALLOCATED_AT = 256  # what the addresses of allocations are multiples of: modulo this, a copy lies as its original
+ALLOCATED_AT = 256  # the alignment of allocations: modulo this, a copy has its original's address
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _stretch_at(address: int, stretches: Sequence[Stretch]) -> Stretch:
 
 
 def launch_from_host(launcher: Launcher, args: Sequence[Any], ordinal: int = 0) -> None:
-    """Launch on a GPU with copies of host arrays, wait, and copy back what it may have changed.
+    """Launch on a GPU with copies of host arrays, wait, and copy back those that the kernel may have changed.
 
     `Any`: arrays of the host, of any library, and numbers.
     """

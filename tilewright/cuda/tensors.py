@@ -1,8 +1,7 @@
-"""The arguments of a launch: where an array's data is, what a check needs to know of it, on which stream it is used.
+"""The arguments of a launch: an array's address, the facts for its checks, and the stream on which it is used.
 
-Two ways of reading. `QUICK` has, for the types that most calls pass, the few attributes that tell one checked call
-from another (`tilewright.cuda.quick` reads them): what every launch pays for. `inspected` reads any array, through
-whichever protocol it speaks.
+Two ways of reading. `QUICK` has, for the types that most calls pass, the few attributes by which checked calls differ
+(`tilewright.cuda.quick` reads them in every launch). `inspected` reads any array, through whichever protocol it speaks.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class Inspected:
 class Reader:
     """How arguments of one type are read quickly, as Python source; ``{}`` is the argument.
 
-    pointer: the address of an array; of a number nothing, its type says enough. facts: what a check looks at beside it.
-    stream: the stream that the caller works on, on a device; None for numbers.
+    pointer: the address of an array; empty for a number. facts: what else a check reads. stream: the stream that the
+    caller works on, on a device; None for numbers.
     """
 
     pointer: str = ""
@@ -57,7 +56,8 @@ def _cupy_stream(ordinal: int) -> int:
 def torch_stream() -> Callable[[int], int]:
     """A function that gives torch's current stream of a device."""
     torch = sys.modules["torch"]
-    # A tenth of what torch.cuda.current_stream costs, which makes an object; torch's own generated code calls it too.
+    # This takes a tenth of the time of torch.cuda.current_stream, which makes an object; torch's own generated code
+    # calls it too.
     quick: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     return quick or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))
 
@@ -83,7 +83,7 @@ QUICK = _Quick({kind: Reader() for kind in (int, float, bool)})
 
 
 def stream_of(value: Any, ordinal: int) -> int | None:
-    """The stream that work on this array belongs to; None where it does not say. `Any`: whatever is passed."""
+    """The stream that work on this array belongs to; None where the array names none. `Any`: whatever is passed."""
     reader = QUICK[type(value)]
     if reader is not None:
         return reader.stream(ordinal) if reader.stream else None
@@ -111,7 +111,7 @@ def inspected(value: Any, stream: int) -> Inspected:
 
 
 def _read(value: Any, stream: int) -> ArrayInfo:
-    """Through the protocol that tells most."""
+    """Read an array through the protocol with the most information."""
     if getattr(value, "__cuda_array_interface__", None):
         return _interface_info(value)
     if hasattr(value, "__dlpack__"):
@@ -124,7 +124,7 @@ def _interface_info(value: Any) -> ArrayInfo:
     interface = value.__cuda_array_interface__
     address, readonly = interface.get("data") or (0, False)
     kind = np.dtype(interface["typestr"])
-    if kind.kind == "V":  # what the interface has no code for, such as bfloat16
+    if kind.kind == "V":  # a type without a code of the interface, such as bfloat16
         kind = np.dtype(getattr(value, "dtype", kind))
     if interface.get("mask") is not None:
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""Times of launches with nothing of their arguments in the cache, and memory that stays what it was meanwhile."""
+"""Times of launches with a cold cache; arrays that kernels write get their old values back."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def current(args: Sequence[Any]) -> Iterator[driver.Device]:
 
 @contextmanager
 def kept(arrays: Sequence[Any]) -> Iterator[None]:
-    """What kernels store to these arrays meanwhile is undone."""
+    """A context at whose end these arrays get their old values back."""
     found = [inspected(array, 0).descriptor for array in arrays]
     spans = [(info.address or 0, span_bytes(info)) for info in found if isinstance(info, ArrayInfo)]
     driver.synchronize()
@@ -71,14 +71,15 @@ def _copy(target: int, source: int, nbytes: int) -> None:
 
 
 def cold_seconds(calls: Sequence[Call], stream: int, rounds: int, done: Call) -> list[float]:
-    """Of each call, the median of rounds in which they take turns; before each, other memory takes the cache.
+    """The median time of each call over rounds in which they take turns; before each, the cache is filled with other
+    memory.
 
     done: called after each round. Raises ToolError where a call fails.
     """
     flushed = driver.allocate(FLUSH_BYTES)
     events = [[(_event(), _event()) for _ in range(rounds)] for _ in calls]
     try:
-        for call in calls:  # what is loaded once is loaded
+        for call in calls:  # load the kernel outside of the timing
             call()
         for turn in range(rounds):
             for call, pairs in zip(calls, events, strict=True):

@@ -35,7 +35,7 @@ def register(name: str, exe: Any, mutates: Iterable[str] | None = None) -> Any:
         exe(*args)
 
     operator = torch.library.custom_op(name, run, mutates_args=written, schema=schema(exe.signature, written))
-    operator.register_fake(_nothing)  # the result is what is written, whose shape is known
+    operator.register_fake(_nothing)  # results are the arrays that are written, whose shapes are known
     return operator
 
 

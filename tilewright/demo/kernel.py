@@ -10,8 +10,8 @@ __all__ = ["FRAGMENT", "TILE", "make"]
 
 TILE = 64
 
-# Who holds what between the two copies. Warp w has rows 16w..16w+15 of the transposed tile; in each 8 x 8 matrix,
-# lane 4g+t holds columns 2t and 2t+1 of row g: the fragment of ldmatrix and of the tensor cores.
+# The layout of registers between the two copies. Warp w has rows 16w..16w+15 of the transposed tile; in each 8 x 8
+# matrix, lane 4g+t holds columns 2t and 2t+1 of row g: the fragment of ldmatrix and of the tensor cores.
 FRAGMENT = TileLayout(S[(4, 2, 8, 8, 4, 2) : (1 @ warpid, 16, 4 @ laneid, 2, 1 @ laneid, 1)])
 
 

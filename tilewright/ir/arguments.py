@@ -124,7 +124,7 @@ class Signature:
         return Bindings(values, self._evaluated_grid(values))
 
     def _is_map(self, param: Var, value: Descriptor) -> bool:
-        """Is the parameter a tensor map? Raises ArgumentError where one of both is none."""
+        """Is the parameter a tensor map? Raises ArgumentError where only one of parameter and argument is."""
         wanted = any(each.name == param.name for each in self.maps)
         if wanted != isinstance(value, MapFields):
             raise ArgumentError(
@@ -239,7 +239,7 @@ class Signature:
         shapes: Sequence[tuple[Buffer, object]],
         values: dict[str, Number],
     ) -> None:
-        """Symbolic strides from those of the arrays. Whether several agree is looked at with the storage."""
+        """The values of symbolic strides, from those of the arrays. `_check_storage` finds arrays that disagree."""
         asked = [pair for pair, (_, shape) in zip(arrays, shapes, strict=True) if shape and self._is_strided(pair[0])]
         found = [(buffer, one) for buffer, info in asked for one in symbolic_strides(buffer, info)]
         for buffer, (_, name, axis, step) in sorted(found, key=lambda one: one[1][0]):
@@ -249,11 +249,11 @@ class Signature:
             values.setdefault(name, int(step))
 
     def _is_strided(self, buffer: Buffer) -> bool:
-        """Does it declare strides other than those of rows side by side?"""
+        """Does the buffer declare strides other than the row-major ones?"""
         return buffer.name not in self.dense and strides_of(buffer) is not None
 
     def _check_symbols(self, values: Mapping[str, Number]) -> None:
-        """Every symbol has got a value, and one that its dtype holds."""
+        """Raises ArgumentError unless every symbol has a value that its dtype holds."""
         for symbol in self.symbols:
             if symbol.name not in values:
                 raise ArgumentError(

@@ -55,7 +55,7 @@ class ArrayInfo:
         return 1024 if not self.address else min(1024, self.address & -self.address)
 
     def converted(self, dtype: str) -> str:
-        """What its owner writes to have elements of another dtype, or its bits as such."""
+        """A hint for the caller: how to convert the array to another dtype, or to reinterpret its bits."""
         if self.is_tensor:
             return f".to(torch.{dtype}) on the tensor; .view(torch.{dtype}) where its bits are meant"
         return f".astype({dtype!r}) on the array; .view({dtype!r}) where its bits are meant"

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["SPACES", "Buffer", "Region", "Span1D", "reached", "reader", "row_major", "writer"]
 
 reader: ContextVar[Callable[[Load], object] | None] = ContextVar("reader", default=None)
-"""What is told of each element that is read: the kernel being parsed."""
+"""Called with each element that a kernel reads; set by the parser."""
 
 writer: ContextVar[Callable[[Load, Value], None] | None] = ContextVar("writer", default=None)
-"""Who stores an element for a method that does: the kernel being parsed."""
+"""Called for each element that a method of a buffer stores; set by the parser."""
 
 SPACES = ("global", "shared", "shared.dyn", "local", "tmem")
 
@@ -144,8 +144,8 @@ class Buffer(_Remembered, Tiled):
     def view(self, *how: object, layout: Layout | None = None, name: str | None = None) -> Buffer:
         """The same storage read otherwise: ``view("uint16")`` reinterprets bytes, ``view(4, -1)`` changes the shape.
 
-        A reinterpretation rescales the innermost extent and packs or unpacks the layout. Another shape keeps the
-        layout, which its row-major index runs through, unless ``layout=`` reads the storage anew. One extent may be -1.
+        A reinterpretation rescales the innermost extent and packs or unpacks the layout. Another shape keeps the layout
+        and its row-major order of elements, unless ``layout=`` gives another one. One extent may be -1.
         """
         if len(how) == 1 and isinstance(how[0], str):
             return self._reinterpreted(dtype(how[0]), name)
@@ -153,7 +153,7 @@ class Buffer(_Remembered, Tiled):
         return self._viewed(name or f"{self.name}_view", shape, layout or self._kept(shape))
 
     def _inferred(self, shape: tuple[object, ...]) -> tuple[Value, ...]:
-        """A shape with its one -1, if any, as what the other extents leave of this buffer's elements."""
+        """The shape, its one -1, if any, replaced by this buffer's elements divided by the other extents."""
         known: list[Value] = [extent for extent in shape if const_value(extent) != -1]  # type: ignore[misc]  # extents
         if len(known) == len(shape):
             return tuple(known)
@@ -167,7 +167,7 @@ class Buffer(_Remembered, Tiled):
         return tuple(count // rest if const_value(extent) == -1 else extent for extent in shape)  # type: ignore[misc]
 
     def _kept(self, shape: tuple[Value, ...]) -> Layout | None:
-        """This layout, for as many elements in another shape; None for rows, which may also be fewer."""
+        """This layout, for another shape of as many elements; None for a row-major one, whose views may have fewer."""
         if self.layout is None or self.layout == row_major(self.shape):
             return None
         count, has = const_value(prod(shape)), const_value(prod(self.shape))
@@ -209,7 +209,7 @@ class Buffer(_Remembered, Tiled):
         return view[0]  # type: ignore[return-value]  # one dimension
 
     def _viewed(self, name: str, shape: tuple[Value, ...], layout: Layout | None, kind: DType | None = None) -> Buffer:
-        """This storage under another name. Raises KernelError where it is too small, or the layout not the shape's."""
+        """This storage under another name. Raises KernelError where it is too small, or layout and shape do not fit."""
         layout = row_major(shape) if layout is None else reached(name, shape, layout)
         view = replace(
             self, name=name, dtype=kind or self.dtype, shape=shape, layout=layout,

@@ -154,7 +154,7 @@ STEPS = {"+": ((True, False), (False, True)), "-": ((True, False),)}  # which si
 
 
 def _addressed(op: str, left: Value, right: Value) -> tuple[Value, Value]:
-    """A pointer plus or minus a number is a pointer; other arithmetic is on the number that a pointer is."""
+    """A pointer plus or minus a number is a pointer; other arithmetic takes a pointer as an integer."""
     pointers = (_is_pointer(left), _is_pointer(right))
     if not any(pointers) or op in Binary.COMPARISONS or pointers in STEPS.get(op, ()):
         return left, right
@@ -189,7 +189,7 @@ def binary(op: str, left: Value, right: Value) -> Expr:
 
 
 def _without_neutral(op: str, a: Expr, b: Expr) -> Expr | None:
-    """What integers ``a op b`` comes to where one side is neutral or absorbing, or None."""
+    """The value of ``a op b`` on integers where one side is neutral or absorbing, else None."""
     left, right = const_value(a), const_value(b)
     row = OPERATORS[op]
     if right is not None and row.neutral == right:

@@ -17,7 +17,7 @@ __all__ = ["learn"]
 
 
 def learn(facts: RangeFacts, cond: Expr, truth: bool = True) -> RangeFacts:
-    """``facts`` and that ``cond`` is true (or false)."""
+    """``facts`` with the additional fact that ``cond`` is true (or false)."""
     if isinstance(cond, Unary) and cond.op == "not":
         return learn(facts, cond.a, not truth)
     if isinstance(cond, Binary) and cond.op == ("and" if truth else "or"):
@@ -92,12 +92,12 @@ def _congruent(facts: RangeFacts, a: Expr, b: Expr) -> RangeFacts:
 
 
 def _narrowed(facts: RangeFacts, term: Expr, known: Interval) -> RangeFacts:
-    """A product that may wrap is not what the sum is made of: nothing is kept of it."""
+    """Facts with a narrower range of a term. Nothing is learnt of a term that may wrap: the sum has its ideal value."""
     return facts.narrowed(term, known) if facts.exact(term) else facts
 
 
 def _without(facts: RangeFacts, total: Sum, term: Expr) -> Interval:
-    """What all terms but one add up to."""
+    """The sum of all terms but one."""
     rest = point(total.const)
     for times, other in total.terms.values():
         if other is not term:

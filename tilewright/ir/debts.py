@@ -1,7 +1,7 @@
 """What an access owes: that each index is inside its dimension, where the facts do not prove it.
 
-It goes with the access into the lowered stage; the simulator looks at it under the check ``bounds``, CUDA has no text
-for it.
+Such a debt stays with the access in the lowered stage, where the simulator examines it under the check ``bounds``. CUDA
+text has no trace of it.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def owed(node: Load | AddressOf, facts: RangeFacts) -> tuple[Within, ...]:
     """What is not proven of the indices of an access."""
     if node.buffer.layout is None or not node.indices:
         return tuple(_open(node.owed, facts))
-    vectors = [debt for debt in node.owed if debt.span > 1]  # which say more of their dimension than the index does
+    vectors = [debt for debt in node.owed if debt.span > 1]  # of several elements in their dimension
     alone = [(dim, index) for dim, index in enumerate(node.indices) if dim not in {debt.dim for debt in vectors}]
     debts = (*_behind(node.buffer, facts), *_debts(node.buffer, alone, facts), *_open(vectors, facts))
     return debts if isinstance(node, Load) else (*debts, *_end(node, facts))
 
 
 def _open(debts: Iterable[Within], facts: RangeFacts) -> Iterator[Within]:
-    """Those that the facts do not prove."""
+    """The debts that the facts do not prove."""
     return (debt for debt in debts if not _is_inside(debt.index, debt.extent, facts, debt.span))
 
 
 def _behind(buffer: Buffer, facts: RangeFacts) -> tuple[Within, ...]:
-    """What is not proven of the places at which a view begins, as that of `Buffer.vload` does at its indices."""
+    """The debts of the indices at which a view begins, such as those of `Buffer.vload`."""
     if not isinstance(buffer.data, AddressOf):
         return ()
     start = buffer.data
@@ -52,7 +52,7 @@ def _behind(buffer: Buffer, facts: RangeFacts) -> tuple[Within, ...]:
 
 
 def owing(body: Body, region: Region, facts: RangeFacts, by: str, hint: str | None) -> Body:
-    """``body``, whose accesses of the region's buffer are inside the region, with what is not proven of the region.
+    """``body``, whose accesses stay inside the region, with the debts of that region: that its ends are in the buffer.
 
     by: the tile call. hint: what would let the region leave its buffer.
     """
@@ -95,12 +95,12 @@ def _open_ends(start: Value, size: Value, extent: Value, facts: RangeFacts) -> I
 def _debts(
     buffer: Buffer, indices: Iterable[tuple[int, Value]], facts: RangeFacts, *, keep: bool = False
 ) -> tuple[Within, ...]:
-    """What the indices owe. keep: those, too, that the storage implies, for what they say."""
+    """The debts of the indices. keep: those that the bounds of the storage imply are kept, too, for their wording."""
     debts = []
     for dim, index in indices:
         place = as_expr(index)
         end = as_expr(buffer.shape[dim], INT64)
-        # A call is not repeated for a check: its value is only known to be inside the storage.
+        # A check does not repeat a call: of its value only the storage's bounds are checked.
         if not _is_inside(place, end, facts) and not any(isinstance(part, Call) for part in walk(place)):
             debts.append(Within(as_expr(facts.simplify(place), place.dtype), end, buffer.name, dim))
     if {debt.dim for debt in debts} == {0} and _is_whole(buffer, facts):
@@ -109,7 +109,7 @@ def _debts(
 
 
 def _end(node: AddressOf, facts: RangeFacts) -> Iterator[Within]:
-    """An access through a pointer may be wider than an element: it ends inside the part of storage that is a view's."""
+    """The debt of a pointer: an access through it, up to 128 bits wide, ends inside the storage of its view."""
     buffer = node.buffer
     if not isinstance(buffer.layout, TileLayout) or _fills(buffer, facts) or is_far(buffer, facts):
         return
@@ -125,14 +125,14 @@ def _is_inside(index: Expr, extent: Expr, facts: RangeFacts, span: int = 1) -> b
 
 
 def _is_whole(buffer: Buffer, facts: RangeFacts) -> bool:
-    """Is the buffer all of its storage, in row-major order?"""
+    """Does the buffer cover all of its storage, in row-major order?"""
     layout = buffer.layout
     is_dense = layout is not None and (layout == row_major(buffer.shape) or layout.is_trivial(facts))
     return is_dense and _fills(buffer, facts)
 
 
 def _fills(buffer: Buffer, facts: RangeFacts) -> bool:
-    """Does it begin and end where its storage does?"""
+    """Does the buffer begin and end where its storage does?"""
     root = _root(buffer)
     return root is not None and (root is buffer or facts.equal(_bits(buffer), _bits(root)))
 

@@ -304,9 +304,9 @@ class Reinterpret(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """``0 <= index < extent`` in a dimension of the buffer ``name``: what an access owes, also for a vector's ``span``.
+    """The condition ``0 <= index < extent`` in a dimension of the buffer ``name``, for ``span`` elements of a vector.
 
-    dim: `STORAGE` of an offset in elements. by, hint: whose region ends there, what lets it leave. implied: by storage?
+    dim: or `STORAGE`: the index is an offset in elements. by: the tile call of the region; hint: what lets that leave.
     """
 
     index: Expr
@@ -321,7 +321,7 @@ class Within:
 
 
 def _owed() -> tuple[Within, ...]:
-    """What the facts have not proven of an access; no part of what the node is. The simulator looks at it."""
+    """The conditions of an access that the facts have not proven. Equality ignores them; the simulator checks them."""
     return field(default=(), compare=False, repr=False)
 
 

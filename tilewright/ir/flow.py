@@ -80,7 +80,7 @@ class Flow:
     def _strict_joins(self) -> dict[int, int]:
         """For each block the nearest one that every way from it passes, `END` where that is the end of the thread.
 
-        What never ends is taken to end at the heads of its loops.
+        An endless loop counts as ending at its head.
         """
         ahead = {block: [*self.successors[block]] or [END] for block in self.line}
         for loop in self.loops:
@@ -91,7 +91,7 @@ class Flow:
 
     @cached_property
     def _joins_of_the_rest(self) -> dict[int, int]:
-        """The same but for threads that end early: anywhere but in the last block of those that end threads."""
+        """The joins if threads that end anywhere but in the last such block are left out."""
         ahead = {block: [*self.successors[block]] for block in self.line}
         last = next((block for block in reversed(self.line) if not ahead[block]), None)
         if last is None:
@@ -113,7 +113,7 @@ class Flow:
 
     @cached_property
     def _level_joins(self) -> dict[tuple[Loop, ...], dict[int, int]]:
-        """The same for one turn of each loop, an inner loop as one block; a turn ends where it leads elsewhere."""
+        """The joins within one turn of each loop, with an inner loop as one block; leaving the loop ends a turn."""
         found: dict[tuple[Loop, ...], dict[int, int]] = {}
         todo: list[tuple[tuple[Loop, ...], Order]] = [((), self.order)]
         while todo:
@@ -169,7 +169,7 @@ class Flow:
         return found
 
     def in_a_turn(self, block: int, avoiding: int | None = None) -> list[int]:
-        """The same for one turn of each loop, with the join and the heads that turns lead back to."""
+        """`between` for one turn of each loop, with the join and the heads to which back edges lead."""
         stop = self.joins[block]
         return [sum(1 << k for k in self._turn(block, after, stop, avoiding)) for after in self.successors[block]]
 
@@ -207,7 +207,7 @@ def _reached(entry: int, successors: Edges, among: frozenset[int]) -> list[int]:
 
 
 def _of_item(item: int | Loop) -> list[int]:
-    """Its blocks, the one that it is entered at in front."""
+    """The blocks of an item, its entry first."""
     return [*item.blocks()] if isinstance(item, Loop) else [item]
 
 

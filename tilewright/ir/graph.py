@@ -1,14 +1,14 @@
 """The control-flow graph of a lowered kernel: blocks of statements, where each block goes on, where threads may wait.
 
-Authored kernels have a structured body, compiled ones (PTX) a graph; the simulator cuts and executes graphs, so that
-`graph_of` makes one of both. What a graph may hold, for whoever makes one (with `Blocks`):
+Authored kernels have a structured body, compiled ones (PTX) a graph; the simulator cuts and executes graphs, so
+`graph_of` turns a body into a graph. What a graph may hold, for whoever makes one (with `Blocks`):
 
-- Blocks have numbers, their places in the graph, in any order. Block 0 is entered first, and nobody comes back to it;
-  blocks that nobody reaches are no error. A jump through a table is a chain of branches.
+- Blocks have numbers, their places in the graph, in any order. Block 0 is entered first, and no edge leads back to it;
+unreachable blocks are no error. A jump through a table is a chain of branches.
 - ``Kernel.graph`` has the code of compiled ones, ``Kernel.body`` then only declarations: `AllocBuffer` of shared and
   local storage.
 - A block's statements never leave it: `Bind`, `Assign`, `Store`, `Evaluate`, and `If` for what is predicated; of an
-  authored kernel also loops. A `Bind` declares: nobody needs what the variable held before.
+  authored kernel also loops. A `Bind` declares: the variable's earlier value is dead.
 - Any statement may wait (a barrier, a collective): the simulator finds that out, and cuts blocks so that they end
   there, in a `Meet` or an `Ask`.
 - A register is a `Var`. It is declared nowhere and starts undefined; `Assign` gives it a value. Values are raw bits
@@ -93,7 +93,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Jump(Ending):
-    """On with the block ``to``. yields: others go first; the back edge of a loop that asks until somebody answers."""
+    """Threads go on with the block ``to``. yields: others run first, as on the back edge of a loop that polls."""
 
     _ways = ("to",)
     to: int
@@ -102,7 +102,7 @@ class Jump(Ending):
 
 @dataclass(frozen=True, slots=True)
 class Branch(Ending):
-    """On with ``then`` where ``cond`` holds, else with ``orelse``; lanes may part here."""
+    """Threads go on with ``then`` where ``cond`` holds, else with ``orelse``; lanes may diverge here."""
 
     _ways = ("then", "orelse")
     _read = "cond"
@@ -113,9 +113,9 @@ class Branch(Ending):
 
 @dataclass(frozen=True, slots=True)
 class Meet(Ending):
-    """Arrive at ``call``'s barrier, wait as it says, then on with the block ``to``.
+    """Threads arrive at ``call``'s barrier, wait for it, and go on with the block ``to``.
 
-    A call that is no barrier is a collective of a warp whose lanes may have parted: they gather first.
+    A call that is no barrier is a warp collective: lanes that have diverged reconverge before it.
     """
 
     _ways = ("to",)
@@ -165,7 +165,7 @@ class Graph:
 class Blocks:
     """Lays out the blocks of a graph. The last that was begun is open: it has the ``statements``.
 
-    known: so many numbers are spoken for.
+    known: the blocks 0 to ``known - 1`` have their numbers already.
     """
 
     def __init__(self, known: int = 1) -> None:
@@ -175,18 +175,18 @@ class Blocks:
         self._last = known - 1
 
     def new(self) -> int:
-        """The number of a block to come."""
+        """The number for another block."""
         self._last += 1
         return self._last
 
     def end(self, ending: Ending, following: int | None = None) -> None:
-        """The open block ends, and ``following`` begins; where there is none, nobody comes to what follows."""
+        """End the open block and begin ``following``; without it, the statements that follow are unreachable."""
         if self.open is not None:
             self.ended[self.open] = Block(tuple(self.statements), ending)
         self.open, self.statements = following, []
 
     def graph(self) -> Graph:
-        """All of them."""
+        """The graph of all blocks."""
         return Graph(tuple(self.ended[number] for number in range(self._last + 1)))
 
 
@@ -197,8 +197,8 @@ def graph_of(
 ) -> Graph:
     """The graph of a lowered kernel.
 
-    is_apart: which branches and loops become blocks; what stands around one must be among them, and each `break` and
-    `continue` of such a loop. The others stay statements. yields: do others go first between the turns of a loop?
+    is_apart: which branches and loops become blocks; all that enclose one must be among them, and each `break` and
+    `continue` of such a loop. The others stay statements. yields: do other threads run between the turns of a loop?
     """
     blocks = (Block(kernel.body, Exit()),) if kernel.graph is None else kernel.graph.blocks
     made = _Laid(len(blocks), is_apart, yields)

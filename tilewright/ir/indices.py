@@ -38,7 +38,7 @@ def step_of(part: object) -> int:
 
 
 def spread(buffer: Buffer, indices: tuple[object, ...]) -> tuple[Buffer, tuple[object, ...]]:
-    """A view with a dimension of 1 for each None, and two for one with a step: the rest, in front, and the round."""
+    """A view with a dimension of 1 for each None, and two for each step: the remainder first, then the quotient."""
     rests: list[tuple[int, object]] = []
     shape: list[Value] = []
     made: list[object] = []

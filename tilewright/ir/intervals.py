@@ -91,7 +91,7 @@ def strided(low: int, high: int, modulus: int = 1, residue: int = 0) -> Interval
         first, last = low + (residue - low) % modulus, high - (high - residue) % modulus
         if first <= last:
             low, high = first, last
-        else:  # no such value: nobody gets here
+        else:  # no such value: the code is unreachable
             modulus, residue = 1, 0
     if low == high or modulus == 0:
         return point(residue if modulus == 0 else low)

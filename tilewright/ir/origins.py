@@ -54,9 +54,10 @@ def check_origins(view: Buffer, pointer: Expr, values: Pointers, at: Span | None
 def owed_to_origins(
     pointer: Expr, place: AddressOf, values: Pointers, lowered: Callable[[Expr], Expr]
 ) -> Iterator[Within]:
-    """That an access through a view over the pointer stays in the buffer that the pointer leads to.
+    """The debts of an access through a view over the pointer: it stays in the buffer that the pointer leads to.
 
-    Which one that is, the address says: the last one, where it is in none of the others. place: the access, lowered.
+    The address decides which buffer that is: the last candidate, if it is in none of the others. place: the access,
+    lowered.
     """
     leaves = _leaves(pointer, values)
     if not all(isinstance(leaf, AddressOf) for leaf in leaves):
@@ -80,7 +81,7 @@ def _address(pointer: Expr) -> Expr:
 
 
 def _leaves(pointer: Expr, values: Pointers) -> tuple[Expr, ...]:
-    """Where a pointer may come from: pointers into buffers, and what says nothing of that."""
+    """The possible origins of a pointer: pointers into buffers, and expressions whose origin is unknown."""
     found: list[Expr] = []
     seen: set[str] = set()
     todo = [pointer]

@@ -37,10 +37,10 @@ def steps_of(buffer: Buffer, info: ArrayInfo) -> tuple[float, ...] | None:
 
 
 def symbolic_strides(buffer: Buffer, info: ArrayInfo) -> Iterator[tuple[bool, str, int, float]]:
-    """What an array says of strides that are symbols alone: (does it mean little, name, dimension, elements).
+    """The strides of an array where the buffer declares a symbol: (is the extent 0 or 1, name, dimension, elements).
 
-    The stride of an extent of one means little: it counts only where nothing else says one, and never less than its
-    row needs.
+    The stride of an extent of one is arbitrary. It is used only if no other array gives the symbol a value, and is at
+    least as long as its row.
     """
     steps, extents = steps_of(buffer, info) or (), info.shape
     for axis, (stride, step) in enumerate(zip(strides_of(buffer) or (), steps, strict=False)):

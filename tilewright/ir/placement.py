@@ -92,7 +92,7 @@ def _check_apart(buffer: Buffer, layout: Layout, starts: Sequence[Value], extent
 
 
 def _check_start(buffer: Buffer, layout: Layout) -> None:
-    tile = layout.parted(buffer.shape)[1]  # a swizzle leads no address below 0 that was not there
+    tile = layout.parted(buffer.shape)[1]  # a swizzle keeps the sign of an address
     low = const_value(tile.cosize(m) - tile.span(m))
     if low is not None and low < 0:
         raise KernelError(

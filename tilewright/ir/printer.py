@@ -132,7 +132,7 @@ class _Printer:
         return _WORD.sub(self._unhidden, str(layout)) if self.taken else str(layout)
 
     def _unhidden(self, word: re.Match[str]) -> str:
-        """A name of the layout room; by another way where the kernel uses it for something else."""
+        """A name of the layout room, as an attribute of ``T`` where the kernel uses the name for something else."""
         on, name = word.groups()
         if name not in self.taken or not (on or name in _ON_T):
             return word[0]

@@ -68,7 +68,7 @@ class RangeFacts:
     given: Mapping[Expr, Interval] = field(default_factory=dict)
     orders: tuple[Sum, ...] = ()
     assigned: frozenset[str] = frozenset()
-    # Answers so far. Each keeps its expression, so that the id stays its own.
+    # Answers so far, by the id of the expression. Each keeps its expression alive, so that the id is not reused.
     intervals: dict[int, tuple[Expr, Interval]] = field(default_factory=dict, init=False, repr=False)
     ideals: dict[int, tuple[Expr, Interval]] = field(default_factory=dict, init=False, repr=False)
     simplified: dict[int, tuple[Expr, Expr]] = field(default_factory=dict, init=False, repr=False)

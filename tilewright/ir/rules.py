@@ -54,7 +54,7 @@ def remainder(e: Expr, facts: RangeFacts) -> Expr | None:
     assert isinstance(e, Binary)
     assert isinstance(e.b, Const)
     c, kind = int(e.b.value), e.dtype
-    binary_digits = power_of_two(facts, c)  # of these, a sum that wraps loses none
+    binary_digits = power_of_two(facts, c)  # a sum that wraps keeps its remainder by a power of two
     if c <= 1 or not is_ring(e.a) or not (binary_digits or facts.exact(e.a)):
         return None
     before = Sum.of(e.a)

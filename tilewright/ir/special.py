@@ -88,7 +88,7 @@ SPECIALS = {
 
 
 ELEMENT = ("element.i", "element.j", "element.k", "element.l")
-"""Where an element is in the region that a tile call writes, by dimension: only in the values of tile calls."""
+"""The coordinates of an element in the region that a tile call writes; only values of tile calls contain them."""
 
 
 def special(name: str) -> Special:

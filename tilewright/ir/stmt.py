@@ -69,7 +69,7 @@ class AllocBuffer(Node):
     """``buf = T.alloc_buffer(...)``: storage for as long as the kernel runs.
 
     offset: bytes from the start of the CTA's shared arena, once the planner has placed it. lies_with: buffers with the
-    same word lie in one place; never are two of them in use at a time.
+    same word share one place, and are never in use at the same time.
     """
 
     buffer: Buffer
@@ -211,14 +211,14 @@ class If(Node):
 
 @dataclass(frozen=True, slots=True)
 class Break(Node):
-    """Leaves the innermost loop."""
+    """``break`` leaves the innermost loop."""
 
     at: Span | None = _at()
 
 
 @dataclass(frozen=True, slots=True)
 class Continue(Node):
-    """Goes on with the next round of the innermost loop."""
+    """``continue`` goes on with the next round of the innermost loop."""
 
     at: Span | None = _at()
 

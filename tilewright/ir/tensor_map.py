@@ -1,4 +1,4 @@
-"""Tensor maps: what the copy engine (TMA) is told of an array in global memory, and of the boxes that it moves.
+"""Tensor maps: descriptions, for the copy engine (TMA), of an array in global memory and of the boxes that it moves.
 
 A map has 128 bytes, which the driver makes (`cuTensorMapEncodeTiled`) from the fields of a `MapFields`. Dimension 0 is
 the innermost; its elements follow one another, the other dimensions have strides in bytes. A box of the array is dense
@@ -167,7 +167,7 @@ class MapFields:
         return prod(self.counts) * self.element.nbytes
 
     def at(self, address: int) -> MapFields:
-        """The same of an array that begins elsewhere."""
+        """The same map of an array that begins at another address."""
         return replace(self, address=address)
 
     def encode(self) -> bytes:
@@ -238,7 +238,7 @@ class MapOf:
     offset: Value = 0
 
     def fields(self, values: Mapping[str, Number]) -> MapFields:
-        """What the driver is told in a call with these arguments. Raises ArgumentError where no map says that."""
+        """The fields of the map in a call with these arguments. Raises ArgumentError where no map can have them."""
         dims, strides = (tuple(self._numbers(part, values)) for part in (self.dims, self.strides))
         try:
             return MapFields(self.dtype, dims, strides, self.box, self.swizzle, oob=self.oob)

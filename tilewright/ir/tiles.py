@@ -113,7 +113,7 @@ class Tiled:
 
 
 class _NoTruth(Tiled):
-    """A tile that has no name."""
+    """An expression over tiles, which has no truth value."""
 
     __slots__ = ()
 

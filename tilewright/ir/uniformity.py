@@ -1,7 +1,8 @@
 """Over what a value varies: the CTAs of a grid, the warps of a CTA, the lanes of a warp, or nothing.
 
 Known before a kernel runs, for every scalar variable; a variable that is assigned under a condition varies at least as
-that condition does. The dispatcher asks who goes on behind a condition, the simulator what shape an array has.
+that condition does. The dispatcher derives from it which threads pass a condition, the simulator the shapes of its
+arrays.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class Uniformity:
         self.variables[var.name] = self.variables.get(var.name, UNIFORM) | axes
 
     def divergence(self, loop: For | While) -> int:
-        """The axes over which the lanes of a loop part: by its bounds or condition, and by break and continue."""
+        """The axes over which the lanes of a loop diverge: by its bounds or condition, and by break and continue."""
         entry = self.of_all((loop.start, loop.stop)) if isinstance(loop, For) else self.of(loop.cond)
         return entry | self._leaving(loop.body, UNIFORM)
 

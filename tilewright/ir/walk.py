@@ -155,7 +155,7 @@ def substituted(
 ) -> Node:
     """``node`` with other expressions in place of those whose ``id`` is a key of ``by``, outermost first.
 
-    renewed: hears of every node that was built again for that, and of what it has become.
+    renewed: is called with every node that is rebuilt for that, and its new version.
     """
     done: dict[int, object] = dict(by)
 

@@ -3,11 +3,9 @@
 In the order in which to read:
 
     ldmatrix            one family as an example
-    table, forms, operands, effects
-                        what a row is, its forms, its operands, and what it says of its effects
-    arch, machine       where a form exists; what a meaning may ask of the machine
-    calls, spelling     from ``T.ptx.name(...)`` to the row and back; from a PTX mnemonic to the row
-    stmatrix, movmatrix, mma
+    table, forms, operands, effects what a row is, its forms, its operands, and what it says of its effects arch,
+    machine       where a form exists; what a meaning may ask of the machine calls, spelling     from
+    ``T.ptx.name(...)`` to the row and back; from a PTX mnemonic to the row stmatrix, movmatrix, mma
                         matrices in registers, with fragments, products, widen, and by CuTe's names: atoms, majorness
     copy, address, cluster, atomics
                         memory, and the windows that addresses point into

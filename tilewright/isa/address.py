@@ -1,8 +1,8 @@
 """Three ways from a pointer to a shared address, with the same result: the offset in the CTA's shared window.
 
 Memory is one generic address space with windows in it; an instruction with ``.shared`` wants the place inside the
-window. In a cluster the upper bits of that say whose shared memory it is, also of the thread's own CTA: a matrix
-descriptor that is put together of such an address by hand has to leave them out. Seen on an H200.
+window. In a cluster the upper bits of that place are the rank of the CTA, also for the thread's own CTA: code that
+builds a matrix descriptor from such an address has to mask them out. Seen on an H200.
 
 Sources: CUDA C++ Programming Guide, "Address Space Conversion Functions"; PTX ISA, "Data Movement and Conversion
 Instructions: cvta".

@@ -96,7 +96,7 @@ def arch(name: str) -> Arch:
 
 
 def nearest(name: str) -> Arch:
-    """The architecture of a ``.target``: of one that is not known, older than all perhaps, the last one before it.
+    """The architecture of a ``.target``; for one that is not in the table the last one before it, or the oldest.
 
     >>> str(nearest("sm_61")), str(nearest("sm_90a"))
     ('sm_75', 'sm_90a')

@@ -1,5 +1,5 @@
-"""Arithmetic of half, bfloat16 and pairs of float32: one instruction, one rounding. What halves lack goes through
-float32.
+"""Arithmetic of half, bfloat16 and pairs of float32: one instruction, one rounding. Operations that halves lack are
+computed in float32.
 
 These rows are no names of the language (``a + b`` is); they say how the operators of two dtypes are spelled in PTX,
 from which architecture on, and what they mean. Source: PTX ISA, "Half Precision Floating Point Instructions"; for
@@ -71,7 +71,7 @@ def half_bits(values: Lanes, element: np.dtype[np.generic]) -> Lanes:
 def smaller(a: Lanes, b: Lanes) -> Lanes:
     """The smaller number, or the one that is no NaN; -0 is smaller than +0.
 
-    NumPy's ``fmin`` leaves zeros open, and signalling NaNs.
+    NumPy's ``fmin`` does not define this for zeros of both signs and for signalling NaNs.
     """
     return np.where((a < b) | np.isnan(b) | ((a == b) & np.signbit(a)), a, b)
 

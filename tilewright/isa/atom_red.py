@@ -1,10 +1,10 @@
-"""atom and red: a place is read, combined with a value and written back with nobody in between.
+"""atom and red: a place is read, combined with a value and written back as one atomic access.
 
-Both have an order and a scope, as `tilewright.isa.strong` has. ``atom`` gives what stood there before, ``red`` nothing:
-it never takes anything over. Words of 128 bits are two registers of 64, low and high; what stood there goes to two
-more. Lanes that meet at one address go one after the other: here lane 0 first, on hardware in any order. CUDA's
-functions, `tilewright.isa.atomics`, are ``relaxed`` at ``gpu`` scope. Source: PTX ISA, "Parallel Synchronization and
-Communication Instructions: atom, red".
+Both have an order and a scope, as `tilewright.isa.strong` has. ``atom`` gives the value before, ``red`` gives none and
+so never acquires. Words of 128 bits are two registers of 64, low and high; the value before goes to two more. Lanes
+with the same address go one after the other: here lane 0 first, on hardware in any order. CUDA's functions,
+`tilewright.isa.atomics`, are ``relaxed`` at ``gpu`` scope. Source: PTX ISA, "Parallel Synchronization and Communication
+Instructions: atom, red".
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def decremented(old: Lanes, bound: Lanes) -> Lanes:
 
 
 def of_pairs(kind: str) -> Callable[[Lanes, Lanes], Lanes]:
-    """Adds the two halves of 32-bit words, each for itself."""
+    """Adds the two halves of 32-bit words separately."""
     numbers = dtype(kind).numpy
 
     def added(old: Lanes, value: Lanes) -> Lanes:
@@ -164,7 +164,7 @@ MOVE = "mov.b128 {0}, {{{{{{{0}_low}}, {{{0}_high}}}}}};"
 
 def _wide(combine: Callable[..., Lanes]) -> Callable[..., Lanes]:
     def execute(memory: Memory, address: Lanes, *halves: Lanes) -> Lanes:
-        """The halves of what stood there; halves: low and high of each value."""
+        """The two halves of the value before. halves: low and high of each operand."""
         words = np.zeros((len(halves) // 2, *np.broadcast_shapes(*(half.shape for half in halves))), WIDE)
         for k, half in enumerate(halves):
             words[("low", "high")[k % 2]][k // 2] = half

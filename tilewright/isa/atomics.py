@@ -1,6 +1,6 @@
-"""Atomics: read a place, combine, write it back, with nobody in between; the value is what stood there before.
+"""Atomics: a place is read, combined and written back as one access; the call's value is the one before.
 
-Lanes that meet at one address go one after the other: here lane 0 first, on hardware in any order. All are relaxed at
+Lanes with the same address go one after the other: here lane 0 first, on hardware in any order. All are relaxed at
 ``gpu`` scope: they order nothing else; `tilewright.isa.atom_red` has those that do. Source: CUDA C++ Programming Guide,
 "Atomic Functions".
 """
@@ -53,12 +53,12 @@ PLACE = read_and_written("ptr", "generic", _nbytes)
 
 
 def exchanged(old: Lanes, value: Lanes) -> Lanes:
-    """The new value, whatever stood there: an exchange."""
+    """The new value, whatever the old one is: an exchange."""
     return value
 
 
 def compared(old: Lanes, expected: Lanes, value: Lanes) -> Lanes:
-    """The new value where the expected one stood, else what stood there: compare and swap."""
+    """The new value where the old one is the expected one, else the old one: compare and swap."""
     return np.where(old == expected, value, old)
 
 

@@ -30,7 +30,7 @@ class Atom:
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # what an atom says, in a field or otherwise
+    if TYPE_CHECKING:  # what each kind of atom has, as a field or a property
 
         @property
         def name(self) -> str: ...

@@ -28,12 +28,12 @@ Ints: TypeAlias = "NDArray[np.int64]"
 Bools: TypeAlias = "NDArray[np.bool_]"
 
 TILE_ALIGNMENT = 128  # bytes; a box in shared memory begins at a multiple
-PATTERN = 1024  # bytes after which every swizzle begins anew
+PATTERN = 1024  # bytes after which every swizzle repeats
 QUIET_NAN = {2: {"float16": 0x7FFF, "bfloat16": 0x7FFF}, 4: {"float32": 0x7FFFFFFF}, 8: {"float64": (1 << 63) - 1}}
 
 
 def shared_alignment(swizzle: int) -> int:
-    """Bytes of which a box begins at a multiple, for its pattern to begin with it: 128 without a swizzle."""
+    """The alignment of a box in shared memory, in bytes: the period of its swizzle pattern, 128 without a swizzle."""
     return max(TILE_ALIGNMENT, 128 << swizzle if swizzle else 0)
 
 
@@ -49,9 +49,9 @@ def swizzled(address: Lanes, swizzle: int) -> Lanes:
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """A box of each of n issuers. maps: theirs. starts: (n, dimensions). tile: (n, units), the shared addresses of its
-    16-byte units, or the first rows of them where the others repeat those; kept: which units are of a box at all, None
-    for all.
+    """A box of each of n issuers. maps: one for each. starts: (n, dimensions). tile: (n, units), the shared addresses
+    of its 16-byte units, or the first rows of them where the others repeat those; kept: which units are of a box at
+    all, None for all.
 
     array: (n, units, pieces) generic addresses of the pieces that a unit consists of, in global memory. inside: which
     of them are in the array, None for all. width: bytes of a piece. fill: (n, width) bytes.
@@ -69,7 +69,7 @@ class Boxes:
     @property
     def nbytes(self) -> Ints:
         """Bytes of each box."""
-        if self.kept is None:  # all are as large
+        if self.kept is None:  # all boxes have the same size
             return np.full(len(self.maps), UNIT * self.tile.shape[1])
         return np.array([one.box_bytes for one in self.maps])
 
@@ -117,7 +117,7 @@ def _alike(maps: list[MapFields], starts: Ints, first: Ints, tile: Ints, order: 
 
 
 def _of_each(maps: list[MapFields], starts: Ints, first: Ints) -> Boxes:
-    """Boxes of several maps, or that lie differently in shared memory."""
+    """Boxes of several maps, or of different alignment in shared memory."""
     width = gcd(UNIT, *(one.dims[0] * one.element.nbytes for one in maps))
     units = max(one.box_bytes for one in maps) // UNIT
     tile, array = np.zeros((len(maps), units), np.int64), np.zeros((len(maps), units, UNIT // width), np.int64)
@@ -156,7 +156,7 @@ def _decoded(unit: Unit, data: bytes, this: Bools, dim: int) -> MapFields:
 
 @lru_cache(maxsize=256)
 def _tile(units: int, swizzle: int, low: int) -> tuple[Ints, Ints | None]:
-    """Where the units of a box are that begins ``low`` bytes into the pattern, ascending, and which unit is where."""
+    """The units of a box that begins ``low`` bytes into the pattern: their places, ascending, and which is at each."""
     tile = swizzled(low + UNIT * np.arange(units), swizzle)
     order = np.argsort(tile, kind="stable")
     return tile[order], order if swizzle else None

@@ -1,4 +1,4 @@
-"""cp.async.bulk: a thread has a stretch of bytes copied, or combined with what is there, without a tensor map.
+"""cp.async.bulk: a thread issues the copy of a run of bytes, or a reduction into its destination, without a tensor map.
 
 From global memory to shared memory of the own CTA or of several of the cluster, and from shared memory to that of
 another CTA, an m-barrier at the destination counts the bytes. To global memory the copies of a thread are bulk groups.
@@ -180,7 +180,7 @@ INTO_CTA: Mapping[str, Spellings] = {
 
 
 def reduce_stretch(new: Lanes, old: Lanes, *, op: str, kind: str) -> Lanes:
-    """What was there, combined with the source; one issuer at a time."""
+    """The old bytes reduced with those of the source; one issuer at a time."""
     return combined(op, str(dtype(kind)), old, new)
 
 

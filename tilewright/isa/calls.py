@@ -126,7 +126,7 @@ def _folded(
 
 
 def _moved(row: Instruction, param: str, value: object, steps: list[tuple[str, object, int]]) -> object:
-    """The operand ``param`` with the steps that are meant for it added."""
+    """The operand ``param`` plus the values of its folding keywords."""
     for target, step, shift in steps:
         if target == param and const_value(as_expr(step)) != 0:  # type: ignore[arg-type]  # as_expr refuses
             operand = row.operand(param)

@@ -1,4 +1,4 @@
-"""What warps and grids do to share the machine: registers that change hands, grids that begin before others end.
+"""How warps and grids share the machine: registers that are reallocated, grids that begin before others end.
 
 Sources: PTX ISA, "Miscellaneous Instructions: setmaxnreg", "Parallel Synchronization and Communication Instructions:
 griddepcontrol".
@@ -26,7 +26,7 @@ def _check_count(bound: Bound) -> None:
 
 
 def unseen(machine: Machine, *registers: Lanes) -> None:
-    """Nothing that values show: registers have names here, and one grid runs after the other."""
+    """No effect on values: registers have names here, and the simulator runs one grid after the other."""
 
 
 instruction(

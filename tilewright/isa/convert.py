@@ -141,7 +141,7 @@ CONVERSIONS: dict[tuple[str, str], NumberRow] = {
         )
         for name, (ptx, arch) in _NARROW.items()
     },
-    # Two 4-bit values fill a byte, for which inline assembly has no register: the text makes its own.
+    # Two 4-bit values fill a byte, for which inline assembly has no register: the text declares one.
     ("float32", "float4_e2m1fn"): NumberRow(
         "{ .reg .b8 pair; cvt.rn.satfinite.e2m1x2.f32 pair, %1, %2; cvt.u16.u8 %0, pair; }",
         "b16",

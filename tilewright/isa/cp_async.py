@@ -1,10 +1,10 @@
-"""cp.async: a thread has 4, 8 or 16 bytes copied from global to shared memory, and goes on meanwhile.
+"""cp.async: a thread issues the copy of 4, 8 or 16 bytes from global to shared memory, and goes on meanwhile.
 
-The bytes are there for the thread once it has waited for the group that its copies were committed to, and for others
-once it has met them after that; or for whoever waits for an m-barrier that the thread has told, by `mbarrier.arrive`,
-to count its copies. No two copies are in order. They are accesses of the generic proxy: what TMA or the tensor cores
-read afterwards needs a proxy fence. With ``src_size`` only so many bytes are read, the others are zero; with
-``ignore_src`` all are, where it holds. ``predicate`` leaves out the copy in lanes where it is false, or with
+The thread may read the bytes once it has waited for the group to which it committed the copies, other threads once they
+have met it at a barrier after that. A thread that waits at an m-barrier may read them, too, if the issuer has made it
+count its copies by `mbarrier.arrive`. Copies are unordered. They are accesses of the generic proxy: what TMA or the
+tensor cores read afterwards needs a proxy fence. With ``src_size`` only so many bytes are read, the others are zero;
+with ``ignore_src`` all are, where it holds. ``predicate`` leaves out the copy in lanes where it is false, or with
 ``fill_mode="zero"`` what it reads.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy, cp.async, cp.async.commit_group,
@@ -45,7 +45,7 @@ __all__ = ["HINTS", "Hint", "check_pending"]
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 GROUP = "cp.async"
 
-# How many bytes, and through which caches: 16 alone may leave the L1 cache out, and do so unless "ca" is said.
+# How many bytes, and through which caches: only 16 bytes may bypass the L1 cache, and do so unless "ca" is given.
 SIZES: tuple[tuple[int, Spellings], ...] = (
     (4, {None: ".ca"}),
     (8, {None: ".ca"}),
@@ -56,8 +56,8 @@ PREFETCH: Spellings = {-1: "", 64: ".L2::64B", 128: ".L2::128B", 256: ".L2::256B
 
 
 class Guard(NamedTuple):
-    """How a form says which bytes are copied. operand: with ``fill_mode``, what chooses it. text: around the
-    instruction, ``%s``. more: what follows the size. sized: the accesses of which fewer bytes count.
+    """How a form says which bytes are copied. operand: its name, which with ``fill_mode`` chooses the form. text: what
+    stands around the instruction, ``%s``. more: what follows the size. sized: the accesses that may touch fewer bytes.
     """
 
     operand: str = ""
@@ -80,13 +80,12 @@ GUARDS = (
     ),
 )
 
-# What becomes of the lines in the L2 cache: a policy of the caller's, or one that `createpolicy.fractional` makes for
-# all accesses.
+# The eviction policy of the lines in the L2 cache: the caller's, or one that `createpolicy.fractional` makes.
 POLICIES = {"evict_normal": 0x1000000000000000, "evict_first": 0x12F0000000000000, "evict_last": 0x14F0000000000000}
 
 
 class Hint(NamedTuple):
-    """How a form names its policy. name: the modifier ``cache_hint``. text, more: as a `Guard` has them."""
+    """How a form names its policy. name: the value of ``cache_hint``. text, more: as in a `Guard`."""
 
     name: str = ""
     spelling: str = ".L2::cache_hint"
@@ -105,10 +104,10 @@ HINTS = (
 
 
 def counted(guard: Guard) -> Callable[..., Mapping[str, Addresses]] | None:
-    """How many bytes count in each lane, as the form's guard says."""
+    """How many bytes each lane copies, as the form's guard says."""
 
     def addresses(unit: Unit, dst: Lanes, src: Lanes, given: Lanes, *policy: Lanes, n: int) -> Mapping[str, Addresses]:
-        """Addresses with the bytes that count: ``src_size`` of them, or by a condition all or none."""
+        """Addresses with the number of bytes that are read: ``src_size``, or by a condition all or none."""
         if guard.operand == "src_size":
             nbytes = given.astype(np.int64)
             if (wrong := nbytes > n).any():
@@ -225,7 +224,7 @@ instruction(
 
 
 def raised(word: Lanes, count: Lanes) -> Lanes:
-    """The m-barrier with ``count`` more arrivals to wait for in its phase."""
+    """The m-barrier after its phase expects ``count`` more arrivals."""
     return arrived(word, -count.astype(np.int64))
 
 

@@ -39,7 +39,7 @@ __device__ __forceinline__ unsigned long long tw_smem_desc_add_16B_offset(unsign
 
 
 class Field(NamedTuple):
-    """What goes into a field of a descriptor: 14 bits, in steps."""
+    """A field of a descriptor: 14 bits, for a number that is a multiple of ``step``."""
 
     name: str
     step: int
@@ -52,7 +52,7 @@ class Field(NamedTuple):
 
 
 MOST = (1 << 14) - 1
-OFFSET = 0x3FFFF  # the bits of a shared address that say where in a CTA's memory it is
+OFFSET = 0x3FFFF  # the bits of a shared address that are the offset in the CTA's window
 FIELDS = {
     "ptr": Field("the start address", UNIT, f"a multiple of 16, at most {MOST * UNIT:#x}"),
     "ldo": Field("ldo", 1, f"0..{MOST}, in units of 16 bytes"),
@@ -69,7 +69,7 @@ def _check_fields(machine: Machine, **values: Lanes) -> None:
 
 
 def encoder(modes: Mapping[int, int]) -> Callable[..., Lanes]:
-    """The meaning of encoding where these are the bits of each swizzle mode, and what is always set."""
+    """The meaning of an encoding instruction. modes: for each swizzle mode its bits, and those that are always set."""
 
     def encode(machine: Machine, start: Lanes, ldo: Lanes, sdo: Lanes, *, swizzle: int) -> Lanes:
         """Start address, leading and stride offset and the swizzle's code, each in its field."""

@@ -74,7 +74,7 @@ GENERATIONS = {
         {(_NONE, 16): 0, (_B128, 32): 1, (_B128, 16): 2, (_B64, 16): 4, (_B32, 16): 6},
     ),
 }
-"""By the architecture that has it. constant: bits that are always so (tcgen05's version)."""
+"""The generations by their first architecture. constant: bits that are always set (tcgen05's version)."""
 
 
 def swizzle_codes(generation: str) -> dict[SwizzleMode, int]:
@@ -84,7 +84,8 @@ def swizzle_codes(generation: str) -> dict[SwizzleMode, int]:
 
 @dataclass(frozen=True, slots=True)
 class MatrixDescriptor:
-    """A matrix of shared memory, as wgmma or tcgen05 are told of it. All distances are bytes, multiples of 16.
+    """A matrix of shared memory, as a descriptor of wgmma or tcgen05 gives it. All distances are bytes, multiples of
+    16.
 
     start: the shared address of the first row. stride: from 8 rows to the next 8. leading: from a stripe to the next;
     K-major matrices with a swizzle have one stripe, and it does not count. Without a swizzle, MN-major matrices change
@@ -93,7 +94,7 @@ class MatrixDescriptor:
     base_offset: which of the pattern's rows of 128 bytes ``start`` would be in if the pattern began at a multiple of
     its size, where it does not. leading_is_absolute: ``leading`` is an address (sm_103a, for a K of 48 bytes).
 
-    Raises InstructionError, naming the field, for what the format cannot say.
+    Raises InstructionError, naming the field, for what the format cannot express.
     """
 
     start: int

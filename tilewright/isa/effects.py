@@ -1,7 +1,8 @@
-"""What a form does besides computing: the bytes it touches, whom it meets, what it signals, and what it leaves behind.
+"""What a form does besides computing: the bytes it touches, the threads it meets, the signals it sends, the operations
+it begins.
 
-A form has one tuple of effects, `Form.effects`. The simulator's checks, its counts and its scheduler read them, the
-emitter and the parser too; `execute` alone would not tell them. None of the readers knows an instruction by its name.
+A form has one tuple of effects, `Form.effects`. The simulator's checks, its counts and its scheduler read them, and so
+do the emitter and the parser; `execute` does not show them. None of the readers knows an instruction by its name.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ SCOPES = ("cta", "cluster", "gpu", "sys")
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A memory. unit: bytes of the least that an access touches. owner: who has one of its own. window: does a generic
-    address reach it? proxies: through which it is accessed.
+    """A memory. unit: the fewest bytes that an access touches. owner: what each has a memory of its own. window: does a
+    generic address reach it? proxies: through which it is accessed.
     """
 
     unit: int
@@ -61,20 +62,21 @@ SPACES: Mapping[str, Space] = {
     "local": Space(1, "thread", True, ("generic",)),
     "tmem": Space(4, "cta", False, ("tmem",)),
 }
-GENERIC = "generic"  # as a space: whichever a pointer leads into
+GENERIC = "generic"  # as a space: the one that the pointer leads into
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Bytes that a form touches: what bounds, alignment, race, proxy, poison and bank checks look at.
+    """Bytes that a form touches. The checks of bounds, alignment, races, proxies, poison and banks read it.
 
-    operand: the address; where it is ``computed``, what `Form.addresses` makes addresses of. space: a key of `SPACES`,
-    or generic (what the pointer points into). nbytes: per address. sized: `Form.addresses` says how many of them count
-    in each lane, none perhaps. lanes: how many lanes' addresses count, lane 0 first (32: all active). proxy: through
-    which the memory is accessed. phase_lanes: lanes served together by shared memory (0: from the width: 32 for 4
-    bytes, 16 for 8, 8 for 16). sem: a key of `SEMS`. scope: of a strong access, a key of `SCOPES`. rmw: reads and
-    writes, with nobody in between. element_bytes: of each operation that a vector consists of (0: it is one). constant:
-    nobody writes what it reads while the kernel runs. compares: does it write only where it finds what it is given?
+    operand: the address; of a ``computed`` access, the name under which `Form.addresses` gives its addresses. space: a
+    key of `SPACES`, or generic (what the pointer points into). nbytes: per address. sized: `Form.addresses` says how
+    many of them count in each lane, none perhaps. lanes: how many lanes' addresses count, lane 0 first (32: all
+    active). proxy: through which the memory is accessed. phase_lanes: lanes served together by shared memory (0: from
+    the width: 32 for 4 bytes, 16 for 8, 8 for 16). sem: a key of `SEMS`. scope: of a strong access, a key of `SCOPES`.
+    rmw: the read and the write are one atomic access. element_bytes: of each operation that a vector consists of (0: it
+    is one). constant: no thread writes the bytes while the kernel runs. compares: does it write only where it finds the
+    expected value?
     """
 
     operand: str
@@ -101,7 +103,7 @@ class Access:
 def read_and_written(
     operand: str, space: str, nbytes: Count, *, sem: Word = "relaxed", scope: Word = "gpu", compares: bool = False
 ) -> tuple[Access, Access]:
-    """What an atomic touches: it reads a place and writes it, with nobody in between."""
+    """The accesses of an atomic: a read and a write of one place, as one access."""
     read = Access(operand, space, nbytes, write=False, sem=sem, scope=scope, rmw=True, compares=compares)
     return read, replace(read, write=True)
 
@@ -110,8 +112,8 @@ def read_and_written(
 class Fence:
     """A form that orders the thread's accesses before it against those after it, as the threads of ``scope`` see them.
 
-    sem: sc, acq_rel, acquire or release. only: the sole thing that it orders; "mbarrier.init" for m-barriers' making,
-    "shared" for accesses of shared memory.
+    sem: sc, acq_rel, acquire or release. only: what alone it orders; "mbarrier.init": the initialisation of m-barriers;
+    "shared": accesses of shared memory.
     """
 
     sem: Word
@@ -128,9 +130,9 @@ class Fence:
 class ProxyFence:
     """A form that orders accesses through the generic proxy against those through another one.
 
-    proxy: async, tensormap or tmem (which no proxy is, but is put in order in the same way). space: global,
-    shared::cta or shared::cluster, where that alone is ordered. side: "both", or "release" and "acquire" for a pair
-    with a meeting in between. scope: of one of a pair that has one. at: the operand that says which bytes are ordered.
+    proxy: async, tensormap or tmem (not a proxy, but ordered in the same way). space: global, shared::cta or
+    shared::cluster, where that alone is ordered. side: "both", or "release" and "acquire" for a pair with a barrier in
+    between. scope: of a fence of a pair. at: the operand whose bytes are ordered.
     """
 
     proxy: str
@@ -141,7 +143,7 @@ class ProxyFence:
 
     @property
     def is_of_shared(self) -> bool:
-        """Is it, of a pair, a fence of accesses of shared memory too?"""
+        """Is it one of a pair, and so also a fence of the generic accesses of shared memory?"""
         return self.side != "both" and str(self.space).startswith("shared")
 
 
@@ -156,12 +158,12 @@ class RegisterFence:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """A form that threads meet at. Barriers have no `execute`: the simulator keeps the meeting.
+    """A form at which threads meet. Barriers have no `execute`: the simulator runs the meeting.
 
     scope: warp, warpgroup, cta, named, cluster, or "poll": each thread waits for itself until the form's `execute` is
     true for it. arrive_only: goes on without waiting. wait_only: waits for the meeting at which the thread has arrived.
-    orders: publishes what the thread has done to those who wait; false for a relaxed arrival. barrier, threads: the
-    operands that name a barrier and count the threads that meet (none: barrier 0, all threads of the scope).
+    orders: does it release what the thread has done to those who wait? False for a relaxed arrival. barrier, threads:
+    the operands that name a barrier and count the threads that meet (none: barrier 0, all threads of the scope).
     """
 
     scope: str
@@ -176,13 +178,13 @@ class Sync:
 class Signal:
     """What a form does to the m-barrier at the address ``barrier``, an operand.
 
-    kind: "init" and "inval" make and end it; "arrive" counts at it, and publishes what the thread has done where sem is
-    release; "wait" takes over what those who arrived have published, in the lanes where `execute` is true, where sem is
-    acquire; "bytes" counts bytes. sem: release, acquire or relaxed. scope: of it.
+    kind: "init" and "inval" begin and end its life; "arrive" counts an arrival, and with sem release releases what the
+    thread has done; "wait" with sem acquire acquires what the arriving threads have released, in the lanes where
+    `execute` is true; "bytes" counts bytes. sem: release, acquire or relaxed. scope: of it.
 
     Of an operation, which has no `execute` for this: ``change`` makes the m-barrier's 64 bits from those before and
-    ``amount`` (a number, or an operand), once the operation is complete, or what a `Commit` beside it covers; that it
-    is, or they are, is what the signal publishes. at_issue: at once instead, and nothing is published.
+    ``amount`` (a number, or an operand) once the operation is complete, or all operations that a `Commit` beside it
+    covers; the signal releases that completion. at_issue: it changes at once instead, and releases nothing.
     """
 
     barrier: str
@@ -199,15 +201,17 @@ class Issue:
     """The form begins an *operation*, which goes on by itself, unordered with all others.
 
     It begins after what its issuers have done, reads its sources and writes its destinations at some later point, and
-    is known by its completion alone: by a `Wait` for its group, by the `Signal` of a `Commit` of its group, or by a
-    `Signal` of its own. Until then its destinations are in flight and its sources held, memory and registers alike.
+    other accesses are ordered after it by its completion alone: by a `Wait` for its group, by the `Signal` of a
+    `Commit` of its group, or by a `Signal` of its own. Until then its destinations are in flight and its sources held,
+    memory and registers alike.
 
     group: what is counted together by the thread, warp or warpgroup that issues it; "" for none.
-    in_order_after: instructions whose operations come first without anyone's waiting, where the same one has issued
-    both, with the same modifiers ``alike``. holds: operands whose registers it goes on reading; those of all others it
-    has read when it is issued. accumulates: a condition among the operands; where it is false, registers that the form
-    updates are written and not read. fenced: a `RegisterFence` of the group stands between what else touched its
-    registers and the operation, and nothing but the group's touches them before the wait, not even to read.
+    in_order_after: instructions whose operations come first without a wait, where the same thread, warp or warpgroup
+    has issued both, with the same modifiers ``alike``. holds: operands whose registers it reads until it is complete;
+    registers of other operands are read at the issue. accumulates: a condition among the operands; where it is false,
+    registers that the form updates are written and not read. fenced: a `RegisterFence` of the group must stand between
+    other accesses of its registers and the operation, and only operations of the group may touch them before the wait,
+    not even a read.
     """
 
     group: str = ""
@@ -220,8 +224,8 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Consults:
-    """Of an operation: the ``nbytes`` of global memory at an operand say what it does. They are read as it begins,
-    through a proxy of their own; `execute` does not get them.
+    """A read of an operation: the ``nbytes`` of global memory at an operand say what it does. They are read as it
+    begins, through a proxy of their own; `execute` does not get them.
     """
 
     operand: str
@@ -231,16 +235,18 @@ class Consults:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Closes what was issued to a group since the last one, for a `Wait` that counts; with a `Signal` beside it, which
-    comes when all that was issued to the group before is complete, it closes nothing."""
+    """The form closes what was issued to a group since the last commit, for a `Wait` that counts commits. A `Signal`
+    beside it comes when all that was issued to the group before is complete; then the form closes nothing.
+    """
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Waits until at most the newest ``pending`` commits of the group are under way: a number, or an operand of kind
-    imm; None: until nothing is, committed or not. reads: until their sources have been read is enough.
+    """The form waits until at most the newest ``pending`` commits of the group are incomplete. pending: a number, or an
+    operand of kind imm; None: until all operations are complete, committed or not. reads: only until their sources have
+    been read.
     """
 
     group: str

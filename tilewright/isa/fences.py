@@ -1,4 +1,4 @@
-"""Fences: they order a thread's own accesses, as others see them. They wait for nobody and move nothing.
+"""Fences: they order a thread's own accesses, as others see them. They neither wait nor move data.
 
 Sources: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar, fence".
 """
@@ -68,7 +68,7 @@ instruction(
     ),
 )
 
-# One half of a pair each: what threads of a CTA did to its own shared memory, for all of the cluster's.
+# Each is one half of a pair: accesses of a CTA to its own shared memory, ordered for all threads of the cluster.
 RESTRICTED = {
     "release": ".release.sync_restrict::shared::cta.cluster",
     "acquire": ".acquire.sync_restrict::shared::cluster.cluster",

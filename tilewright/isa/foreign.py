@@ -1,6 +1,6 @@
-"""Functions in CUDA C++ that a kernel brings along: the text goes into the CUDA text as it is.
+"""Functions in CUDA C++ that a kernel defines: their text goes into the CUDA text unchanged.
 
-What such a function does, only a GPU tells; the simulator stops there.
+Only a GPU can run such a function; the simulator stops there.
 """
 
 from __future__ import annotations

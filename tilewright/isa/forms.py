@@ -47,7 +47,7 @@ RUNS_ON = {
 }
 """What `Form.on` may be, and what `execute` then gets first."""
 
-# Two forms tell by these whether a call gives an operand whose keyword has the default None.
+# Two forms that differ in whether a call gives an operand whose keyword has the default None.
 LEFT_OUT: Spellings = {None: ""}
 GIVEN: Spellings = {"given": ""}
 
@@ -82,21 +82,20 @@ class Form:
     blind: an operand that its result does not depend on.
     source_lane: of a form that reads other lanes' values: gets what `execute` gets, tells which lane each reads.
     pattern: instead of the row's, where this form's operands stand otherwise.
-    product: the product of matrices that a call's registers hold, for forms that are nothing else.
-    accumulator: of an operation of all lanes that reads and writes one vector, the matrix that this is and how it adds
-    to it; None where `execute` has to make it anew.
-    ready: of a form that may have to wait for others: gets what `execute` gets, tells in which lanes that may take
-    place, and keeps for them what they waited for.
-    addresses, takes: of an operation (`Issue`), whose `execute` is another: ``addresses(unit, *operands, **passes)``
+    product: of a form that only multiplies matrices in registers, what `tilewright.isa.products` says of it.
+    accumulator: of an operation of all lanes that updates one vector, the matrix in that vector and how the operation
+    adds to it; None where only `execute` does it. ready: of a form that may have to wait for others: gets what
+    `execute` gets, returns in which lanes the form may run, and reserves for them what they waited for. addresses,
+    takes: of an operation (`Issue`), whose `execute` has other arguments: ``addresses(unit, *operands, **passes)``
     gives the `Addresses` of computed and sized accesses by their operands' names when it is issued. At completion
     ``execute`` gets what the read accesses found, in their order (uint8, an access's bytes along the last axis; cells
     of tensor memory as uint32), then the operands named in ``takes``, then registers that are read and written. It
-    returns what goes to the written accesses, then what goes to the written registers. The first axis of all tells
-    issuers apart: threads, whose operands are (n,) or (n, registers); warps, (n, 32) or (n, registers, 32);
-    warpgroups, the same with 128. Without `execute`, the bytes of the one read access go to the one written.
-    joined: of several in a row that update the same registers, what the read accesses of one would find that does all
-    that they do: from a list of what those of each found, and the modifiers in ``passes``; None if there is none.
-    source: the section that says so.
+    returns what goes to the written accesses, then what goes to the written registers. The first axis of all counts
+    issuers: threads, whose operands are (n,) or (n, registers); warps, (n, 32) or (n, registers, 32); warpgroups, the
+    same with
+    128. Without `execute`, the bytes of the one read access go to the one written. joined: of several operations in a
+    row that update the same registers, the sources of one operation that does the same, made from the list of their
+    sources and the modifiers in ``passes``; None if there is none. source: the section of the manual.
     """
 
     text: str
@@ -151,12 +150,12 @@ class Form:
 
     @cached_property
     def fence(self) -> Fence | ProxyFence | None:
-        """Which of the thread's accesses before it it orders against which of those after it."""
+        """The fence that the form is, if it is one."""
         return self._only(Fence) or self._only(ProxyFence)
 
     @cached_property
     def register_fence(self) -> RegisterFence | None:
-        """Which operations it orders after what the warp did to its registers."""
+        """The register fence that the form is, if it is one."""
         return self._only(RegisterFence)
 
     @cached_property
@@ -171,7 +170,7 @@ class Form:
 
     @cached_property
     def issue(self) -> Issue | None:
-        """The declaration that the form begins an operation, if it does."""
+        """The operation that the form begins, if it does."""
         return self._only(Issue)
 
     @cached_property
@@ -181,7 +180,7 @@ class Form:
 
     @cached_property
     def commit(self) -> Commit | None:
-        """The commit that the form declares: it closes what was issued to a group, or tells when that is complete."""
+        """The commit that the form declares, if any."""
         return self._only(Commit)
 
     @cached_property
@@ -201,7 +200,7 @@ class Form:
 
     @cached_property
     def acts(self) -> bool:
-        """Does it do anything besides computing?"""
+        """Does the form do anything besides computing?"""
         return bool(self.on or self.effects)
 
     def fits(self, mods: Mods) -> bool:

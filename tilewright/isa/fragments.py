@@ -1,8 +1,8 @@
-"""Who holds which element of a matrix: the fragments of mma and of the matrix copies, as layouts.
+"""Which lane holds which element of a matrix: the fragments of mma and of the matrix copies, as layouts.
 
-The lanes of a warp stand in 8 groups of 4: lane 4g+t. A register holds neighbours: two halves, four bytes or one word.
-Every fragment here is g along one dimension and t (times what a register holds) along the other.
-Source: PTX ISA, "Matrix Fragments for mma.m16n8k..." and "Warp-level matrix load instruction: ldmatrix".
+The lanes of a warp are 8 groups of 4: lane 4g+t. A register holds neighbours: two halves, four bytes or one word. Every
+fragment here is g along one dimension and t (times what a register holds) along the other. Source: PTX ISA, "Matrix
+Fragments for mma.m16n8k..." and "Warp-level matrix load instruction: ldmatrix".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ldmatrix: a warp reads 8x8 or 16x16 matrices from shared memory and deals them out to its registers.
 
-Every lane of the first 8 (or 16) times ``num`` gives the address of one 16-byte row; what a lane receives has nothing
-to do with the address it gave. Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix".
+Every lane of the first 8 (or 16) times ``num`` gives the address of one 16-byte row; a lane does not receive the row
+whose address it gave. Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix".
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ UNCONFIRMED = {
     "m8n16": f"; unconfirmed: {PACKING}",
 }
 
-# Without a state space the assembler wants a generic address: the shared one, put back into its window.
+# Without a state space the assembler takes a generic address: the shared one, converted back.
 GENERIC = "{{ .reg .u64 anywhere; cvt.u64.u32 anywhere, {p}; cvta.shared.u64 anywhere, anywhere; {mnemonic} %s; }}"
 
 
@@ -84,14 +84,16 @@ def _four_bits_in_words(rows: Lanes, words: Words) -> None:
 
 def _six_bits_in_words(rows: Lanes, words: Words) -> None:
     """Element j lies in bits 6j to 6j+5 of the low 12 bytes: eight are 6 bytes, with what lies behind them cleared."""
-    words.view(np.uint8).reshape(-1)[2:] = rows.reshape(-1)[:-2]  # the second word, by moving everything: it is fast
+    words.view(np.uint8).reshape(-1)[2:] = rows.reshape(-1)[:-2]  # the second word; moving everything is fast
     words[:, 0] = rows.view(np.uint64)[:, 0]
     words &= np.uint64((1 << 48) - 1)
 
 
 def _steps(bits: int, count: int) -> tuple[tuple[Any, Any], ...]:
-    """How ``count`` elements side by side come to lie in a byte each, by halves: which bits of a word of as many bytes
-    move up, and how many times itself they grow by that: 2**n - 1 times where they move n bits. Then in each half."""
+    """The steps that spread ``count`` packed elements to a byte each, by halves: which bits of a word of ``count``
+    bytes move up, and by which factor they are multiplied and added to themselves, 2**n - 1 to move n bits. Then the
+    same in each half.
+    """
     found = []
     while count > 1:
         word, half = np.dtype(f"u{count}").type, count // 2

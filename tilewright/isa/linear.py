@@ -1,6 +1,6 @@
 """Rows that compute sums and products of integers, as the language's own arithmetic.
 
-Whoever takes addresses apart reads it; the rows themselves, and what they mean, are in `tilewright.isa.scalar`.
+Code that takes addresses apart reads it; the rows themselves, and what they mean, are in `tilewright.isa.scalar`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["as_arithmetic"]
 
 
 def as_arithmetic(call: Call) -> Expr | None:
-    """The same value by ``+``, ``-``, ``*``, ``<<`` and casts between integers; None of what is nothing like it."""
+    """The same value by ``+``, ``-``, ``*``, ``<<`` and casts between integers; None for other rows."""
     meaning = _ROWS.get(call.op)
     if meaning is None:
         return None

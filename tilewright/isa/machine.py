@@ -38,13 +38,14 @@ class Memory(Protocol):
 
 
 class Tensor(Protocol):
-    """Who has which columns of the tensor memory of each warp's CTA: 128 lanes by 512 columns of 32-bit cells."""
+    """The allocation of tensor memory in each warp's CTA: 128 lanes by 512 columns of 32-bit cells."""
 
     def reserve(self, columns: Lanes, requested: Lanes, pair: bool) -> Lanes:
         """Ask for ``columns`` columns of the CTA (of both CTAs of a ``pair``, when a warp of each asks).
 
         columns: one value per warp, (..., 32), 32 to 512, a power of two. requested: how many of them the kernel may
-        touch. True in warps that have got theirs; the others ask again. Raises SimulationError where none may ask.
+        touch. True in warps that have got their columns; the others ask again. Raises SimulationError where asking is
+        an error.
         """
         ...
 
@@ -87,7 +88,7 @@ class Unit(Protocol):
         ...
 
     def fault(self, what: str, issuers: NDArray[np.bool_]) -> NoReturn:
-        """Stop the kernel because of what these of the (n,) issuers issued; raises SimulationError."""
+        """Stop the kernel because of what the issuers in ``issuers`` issued; raises SimulationError."""
         ...
 
 

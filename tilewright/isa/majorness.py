@@ -1,4 +1,4 @@
-"""Majorness: which operand of an mma needs a transposing copy, and which copy atom brings it to its registers.
+"""Majorness: which operand of an mma needs a transposing copy, and which copy atom loads it into its registers.
 
 ``mma.sync`` takes both operands with K running along a register. A matrix in shared memory has K contiguous (K-major),
 or M for A, N for B. Where it is not K, the copy must transpose. BLAS and CuTe say it in two letters, first A, then B:
@@ -107,7 +107,7 @@ def mma_atom(name: str) -> MmaAtom:
 
 @dataclass(frozen=True, slots=True)
 class OperandCopy:
-    """How one operand comes from shared memory to its registers.
+    """How one operand is loaded from shared memory into its registers.
 
     major: what is contiguous there. atom: the instruction; its registers are the mma's, in order. element_bits: of the
     operand. tiles: how many B side by side along N one instruction brings: 2 where its matrices are 16 wide, and then

@@ -2,7 +2,7 @@
 
 The simulator computes float32 in float64 and rounds once: within one ulp of the exact value; float64 is within two.
 ``ulp`` bounds the error of CUDA's function, so a kernel's result may differ from the simulator's by that much more. 0
-means that both are exact. The bounds were held against 4000 arguments of each function on an H200 (NVRTC 13.5, without
+means that both are exact. The bounds were compared with 4000 arguments of each function on an H200 (NVRTC 13.5, without
 fast math). Narrow floats are computed in float32. Source: CUDA C++ Programming Guide, "Mathematical Functions".
 """
 

@@ -106,7 +106,7 @@ def initialise(machine: Machine, address: Lanes, count: Lanes) -> None:
 
 
 def invalidate(machine: Machine, address: Lanes) -> None:
-    """From now on the 8 bytes may be used for something else."""
+    """The m-barrier ends: its 8 bytes may be used for something else."""
     _read(machine, address)
     machine.shared.store_rows(address, np.full((*address.shape, 1), INVALIDATED).view(np.uint8))
 
@@ -141,7 +141,7 @@ def complete(machine: Machine, address: Lanes, nbytes: Lanes) -> None:
 
 
 def parity_is_over(machine: Machine, address: Lanes, phase: Lanes) -> Lanes:
-    """True where the phase of this parity has ended: where the running one has the other parity.
+    """True where the phase of this parity has ended: the current one has the other parity.
 
     In phase 0 that holds for parity 1, as if a phase before the first had ended.
     """
@@ -166,7 +166,7 @@ def state_is_over_in(machine: Machine, address: Lanes, state: Lanes, ns: Lanes) 
     return state_is_over(machine, address, state)
 
 
-# Spellings. An m-barrier of another CTA of the cluster can be arrived at, and told of bytes; nobody can wait at it.
+# Spellings. Threads can arrive and announce bytes at an m-barrier of another CTA of the cluster, but not wait at it.
 
 OWN: Spellings = {"shared": ".shared", "shared::cta": ".shared::cta"}
 REMOTE: Spellings = {"shared::cluster": ".shared::cluster"}

@@ -10,8 +10,8 @@ phase by its parity, or by the state that an arrival returned. PTX leaves the 64
     bits 61-62   phase      its number modulo 4: the parity is the lowest bit
     bit  63      alive      since `init`
 
-so that memory holds all there is to know. Waiting by parity cannot tell a phase from the one two before it: a thread
-that falls two phases behind waits for the wrong one, here as on hardware.
+so that memory holds the whole state. Waiting by parity cannot tell a phase from the one two before it: a thread that
+falls two phases behind waits for the wrong one, here as on hardware.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
 """
@@ -105,7 +105,7 @@ def _packed(pending: Lanes, expected: Lanes, tx: Lanes | int, phase: Lanes | int
 def _counted(word: Lanes, arrivals: Lanes | int, announced: Lanes | int) -> Lanes:
     """The m-barrier after so many arrivals and with so many more bytes to wait for; the phase ends if that was all.
 
-    A dead m-barrier stays as it is; one that is counted out of its range dies of it, so that the next who uses it sees.
+    A dead m-barrier stays as it is; one whose count leaves its range becomes dead, so that its next use is an error.
     """
     state = phase_state(word)
     pending, tx = state.pending - arrivals, state.tx + announced

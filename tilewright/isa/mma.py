@@ -1,8 +1,8 @@
 """mma.sync: a warp multiplies a 16 x K by a K x 8 matrix and adds a 16 x 8 one, all three spread over its registers.
 
-Floats: exact products, summed in float32 in an order that nobody specifies, rounded once more for a float16 result;
-compare with a tolerance. Integers are exact and wrap in int32, or saturate.
-Source: PTX ISA, "Warp-level Matrix Instructions: mma" and "Matrix Fragments for mma.m16n8k...".
+Floats: exact products, summed in float32 in an unspecified order, rounded once more for a float16 result; compare with
+a tolerance. Integers are exact and wrap in int32, or saturate. Source: PTX ISA, "Warp-level Matrix Instructions: mma"
+and "Matrix Fragments for mma.m16n8k...".
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _product(shape: str, types: str) -> MatrixProduct | None:
 
 
 def _as_product(mods: Mods) -> MatrixProduct | None:
-    """What may be done in larger pieces: sums in float32, not those that are rounded, or wrap, in each instruction."""
+    """The product, if larger ones may replace it: only sums in float32, which instructions do not round or wrap."""
     return _product(str(mods["shape"]), str(mods["types"]))
 
 

@@ -1,4 +1,4 @@
-"""What an operand of an instruction may be: registers, addresses, values, and what stands in the text itself."""
+"""What an operand of an instruction may be: registers, addresses, values, and constants in the text itself."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Operand:
 
     @property
     def in_register(self) -> bool:
-        """Does assembly get it in a register, a value or an address?"""
+        """Does assembly get the operand in a register, as a value or an address?"""
         return self.kind in CONSTRAINTS or self.kind in ("pred", "typed", "bits")
 
     def resolved(self, mods: Mapping[str, Argument]) -> Operand:

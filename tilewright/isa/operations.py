@@ -1,4 +1,4 @@
-"""What families of asynchronous instructions have in common when they say where they act."""
+"""Places in other CTAs, for the families of asynchronous instructions."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Reach(NamedTuple):
 
 
 class Scopes(NamedTuple):
-    """Values of the modifier ``scope`` that are as old."""
+    """Values of the modifier ``scope`` that came with the same architecture."""
 
     spellings: Spellings
     first: str = "sm_75"
@@ -60,7 +60,7 @@ SCOPES = (Scopes({"cta": ".cta", "gpu": ".gpu", "sys": ".sys"}), Scopes({"cluste
 
 
 def newer(*firsts: str) -> Requirement:
-    """From the newest of these architectures on."""
+    """The requirement of the newest of these architectures."""
     return since(max(firsts, key=list(ARCHS).index))
 
 

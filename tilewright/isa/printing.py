@@ -22,8 +22,8 @@ __all__ = ["CONVERSION", "formatted", "printf"]
 SOURCE = 'CUDA C++ Programming Guide, "Formatted Output"'
 MOST_ARGUMENTS = 32
 
-# flags, width, precision, length, conversion: C11, 7.21.6.1. A width of `*` has no use for lanes, strings are for
-# compiled kernels alone.
+# flags, width, precision, length, conversion: C11, 7.21.6.1. A width of `*` is not supported, strings only in compiled
+# kernels.
 CONVERSION = re.compile(r"%([-+ #0]*)(\d*)(?:\.(\d*))?(hh|h|ll|l|z|j|t)?([diouxXcfFeEgGaAsp%])")
 _BITS = {"hh": 8, "h": 16, None: 32, "l": 64, "ll": 64, "z": 64, "j": 64, "t": 64}
 

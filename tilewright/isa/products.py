@@ -39,7 +39,7 @@ class MatrixProduct:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Accumulator:
-    """What an operation of warps adds to: a matrix in the registers that it updates.
+    """The matrix in the registers that an operation of warps updates.
 
     total: (rows, columns), for each element of a warp's part of it the register, times 32, and the lane. ``add(matrix,
     *found, *values, **keywords)`` is `Form.execute` on (n, rows of all warps, columns), in place; of sources that the

@@ -21,7 +21,7 @@ NUMBERS = {"int32": "int", "uint32": "unsigned int"}
 
 
 def reduced_by(join: Any, nothing: Callable[[np.dtype[np.generic]], int]) -> Callable[[Machine, Lanes, Lanes], Lanes]:
-    """The join of the values of all lanes that ``mask`` names; each of these lanes gets it."""
+    """The values of all lanes that ``mask`` names, reduced; each of these lanes gets the result."""
 
     def execute(machine: Machine, mask: Lanes, value: Lanes) -> Lanes:
         voters = machine.active & ((mask.astype(np.int64) >> np.arange(32) & 1) != 0)

@@ -1,4 +1,4 @@
-"""What a call of an instruction is told: how it is called, what was given, which forms there are."""
+"""Errors of instruction calls: how the row is called, what was given, which forms there are."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def as_bits(value: object, typed: DType, what: str) -> Expr:
 
 
 def as_register(what: str, operand: Operand, made: Expr) -> Expr:
-    """What a register gets: a float's bits are no number of columns, and no descriptor or state has less than 64."""
+    """An operand as a register. Refuses a float for a count, and fewer than 64 bits for a descriptor or a state."""
     if operand.kind == "value" and made.dtype.is_float and made.dtype.bits < 32:
         return cast(made, FLOAT32)  # as C promotes what goes through an ellipsis
     if operand.counts and not _is_count(made, int(operand.kind[1:])):

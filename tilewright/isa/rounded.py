@@ -1,7 +1,7 @@
 """Arithmetic of float32 with a rounding of one's choice: rn to nearest even, rz to zero, rm down, rp up.
 
-The simulator computes a nearby number and how the exact result lies to it (Knuth's exact sums), and takes the neighbour
-where the rounding says so. Source: CUDA Math API, "Single Precision Intrinsics".
+The simulator computes a nearby number and on which side of it the exact result lies (Knuth's exact sums), and takes the
+neighbour where the rounding says so. Source: CUDA Math API, "Single Precision Intrinsics".
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ def _near(mnemonic: str) -> str:
     name = mnemonic.split(".")[0]
     if name not in _by_opcode():
         return choices(name, _by_opcode())
-    names = [spelling.split(".") for spelling in _spellings(name)]
+    names = [spelling.split(".") for spelling in dict.fromkeys(_spellings(name))]
     for words in (2, 1):
         begin = mnemonic.split(".")[:words]
         same = [name for name in names if name[:words] == begin]

@@ -1,8 +1,8 @@
-"""ld and st: one access of memory, weak as a plain load or store, or strong: then threads may tell each other by it.
+"""ld and st: one access of memory, weak as a plain load or store, or strong, with which threads may synchronise.
 
-A strong access names its scope: the threads to whose strong accesses of the same bytes it is one whole. ``release``
-hands on what the thread has done before, ``acquire`` takes that over from whose value it reads, ``relaxed`` does
-neither. ``volatile`` and ``mmio`` are relaxed at system scope. Source: PTX ISA, "Data Movement and Conversion
+A strong access names its scope: the threads whose strong accesses of the same bytes are atomic with it. ``release``
+publishes what the thread has done before, ``acquire`` takes over what the writer of the value released, ``relaxed``
+does neither. ``volatile`` and ``mmio`` are relaxed at system scope. Source: PTX ISA, "Data Movement and Conversion
 Instructions: ld, st" and "Memory Consistency Model".
 """
 

@@ -42,7 +42,7 @@ def _check_columns(machine: Machine, columns: Lanes) -> None:
 
 
 def reserve(machine: Machine, ptr: Lanes, n_cols: Lanes, requested: Lanes, *, cta_group: int) -> Lanes:
-    """Asks for columns; true in warps that have got them. The others wait until somebody gives some back."""
+    """Asks for columns; true in warps that have got them. The others wait until a warp gives some back."""
     _check_columns(machine, n_cols)
     return machine.tmem.reserve(n_cols, np.where(requested == 0, n_cols, requested), cta_group == 2)
 
@@ -73,7 +73,7 @@ def relinquish(machine: Machine, *, cta_group: int) -> None:
 
 
 def _check_constant(bound: Bound) -> None:
-    """A constant beyond the hardware is told at once; one that is too small or no power of two is rounded up later."""
+    """Raises InstructionError for a constant beyond the hardware; other sizes are rounded up later."""
     known = const_value(bound.operands["n_cols"][0])
     if known is not None and not 0 < known <= TMEM_COLUMNS:
         raise InstructionError(

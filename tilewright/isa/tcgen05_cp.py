@@ -1,4 +1,5 @@
-"""tcgen05.cp and .shift: one thread has shared memory copied to tensor memory, or tensor memory moved up by a lane.
+"""tcgen05.cp and .shift: one thread issues a copy of shared memory to tensor memory, or a move of tensor memory by a
+lane.
 
 The source is a matrix of rows of 16 or 32 bytes, which a matrix descriptor names, K-major. Byte c of row r goes to
 byte c%4 of column c/4 from the address on, in the lanes that the shape and its multicast say:

@@ -1,8 +1,7 @@
-"""When operations on tensor memory are complete, and who may rely on it.
+"""Completion of operations on tensor memory, and its order among threads.
 
 Copies and products of a thread report to an m-barrier through a commit; loads and stores of a warp are waited for by
-the warp. Between threads that meet, the two fences say that operations on tensor memory are part of what the meeting
-orders.
+the warp. With the two fences, a barrier between threads orders operations on tensor memory, too.
 
 Source: PTX ISA, "TensorCore 5th Generation: Memory Consistency Model, tcgen05.commit, tcgen05.wait, tcgen05.fence".
 """

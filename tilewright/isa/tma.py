@@ -1,11 +1,11 @@
-"""cp.async.bulk.tensor: a thread has the copy engine (TMA) move a box of an array between global and shared memory.
+"""cp.async.bulk.tensor: at a thread's call the copy engine (TMA) moves a box of an array between global and shared
+memory.
 
 A tensor map (`ir.tensor_map`) says what the array is and how large its boxes are; the instruction says where one
-begins, in elements, innermost dimension first, and where in shared memory it lies. A load tells an m-barrier how many
-bytes have come: always those of a whole box, also where the box leaves the array and is filled. With a mask the box
-comes to the same place of several CTAs of the cluster, and so does the signal. Stores and reductions are counted in
-bulk groups of the thread: `wait_group` waits until they are written, or with ``read`` only until their sources have
-been read.
+begins, in elements, innermost dimension first, and where in shared memory it lies. A load completes its bytes at an
+m-barrier: always those of a whole box, also where the box leaves the array and is filled. With a mask the box comes to
+the same place of several CTAs of the cluster, and so does the signal. Stores and reductions are counted in bulk groups
+of the thread: `wait_group` waits until they are written, or with ``read`` only until their sources have been read.
 
 Data is accessed through the async proxy: what threads have stored in shared memory needs `fence.proxy_async` before it
 is stored or reduced from there. What a load has brought may be read by whoever waits at the m-barrier.
@@ -87,7 +87,7 @@ def loaded(
 
 
 def nothing(machine: Machine, *operands: Lanes) -> None:
-    """Do nothing: values do not show what is in a cache."""
+    """Do nothing: the state of caches has no effect on values."""
 
 
 def units_of(pieces: Lanes, **mods: object) -> Lanes:
@@ -140,7 +140,7 @@ instruction(
 def stored(
     unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = ""
 ) -> Mapping[str, Addresses]:
-    """The box where it lies in shared memory, and what of it is in the array."""
+    """The addresses of the box in shared memory, and of its part inside of the array."""
     boxes = boxes_of(unit, "src", src, map, coords, dim)
     negative = np.any(boxes.starts < 0, axis=1)
     if negative.any():
@@ -220,7 +220,7 @@ def combined(op: str, kind: str, old: Lanes, new: Lanes) -> Lanes:
 
 
 def reduce_boxes(new: Lanes, old: Lanes, kind: Lanes, *, op: str, dim: int) -> Lanes:
-    """What was there, combined with the box; one issuer at a time."""
+    """The old bytes reduced with those of the box; one issuer at a time."""
     return combined(op, list(ELEMENTS)[int(kind.flat[0])], old, new)
 
 

@@ -76,7 +76,7 @@ TYPES: dict[str, PtxType] = {
 
 
 def value_dtype(word: str) -> DType:
-    """Of a value of a type; ``b32:4`` is a vector of four.
+    """The dtype of a value of a type; ``b32:4`` is a vector of four.
 
     >>> str(value_dtype("f32:4"))
     'float32x4'

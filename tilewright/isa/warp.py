@@ -1,4 +1,4 @@
-"""What the lanes of a warp tell each other without memory: shuffles, votes, and the election of one lane.
+"""Exchange between the lanes of a warp without memory: shuffles, votes, and the election of one lane.
 
 The lanes that ``mask`` names must all be there. Sources: CUDA C++ Programming Guide, "Warp Shuffle Functions", "Warp
 Vote Functions"; PTX ISA, "shfl.sync", "vote.sync", "elect.sync".

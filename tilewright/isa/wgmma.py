@@ -1,9 +1,9 @@
-"""wgmma: a warpgroup has the tensor cores multiply matrices of shared memory, and goes on meanwhile.
+"""wgmma: a warpgroup issues products of matrices in shared memory to the tensor cores, and goes on meanwhile.
 
 ``mma_async`` computes D = A * B + D, or A * B where ``scaleD`` is false: 64 rows, N columns, a K of 32 bytes. B is
 found by a matrix descriptor, A by another (``.ss``) or in four registers of each thread (``.rs``); D is in registers.
-The operation reads shared memory as the asynchronous units see it, and its registers until `wait_group`: nobody may
-touch them before, not even to read. `fence` stands between what the threads did to these registers and the first
+The operation reads shared memory as the asynchronous units see it, and its registers until `wait_group`: no thread may
+touch them before, not even to read. A `fence` must stand between other accesses of these registers and the first
 operation.
 
 K-major operands have K contiguous in shared memory; ``transA`` and ``transB`` say that an operand of 16-bit elements is

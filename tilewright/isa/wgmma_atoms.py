@@ -23,7 +23,7 @@ SHORT = {"float32": "F32", "float16": "F16", "int32": "S32"}
 @public.kind_of("what isa.wgmma_atom gives")
 @dataclass(frozen=True, slots=True)
 class WgmmaAtom(Atom):
-    """One form of ``wgmma.mma_async`` under CuTe's name. in_registers: is A?"""
+    """One form of ``wgmma.mma_async`` under CuTe's name. in_registers: is A in registers?"""
 
     name: str
     n: int
@@ -56,7 +56,7 @@ class WgmmaAtom(Atom):
         return {"A": self.a, "B": self.b, "D": self.d}[operand]
 
     def fragment(self, operand: str) -> TileLayout:
-        """Who of the warpgroup holds which element of A or D; see `wgmma_fragment`."""
+        """Which thread of the warpgroup holds which element of A or D; see `wgmma_fragment`."""
         return wgmma_fragment(*self.shapes[operand][1], operand, self.element(operand))
 
 

@@ -45,7 +45,7 @@ RESULTS: Mapping[str, np.dtype[Any]] = {
     "int32": np.dtype(np.int32),
 }
 BOUNDS = np.iinfo(np.int32)
-ISSUERS_AT_ONCE = 16  # whose matrices, widened, fit into the cache together
+ISSUERS_AT_ONCE = 16  # the widened matrices of so many fit into the cache
 AT_ONCE = 1 << 22  # products of a sum of float8 that are looked at together
 
 
@@ -144,7 +144,7 @@ _AS: Mapping[str, Callable[[Array], Wide]] = {
 
 
 def float8_sum(a: Floats, b: Floats, before: Floats, bits: int = FLOAT8_BITS) -> Floats:
-    """What Hopper makes of a sum of float8 products and an accumulator, (n, 64, N), in float32.
+    """The sum of float8 products and an accumulator, (n, 64, N), in float32, as Hopper computes it.
 
     All are cut, towards zero, to ``bits`` below the largest exponent among them, where that of a product is the sum of
     its factors' exponents; then added exactly, and the sum is cut to ``bits`` of fraction. Unconfirmed on hardware.

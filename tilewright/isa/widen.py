@@ -36,7 +36,7 @@ def widened(patterns: Patterns, kind: str) -> Floats:
 def _from_halves(patterns: Patterns) -> Floats:
     """Exponent and mantissa moved to where float32 has them, then the exponent set right by a multiplication.
 
-    Infinities and NaNs would become numbers, so that where there is one, a table of all values is asked.
+    Infinities and NaNs would become numbers, so that arrays with one are looked up in a table of all values.
     """
     signed = patterns.view(np.int16)
     if patterns.size and (signed.max() >= 0x7C00 or patterns.max() >= 0xFC00):

@@ -1,4 +1,4 @@
-"""The sum of two arrays and its RMS norm, in one pass: what stands between two layers of a transformer."""
+"""The sum of two arrays and its RMS norm, in one pass, as between two layers of a transformer."""
 
 from __future__ import annotations
 

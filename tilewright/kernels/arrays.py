@@ -46,7 +46,7 @@ def multiprocessors(array: Array) -> int:
 
 
 def kind_of(array: Array) -> str:
-    """ "float32", whatever the library calls it."""
+    """The dtype's name, "float32", whatever the library calls it."""
     name = str(array.dtype)
     return name.removeprefix("torch.")
 

@@ -1,4 +1,4 @@
-"""Cross entropy: of each row of logits the logarithm of the sum of exponentials, less the logit of the target."""
+"""Cross entropy: for each row of logits the logarithm of the sum of exponentials, less the logit of the target."""
 
 from __future__ import annotations
 

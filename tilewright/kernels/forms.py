@@ -1,5 +1,5 @@
-"""What the kernel of a matrix product is made for: tiles, arrays and what follows the product; and its parts that are
-the same for all of them, used while the kernel is parsed.
+"""Variants of the matrix product's kernel: tiles, arrays and the epilogue; and the parts that all variants share, used
+while the kernel is parsed.
 """
 
 from __future__ import annotations
@@ -113,12 +113,12 @@ class Form:
         return self.array(pointer, batch, (n, m) if self.turned[2] else (m, n), kind or self.c)
 
     def upright(self, array: Any) -> Any:
-        """What lies like C, as M x N."""
+        """An array that lies like C, as M x N."""
         last = len(array.shape) - 1
         return array.permute(*range(last - 1), last, last - 1) if self.turned[2] else array
 
     def epilogue(self, pool: Any, tiles: Tiles, arguments: Sequence[Any], extents: Sequence[Any]) -> Epilogue:
-        """What follows the product, of those arguments that there are."""
+        """The epilogue, with those arguments that the form has."""
         bias, residual, scale_a, scale_b = arguments
         batch, m, n = extents
         along = (m, 1) if self.turned[2] else (1, n)  # C turned is the product of the weights, with a bias for each row
@@ -133,8 +133,8 @@ class Form:
 
 
 class Line:
-    """A number for each row or column of C, or one for all. What a tile needs comes to shared memory while it is
-    multiplied; each warpgroup has its own. `Any`: values of the language.
+    """A number for each row or column of C, or one for all. The numbers of a tile are copied to shared memory while it
+    is multiplied, for each warpgroup its own. `Any`: values of the language.
     """
 
     def __init__(self, pool: Any, tiles: Tiles, pointer: Any, shape: Sequence[Any], kind: str) -> None:
@@ -145,7 +145,7 @@ class Line:
         self.near: Any = None if self.is_one else pool.alloc((tiles.groups, *self.extents), kind, align=16)
 
     def fetch(self, place: Any, who: Any) -> None:
-        """A warpgroup has what its tile needs copied, by `cp.async` where elements are wide enough."""
+        """A warpgroup issues the copy of its tile's numbers, by `cp.async` where elements are wide enough."""
         if self.is_one:
             return
         corner = (place.row, place.column)
@@ -157,7 +157,7 @@ class Line:
             Tx.wg.copy(self.near[who], self.array[part], fill=0)
 
     def of(self, who: Any, below: Any, high: int, right: Any, wide: int) -> Any:
-        """What belongs to a part of the tile."""
+        """The numbers of a part of the tile."""
         if self.is_one:
             return self.array[0:1, 0:1]
         part = zip((below, right), (high, wide), self.extents, strict=True)
@@ -166,7 +166,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """The arguments of what follows a product; "" for those that there are not. `Any`: buffers."""
+    """The arguments of an epilogue; "" for those that it has not. `Any`: buffers."""
 
     form: Form
     bias: Any
@@ -175,7 +175,7 @@ class Epilogue:
     scale_b: Any
 
     def fetch(self, place: Any, who: Any) -> None:
-        """Have what the tile of a warpgroup needs on its way."""
+        """Issue the copies that the tile of a warpgroup needs."""
         for line in (self.bias, self.scale_a, self.scale_b):
             if line:
                 line.fetch(place, who)
@@ -183,12 +183,12 @@ class Epilogue:
             T.ptx.cp_async.commit_group()
 
     def arrived(self) -> None:
-        """Before a barrier: what the thread has had copied is there."""
+        """Wait for the thread's own copies; a barrier must follow."""
         if self.form.scales == "rows":
             T.ptx.cp_async.wait_group(0)
 
     def __call__(self, sums: Any, place: Any, who: Any, below: Any, right: Any) -> Any:
-        """What becomes of a part of the sums, which begins so far below and right of the place, as a tile."""
+        """The results for a part of the sums, as a tile. The part begins so far below and right of the place."""
         high, wide = sums.extents
         part = (who, below, high, right, wide)
         found = sums
@@ -217,7 +217,7 @@ class Operand:
         return self.ring[(number, slice(None), part) if self.turned else (number, part, slice(None))]
 
     def load(self, put: Any, batch: Any, row: Any, first: Any, rows: int, step: Any, mask: int | None = None) -> None:
-        """One thread has rows of the array copied to rows of the tile, in a step along K."""
+        """One thread issues the copy of rows of the array to rows of the tile, in a step along K."""
         part, along = slice(row, row + rows), slice(step * self.depth, step * self.depth + self.depth)
         source = self.form.part(self.array, batch, *((along, part) if self.turned else (part, along)))
         Tx.copy_async(self.stage(put.stage, first, rows), source, mbar=put.full, cta_mask=mask)

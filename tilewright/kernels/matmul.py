@@ -1,9 +1,9 @@
 """A matrix product at the speed of the vendor's library, on Hopper: its kernel, a page long.
 
-One warp has tiles of A and B copied into a ring of stages (`load`); two warpgroups multiply what has arrived
-(`multiply`) and have it stored (`store`). Each CTA stays and goes from tile to tile of C; the ring goes on over them,
-so that the next tile is on its way while this one is being stored. Two CTAs of a cluster lie below each other: each
-loads half of the tile of B for both. What is multiplied, and how large the tiles are, is in `forms`.
+One warp issues copies of tiles of A and B into a ring of stages (`load`); two warpgroups multiply the tiles that have
+arrived (`multiply`) and store the results (`store`). Each CTA stays and goes from tile to tile of C; the ring goes on
+over them, so that the next tile is on its way while this one is being stored. Two CTAs of a cluster lie below each
+other: each loads half of the tile of B for both. `forms` has the arrays, the sizes of tiles and the epilogue.
 """
 
 from __future__ import annotations
@@ -119,6 +119,6 @@ def product(tiles: Tiles, form: Form) -> tw.Executable:
                     store(C, sums, slabs, finish, place, who, warp, tiles.at_once)
                 place.next()
             if warp == 0 and T.ptx.elect_sync():
-                T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory goes with the CTA
+                T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA
 
     return tw.compile(matmul, target="sm_90a", fast_math=bool(form.activation))

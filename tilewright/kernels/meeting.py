@@ -1,4 +1,4 @@
-"""What the warps that share rows do together: tell each other numbers, read weights, have rows on their way."""
+"""Cooperation of warps that share rows: they exchange numbers, read weights, and prefetch rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Meeting", "Weights", "coming"]
 
 
 class Meeting:
-    """Where the warps that share a row tell each other a few numbers. `Any`: the language's expressions.
+    """The exchange of a few numbers between the warps that share a row. `Any`: the language's expressions.
 
     Each warp stores its numbers in the shared memory of each CTA of the cluster, where an m-barrier counts their bytes.
     Every row has a place and an m-barrier of its own: nothing is used twice.
@@ -32,7 +32,7 @@ class Meeting:
                 T.ptx.fence.mbarrier_init()
                 for turn in range(rows.turns):
                     T.ptx.mbarrier.arrive.expect_tx(self.bars.ptr_to([turn]), self.members * numbers * 4)
-            T.ptx.barrier.cluster.arrive(sem="relaxed")  # nobody may store to a CTA before it has come so far
+            T.ptx.barrier.cluster.arrive(sem="relaxed")  # no CTA may be stored to before it has come so far
             if rows.turns > 1:
                 T.ptx.barrier.cluster.wait()
 
@@ -60,7 +60,7 @@ class Meeting:
         T.ptx.mbarrier.try_wait(bar, 0)
 
     def _tile(self, turn: Any, number: int) -> Any:
-        """The lanes of a warp share out the numbers; several have the same one where there are fewer."""
+        """The lanes of a warp divide the numbers; several have the same one where there are fewer."""
         each, rest = min(self.members, 32), self.members // 32
         again = R[32 // each : each @ laneid]
         spec = S[(rest, 32) : (1, 1 @ laneid)] if rest else S[(each,) : (1 @ laneid,)] + again
@@ -70,7 +70,7 @@ class Meeting:
 
 
 class Coming:
-    """The rows of a matrix that a CTA takes in turns: those ahead are on their way to shared memory.
+    """The rows of a matrix that a CTA takes in turns: copies of those ahead are on their way to shared memory.
 
     Each thread has its own elements copied, and waits for them alone. `Any`: the language's expressions.
     """
@@ -82,17 +82,17 @@ class Coming:
             self.call(first + turn, turn)
 
     def call(self, row: Any, slot: Any) -> None:
-        """Have the CTA's share of a row copied, if there is one."""
+        """Issue the copy of the CTA's share of a row, if there is one."""
         with T.If(row < T.min(self.first + self.rows.turns, self.extents[0])), T.Then():
             share = self.matrix[row : row + 1, self.rows.columns(0)]
             Tx.cta.copy_async(self.stages[slot : slot + 1, :], share, fill=0, dispatch="ldgsts")
         T.ptx.cp_async.commit_group()
 
     def take(self, tile: Any, row: Any, fill: Any) -> None:
-        """Wait for a row, bring it to registers, and have another one copied to its place."""
+        """Wait for a row, load it to registers, and issue the copy of another one to its place."""
         slot = (row - self.first) % self.rows.ahead
         T.ptx.cp_async.wait_group(self.rows.ahead - 1)
-        Tx.cta.copy(tile, self.stages[slot : slot + 1, :], dispatch="reg")  # ldmatrix would read what others waited for
+        Tx.cta.copy(tile, self.stages[slot : slot + 1, :], dispatch="reg")  # ldmatrix reads other threads' copies
         if fill != 0:
             self.rows.clear_outside(tile, 0, self.extents[1], fill)
         self.call(row + self.rows.ahead, slot)
@@ -113,5 +113,5 @@ class Weights:
             rows.scope.copy(self.tile, line[rows.columns(0)], fill=0)
 
     def part(self, part: Any) -> Any:
-        """What belongs to a part of the rows."""
+        """The weights of a part of the rows."""
         return self.tile if self.rows.early else self.line[self.rows.columns(part)]

@@ -1,8 +1,8 @@
-"""The gradients of RMS norm and layer norm: dx of each row, and the sums over all rows that dw and db are.
+"""The gradients of RMS norm and layer norm: dx of each row, and dw and db, which are sums over all rows.
 
 Each warp or CTA takes rows in turns and keeps its own sums of dw and db, in registers where rows stay there, which it
-stores to a row of its own; `column_sum` adds those up. What the forward pass knew of a row is computed again: the row
-is read in any case.
+stores to a row of its own; `column_sum` adds those up. The statistics of the forward pass are computed again, since the
+row is read in any case.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CTAS = 264  # CTAs: two on each multiprocessor of an H100
 
 
 class Tiles:
-    """What a thread has of a row, in registers."""
+    """A thread's part of a row, in registers."""
 
     def __init__(self, rows: Rows, kind: str, weight_kind: str) -> None:
         self.read, self.arrived, self.weight = rows.tile(kind), rows.tile(kind), rows.line_tile(weight_kind)
@@ -89,7 +89,7 @@ def averages(rows, tiles, X, DY, W, row, n, centred):
 
 @T.inline
 def slopes(rows, tiles, X, DY, W, DX, DW, DB, row, slot, n):
-    """dx, and what the row adds to dw and db."""
+    """dx, and the row's terms of dw and db."""
     for p in rows.parts(n):
         if rows.long:
             fetch(rows, tiles, X, DY, W, row, p)

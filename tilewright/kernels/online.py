@@ -20,7 +20,7 @@ LOWEST = float(np.finfo(np.float32).min)  # no infinity: the difference of two w
 
 
 class Exponents:
-    """What a thread has of a row, in registers: elements as they lie in memory, exponentials, maxima and sums."""
+    """A thread's part of a row, in registers: elements as they lie in memory, exponentials, maxima and sums."""
 
     def __init__(self, rows: Rows, kind: str) -> None:
         self.read, self.tile = rows.tile(kind), rows.tile()
@@ -30,7 +30,7 @@ class Exponents:
         self.nothing = -T.infinity(kind)  # stands for elements beyond the end of the row
 
     def scale(self) -> Any:
-        """What the powers of the thread are multiplied by, for the row to sum to one. `Any`: an expression."""
+        """The factor of the thread's powers with which the row sums to one. `Any`: an expression."""
         return T.exp(self.most.local()[0] - self.row_most.local()[0]) / self.row_total.local()[0]
 
 

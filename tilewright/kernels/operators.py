@@ -45,7 +45,7 @@ class Operator:
         return self.direct(*args)
 
     def direct(self, *args: Any) -> Any:
-        """What the operator does, whatever the library; sums of no elements are 0."""
+        """The operator on arrays of any library; sums of no elements are 0."""
         made = self.outputs(*args)
         devices = {host.device_of(value) for value in args if host.is_array(value)}
         if len(devices) > 1:
@@ -63,7 +63,7 @@ class Operator:
         return made if len(made) > 1 else made[0]
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
-        """What torch calls. `Any`: torch's types."""
+        """The gradient as torch calls it. `Any`: torch's types."""
         assert self.gradient is not None
         saved = iter(ctx.saved_tensors)
         args = tuple(next(saved) if value is ctx else value for value in ctx.args)

@@ -1,8 +1,8 @@
-"""`kernels.matmul`: which arrays are multiplied, by which tiles, and how operands lie that the kernel takes.
+"""`kernels.matmul`: the arrays that are multiplied, the choice of tiles, and the layouts of operands.
 
 Rows of an operand are contiguous along K or, of 16-bit elements, along M or N, and begin at multiples of 16 bytes; any
-other is copied first. Few rows are a product that is turned: the weights' rows are the M of the kernel. Where C has too
-few tiles for all multiprocessors, the CTAs of a cluster share K.
+other is copied first. A product with few rows is turned: the weights' rows are the M of the kernel. Where C has too few
+tiles for all multiprocessors, the CTAs of a cluster share K.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["chosen", "matmul"]
 HALVES, FLOAT8 = ("bfloat16", "float16"), ("float8_e4m3fn", "float8_e5m2")
 KINDS = (*HALVES, "float32", *FLOAT8)
 RESULTS = (*HALVES, "float32")
-ALIGNED = 16  # bytes: where rows begin
-# What is chosen from: upright, for C with many rows.
+ALIGNED = 16  # bytes: rows begin at multiples
+# The tiles to choose from: upright, for C with many rows.
 LARGE = (Tiles(), Tiles(cluster=1), Tiles(n=128, stages=6), Tiles(n=128, stages=6, cluster=1),
          Tiles(n=64, stages=8, cluster=1))  # fmt: skip
 FEW_ROWS = 128  # rows that are multiplied turned; so is a product of few tiles, whose K several CTAs share
@@ -34,7 +34,7 @@ FEW_ROWS = 128  # rows that are multiplied turned; so is a product of few tiles,
 AT_ONCE = {1: 1.0, 2: 1 / 2, 4: 30 / 132, 8: 15 / 132}
 RING_BYTES, MOST_STAGES = 160 << 10, 16  # of a turned product
 # Cycles of a multiprocessor, for comparing: to begin and end a tile, to launch a cluster, to exchange sums; bytes that
-# it loads in one; what a CTA takes that loads alone. On an H200 clusters of 2 won 0.2 % of large products, and cost
+# it loads in one; the time of a CTA that loads alone. On an H200 clusters of 2 won 0.2 % of large products, and cost
 # 0.6 % of one with a single tile for each CTA.
 TILE_CYCLES, CLUSTER_CYCLES, SUM_CYCLES, LOADED, ALONE = 2500, 500, 1500, 64, 1.003
 
@@ -156,7 +156,7 @@ def _check_epilogue(c: Array, bias: Array, residual: Array, scale_a: Array, scal
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What follows a product, arrays or None. `Any`: arrays."""
+    """The arrays of an epilogue, or None. `Any`: arrays."""
 
     bias: Any = None
     residual: Any = None
@@ -171,13 +171,13 @@ class After:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The fields of a `Form` that tell of it."""
+        """The fields of a `Form` for it."""
         kinds = {name: kind_of(array) for name in ("bias", "residual") if (array := getattr(self, name)) is not None}
         scales = "" if self.scale_a is None else "tensor" if self.scale_a.shape[0] == 1 else "rows"
         return {**kinds, "activation": self.activation, "scales": scales}
 
     def arrays(self, *, turned: bool) -> Arrays:
-        """As the kernel takes them, 0 for what there is not. turned: the bias is one for each row."""
+        """The arrays as the kernel takes them, 0 for a missing one. turned: the bias is one for each row."""
         bias, residual, scale_a, scale_b = self.bias, self.residual, self.scale_a, self.scale_b
         if bias is not None:
             bias = contiguous(bias).reshape((-1, 1) if turned else (1, -1))
@@ -205,7 +205,7 @@ def run(results: Arrays, args: Arrays) -> None:
 def multiplied(
     c: Array, a: Array, b: Array, after: After = After(), plan: tuple[Tiles, bool] | None = None
 ) -> None:  # fmt: skip
-    """C = A @ B.T and what follows, of matrices or of equally many each; C is as the kernel takes it.
+    """C = A @ B.T and the epilogue, for one matrix each or equally many; C is as the kernel takes it.
 
     plan: the tiles, and are the weights' rows the M of the kernel? Chosen if left out.
     """

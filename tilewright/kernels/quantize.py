@@ -72,8 +72,8 @@ def quantize(x: Array, dtype: str = "int8") -> tuple[Array, Array]:
     """(q, scales): q of ``dtype`` has the shape of x, scales, float32, one for each row; x is about q * scale.
 
     dtype: "int8", rounded to nearest even, "float8_e4m3fn" or "float8_e5m2". The largest magnitude of a row becomes
-    the largest number of that type. NaN has no int8: what NaN and infinities become
-    there is left open, and differs between a GPU and the simulator.
+    the largest number of that type. The int8 of NaN and infinities is undefined, and differs between a GPU and the
+    simulator.
     """
     q, scales = FORWARD(x, dtype)
     return q, scales

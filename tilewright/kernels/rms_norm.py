@@ -1,6 +1,6 @@
 """RMS norm: each row over the root of the mean of its squares, times a weight for each column.
 
-The squares are summed while the row is read; `norm_gradient` has the way back.
+The squares are summed while the row is read; `norm_gradient` has the gradient.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How the rows of a matrix are dealt out to threads: the class of shapes that a kernel is compiled for.
+"""How the rows of a matrix are distributed to threads: the class of shapes that a kernel is compiled for.
 
 A row stays in the registers of some lanes of a warp, of a CTA, or of the CTAs of a cluster: it is read once and written
 once, by accesses of up to 16 bytes, several of them on their way at a time. A row that is too long for that is gone
-through part by part, and read again where it is needed again. What is outside of a row is neither read nor written, so
-that one kernel serves all rows of nearly one length.
+through part by part, and read again where it is needed again. Nothing outside of a row is read or written, so that one
+kernel serves all rows of nearly one length.
 
-The CTAs of a cluster have a share of a row each. Each warp computes with its part as if it were a row, and tells the
-others what came out, a few numbers (`meeting`); then all know the whole row.
+The CTAs of a cluster have a share of a row each. Each warp computes with its part as if it were a row, and sends the
+others its results, a few numbers (`meeting`); then all have those of the whole row.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Rows:
 
     @property
     def scope(self) -> Any:
-        """Whose tile calls they are. `Any`: a namespace of the language."""
+        """The namespace of the tile calls. `Any`: a namespace of the language."""
         return Tx.warp if self.by_warps else Tx.cta
 
     # For kernels, while they are parsed
@@ -147,7 +147,7 @@ class Rows:
         return cta * self.of_a_cta + warp * self.at_once if self.by_warps else cta * self.turns
 
     def block(self, rows: Any, columns: Any) -> tuple[Any, Any]:
-        """The row and the part of it that are the calling CTA's, where each CTA has one part of one row."""
+        """The row and the part of it of the calling CTA, where each CTA has one part of one row."""
         if not self.long:
             return self.first(rows, columns), 0
         parts = T.ceildiv(columns, self.part)
@@ -166,11 +166,11 @@ class Rows:
         return slice(row, row + self.at_once)
 
     def mine(self, row: Any) -> Any:
-        """Of the rows that the calling warp or CTA has at a time, the one that the thread shares."""
+        """The row of the calling thread, among those that its warp or CTA has at a time."""
         return row + special("laneid") // self.threads if self.at_once > 1 else row
 
     def parts(self, columns: Any) -> Any:
-        """The numbers of a row's parts, to go through."""
+        """A loop over the numbers of a row's parts."""
         return T.serial(T.ceildiv(columns, self.part)) if self.long else (0,)
 
     def begin(self, part: Any) -> Any:
@@ -201,22 +201,22 @@ class Rows:
 
     @property
     def speaks(self) -> Any:
-        """Is the CTA the one of its cluster that stores what there is of a row?"""
+        """Is the CTA the one of its cluster that stores the results of a row?"""
         return True if self.cluster == 1 else special("cluster_ctarank") == 0
 
     def following(self) -> Any:
-        """The numbers of the rows that a CTA takes, to go through."""
+        """A loop over the numbers of the rows that a CTA takes."""
         return T.serial(self.turns) if self.turns > 1 else (0,)
 
     def clear_outside(self, tile: Any, part: Any, columns: Any, value: Any = 0.0) -> None:
-        """Give the elements this value that are beyond the end of their rows."""
-        step = self.vector if self.whole else 1  # one question for an access
+        """Set the elements beyond the end of their rows to this value."""
+        step = self.vector if self.whole else 1  # one test for an access
         if not self.exact:
             self.scope.select(tile, tile, value, lambda i, j: self.begin(part) + j // step * step < columns)
 
     def take(self, tile: Any, source: Any, row: Any, part: Any, fill: Any = 0) -> None:
-        """Bring a part of the rows at ``row`` to registers; ``fill`` stands for what is outside. source: a matrix, or
-        `Coming` rows of one.
+        """Bring a part of the rows at ``row`` to registers; ``fill`` is the value of elements outside. source: a
+        matrix, or `Coming` rows of one.
         """
         if isinstance(source, Buffer):
             self.scope.copy(tile, source[self.at(row), self.columns(part)], fill=fill)
@@ -228,7 +228,7 @@ class Rows:
         return self._tile((self.runs, self.threads, self.vector), kind)
 
     def line_tile(self, kind: str) -> Any:
-        """A part of an argument with one element for each column: each thread has what belongs to its part of a row."""
+        """A part of an argument with one element for each column: each thread has those of its part of a row."""
         lane = laneid if self.by_warps else tx
         spec = S[(self.runs, self.threads, self.vector) : (self.vector, 1 @ lane, 1)]
         again = R[self.at_once : self.threads @ lane]
@@ -262,7 +262,7 @@ class Rows:
 
 
 def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: str = "plain") -> Rows:
-    """How the rows of these arrays are dealt out, in accesses that all of them allow. One dimension: for all rows.
+    """The distribution of these arrays' rows, in accesses that all of them allow. One dimension: for all rows.
 
     most: elements of a row that stays in the registers of a CTA. clusters: may the CTAs of a cluster share a row?
     table: of `TABLES`.
@@ -299,7 +299,7 @@ def chosen(
     columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT, clusters: bool = False,
     table: str = "plain", many: bool = False,
 ) -> Rows:  # fmt: skip
-    """What the tables say of rows of so many elements. many: are there rows enough to take them in turns?"""
+    """The distribution of rows of so many elements, by the tables. many: are there enough rows to take turns?"""
     whole = columns % vector == 0
     if clusters and MOST_ALONE < columns <= MOST_SHARED:
         found = shared(columns, vector, item_bytes, table)
@@ -315,7 +315,7 @@ def chosen(
 
 
 def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
-    """How a row is dealt out to the CTAs of a cluster."""
+    """The distribution of a row to the CTAs of a cluster."""
     cluster = min(power_of_two(columns / SHARE), MOST_CTAS)
     least = SHARE_THREADS if item_bytes == 2 or table == "reduced" else 2 * SHARE_THREADS
     threads = max(least, power_of_two(columns / (cluster * SHARE_HELD)))
@@ -326,7 +326,7 @@ def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
 def rows_ahead(columns: int, item_bytes: int, table: str) -> int:
     """How many rows are on their way where a cluster takes several; 0 where it is to take one.
 
-    It takes several for the sake of weights, which it then reads once, and if it would be done too soon with one.
+    A cluster takes several rows so that it reads weights once, and where one row is too little work.
     """
     if table == "biased":
         return 4 // item_bytes
@@ -339,8 +339,8 @@ def power_of_two(least: float) -> int:
 
 
 def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:
-    """For elementwise kernels: how parts of rows are dealt out, and the arrays as matrices; where each is without gaps,
-    with a part as a row, or as one row.
+    """For elementwise kernels: the distribution of parts of rows, and the arrays as matrices. Arrays without gaps count
+    as one row, or as rows of one part.
     """
     views = [matrix(array) for array in arrays]
     infos = [info_of(view) for view in views]

@@ -1,4 +1,4 @@
-"""softmax: each row to positive numbers that sum to one.
+"""softmax: each row becomes positive numbers that sum to one.
 
 The maximum and the sum are found in one pass (`online.py`). A row that stays in registers is read once, a longer one
 twice.

@@ -1,4 +1,4 @@
-"""A tile of which the CTAs of a cluster have a part of K each, used while the kernel is parsed.
+"""A tile whose K is divided among the CTAs of a cluster, used while the kernel is parsed.
 
 Each sends the others their share of its sums, by stores that an m-barrier there counts, and adds up its own share, part
 after part: the same bits every time. Sums travel as threads hold them, so that nothing is moved about within a CTA.
@@ -18,7 +18,7 @@ __all__ = ["Split"]
 
 @T.meta_class
 class Split:
-    """Which part of K a CTA has, and which columns of the tile it stores. Before `send`, all CTAs have made one.
+    """The part of K of a CTA, and the columns of the tile that it stores. All CTAs make one before any `exchange`.
 
     rank: of the CTA in its cluster. `Any`: values of the language.
     """
@@ -26,7 +26,7 @@ class Split:
     def __init__(self, pool: Any, tiles: Tiles, form: Form, rank: Any) -> None:
         self.parts = tiles.parts
         self.part: Any = rank if self.parts > 1 else 0
-        self.below: Any = 0 if self.parts > 1 else rank  # which CTA of those that share B
+        self.below: Any = 0 if self.parts > 1 else rank  # the number of the CTA among those that share B
         self.share = tiles.share(form.unit(tiles))  # columns
         self.stores = self.part * self.share < tiles.n
         self.rows = tiles.m // tiles.groups
@@ -39,7 +39,7 @@ class Split:
         self.arrived.init(1)
 
     def ready(self, ring: Any) -> None:
-        """All threads: the barriers are made, of the ring, and of the other CTAs."""
+        """All threads wait until the barriers are made, those of the ring and of the other CTAs."""
         ring.ready()
         if self.parts > 1:
             T.cuda.cluster_sync()

@@ -161,7 +161,7 @@ def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False
 
 
 def _check_place(parser: Parser, name: str, entry: Entry | None, value: object) -> None:
-    """A name from outside of the block keeps its tile: what is computed is stored to that."""
+    """Refuse to bind a name from outside of the block to another tile: only the elements of its tile can change."""
     if entry is not None and isinstance(entry.value, Tiled) and parser.env.is_outside(name):
         raise KernelError(f"{name} is a tile from outside of this block", given=f"{name} = {value}",
                           allowed="another name, or its elements", hint=f"{name}[:] = ...")  # fmt: skip

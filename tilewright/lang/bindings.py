@@ -19,7 +19,7 @@ THREADS = {f"{name}.{axis}": (kind, "xyz".index(axis)) for name, kind in _KINDS.
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a ``for`` over ``T.thread_binding`` goes over: each thread is in one round."""
+    """The iterable of a ``for`` over ``T.thread_binding``: each thread runs one round."""
 
     thread: str
     extent: Value
@@ -50,4 +50,4 @@ def thread_binding(*bounds: Value, thread: str) -> Binding:
 
 
 EXPORTS: dict[str, object] = {"launch_thread": launch_thread, "thread_binding": thread_binding}
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

@@ -109,4 +109,4 @@ def with_block(parser: Parser, node: ast.With) -> None:
 
 
 EXPORTS: dict[str, object] = {"If": Branch, "Then": then, "Else": otherwise}
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

@@ -1,4 +1,4 @@
-"""What has been made of a kernel so far: the functions of ``T`` and ``Tx`` that make statements add to it."""
+"""The builder of a kernel, to which the functions of ``T`` and ``Tx`` add their statements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def building() -> Builder | None:
 
 
 def current(what: str) -> Builder:
-    """The builder at work. Raises KernelError where no kernel is being parsed: ``what`` is what needs one."""
+    """The builder at work. Raises KernelError where no kernel is being parsed, which ``what`` needs."""
     builder = _active.get()
     if builder is None:
         raise KernelError(
@@ -47,9 +47,9 @@ def current(what: str) -> Builder:
 
 
 class Builder:
-    """A kernel in the making; mutable. exact: what is written is taken as it is, nothing is folded (printed scripts).
+    """A kernel that is being built; mutable. exact: expressions stay as written, nothing is folded (printed scripts).
 
-    at: the place of the statement at work. hints: names that its targets ask for. fresh: the scope ids, symbolic
+    at: the source line of the current statement. hints: names that its targets ask for. fresh: the scope ids, symbolic
     extents and scalars in memory that it has defined so far: an assignment binds them, and makes no scalar of them.
     """
 
@@ -69,8 +69,8 @@ class Builder:
         self.known: dict[str, ir.Buffer] = {}  # every buffer that is declared, by its name
         self.late: list[Callable[[], ir.Buffer]] = []  # buffers whose size is known at the end only
         self.foreign = False  # a Python helper ran: its values may hold views that nobody declared
-        self.tile_scopes: list[tuple[str, str]] = []  # of the `with Tx.cta:` at work, as the IR has it and as written
-        self.branches: list[object] = []  # the T.If at work, innermost last; None inside of their arms
+        self.tile_scopes: list[tuple[str, str]] = []  # of the enclosing `with Tx.cta:`, as in IR and as written
+        self.branches: list[object] = []  # the open T.If, innermost last; None inside of their arms
         self._views: list[dict[ir.Buffer, ir.Buffer]] = [{}]  # views without a name, by block
         self._blocks = [Block()]
         self._taken = set(RESERVED)
@@ -129,7 +129,7 @@ class Builder:
     def emit(self, stmt: ir.Stmt) -> None:
         """Add a statement to the current block, after the views that it uses and nobody declared.
 
-        Control flow was settled when it began: what its blocks declare ends with them.
+        A statement of control flow is settled when it begins, since what its blocks declare ends with them.
         """
         if not isinstance(stmt, (ir.For, ir.If, ir.While)):
             stmt = self.settled(stmt)
@@ -179,9 +179,9 @@ class Builder:
         return var
 
     def tried(self, value: ir.Expr) -> ir.Expr:
-        """Settle a value that a choice may leave out, in the block that evaluating it has made.
+        """Settle a value that a choice may not evaluate, in the block that its evaluation has made.
 
-        What only declares, and values that need no statement, belong to the block around it.
+        Declarations, and values that need no statement, belong to the block around it.
         """
         if self.exact:
             return value
@@ -197,12 +197,12 @@ class Builder:
         return value
 
     def chose(self, choice: ir.Expr, arm: Block) -> None:
-        """Hear of a choice one of whose arms was evaluated in a block of its own."""
+        """Take note of a choice one of whose arms was evaluated in a block of its own."""
         if arm.home is not None:
             self.moments.chosen(choice, arm.tried, self._blocks[-1], self.at)
 
     def converted(self, value: ir.Value, kind: DType, place: str, hint: str | None = None) -> ir.Expr:
-        """``value`` as ``kind``, the type of ``place``, by what is known of the names in it; as it is in a script."""
+        """``value`` as ``kind``, the type of ``place``, by what is known of the names in it; unchanged in a script."""
         return ir.cast(value, kind) if self.exact else converted(value, kind, place, hint, self.ranges)
 
     def counts(self, var: ir.Var, start: ir.Value, stop: ir.Value, step: int = 1) -> ir.Var:
@@ -215,7 +215,7 @@ class Builder:
         return var
 
     def read(self, value: ir.Expr) -> ir.Expr:
-        """Hear of an element or a scalar that is read now."""
+        """Take note of an element or a scalar that is read now."""
         return value if self.exact else self.moments.read(value, self._blocks[-1], self.at)
 
     def write(self, place: ir.Load, value: ir.Value) -> None:
@@ -259,7 +259,7 @@ class Builder:
         return view
 
     def made(self, call: ir.Call, *, has_effect: bool) -> None:
-        """Hear of an instruction: one without a value is a statement at once."""
+        """Take note of an instruction: one without a value is a statement at once."""
         if call.dtype == "void":
             self.emit(ir.Evaluate(call, at=self.at))
         elif not self.exact:

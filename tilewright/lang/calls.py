@@ -55,15 +55,15 @@ def call(parser: Parser, node: ast.Call) -> object:
 
 
 def _called(parser: Parser, function: object, args: list[object], kwargs: dict[str, object]) -> object:
-    """Call ours, or the user's own code."""
+    """Call a function of this project, or the user's own."""
     if _is_ours(function):
         return _checked(function, args, kwargs)  # type: ignore[arg-type]  # Python's own error is the right one
-    parser.builder.foreign = True  # its values may hold views that nobody declared
+    parser.builder.foreign = True  # its values may hold views that are not declared
     return function(*args, **kwargs)  # type: ignore[operator]  # Python's own error is the right one
 
 
 def _checked(function: Callable[..., object], args: list[object], kwargs: dict[str, object]) -> object:
-    """Call ours. Raises KernelError with its parameters where the arguments are not what it takes."""
+    """Call a function of this project. Raises KernelError with its parameters where the arguments do not fit."""
     try:
         return function(*args, **kwargs)
     except TypeError:

@@ -62,7 +62,7 @@ def _logic(parser: Parser, node: ast.BoolOp, value_of: Callable[[ast.expr], obje
 
 
 def _joined(parser: Parser, symbol: str, left: object, right: object, block: Block) -> object:
-    """``left and right``: logic of conditions, of other values the one that Python gives."""
+    """``left and right``: logic where both are conditions, else the operand that Python would give."""
     both = all(isinstance(v, (bool, np.bool_)) or (isinstance(v, Expr) and v.dtype == BOOL) for v in (left, right))
     if both and not block and not block.has_bindings:
         made = binary(symbol, left, right)  # type: ignore[arg-type]  # both are conditions

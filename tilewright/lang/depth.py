@@ -1,6 +1,6 @@
 """Expressions of any depth: what is nested deeper than a few dozen levels is computed in steps, each bound to a name.
 
-Python, C++ compilers and our own passes go into an expression level by level, and each has an end to that.
+Python, C++ compilers and our own passes recurse into an expression, and each has a limit.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _MAY_FAIL = ("//", "%", "/", "truncdiv", "truncmod")
 
 
 def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[object, object], None]) -> object:
-    """``node`` with every part that is too deep bound; ``renewed`` hears of nodes that were built again."""
+    """``node`` with every part that is too deep bound to a name; ``renewed`` is called with each rebuilt node."""
     found = walk(node) if isinstance(node, (Expr, tuple)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
     if len(found) < FEW or is_small(node, DEEPEST):
         return node
     names: dict[int, Expr] = {}
     extents: dict[int, Extent] = {}
-    guards: Guards | None = None  # a part that is computed where it is asked for
+    guards: Guards | None = None  # where each part is evaluated, once a part is too deep
     todo: list[tuple[object, object, bool]] = [(node, None, False)]
     while todo:
         part, choice, complete = todo.pop()
@@ -58,9 +58,7 @@ def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[obje
             if extent.is_large and isinstance(part, Expr) and part is not node and part.dtype != VOID:
                 made = substituted(part, names, renewed)
                 value: Expr | None = made
-                if (
-                    choice is not None and extent.may_fail
-                ):  # a part that is computed only where the choice around it asks for it
+                if choice is not None and extent.may_fail:  # a part that only some arm of a choice evaluates
                     guards = Guards(node) if guards is None else guards
                     value = guards.guarded(part, made, lambda cond: bind(substituted(cond, names, renewed)))
                 if value is not None:
@@ -74,7 +72,7 @@ Way: TypeAlias = tuple[tuple[int, bool], ...]  # ids of conditions, and whether 
 
 
 class Guards:
-    """Where the parts of a node are evaluated: the ways to each, a way by its conditions; None where there are many."""
+    """Under which conditions the parts of a node are evaluated: the ways to each part, None where there are many."""
 
     def __init__(self, node: object) -> None:
         self._ways: dict[int, list[Way] | None] = {id(node): [()]}
@@ -91,7 +89,7 @@ class Guards:
                 self._ways[id(child)] = _joined([*(old or ()), *(way + step for way in mine or ())]) if known else None
 
     def guarded(self, part: Expr, value: Expr, bind: Callable[[Expr], Expr]) -> Expr | None:
-        """The value of a part where the node asks for it, 0 elsewhere; None where that cannot be said."""
+        """The value of a part where the node evaluates it, 0 elsewhere; None where the conditions are not known."""
         ways = self._ways[id(part)]
         if ways == [()]:
             return value
@@ -104,7 +102,7 @@ class Guards:
         return not any(isinstance(each, Call) for cond, _ in way for each in walk(self._conditions[cond]))
 
     def _all_hold(self, way: Way, bind: Callable[[Expr], Expr]) -> Expr:
-        """The conditions of a way, each bound once, and asked only where those before it hold."""
+        """The conditions of a way, each bound once, and evaluated only where those before it hold."""
         made: Expr | None = None
         for end, (cond, holds) in enumerate(way, 1):
             if (known := self._holding.get(way[:end])) is None:
@@ -141,7 +139,7 @@ def _conditional(part: object) -> list[tuple[object, tuple[Expr, bool] | None]]:
 
 
 def _joined(ways: list[Way]) -> list[Way] | None:
-    """Ways less those that others hold; two that differ in whether a condition holds are one."""
+    """Ways without those that others include; two that differ only in whether a condition holds become one."""
     kept: list[Way] = []
     todo = list(dict.fromkeys(ways))
     while todo:
@@ -169,12 +167,12 @@ def _one_of(a: Way, b: Way) -> Way | None:
 
 
 class Extent(NamedTuple):
-    """Of an expression: its levels, its nodes, and whether it may fail where nobody asked for it."""
+    """The size of an expression: its levels, its nodes, and whether evaluating it where it is not needed may fail."""
 
     levels: int
     nodes: int
     may_fail: bool
-    twice: bool = False  # a part of some size stands in it twice: the next such step doubles it again
+    twice: bool = False  # it contains a large part twice: using it twice again would double that
 
     @staticmethod
     def of(part: object, parts: list[tuple[int, Extent]]) -> Extent:
@@ -191,5 +189,5 @@ class Extent(NamedTuple):
 
     @property
     def is_large(self) -> bool:
-        """Is the part so large that it is computed on its own?"""
+        """Is the part so large that it is bound to a name?"""
         return self.levels > DEEPEST or self.nodes > LARGEST or self.twice

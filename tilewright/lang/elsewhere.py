@@ -209,7 +209,7 @@ NUMPY = {
     "clear": "Tx.cta.zero(tile)",
 }
 PAGES = {"CUDA": CUDA, "Triton": TRITON, "CuTe": CUTE, "NumPy, torch, TileLang": NUMPY}
-"""By whose names they are; CUDA's without leading underscores."""
+"""The tables of names by their origin; CUDA's names are without leading underscores."""
 NAMES = {name: here for names in PAGES.values() for name, here in names.items()}
 
 _INSIDE = "if cond: around a thread's own access; of regions fill=0 (loads) or clip=True (stores), which need no mask"
@@ -251,7 +251,7 @@ PYTHON = {
     "sum": "Tx.cta.sum(dst, src), or a loop over range(n)",
     "len": "A.shape[0]",
 }
-"""What Python has for numbers and cannot do with values of a run."""
+"""Functions that Python has for numbers, but that cannot take values of run time."""
 MATH = frozenset({"ceil", "cos", "erf", "exp", "exp2", "floor", "isinf", "isnan"}) | {
     "log", "log2", "pow", "sin", "sqrt", "tanh", "trunc"
 }  # fmt: skip

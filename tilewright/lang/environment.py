@@ -91,7 +91,7 @@ def around(function: FunctionType, frame: Mapping[str, object]) -> Outer:
         if name in cells:
             try:
                 return cells[name].cell_contents
-            except ValueError:  # defined later, or not at all
+            except ValueError:  # a closure cell that is still empty
                 raise KeyError(name) from None
         for space in spaces:
             if name in space:

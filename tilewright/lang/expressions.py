@@ -98,7 +98,7 @@ def constant(parser: Parser, node: ast.Constant) -> object:
 
 @expression(ast.Name)
 def name(parser: Parser, node: ast.Name) -> object:
-    """What the name stands for; a scalar that changes is read here and now."""
+    """The value of a name; a scalar that changes is read at this point."""
     entry = parser.env.find(node.id)
     if entry is not None and entry.kind in ("scalar", "place"):
         return parser.builder.read(replace(entry.value))  # type: ignore[type-var, arg-type]  # a Var or a Load
@@ -309,7 +309,9 @@ def formatted(parser: Parser, node: ast.FormattedValue) -> str:
 
 @expression(ast.ListComp)
 def comprehension(parser: Parser, node: ast.ListComp | ast.GeneratorExp) -> list[object]:
-    """What a call in it makes has the names that the list is assigned to, the last one for all that are left."""
+    """A comprehension. Buffers and ids that its calls define take the names that the list is assigned to, in order; the
+    last name serves for the rest.
+    """
     builder, values = parser.builder, list[object]()
     hints, builder.hints = builder.hints if isinstance(node.elt, ast.Call) else (), ()
     for number, _ in enumerate(_rounds(parser, node.generators)):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, If, Value, as_expr, cast, const_value, vector
+from tilewright.isa import INSTRUCTIONS
 from tilewright.isa.mma import DTYPES as MMA_TYPES
 from tilewright.lang.builder import current
 from tilewright.lang.instructions import call_form, form, row_call
@@ -59,8 +60,19 @@ def mma(shape: str, layout: str, *rest: object, **keywords: object) -> Expr | No
     a pointer for each 32-bit register; without ``c`` it is 0. With PTX's types in one word it is the row itself.
     """
     if layout not in ("row", "col"):
-        return row_call("ptx.mma", shape, layout, *rest, **keywords)
+        return row_call(_row_of(shape, layout, keywords.get("op")), shape, layout, *rest, **keywords)
     return call_form("ptx.mma", _typed_mma, shape, layout, *rest, **keywords)
+
+
+def _row_of(shape: object, types: object, op: object) -> str:
+    """The row that has these matrices: ``ptx.mma`` itself, or one of its families."""
+    for name, row in INSTRUCTIONS.items():
+        if name.startswith("ptx.mma.") and row.params[:2] == ("shape", "types") and not row.operand("e"):
+            for form in row.forms:
+                alike = shape in form.modifiers["shape"] and types in form.modifiers["types"]
+                if alike and (op is None or op in form.modifiers.get("op", {})):
+                    return name
+    return "ptx.mma"
 
 
 @public
@@ -197,32 +209,34 @@ def _as(value: object, kind: DType | None) -> Expr:
 
 
 def _pointer(ptr: object, kind: DType | None) -> object:
-    """A pointer that says nothing of what it points to, where that is not what the instruction takes."""
+    """The pointer without its type, where the instruction takes a pointer to another type."""
     pointer = ptr.pointer if isinstance(ptr, Buffer) else ptr
     other = isinstance(pointer, AddressOf) and kind is not None and pointer.buffer.dtype != kind
     return reinterpret("uint64", pointer) if other else ptr  # type: ignore[arg-type]  # an expression
 
 
-def _atomic(name: str, ptr: object, value: object, sem: str, scope: str, space: str, op: str, kind: str | None) -> Expr:
+_DEFAULTS = {"sem": "relaxed", "scope": "gpu", "space": None}
+
+
+def _atomic(name: str, ptr: object, value: object, op: str, kind: str | None, **order: str) -> Expr:
     wanted = ptx_type(kind, f"T.ptx.{name}_scalar")
-    return row_call(
-        f"ptx.{name}.{op.lstrip('.')}", _pointer(ptr, wanted), value if wanted is None else _as(value, wanted),
-        sem=sem.lstrip(".") or "relaxed", scope=scope.lstrip(".") or "gpu", space=space.lstrip(".") or None,
-    )  # fmt: skip
+    words = {key: word.lstrip(".") or _DEFAULTS[key] for key, word in order.items()}
+    number = value if wanted is None else _as(value, wanted)
+    return row_call(f"ptx.{name}.{op.lstrip('.')}", _pointer(ptr, wanted), number, **words)
 
 
 @form("ptx.atom_scalar")
 def atom_scalar(ptr: object, value: object, sem: str = "", scope: str = "", space: str = "global", *, op: str,
                 ptx_type: str | None = None) -> Expr:  # fmt: skip
-    """`T.ptx.atom.*` with the operation as an argument: what stood there before."""
-    return _atomic("atom", ptr, value, sem, scope, space, op, ptx_type)
+    """`T.ptx.atom.*` with the operation as an argument; gives the value that memory held before."""
+    return _atomic("atom", ptr, value, op, ptx_type, sem=sem, scope=scope, space=space)
 
 
 @form("ptx.red_scalar")
 def red_scalar(ptr: object, value: object, sem: str = "", scope: str = "", space: str = "global", *, op: str,
                ptx_type: str | None = None) -> Expr:  # fmt: skip
     """`T.ptx.red.*` with the operation as an argument: no value."""
-    return _atomic("red", ptr, value, sem, scope, space, op, ptx_type)
+    return _atomic("red", ptr, value, op, ptx_type, sem=sem, scope=scope, space=space)
 
 
 @form("cuda.make_float2")
@@ -262,4 +276,4 @@ EXPORTS: dict[str, object] = {
     "tvm_warp_shuffle_down": _shuffle("shfl_down_sync"),
     "tvm_warp_shuffle_xor": _shuffle("shfl_xor_sync"),
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

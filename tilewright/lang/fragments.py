@@ -1,4 +1,4 @@
-"""Registers of a warpgroup that hold a tile: a row for each thread, or what a tensor-memory instruction deals out."""
+"""Registers of a warpgroup that hold a tile: a row for each thread, or the fragment of a tensor-memory instruction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["EXPORTS"]
 
 
 def alloc_tcgen05_ldst_frag(shape_name: str, shape: object, dtype: str = "float32") -> Buffer:
-    """Registers for (rows, cols) of tensor memory, dealt out as tcgen05.ld and st of this shape ("32x32b") do."""
+    """Registers for (rows, cols) of tensor memory, in the fragment of tcgen05.ld and st of this shape ("32x32b")."""
     known = [extent for extent in extents(shape, "a fragment of tensor memory") if isinstance(extent, int)]
     if len(known) != 2:
         raise KernelError(
@@ -39,4 +39,4 @@ EXPORTS: dict[str, object] = {
     "wg_reg_tile": wg_reg_tile,
     "alloc_cast_frag": alloc_cast_frag,
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

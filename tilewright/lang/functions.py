@@ -196,7 +196,7 @@ class Inline:
 
     @classmethod
     def inside(cls, parser: Parser, node: ast.FunctionDef) -> Inline:
-        """One that is defined in a kernel and sees its names."""
+        """An inline function that is defined in a kernel and sees the kernel's names."""
         defaults = [parser.eval(value) for value in node.args.defaults]
         source = Source(parser.source.file, parser.source.offset, node)
         return cls(source, parser.env, _signature(node.args, defaults))
@@ -272,4 +272,4 @@ def inline(function: FunctionType) -> Inline:
 
 
 EXPORTS: dict[str, object] = {"prim_func": prim_func, "jit": jit, "inline": inline}
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

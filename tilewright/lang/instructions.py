@@ -24,7 +24,7 @@ __all__ = ["FORMS", "Instructions", "call_form", "form", "instructions", "is_nam
 Form = TypeVar("Form", bound=Callable[..., Expr | None])
 
 FORMS: dict[str, Callable[..., Expr | None]] = {}
-"""What is called under a name in the place of its row, or without one."""
+"""Functions by the name under which they are called, in place of a row or beside the rows."""
 
 
 def form(*names: str) -> Callable[[Form], Form]:
@@ -38,7 +38,7 @@ def form(*names: str) -> Callable[[Form], Form]:
 
 
 def call_form(name: str, function: Callable[..., Expr | None], /, *args: object, **keywords: object) -> Expr | None:
-    """What a form makes. Raises InstructionError for arguments that it has no parameters for."""
+    """Call a form. Raises InstructionError for arguments that do not fit its parameters."""
     signature = _signature_of(function)
     try:
         signature.bind(*args, **keywords)

@@ -53,8 +53,8 @@ def _loop(bounds: tuple[Value, ...], kind: str, step: Value | None, annotations:
 def serial(
     *bounds: Value, step: Value | None = None, unroll: object = None, annotations: Mapping[str, object] | None = None
 ) -> Grid:
-    """A loop. ``unroll=4``, or ``annotations={"unroll": 4}``, writes out four rounds at a time; True all of them,
-    False none.
+    """A serial loop. ``unroll=4``, or ``annotations={"unroll": 4}``, writes out four rounds at a time, True all of
+    them, False none.
     """
     (made,) = _loop(bounds, "serial", step, annotations).loops
     if unroll is None:
@@ -100,4 +100,4 @@ EXPORTS: dict[str, object] = {
     "vectorized": vectorized,
     "grid": grid,
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

@@ -263,7 +263,7 @@ def ptr_byte_offset(ptr: Expr | Buffer, offset: Value, dtype: str | None = None)
 
 
 def _check_view(name: str, space: str, root: Buffer | None, data: object, address: object) -> None:
-    """What a view is told of its memory agrees: the scope with what ``data`` points into, and one start only."""
+    """Raises KernelError where the arguments of a view disagree: its scope with that of ``data``, or two starts."""
     exact = current("T.decl_buffer").exact  # a printed script shows what passes have made
     if not exact and space != "tmem" and root is not None and space.partition(".")[0] != root.space.partition(".")[0]:
         raise KernelError(
@@ -349,4 +349,4 @@ EXPORTS: dict[str, object] = {
     "decl_buffer": decl_buffer,
     "ptr_byte_offset": ptr_byte_offset,
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

@@ -1,7 +1,7 @@
 """``@T.meta_class``: classes whose instances are values of parse time, and whose fields may be scalars of the kernel.
 
-Reading a field that is a scalar reads it there and then; assigning to it stores. Methods are Python, run while the
-kernel is parsed, or ``@T.inline``.
+Reading a field that is a scalar reads the scalar at that point; assigning to it stores. Methods are Python, run while
+the kernel is parsed, or ``@T.inline``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _assign(self: Any, name: str, value: object) -> None:
 
 
 def _keeping(init: Callable[..., None]) -> Callable[..., None]:
-    """An ``__init__`` after which every buffer that it made is in a field."""
+    """``init``, followed by a check that every buffer which it made is in a field."""
 
     @wraps(init)
     def kept(self: Any, *args: object, **kwargs: object) -> None:
@@ -103,4 +103,4 @@ def _buffers(value: object, depth: int) -> Iterator[Buffer]:
 
 
 EXPORTS: dict[str, object] = {"meta_class": meta_class}
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

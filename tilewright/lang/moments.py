@@ -3,7 +3,7 @@
 An expression of a kernel is text that runs where a statement uses it. That is the moment of the read itself as long as
 nothing in between changes what it reads. Where something does, the value is bound at its own moment (``old: T.let =
 s[0]``), and every use of it means that binding. A call with an effect is bound where a second use, or a use elsewhere,
-would repeat or move it; one that nobody uses is a statement where it stands.
+would repeat or move it; one whose value is never used is a statement where it stands.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SHARED_WITH_OTHERS = frozenset({"global", "shared"})  # what other threads have 
 
 
 class Block(list[Stmt]):
-    """The statements of a block in the making. reads: what was read in it.
+    """The statements of a block that is being built. reads: what was read in it.
 
     home: where its statements went instead; tried: what had been read in it until then.
     """
@@ -59,7 +59,7 @@ class Block(list[Stmt]):
 
     @property
     def has_bindings(self) -> bool:
-        """Is a value bound here that was only read so far?"""
+        """Has a value that was read in this block been bound here?"""
         return any(read.kept is not None for read in self.reads)
 
     def dissolve(self, into: Block) -> None:
@@ -116,7 +116,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop of run time in the making. uses: of values from before it, which its rounds must not see change."""
+    """A loop of run time that is being parsed. uses: values from before it, which must not change in its rounds."""
 
     tick: int
     uses: list[Use] = field(default_factory=list)
@@ -132,18 +132,18 @@ class Moments:
         self._tick = 0
         self._loops: list[_Loop] = []
         self._kept = False
-        self._alive: list[Expr] = []  # copies of nodes that were read: their ids stay their own
+        self._alive: list[Expr] = []  # keeps copies of nodes that were read alive, so that their ids are not reused
 
     # What happens.
 
     def read(self, node: Expr, block: Block, at: Span | None) -> Expr:
-        """Hear of an element or a scalar that is read."""
+        """Take note of an element or a scalar that is read."""
         changes = {node.name} if isinstance(node, Var) else {_space(node)} if isinstance(node, Load) else set()
         self._heard(node, block, at, frozenset(changes))
         return node
 
     def called(self, call: Call, block: Block, at: Span | None, *, effect: bool) -> None:
-        """Hear of a call with a value."""
+        """Take note of a call with a value."""
         changes, repeatable = _effects(call)
         if repeatable:
             return
@@ -152,7 +152,7 @@ class Moments:
         made.once, made.effect, made.name = True, effect, call.op.rpartition(".")[2]
 
     def chosen(self, choice: Expr, arms: Iterable[Read], block: Block, at: Span | None) -> None:
-        """Hear of a choice: a call in an arm takes place as a part of it, once and where the choice stands."""
+        """Take note of a choice: a call in an arm takes place as a part of it, once and where the choice stands."""
         effects = [read for read in arms if read.effect]
         for read in effects:
             read.effect = False
@@ -161,7 +161,7 @@ class Moments:
             made.once, made.effect, made.name = True, True, "chosen"
 
     def done(self, stmt: Stmt) -> None:
-        """Hear of a statement that takes place now."""
+        """Take note of a statement that takes place now."""
         if isinstance(stmt, Assign):
             self._change({stmt.var.name})
         elif isinstance(stmt, Store):
@@ -268,7 +268,7 @@ class Moments:
     # The result.
 
     def merged(self, block: Block) -> None:
-        """Put the bindings, and the calls that nobody uses, into a block that is complete."""
+        """Put the bindings, and the calls whose values are not used, into a block that is complete."""
         late = [read for read in block.reads if read.kept is not None or (read.effect and not read.uses)]
         for read in sorted(late, key=lambda read: (read.place()[1], read.order), reverse=True):
             value = replace(read.node)  # type: ignore[type-var]  # every node is a dataclass; a copy is no use of itself

@@ -89,7 +89,7 @@ class RemoteBarrier:
         self.own.arrive(stage, self.rank, pred, count)
 
     def wait(self, stage: Value, phase: Value) -> None:
-        """KernelError: nobody waits at a barrier of another CTA."""
+        """Raises KernelError: a thread cannot wait at a barrier of another CTA."""
         raise KernelError("a barrier of another CTA cannot be waited at", given="remote_view(rank).wait",
                           allowed=".arrive(stage)", hint="wait at the MBarrier itself, in its own CTA")  # fmt: skip
 
@@ -113,9 +113,9 @@ class SmemDescriptor:
 
 @meta_class
 class ClusterPersistentScheduler2D:
-    """Deals tiles out to clusters that stay: groups of ``l2_group_size`` rows of tiles, down first within a group.
+    """The tiles of persistent clusters: groups of ``l2_group_size`` rows of tiles, column by column within a group.
 
-    prefix: what its scalars are about, for readers.
+    prefix: the beginning of the names of its scalars.
     """
 
     def __init__(
@@ -153,4 +153,4 @@ class ClusterPersistentScheduler2D:
 EXPORTS: dict[str, object] = {
     each.__name__: each for each in (PipelineState, MBarrier, SmemDescriptor, ClusterPersistentScheduler2D)
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

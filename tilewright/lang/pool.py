@@ -91,4 +91,4 @@ def _name(kind: str) -> str:
 
 
 EXPORTS: dict[str, object] = {"SMEMPool": SMEMPool}
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

@@ -11,7 +11,7 @@ from tilewright.public import ANYTHING, Kind, Public, instances, sequence_of
 
 __all__ = ["public"]
 
-BUILT_IN = 1 << 8  # a bit of the flags of classes that nobody can add to
+BUILT_IN = 1 << 8  # the flag of classes that are immutable, as built-in ones are
 
 
 def _is_value(value: object) -> bool:

@@ -1,7 +1,8 @@
-"""Early ``return``: nothing of run time jumps, so that what follows is put where only those come who have not returned.
+"""Early ``return``: kernels have no jumps, so the statements that follow are put under a branch for the threads that
+have not returned.
 
-Where one arm of an ``if`` always returns, the rest goes into the other arm. Where it is not so simple, in loops above
-all, a scalar of the thread says whether it has returned, and loops end.
+Where one arm of an ``if`` always returns, the rest goes into the other arm. Otherwise, in loops above all, a scalar of
+each thread is set when it returns, and its loops end.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _walk(stmt: ast.AST) -> list[ast.AST]:
 
 
 def _sequence(body: Sequence[ast.stmt], *, marked: bool) -> list[ast.stmt]:
-    """Statements of which each is for those who have not returned before. marked: must the flag tell of a return?"""
+    """Statements, each for the threads that have not returned before it. marked: must a return set the flag?"""
     for number, stmt in enumerate(body):
         if isinstance(stmt, ast.Return):
             return [*body[:number], *([ast.copy_location(_Returned(), stmt)] if marked else ())]

@@ -1,8 +1,8 @@
-"""Warps that hand work to each other through a ring of stages: who does what, and the barriers between them.
+"""Warps that hand work to each other through a ring of stages: producers, consumers, and the barriers between them.
 
 A producer fills stages, consumers use them. Each stage has an m-barrier that is *full* once its bytes have come, and
-one that is *empty* once every warp that reads it has said so, in every CTA that writes there. Each side walks along the
-ring with a `PipelineState` of its own, which goes on from tile to tile.
+one that is *empty* once every warp that reads it has released it; CTAs that write there all get that arrival. Each side
+walks along the ring with a `PipelineState` of its own, which goes on from tile to tile.
 """
 
 from __future__ import annotations
@@ -76,17 +76,17 @@ class Pipeline:
         row_call("cuda.cluster_sync" if self.cluster > 1 else "cuda.cta_sync")
 
     def producer(self, tx_count: Value = 0) -> Producer:
-        """Who fills the stages, each with so many bytes."""
+        """The state of the thread that fills the stages, each with ``nbytes``."""
         return Producer(self, tx_count)
 
     def consumer(self) -> Consumer:
-        """Who uses the stages."""
+        """The state of a warp that reads the stages."""
         return Consumer(self)
 
 
 @meta_class
 class Producer(PipelineState):
-    """Where one thread stands that fills the stages of a ring. ``full``: the barrier that copies tell."""
+    """The position in a ring of the thread that fills its stages. ``full``: the barrier at which copies complete."""
 
     def __init__(self, ring: Pipeline, tx_count: Value) -> None:
         self.ring, self.tx_count = ring, tx_count
@@ -98,7 +98,7 @@ class Producer(PipelineState):
         return self.ring.full.ptr_to([self.stage])
 
     def acquire(self) -> None:
-        """Wait until nobody reads the stage any more, in any CTA that gets its bytes, and announce them."""
+        """Wait until every CTA that gets the bytes of this stage has released it, and announce the bytes."""
         self.ring.empty.wait(self.stage, self.phase)
         expect_tx(self.full, self.tx_count)
 
@@ -111,7 +111,7 @@ class Producer(PipelineState):
 
 @meta_class
 class Consumer(PipelineState):
-    """Where a warp stands that uses the stages of a ring. last: the stage before this one."""
+    """The position in a ring of a warp that reads its stages. last: the stage before this one."""
 
     def __init__(self, ring: Pipeline) -> None:
         self.ring = ring
@@ -129,9 +129,10 @@ class Consumer(PipelineState):
         self.ring.full.wait(self.stage, self.phase)
 
     def release(self, stage: Value | None = None, pred: Value = True) -> None:
-        """The warp has read a stage, this one if none is named: one lane says so to each CTA of the cluster.
+        """The warp has read a stage, this one if none is named: one lane arrives at each CTA of the cluster.
 
-        The arrival has the cheap form, without a scope: enough for what tensor cores read, which their wait covers.
+        The arrival has the cheap form, without a scope, which is enough for reads of tensor cores: their wait covers
+        those.
         """
         lane, cluster = special("laneid"), self.ring.cluster
         far: dict[str, Any] = {"cta_id": lane, "scope": "cta"} if cluster > 1 else {}
@@ -182,4 +183,4 @@ EXPORTS: dict[str, object] = {
     "WarpRole": warp_role,
     "WarpgroupRole": warpgroup_role,
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

@@ -49,4 +49,4 @@ EXPORTS: dict[str, object] = {
     "local_scalar": local_scalar,
     "decl_scalar": decl_scalar,
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

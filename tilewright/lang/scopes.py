@@ -80,7 +80,7 @@ def defined(kind: str, extents: tuple[Value | None, ...], names: Sequence[str] =
 
 
 def _hint_at_cluster(row: Row, preferred: object) -> None:
-    """A launch takes the cluster that the extents say; another size is advice that no launch heeds."""
+    """A launch takes the cluster size from the extents; ``preferred=`` has no effect on it."""
     if row.name != "cta_id_in_cluster":
         raise KernelError(f"T.{row.name} has no keyword 'preferred'", given=f"preferred={preferred!r}",
                           allowed="on T.cta_id_in_cluster")  # fmt: skip
@@ -99,4 +99,4 @@ def _extents(row: Row, counts: object, more: tuple[Value, ...]) -> tuple[Value |
 
 
 EXPORTS: dict[str, object] = {row.name: _function(row) for row in SCOPE_IDS}
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

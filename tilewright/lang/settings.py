@@ -70,7 +70,7 @@ OF_KERNEL = {**LAUNCH, "comment": TEXT, "hint": TEXT}
 
 
 def checked_settings(what: str, values: object, rules: Mapping[str, Rule]) -> tuple[tuple[str, Argument], ...]:
-    """Settings under their own names. Raises KernelError for one that means nothing here: none is ignored."""
+    """Settings under their own names. Raises KernelError for an unknown one: none is ignored."""
     if not isinstance(values, Mapping):
         raise KernelError(f"{what} takes a dict", given=repr(values), allowed='{"name": value}')
     settings: dict[str, Argument] = {}
@@ -114,7 +114,7 @@ def attr(settings: Mapping[str, object]) -> None:
 def hint(*message: object, **settings: object) -> AbstractContextManager[None]:
     """Advice to readers that changes no meaning: a comment of the lowered kernel and of its CUDA text.
 
-    ``with T.hint(...):`` stands around what it is about.
+    ``with T.hint(...):`` stands around the statements that it is about.
     """
     builder = current("T.hint")
     words = [*map(str, message), *(f"{key}={value}" for key, value in settings.items())]
@@ -156,4 +156,4 @@ EXPORTS: dict[str, object] = {
     "evaluate": evaluate,
     "launch": launch,
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

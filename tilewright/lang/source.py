@@ -83,7 +83,7 @@ def _candidates(lines: list[str], first: int) -> Iterator[str]:
     """Texts from line ``first`` to each line that could be the one after the function, the shortest first.
 
     A line that is indented no deeper than ``def`` ends the function, unless it is inside brackets or a string: then the
-    text before it does not parse, and the next one is tried.
+    text before it does not parse, and the next candidate is tried.
     """
     indent = _indent(lines[first])
     inside = False

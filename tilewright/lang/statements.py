@@ -66,7 +66,7 @@ def check(parser: Parser, node: ast.Assert) -> None:
 
 @statement(ast.If)
 def branch(parser: Parser, node: ast.If) -> None:
-    """On a Python value decides now, in the same block; on one of run time makes an `ir.If`."""
+    """An ``if``: a Python value decides now, in the same block; a value of run time makes an `ir.If`."""
     cond = condition(parser, node.test)
     known = known_truth(parser, cond)
     if known is not None:
@@ -87,7 +87,7 @@ def loop_while(parser: Parser, node: ast.While) -> None:
     builder = parser.builder
     at = builder.at
     with builder.moments.loop(), parser.block(node) as body:
-        cond = condition(parser, node.test)  # evaluated anew in each round
+        cond = condition(parser, node.test)  # evaluated again in each round
         if known_truth(parser, cond) is False and not body:
             return
         test = builder.settled(cast(cond if isinstance(cond, Expr) else bool(cond), BOOL))
@@ -101,7 +101,7 @@ def loop_while(parser: Parser, node: ast.While) -> None:
 
 @statement(ast.For)
 def loop(parser: Parser, node: ast.For) -> None:
-    """Over ``range`` and the loops of ``T`` a loop of run time; over other Python values one round for each, now."""
+    """A ``for``: over ``range`` and loops of ``T`` a loop of run time; over Python values a round for each, now."""
     _no_else(parser, node.orelse, "for")
     values = parser.eval(node.iter)
     if isinstance(values, Binding):
@@ -124,7 +124,7 @@ def loop(parser: Parser, node: ast.For) -> None:
 
 
 def _bound_thread(parser: Parser, node: ast.For, binding: Binding) -> None:
-    """No loop: each thread does the body once, with the number that it has."""
+    """A ``for`` over `T.thread_binding` is no loop: each thread runs the body once, with its own number."""
     if not isinstance(node.target, ast.Name):
         raise KernelError("a thread binding has one name", given=ast.unparse(node.target), allowed="for tx in ...")
     parser.builder.hints = (node.target.id,)
@@ -220,7 +220,7 @@ def leave(parser: Parser, node: ast.Break | ast.Continue) -> None:
 
 @statement(ast.Return)
 def give_back(parser: Parser, node: ast.Return) -> None:
-    """Ends the parse of an inline function, or of the kernel: nothing of run time jumps."""
+    """A ``return``: ends the parse of an inline function, or of the kernel, as kernels have no jumps."""
     if parser.builder.depth != parser.calls[-1]:
         raise KernelError(
             "`return` of a value under run-time control flow",

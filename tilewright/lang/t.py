@@ -107,7 +107,7 @@ class KernelLanguage:
 
 
 def _near(name: str) -> str:
-    """The nearest names only: all of them would fill the screen."""
+    """The nearest names only, since all of them would fill the screen."""
     names = choices(name, dir(T))
     return names.rpartition("(")[2].rstrip(")") if names.endswith("?)") else "see dir(T)"
 

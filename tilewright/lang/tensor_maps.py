@@ -1,4 +1,4 @@
-"""Tensor maps in a kernel: those that it is given, and those that every call makes of its arguments."""
+"""Tensor maps in a kernel: those that are parameters, and those that every call makes of its array arguments."""
 
 from __future__ import annotations
 
@@ -77,4 +77,4 @@ def number(value: Value) -> Value:
 
 
 EXPORTS: dict[str, object] = {"tensor_map": tensor_map}
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

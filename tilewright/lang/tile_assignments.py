@@ -1,7 +1,8 @@
-"""``x[:] = T.exp(a - m)``: the tile calls that assignments to tiles are.
+"""Assignments to tiles, ``x[:] = T.exp(a - m)``, as tile calls.
 
 A copy, a fill, a reduction and a single operation are the calls of those names; several operations are one `compute`,
-which loads each element once. Who computes is said by ``with Tx.cta:``, or by the layouts of the tiles in registers.
+which loads each element once. ``with Tx.cta:``, or else the layouts of the tiles in registers, say which threads
+compute.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def _distinct(tiles: Sequence[Region]) -> list[Region]:
 
 
 def _copy(dst: Region, src: Region) -> None:
-    """A copy, between global memory and others of what is inside of the buffers; else a cast, which broadcasts."""
+    """A copy, which leaves out what is outside of its buffers if one side is global; a cast if it broadcasts."""
     long = [[extent for extent in tile.extents if const_value(extent) != 1] for tile in (dst, src)]
     if dst.dtype != src.dtype or not same(*map(tuple, long)):
         _call(CAST, [dst, src], dst, src)

@@ -1,6 +1,7 @@
 """The functions of ``T`` on tiles: ``T.exp(x)``, ``T.select(x < 0, a, b)``, ``T.max(x, axis=1)``.
 
-They make expressions over tiles, of the primitives of the same names; of values they are what they are without tiles.
+They make expressions over tiles, of the primitives of the same names; for values they are the functions of
+`tilewright.lang.values`.
 """
 
 from __future__ import annotations
@@ -119,4 +120,4 @@ EXPORTS: dict[str, object] = {
     "cast": cast,
     **{name: _reduction(name) for name in REDUCTIONS},
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

@@ -1,4 +1,4 @@
-"""Tile calls: ``Tx.copy`` is one thread's; ``Tx.warp``, ``Tx.wg``, ``Tx.cta`` are collectives."""
+"""Tile calls: each thread makes a ``Tx.copy`` by itself; ``Tx.warp``, ``Tx.wg`` and ``Tx.cta`` are collectives."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TileFunction(Protocol):
 
 @cache
 def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
-    """A primitive in the hands of a scope, as a function of a kernel: it makes the call a statement."""
+    """A primitive of one scope, as a function for kernels: a call of it adds a statement."""
     row = PRIMITIVES[name]
 
     def call(*args: object, dispatch: str | None = None, **config: object) -> None:
@@ -100,8 +100,8 @@ def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object
 
 
 def _either(what: str, value: object, before: list[Region | Expr]) -> Region | Expr:
-    """A tile, or a value: a number has no type of its own, and may be as precise as Python's; a function gets the place
-    of the element in the region that is written.
+    """A tile, or a value: a number keeps Python's precision, and a function is called with the coordinates of an
+    element in the region that is written.
     """
     if isinstance(value, (Region, Buffer)):
         return _region(what, value)
@@ -153,7 +153,7 @@ def _region(what: str, value: object) -> Region:
 
 
 def _check_not_within(prefix: str, name: str) -> None:
-    """A bare ``Tx`` is one thread's: inside of ``with Tx.cta:`` that is to be said."""
+    """Raises KernelError for a bare ``Tx`` call, which is one thread's, inside of ``with Tx.cta:``."""
     builder = building()
     if prefix == "Tx" and builder is not None and builder.tile_scopes and builder.tile_scopes[-1][0] != "thread":
         around = builder.tile_scopes[-1][1]

@@ -25,7 +25,7 @@ def _bits(kind: str) -> int:
 @public.methods
 class TMEMPool:
     """Deals out columns front to back; mutable. ``commit`` asks for all of them, by one warp, ``dealloc`` gives them
-    back. The address that the hardware hands out stands in shared memory, and every buffer begins from it.
+    back. The hardware writes the address to shared memory, and every buffer begins at an offset from it.
     """
 
     def __init__(
@@ -109,4 +109,4 @@ class TMEMStages:
 
 
 EXPORTS: dict[str, object] = {"TMEMPool": TMEMPool, "TMEMStages": TMEMStages}
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

@@ -282,7 +282,7 @@ class TileFunctions:
         dispatch: str | None = None,
         workspace: object = None,
     ) -> None:
-        """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 nobody reads `C`, which is `D` if left out."""
+        """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 `C` is not read. `C` is `D` if left out."""
     @staticmethod
     def gemm_async(
         D: Tile,
@@ -526,7 +526,7 @@ class TileFunctions:
         exclusive: bool = False,
         workspace: object = None,
     ) -> None:
-        """Each element of `dst` gets what the elements of `src` along `axis` come to, up to its own."""
+        """Each element of `dst` gets the sum, or `op`, of the elements of `src` along `axis` up to its own."""
     @staticmethod
     def select(
         dst: Tile,

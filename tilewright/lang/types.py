@@ -38,7 +38,7 @@ class UnknownName(KernelError, AttributeError):
 
 
 class UnknownInstruction(InstructionError, AttributeError):
-    """A name that ``T.ptx`` and its like lack."""
+    """A name that ``T.ptx``, ``T.cuda`` or another namespace of instructions lacks."""
 
 
 class TypeName(DType):
@@ -80,7 +80,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class PointerType:
-    """``T.PointerType(T.PrimType("uint64"))``: the type of a pointer, a handle to whoever computes with it."""
+    """``T.PointerType(T.PrimType("uint64"))``: the type of a pointer, whose dtype is handle."""
 
     to: object
     scope: str = ""
@@ -199,4 +199,4 @@ EXPORTS: dict[str, object] = {
     "FloatImm": constant,
     "IntImm": constant,
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

@@ -1,4 +1,4 @@
-"""The functions of ``T`` that compute: conversions, choices, C's division, addresses, and what is exact as printed."""
+"""The functions of ``T`` that compute: conversions, choices, C's division, addresses, and unfolded nodes of scripts."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def region(buffer: Buffer, *box: tuple[Value, Value]) -> Region:
 
 
 def _counts(value: object) -> bool:
-    """Is it an integer, known to Python or of run time?"""
+    """Is the value an integer, known to Python or of run time?"""
     if isinstance(value, Expr):
         return value.dtype.is_integer
     return hasattr(value, "__index__") and not isinstance(value, bool)
@@ -207,4 +207,4 @@ EXPORTS: dict[str, object] = {
     "exactly": exactly,
     "region": region,
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""

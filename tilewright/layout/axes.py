@@ -114,12 +114,12 @@ class Axis(metaclass=_ByName):
 
     @property
     def each(self) -> int:
-        """Threads that one step on this thread axis is worth."""
+        """The number of threads between two neighbouring coordinates on this thread axis."""
         return THREADS_IN[self.subscope]
 
     @public
     def of_thread(self, thread: Any) -> Any:
-        """The number on this thread axis of a thread of the CTA: of an int, or of each in an array.
+        """The coordinate on this thread axis of a thread of the CTA, given by its index: an int, or an array of them.
 
         >>> Axis.wid_in_wg.of_thread(200)
         2
@@ -242,4 +242,4 @@ COMPOSITIONS = tuple(
     for whole, inner, outer in permutations(filter(Axis.is_thread, AXES.values()), 3)
     if (outer.scope, outer.subscope, inner.subscope) == (whole.scope, inner.scope, whole.subscope)
 )
-"""How pairs of thread axes make a wider one: whatever the outer one counts is what the inner one divides."""
+"""How pairs of thread axes compose to a wider axis: the inner axis counts parts of what the outer axis counts."""

@@ -73,11 +73,11 @@ class Layout(ABC):
 
     @abstractmethod
     def place(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
-        """`apply` for coordinates that are inside, or whose caller checks them: the iters go on beyond the extents."""
+        """`apply` without the check that the coordinate is inside: an outermost digit may exceed its extent."""
 
     @abstractmethod
     def counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value] | None:
-        """The extents that a coordinate of this rank counts in; None where there is no end."""
+        """The extents that bound a coordinate of this rank; None where nothing bounds it."""
 
     def apply_to_shape(self, coord: Sequence[Value], shape: Sequence[Value], facts: Facts = INTS) -> dict[str, Value]:
         """`apply` with the coordinate as one sequence."""
@@ -105,7 +105,7 @@ class Layout(ABC):
 
     @abstractmethod
     def part(self, shape: Sequence[Value], region: Region, facts: Facts = INTS, *, leaves: bool = False) -> Layout:
-        """The layout of a region: ``(start, extent)`` for each dimension of ``shape``. leaves: may it go beyond?"""
+        """The layout of a region: ``(start, extent)`` for each dimension; if it ``leaves``, partly outside."""
 
     def slice(self, shape: Sequence[Value], region: Ends, facts: Facts = INTS) -> Layout | None:
         """The layout of a region, ``(begin, end)`` or a range for each dimension of ``shape``; None where no layout
@@ -171,7 +171,7 @@ class Layout(ABC):
 
     @abstractmethod
     def parted(self, shape: Sequence[Value]) -> tuple[SwizzleLayout | None, TileLayout]:
-        """The swizzle, None for none, and the tile layout that it acts after; ``shape``: of one without extents."""
+        """The swizzle (None without one) and the tile layout before it. A bare swizzle has the rows of ``shape``."""
 
     @abstractmethod
     def is_trivial(self, facts: Facts = INTS) -> bool:
@@ -193,8 +193,8 @@ class Layout(ABC):
 
     @abstractmethod
     def collision(self, counts: Callable[[Axis], bool] = lambda _: True) -> Collision | None:
-        """Two elements in one place, or None: copies of one element do not collide. ``counts``: does an axis tell
-        places apart? All do, if left out. Strides that are expressions are taken to move nothing.
+        """Two elements that share a place, or None; replicas of one element do not collide. counts: does an axis tell
+        places apart? By default each axis does. A stride that is an expression counts as 0.
 
         >>> from tilewright.layout import S
         >>> S[(4, 2) : (1, 2)].collision()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Collision", "find_collision"]
 
 MOST_STATES = 1 << 16
-"""How many sums of digits a search looks at, per iter. Layouts whose strides nest have one or two."""
+"""The most sums of digits that a search keeps for one iter. A layout whose strides nest has one or two."""
 
 Steps = list[int]
 """For each of some iters, how much larger its digit is in one element than in the other."""
@@ -31,10 +31,11 @@ class Collision(NamedTuple):
 
 
 def find_collision(layout: TileLayout, counts: Callable[[Axis], bool]) -> Collision | None:
-    """Two elements in one place, on the axes that ``counts`` says tell places apart; None if there are none.
+    """Two elements that share a place, compared on the axes for which ``counts`` is true; None if there are none.
 
-    Each iter moves along one axis, so that axes may be searched one by one. Iters of expressions are taken to stand
-    still: what is found is a collision, and None proves nothing about them. Copies of one element do not collide.
+    Each iter moves along one axis, so that axes may be searched one by one. An iter whose extent or stride is an
+    expression counts as not moving: a collision that is found is one, but None proves nothing about such iters.
+    Replicas of one element do not collide.
     """
     iters = [*layout.shard, *layout.replica]
     known = [k for k, it in enumerate(iters) if _is_known(it) and it.extent > 1]
@@ -68,7 +69,7 @@ def _described(layout: TileLayout, axes: Iterable[Axis], steps: dict[int, int]) 
 
 
 def _cancelling(moves: Sequence[tuple[int, int, bool]]) -> Steps | None:
-    """Steps, fewer than the extent each, that add up to no distance, and are not all 0 on the iters of the shard.
+    """Steps, each smaller than its extent, whose distances add up to 0 and which are not all 0 on the shard iters.
 
     moves: extent, stride, and whether it is of the shard. The longest strides first, a sum is kept only while the
     iters that follow can take it back: it lies within their reach and has their common divisor.
@@ -95,7 +96,7 @@ def _cancelling(moves: Sequence[tuple[int, int, bool]]) -> Steps | None:
 
 
 def _nest(moves: Sequence[tuple[int, int, bool]]) -> bool:
-    """Is each stride, the longest first, longer than all that follow reach together, as those of rows are?"""
+    """Is each stride, longest first, longer than the reach of all that follow together, as in row-major order?"""
     reach = 0
     for extent, stride, _ in reversed(moves):
         if abs(stride) <= reach:
@@ -105,12 +106,12 @@ def _nest(moves: Sequence[tuple[int, int, bool]]) -> bool:
 
 
 def _steps(total: int, extent: int, stride: int, reach: int, common: int) -> Iterator[int]:
-    """The steps of a digit after which what follows, of this reach and common divisor, can bring the sum to 0."""
+    """The steps of one digit after which the later iters, with this reach and common divisor, can make the sum 0."""
     if not stride:
         yield from (0, 1)
         return
     by, sign = abs(stride), 1 if stride > 0 else -1
-    low = max(1 - extent, -((reach + total) // by)) if total else 0  # from 0 on, steps and their negatives do alike
+    low = max(1 - extent, -((reach + total) // by)) if total else 0  # at a total of 0 a step and its negative are alike
     high = min(extent - 1, (reach - total) // by)
     shared = gcd(by, common)
     if total % shared:

@@ -87,8 +87,8 @@ class ComposeLayout(SwizzledLayout):
         return self.tile.size(axis)
 
     def span(self, axis: str | Axis | None = None) -> Value:
-        """Places from the first to the last. Exact on axis m, by the table; of expressions, and beyond `MOST_PLACES`
-        of them, the blocks that the swizzle permutes, as many as the tile layout touches when it starts at one.
+        """Places from the first to the last. On axis m the table gives the exact number; for expressions, and beyond
+        `MOST_PLACES` places, the span of the tile layout is rounded up to whole blocks of the swizzle.
         """
         wanted = m if axis is None else Axis.get(axis)
         if wanted != m:
@@ -105,7 +105,7 @@ class ComposeLayout(SwizzledLayout):
         return _rounded_up(self.tile.cosize(m), self.swizzle.block) if places is None else int(places.max()) + 1
 
     def _addresses(self) -> NDArray[np.int64] | None:
-        """Every address; None of expressions, and where they are too many to list."""
+        """Every address; None for expressions, and where there are too many to list."""
         if not is_small(self.tile):
             return None
         return self.table([self.size()]).get("m", np.zeros(1, np.int64))
@@ -131,8 +131,8 @@ class ComposeLayout(SwizzledLayout):
         return self.swizzle if one_period else ComposeLayout(self.swizzle, tile)
 
     def equivalent(self, other: Layout, facts: Facts = INTS) -> bool:
-        """Equality by meaning: by canonical forms, and for numbers by the tables, which decide; beyond `MOST_PLACES` of
-        them forms alone do.
+        """Equality by meaning: equal canonical forms, or, for numbers, equal tables. Beyond `MOST_PLACES` places only
+        the forms are compared.
         """
         require_layout(other)
         mine, theirs = self.canonicalize(facts), other.canonicalize(facts)
@@ -178,8 +178,8 @@ class ComposeLayout(SwizzledLayout):
         >>> SwizzleLayout(3, 3, 3).after(S[16, 64]).inverse().apply(65 + 8)
         {'m': 65}
 
-        Raises LayoutError unless the layout is a permutation of ``0 .. size`` on axis m, whose way back is a swizzle
-        after a tile layout: where it moves whole periods, or only bits of a size that is a power of two.
+        Raises LayoutError unless the layout permutes ``0 .. size`` on axis m and its inverse is a swizzle after a tile
+        layout: the tile layout moves whole periods of the swizzle, or permutes the bits of a power-of-two size.
         """
         plain = self.canonicalize(facts)
         return plain.inverse(facts) if isinstance(plain, TileLayout) else unswizzled(self, facts)

@@ -13,8 +13,8 @@ __all__ = ["check_inside"]
 
 
 def check_inside(coord: Sequence[Value], extents: Sequence[Value] | None, facts: Facts) -> None:
-    """Raise LayoutError for a coordinate outside of its extent: an int or any of an array, or an expression of which
-    that is proven. ``extents``: None where there is no end. Another rank is left to whoever computes the place.
+    """Raise LayoutError for a coordinate outside of its extent: an int, any entry of an array, or an expression that is
+    proven to be outside. extents: None for no bound. A coordinate of another rank is not checked here.
     """
     if extents is None:
         extents = [None] * len(coord)
@@ -32,7 +32,7 @@ def check_inside(coord: Sequence[Value], extents: Sequence[Value] | None, facts:
 
 
 def _ends(index: Value, dim: int) -> tuple[Value, Value]:
-    """The smallest and the largest of an array's numbers; anything else twice."""
+    """The smallest and the largest number of an array; any other value twice."""
     value = checked(index, f"coordinate {dim}", INDEX)
     if not isinstance(value, np.ndarray):
         return value, value

@@ -84,7 +84,8 @@ def to_cute(layout: Layout, shape: Sequence[Value] | None = None, facts: Facts =
 
     Of a layout with thread axes it is the thread-value layout, ``((threads), (values)) : (strides)``: from thread and
     register to the element's index in a tile of ``shape``, first dimension fastest. Thread axes must compose to one,
-    which numbers the threads; axis m numbers the registers; replicas have stride 0. `from_cute` is then told the axis.
+    which numbers the threads; axis m numbers the registers; replicas have stride 0. `from_cute` reads it back with
+    ``threads=`` that axis.
 
     >>> from tilewright.layout import S
     >>> to_cute(S[(2, 4, 8) : (32, 1, 4)], (8, 8))
@@ -95,7 +96,7 @@ def to_cute(layout: Layout, shape: Sequence[Value] | None = None, facts: Facts =
     >>> to_cute(S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)], (8, 8))
     '((4,8),2):((16,1),8)'
 
-    Raises LayoutError for what CuTe has not: replicas in memory, other axes, registers with gaps.
+    Raises LayoutError for what CuTe cannot express: replicas in memory, other axes, registers with gaps.
     """
     require_layout(layout)
     if isinstance(layout, SwizzleLayout):

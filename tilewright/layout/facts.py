@@ -71,7 +71,7 @@ def as_int(value: Value) -> int | None:
 
 
 def _is_symbolic(value: object) -> bool:
-    """Is it an expression: does it compute as integers do, and is no array?"""
+    """Is the value an expression: it has the operators of an integer and is no array?"""
     kind = type(value)
     return hasattr(kind, "__floordiv__") and hasattr(kind, "__xor__") and not hasattr(kind, "__array__")
 

@@ -38,7 +38,7 @@ def unswizzled(layout: ComposeLayout, facts: Facts) -> Layout:
 
 
 def _keeps_periods(back: TileLayout, period: int, facts: Facts) -> bool:
-    """Does the layout move whole periods? Then it and the swizzle may change places."""
+    """Does the layout move whole periods? Then it commutes with the swizzle."""
     size: Value = back.size()
     if not facts.divides(period, size):
         return False
@@ -52,7 +52,7 @@ def _keeps_periods(back: TileLayout, period: int, facts: Facts) -> bool:
 
 
 def _by_bits(layout: ComposeLayout, size: int) -> Layout:
-    from tilewright.layout.linear import LinearLayout  # stands on composed layouts
+    from tilewright.layout.linear import LinearLayout  # linear.py imports composed layouts
 
     back = LinearLayout.of(layout, (size,)).inverse()
     return back.renamed({"m": "dim0", "dim0": "m"}).to_layout()

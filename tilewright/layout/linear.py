@@ -1,7 +1,7 @@
 """Linear layouts: maps over GF(2), written as what each bit of an input contributes by XOR to each output.
 
-Every layout of power-of-two extents whose digits never carry is one, swizzled or not; and of these, linear layouts are
-closed under composition and inverse.
+Every layout of power-of-two extents whose digits never carry is a linear layout, swizzled or not, and linear layouts
+are closed under composition and inverse.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Inputs = tuple[tuple[str, tuple[Vector, ...]], ...]
 
 
 def _are_inputs(value: Any) -> bool:
-    """`Any`: the question is what it is."""
+    """`Any`: this function finds out what the values are."""
     pairs = isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
     return pairs and all(isinstance(name, str) and VECTORS.fits(vectors) for name, vectors in value)
 

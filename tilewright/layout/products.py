@@ -27,7 +27,7 @@ def combine(
 ) -> TileLayout:  # fmt: skip
     """Element ``o * inner_shape + i`` at ``inner(i) + outer(o)``; scaled: ``outer`` counts spans of ``inner``.
 
-    Raises LayoutError for an ``outer`` with a swizzle: what is added after a swizzle, none describes.
+    Raises LayoutError for an ``outer`` with a swizzle: no layout describes an addition after a swizzle.
     """
     outer = _unswizzled(outer, "outer layout of a tile" if scaled else "left part of a direct sum")
     _check_ranks(outer_shape, inner_shape)
@@ -119,7 +119,7 @@ def find_inner(
 
 
 def _summed(shape: Sequence[Value], part: Sequence[Value], place: int) -> Sequence[Value]:
-    """The shape of a sum; it may be given as the extents of its parts in turn, [left, right, left, right, ...]."""
+    """The shape of a sum; callers may also give the extents of both parts in turn, [left, right, left, right, ...]."""
     if not part or len(shape) != 2 * len(part):
         return shape
     if list(shape[place::2]) != list(part):

@@ -52,7 +52,7 @@ class SwizzleMode(IntEnum):
 
 @public
 def wg_local_layout(cols: int, rows: int = 128) -> TileLayout:
-    """Row r in thread r of a warpgroup, its columns in registers; taller tiles take further turns of 128 rows.
+    """Thread r of a warpgroup holds row r, its columns in registers, and row r of each further 128 rows.
 
     >>> wg_local_layout(64)
     S[(128, 64):(1@tid_in_wg, 1)]
@@ -66,10 +66,10 @@ def wg_local_layout(cols: int, rows: int = 128) -> TileLayout:
 
 @public
 def wgmma_fragment(rows: int, columns: int, operand: str = "D", element: str = "float32") -> TileLayout:
-    """Who of a warpgroup holds which element of D, or of A in registers, of ``wgmma``: 64 rows, or several times that.
+    """Which thread of a warpgroup holds which element of D, or of A in registers, of ``wgmma``; 64 rows or a multiple.
 
-    Of each 64 rows, warp w holds 16w and the 15 after it. Slots count elements, the low bits of the first register
-    first. A has elements of ``element``, D of 32 or 16 bits alike.
+    Of each 64 rows, warp w holds rows 16w to 16w + 15. Slots count elements, the low bits of the first register first.
+    ``element`` is the dtype of A; D has the same layout for elements of 32 and of 16 bits.
 
     >>> wgmma_fragment(64, 128)
     S[(4, 2, 8, 16, 4, 2):(32@tid_in_wg, 2, 4@tid_in_wg, 4, 1@tid_in_wg, 1)]
@@ -137,8 +137,8 @@ def mma_fragment_layout(
 ) -> TileLayout:
     """Who holds what of operand "A" (M x K), "B" (K x N), "C" or "D" (M x N) of ``mma.sync``, for a tile of any size.
 
-    warps: that share D out, along M and along N; each number of ``axis`` holds all of its part of A and B. Lane 4g+t
-    has the rows 8r+g of A, C and D, and the columns 8c+g of B; a register holds neighbours along K.
+    warps: how many share D along M and along N; each warp, a number on ``axis``, holds the parts of A and B that it
+    needs. Lane 4g+t has the rows 8r+g of A, C and D, and the columns 8c+g of B; a register holds neighbours along K.
 
     >>> mma_fragment_layout("A", (64, 32), "float16")
     S[(4, 2, 8, 2, 2, 4, 2):(16, 2, 4@laneid, 8, 4, 1@laneid, 1)]

@@ -192,15 +192,15 @@ class SwizzleLayout(SwizzledLayout):
         return self
 
     def permute_dims(self, perm: Sequence[int]) -> Layout:
-        """LayoutError: a bare swizzle has no iters; `over` gives it those of a shape."""
+        """Raises LayoutError: a bare swizzle has no iters; `over` gives it those of a shape."""
         raise self._bare("permute", tuple(perm))
 
     def permute_by_groups(self, separators: Sequence[int], perm: Sequence[int]) -> Layout:
-        """LayoutError: a bare swizzle has no iters; `over` gives it those of a shape."""
+        """Raises LayoutError: a bare swizzle has no iters; `over` gives it those of a shape."""
         raise self._bare("permute", tuple(perm))
 
     def __add__(self, other: object) -> Layout:
-        """LayoutError: a bare swizzle has no tile layout that an offset or a replica could move."""
+        """Raises LayoutError: a bare swizzle has no tile layout that an offset or a replica could move."""
         raise self._bare("move", other)
 
     __radd__ = __add__

@@ -1,4 +1,4 @@
-"""What a bare swizzle and a swizzle after a tile layout have in common: geometry happens below the swizzle.
+"""What a bare swizzle and a swizzle after a tile layout have in common: operations change the tile layout alone.
 
 The XOR acts on the whole address. So a law of the algebra holds of the tile layout, and its places are then swizzled;
 where a swizzle maps the parts to themselves (their spans are multiples of its period), it holds of the places as well.
@@ -84,13 +84,13 @@ class SwizzledLayout(Layout):
     def is_tile_outer(
         self, tiled: Layout, tiled_shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts = INTS
     ) -> Layout | None:
-        """LayoutError: tiles lie as a `TileLayout` says, as the swizzle of a tile acts after that."""
+        """Raises LayoutError: the layout of the tiles is a `TileLayout`, since the swizzle acts after it."""
         return find_inner(self, tiled, tiled_shape, outer_shape, facts, scaled=True)
 
     def is_direct_sum_left(
         self, total: Layout, shape: Sequence[Value], left_shape: Sequence[Value], facts: Facts = INTS
     ) -> Layout | None:
-        """LayoutError: the left part of a direct sum is a `TileLayout`, as the swizzle acts after the sum."""
+        """Raises LayoutError: the left part of a direct sum is a `TileLayout`, since the swizzle acts after the sum."""
         return find_inner(self, total, shape, left_shape, facts, scaled=False)
 
     def broadcast(self, shape: Sequence[Value], to_shape: Sequence[Value], facts: Facts = INTS) -> ComposeLayout:

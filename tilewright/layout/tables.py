@@ -48,7 +48,7 @@ def same_places(a: Layout, b: Layout) -> bool:
     copies = [max((values.shape[-1] for values in table.values()), default=1) for table in tables]
     if size * prod(copies) > MOST_PLACES:
         return False
-    numbers: NDArray[np.int64] = np.zeros((size, sum(copies)), np.int64)  # of places: equal ones, equal numbers
+    numbers: NDArray[np.int64] = np.zeros((size, sum(copies)), np.int64)  # one number for each place
     absent = np.zeros((1, 1), np.int64)
     for name in {name for table in tables for name in table}:
         found = [np.broadcast_to(t.get(name, absent), (size, n)) for t, n in zip(tables, copies, strict=True)]

@@ -109,10 +109,10 @@ def _leaves(mode: Iters, axis: Axis) -> list[Leaf]:
 
 
 def _dimension(leaves: Sequence[Leaf], extents: Sequence[int], dim: int) -> list[Iter]:
-    """The iters of one dimension, slowest first: what of the leaves moves the index by its multiples."""
+    """The iters of one dimension, slowest first: the parts of leaves that step along this dimension."""
     unit, parts = prod(extents[:dim]), list[Leaf]()
     for leaf in leaves:
-        # The first steps of a leaf that begins in an earlier dimension end there.
+        # The first steps of a leaf that begins in an earlier dimension belong to that one.
         skipped = max(1, -(-unit // leaf.element)) if leaf.element else leaf.extent
         if skipped < leaf.extent and skipped * leaf.element < unit * extents[dim]:
             here = min(leaf.extent // skipped, unit * extents[dim] // (leaf.element * skipped))

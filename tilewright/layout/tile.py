@@ -29,7 +29,7 @@ class TileLayout(IterLayout):
     """A logical index, split row-major over the shard iters, leads to the sum of digit times stride on each axis, plus
     the offset; each combination of replica digits adds its own distance, so that an element may be in several places.
 
-    `S`, `R` and ``+`` write one, of several `R` the last one counts; ``TileLayout(spec)`` takes it as it is.
+    `S`, `R` and ``+`` make a layout (of several `R` the last one counts); ``TileLayout(layout)`` returns an equal one.
 
     >>> from tilewright.layout import R, S, TLane, laneid, warpid
     >>> layout = TileLayout(S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)] + 5 @ warpid)
@@ -62,7 +62,7 @@ class TileLayout(IterLayout):
         return self + other
 
     def place(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
-        """`apply` without the check that the coordinate is inside; the outermost digit goes on beyond its extent."""
+        """`apply` without the check that the coordinate is inside: the outermost digit may exceed its extent."""
         out: dict[str, Value] = {axis.name: self.offset_on(axis) for axis in self.axes}
         for iters, index in self._digits(coord, shape, facts):
             for term in point(iters, index, facts):
@@ -70,7 +70,7 @@ class TileLayout(IterLayout):
         return {name: facts.simplify(value) for name, value in out.items()}
 
     def counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value]:
-        """The extents that a coordinate of this rank counts in: ``shape``, the size, or those of the shard iters."""
+        """The extents that bound a coordinate of this rank: ``shape``, the size, or those of the shard iters."""
         if shape is not None:
             return shape
         return (self.size(),) if rank == 1 else self.extents
@@ -194,10 +194,10 @@ class TileLayout(IterLayout):
         """
         return combine(outer, self, outer_shape, inner_shape, facts, scaled=True)
 
-    tile_with = tile  # the name that a ComposeLayout has it by: its `tile` is the layout below the swizzle
+    tile_with = tile  # the name in a ComposeLayout, whose `tile` is the layout below the swizzle
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
-        """LayoutError: ``ComposeLayout(...).tile`` is the layout below the swizzle, no operation."""
+        """Raises LayoutError: ``ComposeLayout(...).tile`` is the layout below the swizzle, not an operation."""
         raise LayoutError(
             f"{self} is a layout, and not called",
             given="layout(...)",

@@ -18,9 +18,9 @@ CELL_BITS = 32
 
 
 class Atom(NamedTuple):
-    """How a shape deals out 16 rows by some columns of 32 bits: iters over lanes, and over registers (axis ``m``).
+    """How a shape distributes 16 rows by some 32-bit columns: iters over lanes, and over registers (axis ``m``).
 
-    registers: how many each lane has; the next columns go to as many after them.
+    registers: how many each lane holds of them; the next columns go to the registers after these.
     """
 
     rows: tuple[Iter, ...]
@@ -43,8 +43,8 @@ def tcgen05_atom_layout(shape_name: str, shape: Sequence[int], element: str) -> 
 
     shape_name: "32x32b", "16x64b", "16x128b", "16x256b" or "16x32bx2" (its halves half the columns apart).
     shape: rows and columns of elements, which are packed in cells of 32 bits. A warp has 32 rows, a warpgroup 128; the
-    shapes of 16 lanes may also do 16, and 64 with 16 rows in each warp, which is datapath F. 32 rows of such a shape
-    are two instructions, the registers of the second after those of the first.
+    shapes of 16 lanes also take 16 rows, and 64 with 16 in each warp, which is datapath F. 32 rows of such a shape are
+    two instructions, the registers of the second after those of the first.
 
     >>> tcgen05_atom_layout("32x32b", (128, 8), "float32")
     S[(128, 8):(1@tid_in_wg, 1)]
@@ -105,9 +105,9 @@ def sf_tmem_layout(
     """Where block-scale factors of 8 bits lie in tensor memory: ``rows`` of A or B by ``SF_K`` blocks along K.
 
     The scale of row r and block k is in lanes ``r % 32 + 32 * q``, once in each quarter q. A cell has the blocks of as
-    many products as fit into it and divide ``SF_K``: of b blocks, it is byte ``k % b`` of the cell in column
-    ``r // 32 + rows // 32 * (k // b)``. sf_per_mma: blocks of one product. sf_reuse: elements in a row that share a
-    scale. pipe_depth: so many such tiles, one behind the other; the first dimension then.
+    many products as fit into it and divide ``SF_K``: with b blocks in a cell, it is byte ``k % b`` of the cell in
+    column ``r // 32 + rows // 32 * (k // b)``. sf_per_mma: blocks of one product. sf_reuse: elements in a row that
+    share a scale. pipe_depth: the number of such tiles, one behind the other, which is then the first dimension.
 
     >>> sf_tmem_layout(128, SF_K=4, sf_per_mma=4)
     S[(4, 32, 4):(4@TCol, 1@TLane, 1@TCol)] + R[4:32@TLane]

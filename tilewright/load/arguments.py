@@ -60,7 +60,7 @@ class Given:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the lowered kernel depends on."""
+        """The key of the lowered kernel: the facts of the arguments that it depends on."""
         arrays = ((param, str(kind), _elements(self.arrays[param])) for param, kind in self.kinds.items())
         return (*arrays, *sorted(self.numbers), *sorted(self.data))
 
@@ -78,7 +78,8 @@ def _alignment(array: Any) -> int:
 def given(
     entry: Function, names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any], elements: Sequence[str] = ()
 ) -> Given:
-    """The arguments held against the parameters. names: as the author has them. elements: what they point to, if known.
+    """The arguments, matched with the parameters. names: as the author has them. elements: the dtypes that they point
+    to, if known.
 
     Raises ArgumentError where one is missing, or is no value of its parameter.
     """

@@ -1,4 +1,4 @@
-"""CUDA files: their device code through NVRTC, which needs no GPU, and then as any PTX."""
+"""CUDA files: NVRTC compiles their device code, without a GPU, to PTX, which is loaded as any other."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def load_cu(
     folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
     file = str(path) if path else _remembered(text)
     made = compile_cu(text, file, target, defines=defines, include=folders, names=kernels)
-    return LoadedModule(parse(made.ptx), made.names, parameters(text), variables(text), CUDA, elements(text))
+    said = made.text
+    return LoadedModule(parse(made.ptx), made.names, parameters(said), variables(said), CUDA, elements(said))
 
 
 def _remembered(text: str) -> str:

@@ -25,6 +25,7 @@ from tilewright.load.arguments import Given, given
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
+from tilewright.ptx.names import plain_name
 from tilewright.ptx.tree import Function, Module
 from tilewright.public import Public, instances
 
@@ -54,7 +55,7 @@ def load_ptx(text: str | Path) -> LoadedModule:
 
 
 def text_of(path: Path) -> str:
-    """What a file says; ArgumentError where it cannot be read."""
+    """The text of a file. Raises ArgumentError where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError) as error:
@@ -65,8 +66,8 @@ class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
     parameters: the names of a kernel's parameters as its author wrote them, by the kernel's plain name. types: the
-    dtypes of variables that the text has as bytes, by their plain names. words: what reports call things. elements: the
-    dtypes that a kernel's parameters point to, "" for unknown ones, by the kernel's plain name.
+    dtypes of variables that the text has as bytes, by their plain names. words: patterns and their replacements for
+    reports. elements: the dtypes that a kernel's parameters point to, "" for unknown ones, by the kernel's plain name.
     """
 
     def __init__(
@@ -91,11 +92,11 @@ class LoadedModule:
 
     @cached_property
     def globals(self) -> Mapping[str, NDArray[Any]]:
-        """The module's variables in global and constant memory, as arrays: what a kernel leaves, the next finds."""
+        """The module's variables in global and constant memory, as arrays, which keep their values between kernels."""
         return _Globals(self.module, self.types)
 
     def set_globals(self) -> Mapping[str, NDArray[np.uint8]]:
-        """The bytes of the variables that somebody has asked for, by symbol."""
+        """The bytes of the variables that have been accessed, by symbol."""
         return dict(self.globals.made)  # type: ignore[attr-defined]  # a _Globals
 
     def __getitem__(self, name: str) -> LoadedKernel:
@@ -122,25 +123,6 @@ class LoadedModule:
 
     def __iter__(self) -> Iterator[LoadedKernel]:
         return (self[entry.name] for entry in self.module.entries)
-
-
-def plain_name(symbol: str) -> str:
-    """The name of a function in its source, from its symbol: of ``_Z4vaddPf`` that is vadd.
-
-    >>> plain_name("_ZN4mine5scaleIfLi128EEEvPT_S1_")
-    'scale'
-    """
-    rest = re.sub(r"^_ZN?K?", "", symbol) if symbol.startswith("_Z") else ""
-    name = symbol
-    while number := re.match(r"(\d+)|(_GLOBAL__N__\w+?_)(?=\d)|12_GLOBAL__N_1", rest):
-        if not number[1]:
-            rest = rest[number.end() :]
-            continue
-        size = int(number[1])
-        name, rest = rest[number.end() : number.end() + size], rest[number.end() + size :]
-        if not symbol.startswith("_ZN"):
-            break
-    return name
 
 
 class _Globals(Mapping[str, "NDArray[Any]"]):
@@ -206,7 +188,7 @@ class LoadedKernel:
         limit_bytes: int | None = None,
         **named: Any,
     ) -> Run:
-        """Run on the simulator; arrays are changed in place, and are as large as they are: no access leaves them.
+        """Run on the simulator; arrays are changed in place, and an access outside of an array is an error.
 
         args: arrays for pointers, numbers, bytes of structures. block: what the kernel asks for, where it does.
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits: as of `tilewright.simulate`.
@@ -231,7 +213,7 @@ class LoadedKernel:
 
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
-        """The kernel as the simulator gets it, for these arguments."""
+        """The lowered kernel for these arguments."""
         bound = given(self.entry, self.parameters, args, named, self.elements)
         machine = self.machine(grid, block, cluster, shared_bytes)
         return lower(self.module.module, self.entry, bound.buffers(), machine).kernel
@@ -249,7 +231,7 @@ class LoadedKernel:
     def _memory(
         self, lowered: Lowered, program: Program, bound: Given, lent: Mapping[str, NDArray[Any]]
     ) -> dict[str, NDArray[Any]]:
-        """The arrays of what is in memory besides arguments: variables of the module, parameters by their bytes."""
+        """The arrays of memory besides arguments: variables of the module, the bytes of parameters."""
         base = partial(program.base_of, arrays=lent)
         found: dict[str, NDArray[Any]] = {}
         raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
@@ -280,7 +262,7 @@ class LoadedKernel:
         cluster: int | Sequence[int] | None,
         shared_bytes: int,
     ) -> Machine:
-        """The launch, its sizes held against what the kernel asks for."""
+        """The launch. Raises ArgumentError for sizes that contradict the kernel's directives."""
         required = self.entry.numbers("reqntid")
         if block is None:
             if required is None:

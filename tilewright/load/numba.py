@@ -50,7 +50,7 @@ def check_numba(
 
 
 def _passed(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What Numba passes for an argument: of an array its owner, parent, size, item size, data, shape and strides."""
+    """What Numba passes for an argument: for an array its owner, parent, size, item size, data, shape and strides."""
     if not host.is_array(value):
         yield name, value
         return

@@ -29,7 +29,7 @@ SHOWN = 3
 
 
 def differences(kernel: LoadedKernel, before: Sequence[Any], after: Sequence[Any], **launched: Any) -> list[str]:
-    """What a launch on the GPU makes of the arguments ``before``, compared with ``after``: a line for each array."""
+    """Launch on the GPU with the arguments ``before``, and compare the results with ``after``, a line an array."""
     found = [np.copy(value) if isinstance(value, np.ndarray) else value for value in before]
     launch(kernel, found, **launched)
     texts = []

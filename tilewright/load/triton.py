@@ -29,7 +29,7 @@ ASSEMBLY = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
 LOC = re.compile(r"^\t\.loc\t.*$", re.MULTILINE)
 OURS = re.compile(r"; T\.\S+ belongs .*|; one of them is enough: if T\..*")  # advice in tilewright's own words
 ALIKE = re.compile("unordered, with (equal values|values that differ by rounding alone)")
-OWN_MEMORY = ("global_smem", "shared memory")  # Triton's, in which threads that hold one element all store it
+OWN_MEMORY = ("global_smem", "shared memory")  # Triton's; threads that hold the same element all store it there
 
 
 @public
@@ -85,7 +85,7 @@ class LoadedTriton:
         return run
 
     def _scratch(self, count: int, ctas: Sequence[int]) -> list[tuple[str, Any]]:
-        """The hidden parameters: memory that a kernel asks for, so much for each CTA."""
+        """The hidden parameters: scratch memory that a kernel needs, so many bytes for each CTA."""
         made = []
         for name in ("global scratch", "profile scratch")[:count]:
             size = getattr(self.metadata, f"{name.replace(' ', '_')}_size", 0) * int(np.prod(ctas))
@@ -107,7 +107,7 @@ def _in_triton(hint: str | None) -> str | None:
 
 
 def _is_of_copies(warning: str) -> bool:
-    """Does it say that several threads store one value to Triton's own memory, as its layouts have them do?
+    """Is the warning about several threads that store one value to Triton's own memory, as its layouts have them do?
 
     Where Triton fuses a product with the first sum of a reduction, their values differ by a rounding.
     """
@@ -181,7 +181,7 @@ def _bound(kernel: Any, args: Sequence[Any], named: Mapping[str, Any]) -> dict[s
 def _compiled(
     kernel: Any, values: Mapping[str, Any], types: Mapping[str, Typed], target: str, options: dict[str, Any]
 ) -> Any:
-    """What Triton makes of a kernel for an architecture."""
+    """The kernel, compiled by Triton for an architecture."""
     try:
         import triton
         from triton.backends.compiler import GPUTarget

@@ -17,14 +17,14 @@ POINTERS = {
     "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5",
     **{f"{name}int{bits}": f"{letter}{bits}" for name, letter in (("", "i"), ("u", "u")) for bits in (8, 16, 32, 64)},
 }  # fmt: skip
-"""What Triton calls the element types."""
+"""Triton's names of the element types."""
 DIVISIBLE = [["tt.divisibility", 16]]  # Triton's word for a multiple of 16
 CONSTANT = "constexpr"
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An argument as Triton specialises a kernel to it. name: of its type. attributes: what more is known of it."""
+    """An argument as Triton specialises a kernel to it. name: of its type. attributes: such as divisibility."""
 
     name: str
     attributes: list[list[object]]
@@ -36,7 +36,7 @@ class Typed:
 
 
 def typed(param: Any, value: Any) -> Typed:
-    """The type of an argument: constants are what is declared so, None, and the number 1."""
+    """The type of an argument. Constants are arguments that are declared so, None, and the number 1."""
     fixed = getattr(param, "annotation_type", "")
     is_one = type(value) is int and value == 1 and not (param.do_not_specialize or fixed)
     if param.is_constexpr or value is None or is_one:
@@ -81,7 +81,7 @@ def _is_descriptor(value: Any) -> bool:
     return all(hasattr(value, name) for name in ("base", "shape", "strides", "block_shape"))
 
 
-# What the PTX takes
+# The parameters of the PTX
 
 
 def laid_out(values: Iterable[tuple[str, Any]], maps: Iterable[Mapping[str, Any]]) -> list[tuple[str, Any]]:
@@ -100,7 +100,7 @@ def laid_out(values: Iterable[tuple[str, Any]], maps: Iterable[Mapping[str, Any]
 
 
 def _of_descriptor(name: str, value: Any, map_: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
-    """A descriptor as a tensor map, or as a pointer with what else would be in it; then its shape and strides."""
+    """A descriptor as a tensor map, or as a pointer with the map's other fields; then its shape and strides."""
     sizes = [(f"{name}.{what}[{k}]", int(size)) for what in ("shape", "strides")
              for k, size in enumerate(getattr(value, what))]  # fmt: skip
     if map_ is not None:

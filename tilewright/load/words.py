@@ -1,4 +1,4 @@
-"""What a report calls things: the simulator speaks of `T`, the authors of a .cu file or of PTX have other words."""
+"""The words of reports: the simulator names functions of `T`, which authors of a .cu file or of PTX do not know."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CUDA: Words = (
     _ONE_LINE,
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if (threadIdx.x == 0) ..."),
 )  # fmt: skip
-"""Patterns of the simulator's words, and what a .cu file says for them."""
+"""Patterns of the simulator's words, and their replacements for a .cu file."""
 PTX: Words = (
     (r"(?:T\.)?cuda\.cta_sync(?:\((?:\.\.\.)?\))?", "bar.sync 0"),
     (r"T\.cuda\.warp_sync\(\)", "bar.warp.sync"),

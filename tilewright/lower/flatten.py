@@ -27,7 +27,7 @@ def flatten(body: ir.Body, ids: Mapping[str, ir.Expr], facts: RangeFacts) -> ir.
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What became of an access, which is kept so that the ids of its parts stay its own, and under which facts."""
+    """A lowered access, the original, which stays alive so that the ids of its parts are not reused, and the facts."""
 
     fields: dict[str, object]
     node: ir.Load | ir.AddressOf
@@ -126,7 +126,7 @@ class _Flattener:
         return (replace(stmt, buffer=self.storage(stmt.buffer, facts).flat),)
 
     def decl(self, stmt: ir.DeclBuffer, facts: RangeFacts) -> ir.Body:
-        if stmt.buffer.space == "tmem":  # a name for an address: what copies to it and from it has that by now
+        if stmt.buffer.space == "tmem":  # a name for an address, which the copies contain by now
             return ()
         buffer = ir.rewrite(stmt.buffer, lambda node: self.ids.get(node.name) if isinstance(node, ir.Var) else None)
         own = [view for view in storage_of(buffer, facts).views if view.name == buffer.name]
@@ -185,7 +185,7 @@ class _Flattener:
         return (replace(stmt, cond=cond, then=then, orelse=self.body(stmt.orelse, facts)),)
 
     def attr(self, stmt: ir.Attr, facts: RangeFacts) -> ir.Body:
-        """What readers are told stays; the launch has the rest."""
+        """Comments and hints stay; the launch has the other settings."""
         comments = [(key, text) if key == "comment" else ("comment", f"hint: {text}")
                     for key, text in stmt.settings if key in ("comment", "hint")]  # fmt: skip
         return (replace(stmt, settings=tuple(comments)),) if comments else ()

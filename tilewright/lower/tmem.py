@@ -17,8 +17,8 @@ NAMESPACE = "ptx.tcgen05."
 def settle_tmem(body: Body) -> Body:
     """``body`` with the constant sizes of allocations rounded up, in alloc and dealloc alike, and one warning about it.
 
-    The kernel's own number stays with the allocation, so that the simulator knows which columns nobody asked for. A
-    size that is known at run time only stays as it is.
+    The kernel's own number stays with the allocation, so that the simulator knows the columns beyond it. A size that is
+    known at run time only stays as it is.
 
     Raises InstructionError where two instructions of the kernel differ in what all must have in common.
     """
@@ -74,7 +74,7 @@ def _rounded(stmt: Stmt) -> Stmt | None:
 
 
 def _check_agreement(body: Body) -> None:
-    """What a row of the table says that all of a kernel's instructions have in common, they have: the cta_group."""
+    """Raises InstructionError where instructions differ in a modifier that a kernel's must agree in: the cta_group."""
     first: dict[str, tuple[Argument, str, Span | None]] = {}
     for stmt in statements(body):
         for node in expressions(stmt):

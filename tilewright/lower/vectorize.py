@@ -215,7 +215,7 @@ class _Group:
         return ir.Load(views[node.buffer.name], (ir.as_expr(self.together[node]),), owed=tuple(self._owed(node)))
 
     def _owed(self, node: ir.Load) -> Iterator[ir.Within]:
-        """What the rounds owe that became one access."""
+        """The debts of an access that stands for several rounds."""
         for debt in node.owed:
             rounds = [self.at(debt.index, lane) for lane in range(self.lanes)]
             if all(self.facts.equal(index, rounds[0] + lane) for lane, index in enumerate(rounds)):

@@ -61,14 +61,14 @@ class Step:
             yield operand.name, source
 
     def asked(self, source: Source, place: str, dst: DType) -> DType:
-        """The dtype that a source counts as written to. What is compared, or only asked whether it holds, is not."""
+        """The dtype to which a source is computed: bool for a comparison or a condition, else that of the result."""
         if place == PREDICATE or (isinstance(source, Step) and source.compares):
             return BOOL
         return dtype(self.to) if self.to else dst
 
     @property
     def compares(self) -> bool:
-        """Is the result a truth?"""
+        """Is the result a bool?"""
         return self.name in ("eq", "ne", "lt", "le", "gt", "ge")
 
     def kinds(self, of: Mapping[str, DType], dst: DType) -> tuple[DType, DType]:
@@ -104,7 +104,7 @@ class Step:
         return replace(self, sources=tuple(made))
 
     def names(self) -> Iterator[str]:
-        """The operands that the step asks for."""
+        """The names of the operands that the step reads."""
         for source in self.sources:
             if isinstance(source, Step):
                 yield from source.names()

@@ -14,7 +14,7 @@ __all__ = ["copy_async"]
 
 
 def unpacked(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:
-    """One dtype; but tensor memory takes narrow elements of shared memory apart, from 4 or 6 bits to 8."""
+    """All tiles have one dtype, but a copy to tensor memory may expand elements of 4 or 6 bits to 8."""
     dst, src = tiles["dst"], tiles["src"]
     into_tensor_memory = (dst.space, src.space) == ("tmem", "shared")
     if fmt := keywords.get("fmt"):
@@ -49,8 +49,8 @@ def copy_async(
     """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's.
 
     cta_group: CTAs that work on one tensor memory together. fmt: how the source is packed, 16 values in 16 bytes.
-    vec_len: elements of one access. clip, fill: as in `copy`. mbar: the m-barrier that a bulk copy to shared memory
-    tells of its bytes. cta_mask: the CTAs of the cluster that get them. oob: what is loaded from outside of the array.
+    vec_len: elements of one access. clip, fill: as in `copy`. mbar: the m-barrier at which a bulk copy to shared memory
+    completes its bytes. cta_mask: the CTAs of the cluster that get them. oob: what is loaded from outside of the array.
     use_tma_reduce: how stored elements are combined with what is there. remote_cta_id: the CTA of the cluster whose
     shared memory is written.
     """

@@ -50,12 +50,12 @@ def gemm(
     alpha: Factor = 1.0,
     beta: Factor = 0.0,
 ) -> None:
-    """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 nobody reads `C`, which is `D` if left out.
+    """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 `C` is not read. `C` is `D` if left out.
 
-    transpose_A: `A` is K x M. transpose_B: `B` is N x K. That names the order of the indices; in which order a memory
-    has the elements is its layout's business. Sums are exact for integers, modulo 2**32. For floats, products are exact
-    and sums have the type of `D`: an element is wrong by at most `(K + 4) * u` of `|alpha| * |A| @ |B| + |beta * C|`,
-    with `u` 2**-21 for float32 and 2**-10 for float16.
+    transpose_A: `A` is K x M. transpose_B: `B` is N x K. That names the order of the indices; the layout alone says in
+    which order a memory has the elements. Sums are exact for integers, modulo 2**32. For floats, products are exact and
+    sums have the type of `D`: an element is wrong by at most `(K + 4) * u` of `|alpha| * |A| @ |B| + |beta * C|`, with
+    `u` 2**-21 for float32 and 2**-10 for float16.
     """
     left, right = (each.T if turned else each for each, turned in ((A, transpose_A), (B, transpose_B)))
     exact = np.int64 if D.dtype.kind in "iu" else np.float64

@@ -48,8 +48,8 @@ def gemm_async(
 ) -> None:
     """The call begins to compute `D = A @ B.T`, or `D += A @ B.T` where `accum`; waiting for it is the caller's.
 
-    transA: `A` is K x M. transB: `B` is K x N. That names the order of the indices; in which order a memory has the
-    elements is its layout's business. negate: the product is subtracted. sync: the call fences, commits and waits too.
+    transA: `A` is K x M. transB: `B` is K x N. That names the order of the indices; the layout alone says in which
+    order a memory has the elements. negate: the product is subtracted. sync: the call fences, commits and waits too.
     """
     left, right = A.T if transA else A, B if transB else B.T
     exact = np.int64 if D.dtype.kind in "iu" else np.float64

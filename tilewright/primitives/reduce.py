@@ -1,4 +1,4 @@
-"""sum, prod, max, min, any, all, argmax, argmin: what the elements of a tile come to along some of its dimensions."""
+"""sum, prod, max, min, any, all, argmax, argmin: a tile is reduced along some of its dimensions."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def of_one_kind(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch 
 
 
 def truths(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
-    """The result is a bool."""
+    """`dst` has elements of type bool."""
     dst = tiles["dst"]
     return None if dst.dtype == "bool" else Mismatch("the result is a bool", f"{dst.name} is {dst.dtype}", "bool")
 
 
 def positions(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
-    """The result is an index."""
+    """`dst` has elements of an integer type, which holds an index."""
     dst = tiles["dst"]
     if dst.dtype.kind in ("int", "uint") and dst.dtype.bits >= 32:
         return None

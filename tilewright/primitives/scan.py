@@ -1,4 +1,4 @@
-"""scan: each element comes to what it and all before it come to."""
+"""scan: each element becomes the sum, product, minimum or maximum of the elements up to it."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def scan(
     op: Literal["sum", "prod", "max", "min"] = "sum",
     exclusive: bool = False,
 ) -> None:
-    """Each element of `dst` gets what the elements of `src` along `axis` come to, up to its own.
+    """Each element of `dst` gets the sum, or `op`, of the elements of `src` along `axis` up to its own.
 
-    axis: a dimension of `src`, also counted from the end. op: what they come to. exclusive: without its own; the first
-    is 0, 1, or the lowest or highest value of the dtype.
+    axis: a dimension of `src`, also counted from the end. op: how the elements are joined. exclusive: its own element
+    is left out; the first result is 0, 1, or the lowest or highest value of the dtype.
     """
     wide = src.astype(np.float64) if src.dtype.kind not in "iub" else src.astype(np.int64)
     result = _MEANINGS[op].accumulate(wide, axis=axis)

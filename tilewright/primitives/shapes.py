@@ -15,7 +15,7 @@ NO_KEYWORDS: Mapping[str, object] = {}
 def equal_extents(
     tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object] = NO_KEYWORDS
 ) -> Mapping[str, Shape] | Mismatch:
-    """All tiles have equal extents in the same order, those of 1 aside; a number that one of them knows, all know."""
+    """All tiles have equal extents in the same order, those of 1 aside; a number in one of them holds for all."""
     long = [[extent for extent in tile.extents if as_int(extent) != 1] for tile in tiles.values()]
     first = long[0]
     for other in long[1:]:

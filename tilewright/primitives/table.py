@@ -31,9 +31,9 @@ WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a call does with an operand. tile: it is a region, else a value; value: it may be either. clipped: of a
-    region that leaves its buffer the part outside is left alone, neither written nor read; if_asked: in calls with one
-    of these keywords.
+    """What a call does with an operand. tile: the operand is a region, else a value; value: it may be either. clipped:
+    the region may leave its buffer, and nothing outside is read or written; if_asked: the same, in calls with one of
+    these keywords.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Role:
 
     @property
     def asking(self) -> str | None:
-        """The keyword, in words, by which a call lets a region leave its buffer; None where none does."""
+        """The keyword with which a region may leave its buffer, in words for an error; None where there is none."""
         if not self.if_asked:
             return None
         return (
@@ -104,8 +104,8 @@ ShapeRule = Callable[[Mapping[str, Tile], Facts, Mapping[str, object]], "Mapping
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a primitive is called with. default: the number that stands for it where it is left out; of a tile without
-    one, `dst` stands for it, unless it is then absent.
+    """A parameter of a primitive that is no keyword. default: the number in its place if a call leaves it out. A tile
+    without a default is then `dst`, or missing altogether if ``absent``.
     """
 
     name: str
@@ -117,8 +117,8 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """A setting that variants read. type: as annotated, None aside; rule: what it must be where that is not all, in
-    words. described: what it does, where its declaration says that.
+    """A setting that variants read. type: its annotation; rule: a further check of its value, and ``words`` say what
+    passes. described: what it does, if the docstring of its primitive says so.
     """
 
     name: str
@@ -135,7 +135,7 @@ class Keyword:
 
     @property
     def kinds(self) -> tuple[object, ...]:
-        """The types, or the values, that it may have; None may stand for the default."""
+        """The types, or for a Literal the values, that it may have, without None."""
         listed = get_args(self.type) or (self.type,)
         return tuple(kind for kind in listed if kind is not NoneType)
 
@@ -162,8 +162,8 @@ class Keyword:
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A tile primitive. meaning: on NumPy arrays, it changes those that are written. shapes, elements: what the tiles
-    must have in common. formula: of a primitive that computes each element by itself, how.
+    """A tile primitive. meaning: a function on NumPy arrays, which changes those that are written. shapes, elements:
+    what the tiles must have in common. formula: of a primitive that computes each element by itself, how.
     """
 
     name: str

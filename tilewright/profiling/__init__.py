@@ -1,4 +1,4 @@
-"""Where the time of a kernel goes, without a GPU. In the order in which to read: gpus (a table of figures), bounds."""
+"""Lower bounds of a kernel's time, without a GPU. In the order in which to read: gpus (a table of figures), bounds."""
 
 from tilewright.profiling.bounds import Occupancy, Profile, profile
 from tilewright.profiling.gpus import GPUS, Gpu, gpu

@@ -1,4 +1,4 @@
-"""Where the time of a kernel must go: what a run counted, against what a GPU can do at most.
+"""Lower bounds of a kernel's time: the counts of a run, divided by the peak rates of a GPU.
 
 A bound is a time that no run is faster than: each unit does the work that was counted at its highest rate, with every
 SM busy that has a CTA. The kernel takes at least as long as its slowest unit.
@@ -40,12 +40,12 @@ class Occupancy:
 
     @property
     def ctas(self) -> int:
-        """At once, on one SM."""
+        """The CTAs at once on one SM."""
         return min(self.by.values())
 
     @property
     def limit(self) -> str:
-        """What has the fewest."""
+        """The limit that allows the fewest."""
         return min(self.by, key=lambda name: self.by[name])
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a run did, and the least time that it takes on a GPU.
+    """The work of a run, and the least time that it takes on a GPU.
 
     ctas: of the grid. sectors: of global memory, by line. traffic: bytes that must come from and go to HBM: each once.
     flops: of tensor cores, by the bits of an operand.
@@ -101,7 +101,7 @@ class Profile:
 
     @property
     def unit(self) -> str:
-        """What bounds it."""
+        """The unit that needs the most time."""
         return max(self.bounds, key=lambda unit: self.bounds[unit])
 
     def __str__(self) -> str:
@@ -170,7 +170,7 @@ def _once(sectors: Sequence[Sectors], counts: Counts, sizes: Mapping[str, int], 
 
 
 def _flops(exe: Executable, counts: Counts) -> dict[int, int]:
-    """Of the matrix instructions that ran; where a kernel has several shapes of one, the smallest counts."""
+    """The flops of the matrix instructions that ran; where a kernel has several shapes of one, the smallest counts."""
     least: dict[str, tuple[int, int]] = {}
     for name, bits, work in _products(exe):
         least[name] = min(least.get(name, (work, bits)), (work, bits))
@@ -197,7 +197,7 @@ def _products(exe: Executable) -> Iterator[tuple[str, int, int]]:
 
 
 def _occupancy(exe: Executable, gpu: Gpu) -> Occupancy:
-    """By threads, by shared memory, and by registers where the kernel can be assembled here."""
+    """The occupancy by threads, by shared memory, and by registers where the kernel can be assembled here."""
     launch = exe.lowered.launch
     threads, shared = (launch.threads, launch.shared_bytes) if launch else (1, 0)
     warps = -(-threads // 32)

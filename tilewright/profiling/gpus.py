@@ -1,4 +1,4 @@
-"""What GPUs can do at most: figures from datasheets and programming guides, so that nothing runs faster than they say.
+"""Peak rates of GPUs, from datasheets and programming guides: no kernel runs faster.
 
 Clocks are the highest that the board boosts to. Tensor-core rates are dense flops of an SM in a cycle.
 """

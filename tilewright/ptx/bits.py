@@ -10,7 +10,7 @@ __all__ = ["bits_of", "number_dtype", "unsigned"]
 
 
 def number_dtype(kind: str) -> DType:
-    """The dtype of a number, by PTX's word for its type; what has no name among dtypes is its bits."""
+    """The dtype of a number, by PTX's word for its type; for other types the unsigned integer of that width."""
     if kind[0] in "su" and kind[1:].isdigit():
         return dtype(f"{'' if kind[0] == 's' else 'u'}int{kind[1:]}")
     names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}

@@ -1,4 +1,4 @@
-"""The statements of a function: most are one match of `STATEMENT`, what is declared goes token by token."""
+"""The statements of a function: most are one match of `STATEMENT`; declarations are read token by token."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STATEMENT = "an instruction that ends in `;`, a label, a directive or `}`"
 
 
 def body(scan: Scanner) -> Body:
-    """The statements up to the ``}`` that closes the scope; its ``{`` is behind already."""
+    """The statements up to the ``}`` that closes the scope; its ``{`` has been read."""
     text, clean = scan.text, scan.text.clean
     found: list[Statement] = []
     outer: list[tuple[list[Statement], int]] = []  # the scopes around, and the lines where they open

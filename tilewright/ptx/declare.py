@@ -1,4 +1,4 @@
-"""Variables and parameters get a place: a buffer, an offset in shared memory, storage of each thread."""
+"""Places for variables and parameters: a buffer, an offset in shared memory, storage of each thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast
 from tilewright.ptx.bits import bits_of, number_dtype, unsigned
 from tilewright.ptx.initial import named_in
-from tilewright.ptx.names import Memory, Parameter, Scope, all_statements, element_bytes, local_name, nbytes
+from tilewright.ptx.names import Memory, Parameter, Scope, all_statements, element_bytes, nbytes, plain_name
 from tilewright.ptx.state import UINT8, UINT64, Lowering
 from tilewright.ptx.tree import Address, Function, Instruction, Name, Sum, Variable
 
@@ -53,7 +53,7 @@ def _lies_in_memory(entry: Function, param: Variable) -> bool:
                 operand.base if isinstance(operand, Address) else operand.name if isinstance(operand, Sum) else operand
             )
             if isinstance(base, Name) and base.text == param.name:
-                if not statement.modifiers:  # which is refused where it stands
+                if not statement.modifiers:  # refused at the statement itself
                     continue
                 whole = isinstance(operand, Address) and not operand.offset and statement.opcode == "ld"
                 if not whole or element_bytes(statement.modifiers[-1]) != element_bytes(param.type):
@@ -94,7 +94,7 @@ def _shared(low: Lowering, declared: Variable) -> Memory:
 
 def _shown(low: Lowering, symbol: str) -> str:
     """The name of a shared variable in reports: its author's, unless another one has that already."""
-    name = local_name(symbol)
+    name = plain_name(symbol)
     taken = {each.buffer.name for each in low.allocated} | {buffer.name for buffer in low.arrays.values()}
     return symbol if name in taken else name
 
@@ -131,7 +131,7 @@ def _in_module(low: Lowering, declared: Variable, name: str) -> Memory:
         raise KernelError(f"{name} is declared, but defined nowhere", given=f".extern .{declared.space} {name}")
     low.globals[name] = declared
     made = low.outside.symbols[name] = Memory(low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16)))
-    for other in named_in(declared):  # which then have places, too
+    for other in named_in(declared):  # these get places, too
         found = module_symbol(low, other)
         if isinstance(found, Function):
             low.function_address(found)

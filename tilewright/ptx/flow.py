@@ -1,6 +1,6 @@
-"""Branches, ends and calls: what parts the blocks of the graph.
+"""Branches, ends and calls: the instructions that end blocks of the graph.
 
-A function stands in the place of each of its calls. Those that call themselves are refused.
+A function is inlined at each of its calls. Recursion is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REFUSED = {
 }  # fmt: skip
 
 Bodies = Callable[[Lowering, Body, Scope, "int | None"], None]
-inlined: list[Bodies] = []  # what lowers a body: `tilewright.ptx.lower` stands above
+inlined: list[Bodies] = []  # the function that lowers a body, set by `tilewright.ptx.lower`, which imports this file
 
 
 def _target(operand: Operand, step: Step) -> int:
@@ -54,7 +54,7 @@ def branch(low: Lowering, step: Step) -> None:
 
 
 def leave(low: Lowering, step: Step) -> None:
-    """``ret`` and ``exit``: the end of the thread, or of a function that stands in the place of its call."""
+    """``ret`` and ``exit``: the end of the thread, or of an inlined function."""
     out = step.returns if step.ins.opcode == "ret" else None
     ending = Exit(at=step.at) if out is None else Jump(out, at=step.at)
     if step.guard is None:
@@ -80,7 +80,7 @@ def table(low: Lowering, step: Step) -> None:
 
 
 def _guarded(low: Lowering, step: Step, after: int) -> None:
-    """What follows is for the lanes of the guard; the others go on at ``after``."""
+    """Begin a block for the lanes of the guard; the others go on at ``after``."""
     if step.guard is not None:
         inside = low.new()
         low.end(Branch(step.guard, inside, after, at=step.at), inside)
@@ -134,7 +134,7 @@ def _listed(operand: Operand) -> Operand:
 def _through_pointer(
     low: Lowering, pointer: Var, results: Sequence[Operand], arguments: Sequence[Operand], step: Step
 ) -> None:
-    """A call through a pointer: of each function whose address is taken, where the pointer is that."""
+    """A call through a pointer: a branch on the pointer for each function whose address is taken."""
     after = low.new()
     last = step.ins.operands[-1]
     listed = step.scope.find(last.text) if isinstance(last, Name) else None
@@ -198,7 +198,7 @@ def _known(operand: Operand, step: Step) -> Symbol | None:
 
 
 def _passed(low: Lowering, param: Variable, operand: Operand, inner: Scope, step: Step) -> Symbol:
-    """What a parameter stands for: the caller's variable itself, or a copy of a register."""
+    """The value of a parameter: the caller's variable itself, or a copy of a register."""
     known = _known(operand, step)
     if isinstance(known, Memory) and param.space == "param":
         return known
@@ -212,7 +212,7 @@ def _passed(low: Lowering, param: Variable, operand: Operand, inner: Scope, step
 
 
 def _place_of_result(low: Lowering, result: Variable, operand: Operand, inner: Scope, step: Step) -> Symbol:
-    """Where a result comes to stand: the caller's variable itself, a register, or a variable of its own."""
+    """The place of a result: the caller's variable itself, a register, or a variable of its own."""
     known = _known(operand, step)
     if isinstance(known, Memory) and result.space == "param":
         return known
@@ -234,4 +234,4 @@ FLOW: Mapping[str, Callable[[Lowering, Step], None]] = {
     "brx": table,
     "call": call,
 }
-"""What ends a block, by its opcode."""
+"""The functions for instructions that end a block, by opcode."""

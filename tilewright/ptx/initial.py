@@ -1,7 +1,7 @@
 """The initial values of a module's variables: bytes, and addresses that only a launch knows.
 
-Source: PTX ISA, "Initializers": what is not said is zero; a name stands for an address, ``generic(name)`` for the one
-that it has everywhere.
+Source: PTX ISA, "Initializers": values that are missing are zero; a name stands for an address, ``generic(name)`` for
+its generic address.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MASK = re.compile(r"(0[xX][Ff]+0*|\d+)\s*\(\s*([^)]*)\)")  # one byte of an add
 class Pointer:
     """An address among initial values. place: bytes from the start of the variable; of: the name; offset: beyond it.
 
-    byte: of which only this byte stands there; None for all of it.
+    byte: the one byte of the address that is stored; None for all of it.
     """
 
     place: int

@@ -1,6 +1,7 @@
-"""What an instruction becomes: a call of the row that its opcode spells, and registers that take the results.
+"""Instructions as calls of the row that their opcode spells, and assignments of the results to registers.
 
-Plain loads, stores and moves are the lowered stage's own; nothing else is known by name.
+Plain loads, stores and moves are statements of the lowered stage; the handlers below name the few others that are no
+row.
 """
 
 from __future__ import annotations
@@ -73,17 +74,17 @@ def _barrier(low: Lowering, step: Step) -> Sequence[Stmt] | None:
 
 
 def _trap(low: Lowering, step: Step) -> Sequence[Stmt]:
-    """``trap``: whoever gets there ends the launch with an error."""
+    """``trap``: a thread that executes it ends the launch with an error."""
     return [Evaluate(isa.call("cuda.trap"), at=step.at)]
 
 
 def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
-    """Do nothing: no value shows what the instruction does."""
+    """Do nothing: the instruction has no effect on values."""
     return ()
 
 
 def _policy(low: Lowering, step: Step) -> Sequence[Stmt]:
-    """``createpolicy``: how caches are to treat accesses, which means nothing to what they do."""
+    """``createpolicy``: a policy for caches, which has no effect on values."""
     return assigned(low, step.ins.operands[0], const(0, UINT64), step)
 
 
@@ -130,7 +131,7 @@ def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
     given: dict[str, object] = {}
     after: list[Stmt] = []
     for kind in one.row.operands:
-        if kind.kind == "note":  # which no text has: what it says of the operand before it
+        if kind.kind == "note":  # no text has this operand: it is a fact about the one before
             given[kind.name] = next(reversed(given.values()))
         elif kind.name in one.operands:
             given[kind.name] = _argument(low, kind, one.operands[kind.name], one.form, one.mods, step, after)
@@ -191,7 +192,7 @@ def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[Stmt
 
 
 def _carried(low: Lowering, carry: Expr, step: Step) -> list[Stmt]:
-    """The carry flag, which no register names, takes what an instruction leaves."""
+    """Assign the carry that an instruction leaves to the carry flag, which no register names."""
     held = Var(low.fresh("carry"), BOOL)
     return [Bind(held, carry, mutable=False, at=step.at), Assign(low.carry(step.scope), held, at=step.at)]
 
@@ -249,7 +250,7 @@ def _leaves(operands: Sequence[Operand]) -> Iterator[Operand]:
 def _given(
     low: Lowering, row: Row, form: Form, mods: dict[str, object], leaves: list[Operand], step: Step
 ) -> tuple[dict[str, object], list[Stmt]]:
-    """The arguments of a call by name, and what takes what it writes to registers."""
+    """The arguments of a call by name, and the statements that assign its results to registers."""
     given: dict[str, object] = {}
     after: list[Stmt] = []
     for kind in row.operands:
@@ -271,7 +272,7 @@ def _given(
 def _argument(
     low: Lowering, kind: Kind, leaf: Operand, form: Form, mods: Mapping[str, object], step: Step, after: list[Stmt]
 ) -> object:
-    """One argument of a call. after: gets what takes what the call writes to registers."""
+    """One argument of a call. after: gets the statements that assign results to registers."""
     parts = leaf.parts if isinstance(leaf, Vector) else (leaf,)
     if form.issue is not None and (kind.written or kind.name in form.issue.holds):
         values: list[object] = list(_in_flight(low, parts, step))
@@ -320,7 +321,8 @@ def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, objec
         typed = dtype(str(mods["dtype"]))
         return _of_type(read(low, operand, step, unsigned(typed.bits)), typed)
     width = {"b16": 16, "b64": 64, "f64": 64, "global": 64, "generic": 64}.get(kind.kind, 32)
-    return read(low, operand, step, unsigned(width))
+    bits = read(low, operand, step, unsigned(width))
+    return _of_type(bits, dtype(f"float{width}")) if kind.kind in ("f32", "f64") else bits
 
 
 def _of_type(bits: Expr, typed: DType) -> Expr:

@@ -77,7 +77,7 @@ class Text:
         return Span(self.file, self.line(start), column, column + length)
 
     def expected(self, what: str, position: int) -> KernelError:
-        """The error that something else stands where ``what`` should."""
+        """The error for a text in which ``what`` is expected and something else found."""
         start = self.skipped(position)
         found = _TOKEN.match(self.clean, start)
         token = found[0].strip() if found else "the end of the text"
@@ -99,7 +99,7 @@ class Scanner:
         return found[0].strip() if found else ""
 
     def next(self) -> str:
-        """The next token, which is then behind."""
+        """Read the next token."""
         found = _TOKEN.match(self.text.clean, self.position, self.end)
         if found is None:
             return ""
@@ -107,7 +107,7 @@ class Scanner:
         return found[0].strip()
 
     def accept(self, token: str) -> bool:
-        """Is this the next token? Then it is behind."""
+        """Is this the next token? If so, read it."""
         found = _TOKEN.match(self.text.clean, self.position, self.end)
         if found is None or found[0].strip() != token:
             return False
@@ -119,7 +119,7 @@ class Scanner:
             raise self.text.expected(f"`{token}`", self.position)
 
     def of(self, pattern: str, what: str) -> str:
-        """The next token, which matches ``pattern``. Raises KernelError where it does not."""
+        """Read the next token, which must match ``pattern``. Raises KernelError where it does not."""
         token = self.peek()
         if not re.fullmatch(pattern, token):
             raise self.text.expected(what, self.position)
@@ -137,7 +137,7 @@ class Scanner:
         return sign * int(token, 8 if octal else 0)
 
     def until(self, mark: str) -> str:
-        """What stands before the next ``mark``, which is then behind too."""
+        """Read the text up to the next ``mark``, and the mark."""
         stop = self.text.clean.find(mark, self.position, self.end)
         if stop < 0:
             raise self.text.expected(f"`{mark}`", self.end)

@@ -17,10 +17,10 @@ class Lines:
         self.module = module
         self.files = dict(module.files)
         self.current: Span | None = None
-        self._spans: dict[tuple[int, int, int], Span] = {}  # the last of each place: calls stand before what they call
+        self._spans: dict[tuple[int, int, int], Span] = {}  # the last of each place: calls come before what they inline
 
     def move(self, loc: Loc) -> None:
-        """What follows comes from there. Line 0 is no line: the last one goes on."""
+        """The following instructions come from this line. Line 0 is none: the last one stays."""
         if loc.line and loc.file in self.files:
             outer = self._spans.get(loc.outer) if loc.outer is not None else None
             if outer is None and loc.outer is not None and loc.outer[1]:

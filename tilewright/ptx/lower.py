@@ -1,7 +1,7 @@
 """From a PTX entry to a lowered kernel: its blocks as a graph, its variables as buffers, its registers as scalars.
 
-Functions are put in where they are called. What the simulator lacks (textures, launches from the device, a heap,
-recursion) is refused here, before anything runs.
+Functions are inlined. Features that the simulator lacks (textures, launches from the device, a heap, recursion) are
+refused here, before anything runs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ UNSUPPORTED = {
 }
 
 
-SPREAD = frozenset(("ld", "ldu", "st", "mov", "atom"))  # what takes registers of several parts by one name
+SPREAD = frozenset(("ld", "ldu", "st", "mov", "atom"))  # opcodes that take registers of several parts by one name
 
 
 SHAPES = (ValueError, IndexError, KeyError, TypeError, AttributeError, AssertionError)
@@ -119,7 +119,7 @@ def _in_storage(low: Lowering, block: BasicBlock) -> BasicBlock:
 
 
 def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
-    """The statements of a scope. returns: the block after the call, in a function that stands in its place."""
+    """The statements of a scope. returns: the block after the call, in an inlined function."""
     scope.hold_labels(body, low.new, low.lines.current)
     for statement in body:
         if isinstance(statement, Instruction):
@@ -149,7 +149,7 @@ def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | N
         _checked(low, ins, scope, returns, at)
     except TilewrightError as error:
         raise error.located(at) from None
-    except SHAPES as cause:  # operands of a shape that the instruction does not have
+    except SHAPES as cause:  # operands of a form that the instruction does not have
         given = ", ".join(map(operand_text, ins.operands))
         raise KernelError(f"{ins.mnemonic} has other operands", given=given or "none", at=at) from cause
 

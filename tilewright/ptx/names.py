@@ -1,7 +1,7 @@
-"""What the names of a PTX body stand for: registers, memory, labels, found by scope.
+"""The meanings of names in a PTX body: registers, memory, labels, found by scope.
 
-A scope is a pair of braces, or the body of a function that stands in the place of a call. Names of an inner scope hide
-those outside; a label belongs to the scope that has it.
+A scope is a pair of braces, or the body of an inlined function. Names of an inner scope hide those outside; a label
+belongs to the scope that has it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = [
     "all_statements",
     "element_bytes",
     "identifier",
-    "local_name",
     "nbytes",
+    "plain_name",
     "register_dtype",
 ]
 
@@ -89,17 +89,37 @@ def register_dtype(kind: str) -> DType:
     return BOOL if kind == "pred" else _WIDTHS[element_bytes(kind) * 8]
 
 
-def local_name(symbol: str) -> str:
-    """The name that a function's own variable has in C++, from its symbol; any other symbol as it is.
+def plain_name(symbol: str) -> str:
+    """The name of a function or a variable in its C++ source, from its symbol; any other symbol as it is.
 
-    >>> local_name("_ZZ6matmulILi64EEvPKfS1_PfiE2As"), local_name("tile")
-    ('As', 'tile')
+    >>> plain_name("_ZN4mine5scaleIfLi128EEEvPT_S1_"), plain_name("_ZZ6matmulILi64EEvPKfS1_PfiE2As"), plain_name("tile")
+    ('scale', 'As', 'tile')
     """
-    for length in re.finditer(r"E(\d+)(?=[A-Za-z_])", symbol if symbol.startswith("_ZZ") else ""):
+    return _local_name(symbol) if symbol.startswith("_ZZ") else _global_name(symbol)
+
+
+def _local_name(symbol: str) -> str:
+    """The name of a function's own variable."""
+    for length in re.finditer(r"E(\d+)(?=[A-Za-z_])", symbol):
         end = length.end() + int(length[1])
-        if re.fullmatch(r"|_\d+|__\d+_", symbol[end:]):  # a number tells variables of one name apart
+        if re.fullmatch(r"|_\d+|__\d+_", symbol[end:]):  # variables of one name have numbers
             return symbol[length.end() : end]
     return symbol
+
+
+def _global_name(symbol: str) -> str:
+    """The name of a function, or of a variable outside of functions."""
+    rest = re.sub(r"^_ZN?K?", "", symbol) if symbol.startswith("_Z") else ""
+    name = symbol
+    while number := re.match(r"(\d+)|(_GLOBAL__N__\w+?_)(?=\d)|12_GLOBAL__N_1", rest):
+        if not number[1]:
+            rest = rest[number.end() :]
+            continue
+        size = int(number[1])
+        name, rest = rest[number.end() : number.end() + size], rest[number.end() + size :]
+        if not symbol.startswith("_ZN"):
+            break
+    return name
 
 
 def identifier(name: str, suffix: str) -> str:
@@ -127,7 +147,7 @@ class Scope:
             scope = scope.outer
 
     def find(self, name: str) -> Symbol | None:
-        """What a name stands for here."""
+        """The meaning of a name in this scope."""
         for scope in self.around():
             if name in scope.symbols:
                 return scope.symbols[name]
@@ -184,7 +204,7 @@ class Scope:
     def hold_labels(self, body: Body, block: Callable[[], int], at: Span | None) -> None:
         """The labels that stand in this scope itself, before any statement of it: jumps go forwards, too.
 
-        block: makes the number of a block to come.
+        block: gives the number for another block.
         """
         for statement in body:
             if isinstance(statement, Label):

@@ -1,6 +1,6 @@
 """The operands of PTX instructions, from text: names, numbers, addresses, vectors, constant expressions.
 
-The same few texts come again and again, so that what was read is kept. Source: PTX ISA, "Instruction Operands" and
+The same few texts come again and again, so that results are kept. Source: PTX ISA, "Instruction Operands" and
 "Constants".
 """
 
@@ -27,7 +27,7 @@ _NOT = re.compile(rf"([!-])\s*({_SPECIAL})")
 
 
 class Unreadable(Exception):
-    """offset: where in the text it stops to be an operand. what: what should stand there."""
+    """offset: where in the text it ceases to be an operand. what: what was expected there."""
 
     def __init__(self, offset: int, what: str) -> None:
         super().__init__(what)
@@ -148,7 +148,7 @@ def _is_arithmetic(text: str) -> bool:
     return _ARITHMETIC.fullmatch(text) is not None and bool(re.search(r"\d", text))
 
 
-_LEVELS: tuple[Mapping[str, Callable[[int, int], int]], ...] = (  # what binds least first
+_LEVELS: tuple[Mapping[str, Callable[[int, int], int]], ...] = (  # the operators that bind least come first
     {"||": lambda a, b: int(bool(a or b))},
     {"&&": lambda a, b: int(bool(a and b))},
     {"|": lambda a, b: a | b},

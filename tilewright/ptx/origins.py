@@ -1,4 +1,5 @@
-"""Addresses of shared variables: where registers hold nothing but places of one variable, no access leaves that one.
+"""Addresses of shared variables: an access by a register that only ever holds addresses in one variable must stay in
+that variable.
 
 Variables lie side by side in shared memory. An access by a register that was made from the address of one of them, in
 whichever way control came there, has the bounds of that variable; of all others the whole memory is the bound.
@@ -65,7 +66,7 @@ SUMS = {
 
 
 class _Origins:
-    """From which variables' addresses the registers of a kernel were made; None: from something else too."""
+    """The variables from whose addresses each register is made; None: also from something else."""
 
     def __init__(self, body: Iterable[Stmt]) -> None:
         self.assigned: dict[Var, list[Expr]] = {}
@@ -97,7 +98,7 @@ class _Origins:
 
     def _of_register(self, var: Var) -> Origin | None:
         if var not in self.known:
-            self.known[var] = NONE  # while it is asked for: what a loop adds to itself is no new origin
+            self.known[var] = NONE  # during the search: a loop that adds to a register gives it no new origin
             found = [self.of(value) for value in self.assigned.get(var, ())]
             known = [one for one in found if one is not None]
             self.known[var] = frozenset().union(*known) if len(known) == len(found) else None

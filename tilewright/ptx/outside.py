@@ -36,4 +36,4 @@ OUTSIDE: Mapping[str, Callable[[Lowering, Sequence[Operand], Step], Sequence[Stm
     "__assertfail": _row("cuda.assert_fail", 4),
     "trap": _row("cuda.trap", 0),
 }
-"""By the name that is called: what stands in its place."""
+"""The functions that write a call, by the callee's name."""

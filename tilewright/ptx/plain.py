@@ -1,4 +1,4 @@
-"""Plain loads, stores and moves: the lowered stage's own, without a row. Registers of several parts go part by part."""
+"""Plain loads, stores and moves as statements of the lowered stage, without a row. Vectors go part by part."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["alone", "load", "move", "store"]
 CLOCKS = ("%clock", "%globaltimer")
 CYCLES = 16  # ticks between two looks at a clock
 WIDEST = 128  # bits of an access, before sm_100
-THREADS_OWN = ("local", "param", "const")  # where an order among threads means nothing
+THREADS_OWN = ("local", "param", "const")  # memories in which an order among threads has no effect
 
 
 def _plain(low: Lowering, step: Step) -> tuple[str, DType, int] | None:
@@ -112,7 +112,7 @@ def move(low: Lowering, step: Step) -> Sequence[Stmt] | None:
             whole = binary("|", whole, binary("<<", more, const(width * index, kind)))
         return assigned(low, target, whole, step)
     value = exact(low, source, step, kind)
-    if isinstance(source, Name) and source.text.startswith(CLOCKS):  # which goes on with each look
+    if isinstance(source, Name) and source.text.startswith(CLOCKS):  # the clock goes on with each read
         now = low.now()
         return [Assign(now, now + const(CYCLES, UINT64), at=step.at), *assigned(low, target, value, step)]
     if not isinstance(target, Vector):

@@ -116,6 +116,6 @@ def cta_number(machine: Machine) -> Expr:
 
 
 def special_register(name: str, machine: Machine) -> Expr | None:
-    """The value of ``%tid.x`` or another special register, bits of 32 or 64; None for what is none."""
+    """The value of ``%tid.x`` or another special register, bits of 32 or 64; None for other names."""
     made = _PLAIN.get(name.removeprefix("%")) if name.startswith("%") else None
     return as_expr(made(machine)) if made is not None else None

@@ -1,4 +1,4 @@
-"""What the lowering of a PTX entry has made so far: blocks, buffers, names; each part of it is a function over this."""
+"""The state of the lowering of a PTX entry: blocks, buffers, names. The parts of the lowering are functions over it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FUNCTION_ADDRESSES = 0x7E0000000000  # an address where no memory is
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An instruction where it stands. returns: the block after the call, in a function that stands in its place."""
+    """An instruction and its scope. returns: the block after the call, in an inlined function."""
 
     ins: Instruction
     scope: Scope
@@ -60,7 +60,7 @@ class Lowering(Blocks):
         self.shared_end = 0
         self.dynamic: list[tuple[str, int]] = []  # names of dynamic shared memory, their alignments
         self.functions: dict[str, int] = {}
-        self.running: list[str] = [entry.name]  # functions that stand in the place of their calls
+        self.running: list[str] = [entry.name]  # functions that are being inlined
         self.scopes = self.calls = self.labels = 0
         self.in_flight: dict[Var, Load] = {}  # registers that operations read and write while threads go on
         self.clock: Var | None = None
@@ -112,11 +112,11 @@ class Lowering(Blocks):
         return self.buffers[buffer.name]
 
     def function_address(self, function: Function) -> int:
-        """The number that a pointer to a function is."""
+        """The number that stands for a function in pointers."""
         return FUNCTION_ADDRESSES + 16 * self.functions.setdefault(function.name, len(self.functions) + 1)
 
     def workspace(self) -> Expr:
-        """The address of what the CTAs of a grid count their barriers in, which the driver provides."""
+        """The address of the counter of grid-wide barriers, which the driver provides."""
         self.globals[WORKSPACE.name] = WORKSPACE
         return cast(AddressOf(self.global_bytes(WORKSPACE.name, nbytes(WORKSPACE), 256), (as_expr(0),)), UINT64)
 
@@ -126,7 +126,7 @@ class Lowering(Blocks):
         return self.carries.setdefault(function.suffix, Var(f"carry{function.suffix}__n", BOOL))
 
     def now(self) -> Var:
-        """The thread's clock: it goes on with each look, so that whoever waits for it comes to an end."""
+        """The thread's clock: it goes on with each read, so that a loop which waits for it ends."""
         if self.clock is None:
             self.clock = Var("clock__n", UINT64)
         return self.clock

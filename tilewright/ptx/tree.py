@@ -1,4 +1,4 @@
-"""What a PTX text says, as a tree of frozen values: modules, functions, scopes, statements, operands.
+"""The tree of a PTX text, made of frozen values: modules, functions, scopes, statements, operands.
 
 Nothing is resolved here: names are text, and what an opcode means is for `tilewright.isa` to say. Trees are made of
 texts by `tilewright.ptx.parser`, and texts of trees by `tilewright.ptx.printer`.
@@ -106,7 +106,8 @@ Operand: TypeAlias = Name | Immediate | Sum | Not | Pair | Vector | Address
 
 @dataclass(frozen=True, slots=True)
 class Loc:
-    """``.loc``: the place in the author's file that what follows was made from; inlined code says where it stands.
+    """``.loc``: the place in the author's file from which the following instructions were made, and for inlined code
+    the call.
 
     function: the label of its mangled name, with an offset. outer: file, line and column of the call.
     """
@@ -194,7 +195,7 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Prototype:
-    """``name: .callprototype (ret) _ (params);``: what an indirect call gives and gets."""
+    """``name: .callprototype (ret) _ (params);``: the results and parameters of an indirect call."""
 
     name: str
     returns: tuple[Variable, ...] = ()
@@ -205,7 +206,7 @@ class Prototype:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """A line that says nothing about what is computed: ``.pragma "nounroll";``, ``.maxntid 128``, ``.section ...``."""
+    """A line without effect on values: ``.pragma "nounroll";``, ``.maxntid 128``, ``.section ...``."""
 
     text: str
     line: int = field(default=0, compare=False)

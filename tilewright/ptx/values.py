@@ -49,13 +49,13 @@ __all__ = [
 WINDOW_BITS = 40
 """Each memory has a window of so many bits in the one address space."""
 CLOCKS = {"%clock": UINT32, "%clock64": UINT64, "%globaltimer": UINT64, "%globaltimer_lo": UINT32}
-WORKSPACE_HALVES = {"%envreg1": 32, "%envreg2": 0}  # of the address of what cooperative groups share in a grid
+WORKSPACE_HALVES = {"%envreg1": 32, "%envreg2": 0}  # of the address of cooperative groups' workspace
 WIDENED = frozenset(("ld", "ldu", "cvt", "mov", "call", "atom", "vset"))  # whose results may go to wider registers
 HIGH_CLOCKS = ("%clock_hi", "%globaltimer_hi")
 
 
 def lookup(low: Lowering, name: str, scope: Scope) -> Symbol | None:
-    """What a name stands for: in its scope, or in the module."""
+    """The meaning of a name in its scope, or in the module."""
     found = scope.find(name)
     return module_symbol(low, name) if found is None else found
 
@@ -63,7 +63,7 @@ def lookup(low: Lowering, name: str, scope: Scope) -> Symbol | None:
 def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
     """The bits of an operand, as many as ``kind`` has: of a wider register the low ones.
 
-    An integer among floats is their bits; a float of 64 bits is brought to 32 where 32 are asked for.
+    An integer among floats is their bits; a float of 64 bits is rounded to 32 where 32 are needed.
     """
     match operand:
         case Immediate():
@@ -159,7 +159,7 @@ def pointer(low: Lowering, address: Address, step: Step, space: str) -> Expr:
 
 
 def number_of(at: Expr, space: str) -> Expr:
-    """A pointer as a number, whatever stands there: rows have types of their own."""
+    """A pointer as an integer, without its element type, since rows have types of their own."""
     return cast(at, UINT32 if space.startswith("shared") else UINT64) if isinstance(at, AddressOf) else at
 
 
@@ -185,7 +185,7 @@ def element(low: Lowering, at: Expr, kind: DType, space: str = "") -> Load:
 
 
 def _reached(low: Lowering, space: str) -> str:
-    """The memory of which a pointer may lead to any; one that says nothing may lead to what differs most by thread."""
+    """The memory that a pointer may lead to; an unknown one to the memory that differs most from thread to thread."""
     named = space.partition("::")[0]
     if named in ("shared", "local"):
         return named
@@ -211,7 +211,7 @@ def register(low: Lowering, operand: Operand, step: Step) -> Var | None:
 
 
 def assigned(low: Lowering, operand: Operand, value: Expr, step: Step) -> list[Assign]:
-    """The register takes the bits of a value."""
+    """The assignment of a value's bits to a register."""
     own = register(low, operand, step)
     if own is not None:
         _check_result(own, value, operand, step)
@@ -219,7 +219,7 @@ def assigned(low: Lowering, operand: Operand, value: Expr, step: Step) -> list[A
 
 
 def _check_result(own: Var, value: Expr, operand: Operand, step: Step) -> None:
-    """Results go to registers of their own width; what is loaded or converted also to wider ones."""
+    """Raises KernelError unless a result has its register's width; loads and conversions may go to wider ones."""
     bits, boolean = value.dtype.bits, value.dtype.kind == "bool"
     if (own.dtype.kind == "bool") != boolean or own.dtype.bits < bits:
         fits = False

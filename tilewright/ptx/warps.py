@@ -1,6 +1,6 @@
-"""What threads of a warp or a CTA tell each other in forms that are no row: without ``.sync``, and with a barrier.
+"""Votes, shuffles and reductions in forms that are no row: without ``.sync``, and at a barrier.
 
-Before sm_70 lanes of a warp ran together, and votes and shuffles had no mask: whoever is there takes part. A barrier
+Before sm_70 lanes of a warp ran together, and votes and shuffles had no mask: the active lanes take part. A barrier
 that also counts (``bar.red``) is three barriers around a counter that the CTA has for it, 0 before and afterwards.
 """
 

@@ -1,8 +1,8 @@
 """wmma: matrices loaded, multiplied and stored by a warp, as plain accesses and products of `mma`.
 
-Which lane holds which element, PTX leaves open: here it is as `mma` has it, 16 rows and 8 columns at a time. Of shapes
-with 8 rows the transposed product is computed. Source: PTX ISA, "Warp-level Matrix Instructions: wmma.load, wmma.store,
-wmma.mma", "Matrix Fragments for mma.m16n8k16".
+PTX does not define which lane holds which element; here it is as in `mma`, 8 or 16 rows and 8 columns at a time. For
+shapes with 8 rows and 32 columns the transposed product is computed. Source: PTX ISA, "Warp-level Matrix Instructions:
+wmma.load, wmma.store, wmma.mma", "Matrix Fragments for mma.m16n8k16".
 """
 
 from __future__ import annotations
@@ -13,9 +13,23 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright import isa
-from tilewright.dtypes import dtype
+from tilewright.dtypes import DType, dtype
 from tilewright.errors import InstructionError
-from tilewright.ir import AllocBuffer, Bind, Buffer, Evaluate, Expr, Load, Stmt, Var, as_expr, binary, cast, const
+from tilewright.ir import (
+    AllocBuffer,
+    Bind,
+    Buffer,
+    Evaluate,
+    Expr,
+    Load,
+    Reinterpret,
+    Stmt,
+    Var,
+    as_expr,
+    binary,
+    cast,
+    const,
+)
 from tilewright.isa.arch import since
 from tilewright.ptx.bits import bits_of, unsigned
 from tilewright.ptx.special import special_register
@@ -25,11 +39,14 @@ from tilewright.ptx.values import assigned, element, number_of, pointer, read, s
 
 __all__ = ["matrix"]
 
-BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "f32": 32, "s32": 32}
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1, "f32": 32, "s32": 32, "f64": 64}
 INPUTS = {"m16n16k16": ("f16", "bf16", "s8", "u8"), "m32n8k16": ("f16", "bf16", "s8", "u8"),
-          "m8n32k16": ("f16", "bf16", "s8", "u8"), "m16n16k8": ("tf32",)}  # fmt: skip
-RESULTS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",)}
-FIRST = {"f16": "sm_75", "bf16": "sm_80", "tf32": "sm_80", "s8": "sm_75", "u8": "sm_75", "f32": "sm_75", "s32": "sm_75"}
+          "m8n32k16": ("f16", "bf16", "s8", "u8"), "m16n16k8": ("tf32",), "m8n8k4": ("f64",), "m8n8k32": ("s4", "u4"),
+          "m8n8k128": ("b1",)}  # fmt: skip
+RESULTS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",),
+           **dict.fromkeys(("s8", "u8", "s4", "u4", "b1"), ("s32",))}  # fmt: skip
+FIRST = {**dict.fromkeys(BITS, "sm_75"), **dict.fromkeys(("bf16", "tf32", "f64"), "sm_80")}
+ROWS = {"s4": "ptx.mma.integer", "u4": "ptx.mma.integer", "f64": "ptx.mma.f64"}
 WRITTEN = 8  # registers of a fragment of float16, some of which repeat others
 
 
@@ -52,7 +69,7 @@ class Shape:
 
     @property
     def flipped(self) -> bool:
-        return self.m == 8
+        return self.m == 8 and self.n > 8
 
     def registers(self, operand: str, kind: str) -> list[list[tuple[Place, Place]]]:
         """Of each register the elements: their rows and columns in the matrix."""
@@ -65,25 +82,25 @@ class Shape:
 
 
 def _left(rows: int, columns: int, k: int, bits: int) -> Iterator[list[tuple[Place, Place]]]:
-    width = 32 // bits
-    for piece in range(rows // 16):
-        for number in range(2 * k * bits // 128):
-            row = Place(16 * piece + 8 * (number & 1), 1)
-            yield [(row, Place(i + 4 * width * (number >> 1), 0, width)) for i in range(width)]
+    width, halves = max(1, 32 // bits), min(2, rows // 8)
+    for piece in range(0, rows, 16):
+        for number in range(halves * k // (4 * width)):
+            row = Place(piece + 8 * (number % halves), 1)
+            yield [(row, Place(i + 4 * width * (number // halves), 0, width)) for i in range(width)]
 
 
 def _right(rows: int, columns: int, k: int, bits: int) -> Iterator[list[tuple[Place, Place]]]:
-    width = 32 // bits
+    width = max(1, 32 // bits)
     for piece in range(columns // 8):
-        for number in range(k * bits // 128):
+        for number in range(k // (4 * width)):
             yield [(Place(i + 4 * width * number, 0, width), Place(8 * piece, 1)) for i in range(width)]
 
 
 def _sum(rows: int, columns: int, k: int, bits: int) -> Iterator[list[tuple[Place, Place]]]:
-    for down in range(rows // 16):
+    for down in range(0, rows, 16):
         for across in range(columns // 8):
-            for upper in (0, 8):
-                pair = [(Place(16 * down + upper, 1), Place(8 * across + i, 0, 2)) for i in range(2)]
+            for upper in range(0, min(rows, 16), 8):
+                pair = [(Place(down + upper, 1), Place(8 * across + i, 0, 2)) for i in range(2)]
                 yield from [pair] if bits == 16 else [[one] for one in pair]
 
 
@@ -134,6 +151,7 @@ class _Memory:
     def __init__(self, low: Lowering, step: Step, shape: Shape, operand: str, kind: str, address: Address) -> None:
         words = step.ins.modifiers
         self.low, self.step, self.kind = low, step, kind
+        self.word = max(32, BITS[kind])
         self.by_rows = "row" in words
         self.space = next((word for word in words if word.partition("::")[0] in ("shared", "global")), "")
         rows, columns = {"a": (shape.m, shape.k), "b": (shape.k, shape.n)}.get(operand, (shape.m, shape.n))
@@ -158,34 +176,37 @@ class _Memory:
 
     def _address(self, row: Place, column: Place) -> Expr:
         far, near = (row, column) if self.by_rows else (column, row)
-        offset = (self._at(far) * self.stride + self._at(near)) * (BITS[self.kind] // 8)
+        offset = self._at(far) * self.stride + self._at(near)
+        bits = BITS[self.kind]
+        offset = offset * (bits // 8) if bits >= 8 else binary("//", offset, 8 // bits)
         return self.start + (cast(offset, UINT64) if self.start.dtype == UINT64 else offset)
 
-    def _in_one(self, elements: list[tuple[Place, Place]]) -> bool:
-        """Do the elements of a register lie side by side?"""
+    def _pieces(self, elements: list[tuple[Place, Place]]) -> tuple[list[tuple[Place, Place]], DType]:
+        """What is accessed for a register: all of it where its elements lie side by side, else one by one."""
         along = 1 if self.by_rows else 0
-        return len(elements) == 1 or elements[0][along].start + 1 == elements[1][along].start
+        if len(elements) == 1 or elements[0][along].start + 1 == elements[1][along].start:
+            return elements[:1], unsigned(self.word)
+        if BITS[self.kind] < 8:
+            allowed = "A by rows, B by columns"
+            raise InstructionError(f"{self.step.ins.mnemonic}: elements of a register lie apart", allowed=allowed)
+        return elements, unsigned(self.word // len(elements))
 
     def load(self, register: Operand, elements: list[tuple[Place, Place]]) -> None:
         """A register from memory: as a whole, or element by element."""
-        bits = 32 // len(elements)
-        pieces = elements[:1] if self._in_one(elements) else elements
-        kind = unsigned(32 if len(pieces) == 1 else bits)
+        pieces, kind = self._pieces(elements)
         whole: Expr | None = None
         for number, place in enumerate(pieces):
-            part = cast(element(self.low, self._address(*place), kind, self.space), UINT32)
-            whole = part if whole is None else whole | binary("<<", part, const(bits * number, UINT32))
+            part = cast(element(self.low, self._address(*place), kind, self.space), unsigned(self.word))
+            whole = part if whole is None else whole | binary("<<", part, const(kind.bits * number, UINT32))
         assert whole is not None
         self.made += assigned(self.low, register, whole, self.step)
 
     def store(self, register: Operand, elements: list[tuple[Place, Place]]) -> None:
         """A register to memory."""
-        value = self._held(read(self.low, register, self.step, UINT32))
-        bits = 32 // len(elements)
-        pieces = elements[:1] if self._in_one(elements) else elements
-        kind = unsigned(32 if len(pieces) == 1 else bits)
+        value = self._held(read(self.low, register, self.step, unsigned(self.word)))
+        pieces, kind = self._pieces(elements)
         for number, place in enumerate(pieces):
-            part = bits_of(binary(">>", value, const(bits * number, UINT32)) if number else value, kind)
+            part = bits_of(binary(">>", value, const(kind.bits * number, UINT32)) if number else value, kind)
             self.made.append(stored(self.low, self._address(*place), [part], kind, self.space, self.step.at))
 
 
@@ -196,16 +217,16 @@ def _types(step: Step, shape: Shape) -> tuple[str, str, str, str]:
         kinds[1:1] = ["f16", "f16"]
     d, *inputs, c = kinds if len(kinds) == 4 else ["", "", "", ""]
     known = all(one in INPUTS[shape.name] for one in inputs) and d == c and d in RESULTS.get(inputs[0], ())
-    if not known or (inputs[0] != inputs[1] and BITS[inputs[0]] != 8):
-        allowed = "D and C of one type: f16 or f32 of f16; f32 of bf16, tf32; s32 of s8, u8"
+    if not known or (inputs[0] != inputs[1] and BITS[inputs[0]] not in (8, 4)):
+        allowed = "D and C of one type: f16 or f32 of f16; f32 of bf16, tf32; s32 of s8, u8, s4, u4, b1; f64 of f64"
         raise InstructionError(f"{step.ins.mnemonic}: these types are not supported", allowed=allowed)
     return d, inputs[0], inputs[1], c
 
 
 def _multiplied(low: Lowering, step: Step, shape: Shape) -> Sequence[Stmt]:
-    """The product, 16 rows and 8 columns at a time."""
+    """The product, as many rows as an mma has, and 8 columns, at a time."""
     types = _types(step, shape)
-    low.check_target(step.ins.mnemonic, since(FIRST[types[1]]))
+    low.check_target(step.ins.mnemonic, since("sm_80" if "and" in step.ins.modifiers else FIRST[types[1]]))
     operands = [operand.parts for operand in step.ins.operands if isinstance(operand, Vector)]
     if len(operands) != 4:
         raise InstructionError(f"{step.ins.mnemonic} has other operands", allowed="d, a, b, c, each in braces")
@@ -215,15 +236,17 @@ def _multiplied(low: Lowering, step: Step, shape: Shape) -> Sequence[Stmt]:
     )
     left, right = (b, a) if shape.flipped else (a, b)
     kinds = (types[0], types[2], types[1], types[3]) if shape.flipped else types
-    rows, columns = (shape.n // 16, shape.m // 8) if shape.flipped else (shape.m // 16, shape.n // 8)
-    along = shape.k * BITS[kinds[1]] // 128
-    sums = 2 if kinds[0] == "f16" else 4
+    down, across = (shape.n, shape.m) if shape.flipped else (shape.m, shape.n)
+    high = min(16, down)
+    which = f"m{high}n8k{shape.k}", ".".join(kinds)
+    columns, width = across // 8, max(1, 32 // BITS[kinds[1]])
+    tall, wide = high * shape.k // (32 * width), 8 * shape.k // (32 * width)  # registers of A and B for a piece
+    sums = high * 8 // (64 if kinds[0] == "f16" else 32)
     made: list[Stmt] = []
-    for piece in range(rows * columns):
-        down, across = divmod(piece, columns)
+    for piece in range(down // high * columns):
+        row, column = divmod(piece, columns)
         own = slice(sums * piece, sums * (piece + 1))
-        parts = (left[2 * along * down :][: 2 * along], right[along * across :][:along], c[own])
-        made += _piece(low, step, d[own], parts, (f"m16n8k{shape.k}", ".".join(kinds)))
+        made += _piece(low, step, d[own], (left[tall * row :][:tall], right[wide * column :][:wide], c[own]), which)
     return sorted(made, key=lambda each: not isinstance(each, Evaluate))  # results may stand among operands
 
 
@@ -231,12 +254,20 @@ def _piece(
     low: Lowering, step: Step, d: Sequence[Operand], parts: Sequence[Sequence[Operand]], which: tuple[str, str]
 ) -> Iterator[Stmt]:
     """One mma; its registers take the values when all are done."""
-    buffer = Buffer(low.fresh("wmma"), dtype("uint32"), (len(d),), "local", None)
+    words, kind = step.ins.modifiers, which[1].split(".")[1]
+    op = next((word for word in words if word in ("xor", "and")), "")
+    word = unsigned(max(32, BITS[kind]))
+    buffer = Buffer(low.fresh("wmma"), word, (len(d),), "local", None)
     low.allocated.append(AllocBuffer(buffer, at=step.at))
     places = [Load(buffer, (as_expr(number),)) for number in range(len(d))]
-    a, b, c = ([read(low, part, step, UINT32) for part in each] for each in parts)
-    saturate = {"saturate": True} if "satfinite" in step.ins.modifiers else {}
-    call = isa.call("ptx.mma", *which, d=tuple(places), a=tuple(a), b=tuple(b), c=tuple(c), **saturate)
-    yield Evaluate(call, at=step.at)
+    values = ([read(low, part, step, word) for part in each] for each in parts)
+    if kind == "f64":
+        values = ([Reinterpret(bits, dtype("float64")) for bits in each] for each in values)
+    a, b, c = map(tuple, values)
+    rounding = next((word for word in words if word in ("rn", "rz", "rm", "rp")), None)
+    given = {"saturate": "satfinite" in words or None, "rnd": rounding}
+    row = f"ptx.mma.{op}" if op else ROWS.get(kind, "ptx.mma")
+    more = {key: value for key, value in given.items() if value is not None}
+    yield Evaluate(isa.call(row, *which, d=tuple(places), a=a, b=b, c=c, **more), at=step.at)
     for part, place in zip(d, places, strict=True):
         yield from assigned(low, part, place, step)

@@ -1,7 +1,8 @@
-"""Which operand of an instruction is which: its text is held against the text that a row of the table prints.
+"""Operands of an instruction, identified by comparing its text with the text that a row of the table prints.
 
 The pattern of ``wgmma.mma_async`` says where its accumulators stand, which of its operands is a predicate that the
-pattern makes of a number, and how the modifiers that follow the operands are spelled. So one text serves both ways.
+pattern makes of a number, and how the modifiers that follow the operands are spelled. So one text serves printing and
+reading.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ IsPredicate = Callable[[Operand], bool]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """An instruction as a call of a row. operands: what stands in the place of each operand, and of the ``result``."""
+    """An instruction as a call of a row. operands: the texts of the row's operands, and of ``result``."""
 
     row: Row
     form: Form
@@ -75,7 +76,7 @@ def _places(pattern: str) -> tuple[Operand, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What was found for operands and modifiers so far."""
+    """The operands and modifiers that have been found so far."""
 
     row: Row
     form: Form
@@ -127,6 +128,7 @@ class _Taken:
     def modifier(self, name: str, given: Operand) -> bool:
         """Is it one of the values of a modifier that follows the operands?"""
         spelled = self.form.modifiers.get(name, {}).items()
-        values = [value for value, text in spelled if text == getattr(given, "text", None)]
+        text_of = str(given.value) if isinstance(given, Immediate) else None
+        values = [value for value, text in spelled if text == text_of]
         self.mods.update(dict.fromkeys([name], *values))
         return len(values) == 1

@@ -9,9 +9,9 @@ In the order in which to read:
     run         a kernel compiled once; one run of it, with its waves of CTAs, its limits and its progress
     codegen     a lowered kernel is cut where threads may wait, and each segment becomes a Python function
     machine     lanes, addresses, memories, what an instruction sees, operations that go on by themselves
-    fast        many small products or loads done as one: nothing new, only faster
-    checks      what is looked for meanwhile
-    order       the check of races: which accesses are in order, and advice on what would do that
+    fast        many small products or loads done as one: the same values in less time
+    checks      the mistakes that are looked for meanwhile
+    order       the check of races: which accesses are ordered, and advice on what would order them
 
 Each room may import those that come after it in run, order, codegen, checks, fast, machine; types included.
 """

@@ -24,9 +24,9 @@ __all__ = ["Blocks", "Held", "Products", "blocks_of", "held_by_warps", "products
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """What warps hold of a register region. elements: (warps, 32 lanes, registers, elements of a register), row-major
-    numbers, -1 in warps that hold nothing. slots: where each register begins, to be added to ``base``. guard: holds in
-    the warps that hold something; None where all do.
+    """The part of a register region that each warp holds. elements: (warps, 32 lanes, registers, elements of a
+    register), row-major numbers, -1 in warps that hold nothing. slots: where each register begins, to be added to
+    ``base``. guard: holds in the warps that hold something; None where all do.
     """
 
     elements: Ints

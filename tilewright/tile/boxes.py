@@ -1,4 +1,4 @@
-"""Tiles as boxes of arrays: what the copy engine is told so that it moves a tile between its two layouts.
+"""Tiles as boxes of arrays: tensor maps with which the copy engine moves a tile between its two layouts.
 
 The tile in shared memory is a list of *pieces*: so many elements along a dimension of the array, so far apart in
 shared memory. Those that follow one another from stride 1 on, the *chain*, can be one box, dimension after dimension;
@@ -89,7 +89,7 @@ class BoxPlan:
 
 
 def plan_boxes(call: TileCall, *, oob: str = "zero") -> BoxPlan:
-    """The fewest boxes that move the tile. Raises Decline, and tells which layout of the tile would do."""
+    """The fewest boxes that move the tile. Raises Decline, with a layout of the tile that would fit."""
     shared, array = call.side("shared"), call.side("global")
     try:
         return _plan(call, shared, array, oob)
@@ -136,7 +136,7 @@ def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
 
 
 def _mode(shared: Side) -> SwizzleMode:
-    """The swizzle of the copy engine that the layout's is. Raises Decline for another permutation."""
+    """The mode of the copy engine for the layout's swizzle. Raises Decline for another permutation."""
     if shared.tile is None:
         raise Decline(shared.problem or f"{shared.name} has no layout", allowed="a region that a layout describes")
     if shared.tile.replica:
@@ -275,7 +275,7 @@ class Axis:
 def _boxed(
     call: TileCall, extents: Sequence[Extent], chain: Sequence[Piece], others: Sequence[Piece]
 ) -> tuple[list[Axis], tuple[Box, ...]] | str:
-    """The dimensions of the map and the boxes; or why the chain is none."""
+    """The dimensions of the map and the boxes; or why the chain is no box."""
     axes: list[Axis] = []
     for dim, extent in reversed(list(enumerate(extents))):
         found = _axes(call, dim, extent, [piece for piece in chain if piece.dim == dim])

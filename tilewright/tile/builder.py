@@ -52,7 +52,7 @@ class Names:
 
 
 class Preparations:
-    """What tile calls need written right behind the declaration of a buffer, each once in a kernel. (Mutable.)"""
+    """Statements for tile calls right behind the declaration of a buffer, each once in a kernel. (Mutable.)"""
 
     def __init__(self) -> None:
         self._results: dict[tuple[str, Hashable], object] = {}
@@ -135,7 +135,7 @@ class Builder:
         return var
 
     def once_behind(self, buffer: ir.Buffer, key: Hashable, write: Callable[[Builder], Made]) -> Made:
-        """What ``write`` writes stands right behind the declaration of ``buffer``, once for all calls with this key."""
+        """Put what ``write`` writes right behind the declaration of ``buffer``, once for all calls with this key."""
         return self.preparations.once(buffer, key, Builder(self.names, self.at, self.facts, self.preparations), write)
 
     def tensor_map(self, of: MapOf) -> ir.Buffer:
@@ -149,7 +149,7 @@ class Builder:
         return buffer
 
     def scratch(self, call: TileCall, name: str, count: int, kind: str, align: int = 0) -> tuple[ir.Buffer, ir.Value]:
-        """Shared memory that the threads of the call have to themselves until they leave it, and where theirs begins.
+        """Shared memory that only the threads of the call use until they leave it, and where their part begins.
 
         ``count`` elements. It may be written at once; a `meet` must be between the last access and the call's end.
         """

@@ -119,7 +119,7 @@ def _in_numbers(layout: TileLayout, facts: RangeFacts) -> TileLayout:
 
 
 def _start(buffer: Buffer, start: Value, facts: RangeFacts) -> Value:
-    """Where a region begins: of 64 bits where strides make a number of so many of it."""
+    """The start of a region, with 64 bits where its strides have them."""
     wide = isinstance(start, Expr) and has_wide_strides(buffer, facts)
     begin: Value = facts.simplify(widened(start, facts) if wide else start)
     return begin

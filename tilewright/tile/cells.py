@@ -30,7 +30,7 @@ WHOLE_COLUMNS = "a region that begins at a multiple of 32 bits in each lane"
 class Cells:
     """Where the elements of a region are: (elements, replicas) lanes and bits, elements in row-major order.
 
-    They are to be added to ``lane_base`` and ``bit_base``, which hold what is not known before the kernel runs.
+    The kernel adds ``lane_base`` and ``bit_base`` to them, expressions that are not known before it runs.
     """
 
     lane: Ints

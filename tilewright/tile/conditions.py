@@ -1,4 +1,4 @@
-"""What variants ask of a call before they look at its layouts: each a sentence and a check."""
+"""The conditions of variants on a call, apart from its layouts: each a sentence and a check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a way of doing it costs, so that the cheapest one takes a call.
+"""The costs of variants, of which the cheapest takes a call.
 
 The unit is an issue slot of a warp: a plain instruction or a register move is 1, a shuffle 2, as it passes half as many
 lanes in a cycle; an access to shared memory is as many as it needs wavefronts, and one for itself.
@@ -22,7 +22,7 @@ BANKS, BANK_BYTES = 32, 4
 
 
 class Costed(Protocol):
-    """A plan that says what it costs, and what other variants would."""
+    """A plan with its cost, and the costs of other variants."""
 
     @property
     def cost(self) -> int: ...
@@ -39,7 +39,7 @@ def meeting_cost(call: TileCall) -> int:
 
 
 def cheapest(call: TileCall, name: str, plan: Made) -> Made:
-    """The plan, which then knows what other variants of the primitive cost. Raises Decline if one of them costs less.
+    """The plan, with the costs of the other variants of the primitive. Raises Decline if one of them costs less.
 
     A call that names its variant has no other.
     """
@@ -67,7 +67,7 @@ def told(plan: Costed) -> str:
 def wavefronts(addresses: Ints, nbytes: int, lanes: int) -> int:
     """Wavefronts of a warp's accesses to these byte addresses, (threads, rounds), of ``nbytes`` each.
 
-    So many lanes go at a time, and each bank gives one word at a time. Of several warps it is the mean.
+    The lanes of a phase go at a time, and each bank gives one word at a time. The mean over several warps.
     """
     inside = np.arange(max(1, nbytes // BANK_BYTES))
     total = 0
@@ -91,6 +91,6 @@ def matrix_wavefronts(addresses: Ints, elements: int) -> int:
 
 
 def _busiest(words: Ints) -> int:
-    """How many of the words the busiest bank has."""
+    """The number of words in the bank that has the most of them."""
     most: int = np.bincount(words % BANKS).max().item()
     return most

@@ -1,4 +1,4 @@
-"""How threads share out a reduction of memory: some along the results, some along the elements of each.
+"""How threads divide a reduction of memory among themselves: some along the results, some along each result's elements.
 
 Both are numbers over dimensions of the source, those with larger strides outside. Neighbouring threads go along the
 dimension whose elements are neighbours, in vectors: it is one that is reduced, as in sums of rows, or one that is kept.
@@ -73,11 +73,11 @@ class Deal:
         return self.kept.vector * self.reduced.vector
 
     def column(self, thread: Value) -> Value:
-        """Where a thread is along the results."""
+        """The position of the thread along the results."""
         return thread // self.along if self.by_rows else thread % self.across
 
     def row(self, thread: Value) -> Value:
-        """Where a thread is along the elements."""
+        """The position of the thread along the elements."""
         return thread % self.along if self.by_rows else thread // self.across
 
     @property
@@ -95,14 +95,14 @@ class Deal:
 
     @property
     def pieces(self) -> int:
-        """Pieces of each result that are left then."""
+        """Pieces of each result that are left after the shuffles."""
         return self.along // self.together
 
 
 def dealt_along(call: TileCall, axes: Collection[int], *, in_order: bool = False) -> Deal:
     """How the threads of the call share out its source, reduced over these axes.
 
-    in_order: each of a line's threads takes elements before those of the next one, so that no column is split.
+    in_order: the threads of a line take its elements in ascending order, so that no column is split.
     """
     src = call["src"]
     strides = _strides(call, src)
@@ -149,7 +149,7 @@ def _by_rows(workers: int, columns: int, rows: int) -> tuple[int, int]:
 
 
 def _by_columns(workers: int, columns: int, rows: int) -> tuple[int, int]:
-    """Neighbouring threads take neighbouring results; what is left of the threads shares out the elements."""
+    """Neighbouring threads take neighbouring results; threads beyond that divide the elements."""
     lanes, warps = min(workers, 32), max(1, workers // 32)
     if columns < lanes:
         across = _power(columns)
@@ -199,8 +199,8 @@ def _lengths(side: Side) -> list[int]:
 
 
 def _lacking(call: TileCall, side: Side, inner: int, length: int) -> list[Expr | int]:
-    """What is not known though every ``length``-th element along ``inner`` must begin an aligned run: facts that may be
-    promised, and remainders, which nothing helps.
+    """What keeps every ``length``-th element along ``inner`` from beginning an aligned run: facts that may be promised,
+    and remainders, which exclude it.
     """
     facts, groups = call.facts, _groups(call, side)
     assert groups is not None
@@ -218,7 +218,7 @@ def _lacking(call: TileCall, side: Side, inner: int, length: int) -> list[Expr |
 
 
 def wider_runs(call: TileCall, deal: Deal, plan: Callable[[TileCall], Deal]) -> str | None:
-    """What the kernel might say for wider accesses to the source."""
+    """A promise of the kernel with which accesses to the source are wider."""
     inner = _inner(call, call["src"])
     for length in _lengths(call["src"]) if inner is not None else []:
         if length <= deal.vector:

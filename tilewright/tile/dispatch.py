@@ -37,7 +37,7 @@ class Plan(Protocol):
 
 @runtime_checkable
 class Widens(Protocol):
-    """A plan that knows what would make it move more at a time."""
+    """A plan that knows a change with which its accesses are wider."""
 
     @property
     def widened(self) -> str | None:
@@ -54,8 +54,8 @@ class Change:
 
 
 class Decline(Exception):  # no error: the variant leaves the call to the next one
-    """Not this variant: the reason, what would fit, and changes that might help. A change is told only if the variant
-    then plans.
+    """The variant does not take the call: the reason, what would fit, and changes that might help. The report shows a
+    change only if the variant plans the changed call.
     """
 
     def __init__(self, reason: str, *, allowed: str | None = None, changes: Iterable[Change] = ()) -> None:
@@ -138,7 +138,7 @@ class Registered:
 
     @property
     def keywords(self) -> tuple[str, ...]:
-        """The keywords that some variant reads; one of several primitives may read what only others of them have."""
+        """The keywords that some variant reads, of those that the primitive has."""
         read = (key for each in self.variants for key in each.keywords)
         return tuple(dict.fromkeys(key for key in read if key in self.declared))
 
@@ -227,7 +227,7 @@ class Tried:
 
 
 def alike(tried: Iterable[Tried], *fields: str) -> list[tuple[str, Tried]]:
-    """What was tried, said once: the names of all variants that have the same in these fields, and the first one."""
+    """The declined variants without repetitions: the names of all that agree in these fields, and the first of them."""
     said: dict[tuple[str | None, ...], list[Tried]] = {}
     for each in tried:
         said.setdefault(tuple(getattr(each, name) for name in fields), []).append(each)
@@ -284,7 +284,7 @@ def _candidates(call: TileCall) -> Sequence[Variant]:
 
 
 def _first_that_helps(candidate: Variant, changes: Iterable[Change]) -> str | None:
-    """The text of the first change with which the variant plans: no hint is told untried."""
+    """The text of the first change with which the variant plans: each hint has been tried."""
     for change in changes:
         try:
             candidate.plan(change.call)
@@ -313,7 +313,7 @@ def _refused(call: TileCall, forced: str | None, tried: list[Tried]) -> Dispatch
 
 
 def _instead(call: TileCall) -> str | None:
-    """Tiles of numbers where extents are symbolic; or the primitive that copies at once, if a variant of it does."""
+    """A hint: tiles with constant extents; or the synchronous primitive, if one of its variants takes the call."""
     symbolic = next((side for side in call.tiles if side.size is None), None)
     if symbolic is not None:
         extent = next(extent for extent in symbolic.extents if const_value(extent) is None)

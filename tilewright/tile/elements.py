@@ -1,6 +1,6 @@
-"""What an elementwise call computes of each element: its formula as an expression of the language.
+"""The value of each element of an elementwise call: its formula as an expression of the language.
 
-The scalar functions are those of ``T``, so that CUDA's bits are the simulator's as far as they are for ``T``.
+The scalar functions are those of ``T``, so that CUDA and the simulator agree as far as they do for ``T``.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Computation:
 
 @dataclass(frozen=True, slots=True)
 class Fused(Computation):
-    """What the steps of a `compute` come to."""
+    """The computation of all steps of a `compute`."""
 
     step: Step
 
@@ -162,7 +162,7 @@ class Fused(Computation):
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """What a copy computes of an element, and a fill: nothing."""
+    """The computation of a copy and of a fill, which computes nothing."""
 
     dst: DType
 

@@ -249,7 +249,7 @@ class _Flowing(Writer):
         return [*outer, plus(inner, e)]
 
     def tests(self, access: Value, tiles: Sequence[Side]) -> Callable[[Value, Value], list[Expr]]:
-        """What tells whether the elements from one to another of a run are inside of the row and of the buffers."""
+        """The conditions that the elements from one to another of a run are inside of the row and of the buffers."""
         *outer, inner = self.digits
 
         def between(first: Value, last: Value) -> list[Expr]:

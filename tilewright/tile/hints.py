@@ -1,4 +1,4 @@
-"""Changes that might let a better variant take a call. The dispatcher tries them; only one that works is told."""
+"""Changes that might let a better variant take a call. The dispatcher tries them, and shows only one that works."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_target(call: TileCall, name: str, form: Form) -> None:
 
 
 def alignments(call: TileCall, side: Side, where: Places, length: int, *, run: int | None = None) -> Iterator[Change]:
-    """What could bring each start in ``side`` to a multiple of ``length`` elements, the smallest change first.
+    """Changes that might make each start in ``side`` a multiple of ``length`` elements, the smallest first.
 
     run: how many elements stay together from such a start on, if not all.
     """
@@ -74,7 +74,7 @@ class Accesses(Protocol):
 
 
 def wider(call: TileCall, plan: Accesses, planner: Callable[[TileCall], Accesses]) -> str | None:
-    """What the kernel might say for wider accesses: the promise with which ``planner`` plans the widest."""
+    """A promise of the kernel for wider accesses: the one with which ``planner`` plans the widest."""
     if call.option("vec_len") is not None:
         return None
     for nbytes in VECTOR_BYTES:

@@ -18,7 +18,7 @@ from tilewright.tile.walks import times
 __all__ = ["Registers", "Staging", "inner_call", "planned", "staging"]
 
 MOST_BYTES = 96 * 1024  # bytes of scratch memory for one call
-APART = 1024  # bytes: each scope's part begins at a multiple, where every swizzle begins anew
+APART = 1024  # bytes: each scope's part begins at a multiple, where every swizzle's pattern begins
 
 
 def inner_call(call: TileCall, primitive: str, sides: dict[str, Side], **config: Argument) -> TileCall:
@@ -64,7 +64,7 @@ class Staging:
     count: int
 
     def allocated(self, call: TileCall, out: Builder) -> Side:
-        """The same tile in memory that the call has to itself."""
+        """The same tile in scratch memory of the call."""
         base, start = out.scratch(call, "scratch", self.count, str(self.dtype), align=APART)
         view = replace(self.side.buffer, name=out.names.new("staged"), data=AddressOf(base, (as_expr(start),)), align=0)
         out.add(DeclBuffer(view, at=out.at))

@@ -1,7 +1,7 @@
-"""Regions that may leave their buffer: what is to be asked before an element is touched.
+"""Regions that may leave their buffer: the tests before an element is touched.
 
 A primitive whose operand is *clipped* leaves alone what is outside of the buffer. Where the facts prove a dimension to
-be inside, nothing is asked.
+be inside, no test is written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def inside(call: TileCall, side: Side, digits: Sequence[Value]) -> Expr | None:
 
 
 def inside_tests(call: TileCall, side: Side, first: Sequence[Value], last: Sequence[Value]) -> list[Expr]:
-    """What is to be asked of the elements between these coordinates, to know that they are inside of the buffer."""
+    """The conditions under which the elements between these coordinates are inside of the buffer."""
     facts, tests = call.facts, list[Expr]()
     for dim in open_dimensions(call, side):
         start = side.starts[dim]

@@ -1,8 +1,8 @@
 """Matrix copies: which registers of a warp one ``ldmatrix`` or ``stmatrix`` fills or empties, and from which rows.
 
-A `Kind` deals the bytes of 16-byte rows out to lanes and registers, as its fragment in the instruction table says. A
+A `Kind` distributes the bytes of 16-byte rows to lanes and registers, as its fragment in the instruction table says. A
 register can be served if its bytes lie in shared memory as the kind has them, each row from a multiple of 16 bytes on;
-where the rows are, and what order registers and matrices have, does not matter. The fit is decided on the table of
+where the rows are, and in what order registers and matrices are, does not matter. The fit is decided on the table of
 addresses.
 """
 

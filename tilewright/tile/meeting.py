@@ -1,7 +1,7 @@
-"""Where the threads of a call meet: scratch in shared memory, and barriers that nobody else uses.
+"""Scratch in shared memory, and barriers, for the threads of one tile call alone.
 
-Scratch of CTA-wide calls lies in one place: such a call ends with a barrier, so that the next one may begin to write.
-Warps and warpgroups may be in different calls at a time; each call of theirs has its own.
+All CTA-wide calls share one place for their scratch: each ends with a barrier, so that the next one may write there.
+Warps and warpgroups may be in different calls at a time; each of their calls has scratch of its own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def which_of_its_kind(scope: ExecScope) -> Value:
 
 
 def in_workspace(call: TileCall, scratch: Buffer, taken: int) -> tuple[Buffer, int]:
-    """``scratch`` as a view of the shared memory that the caller offers, and the bytes that are taken of it then.
+    """``scratch`` as a view of the shared memory that the caller offers, and the bytes of it that are then in use.
 
     Raises DispatchError where ``workspace=`` offers none, or too little.
     """

@@ -1,4 +1,4 @@
-"""The layouts of mma operands that a buffer in shared memory may have: what a report proposes."""
+"""The layouts of mma operands that a buffer in shared memory may have: the proposals of a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which thread holds which element of a register region, and how code asks whether a thread is among them.
+"""Which thread holds which element of a register region, and the condition that the calling thread is among them.
 
 A layout that leaves out a level of the hierarchy says nothing about it: a layout on ``laneid`` alone, used by a whole
 CTA, is held by each of its warps, one without thread axes by each thread. Every holder of an element loads it; of
@@ -103,7 +103,7 @@ class Owners:
 
 
 def all_hold(tests: Sequence[Expr]) -> Expr | None:
-    """The conjunction of conditions; None where there is nothing to ask."""
+    """The conjunction of conditions; None where there is none."""
     total: Expr | None = None
     for test in tests:
         total = test if total is None else binary("and", total, test)
@@ -111,7 +111,7 @@ def all_hold(tests: Sequence[Expr]) -> Expr | None:
 
 
 def held_here(side: Side, place: Mapping[str, Value]) -> list[Expr]:
-    """Is the element in this thread's registers? Nothing to ask for other memories."""
+    """The condition that the element is in this thread's registers; None for other memories."""
     if side.space != "local":
         return []
     return [binary("==", value, COORDINATES[name]) for name, value in place.items() if name in COORDINATES]
@@ -220,8 +220,8 @@ def check_own(call: TileCall, side: Side) -> list[str]:
 
 
 def accesses(call: TileCall, local: Side) -> tuple[Owners, dict[str, Places], int, str]:
-    """How each thread would take what it holds by itself: the owners, the places of the other tiles by name, the
-    elements of the widest access, and why it has no 128 bits ("" if it has).
+    """Accesses in which each thread takes the elements that it holds: the owners, the places of the other tiles by
+    name, the elements of the widest access, and why it has not 128 bits ("" if it has).
 
     Raises Decline where it cannot.
     """
@@ -275,7 +275,7 @@ def _assigned(table: Table, kept: tuple[str, ...], space: str, loading: bool) ->
 
 
 def _unsettled(kept: tuple[str, ...], space: str) -> list[int]:
-    """Threads of a space that hold the same because no axis tells them apart: their distances; empty for one."""
+    """The distances between threads of a space that hold the same, since no axis distinguishes them."""
     extra = [0]
     for outer, inner in gaps(kept, space):
         each = THREADS_IN[inner]

@@ -1,8 +1,9 @@
-"""Partial results of a reduction: who has which, how lanes join theirs, and how the others are handed on.
+"""Partial results of a reduction: which thread has which, how lanes join theirs, and how the rest reach the
+destination.
 
 Each thread of the scope has some partial results in registers, each a *piece* of one result. Lanes whose numbers differ
 in some bits, and which have pieces of the same results, join them by shuffles. Where a result is then still in pieces,
-or not with the thread that is to have it, the pieces go through scratch memory.
+or in another thread than the one that stores it, the pieces go through scratch memory.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def pieces_of(results: Ints, elements: Ints, each: int) -> Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How results get to the destination. direct: they are where they are needed; else through scratch.
+    """The way of the results to the destination. direct: the threads that store them have them; else through scratch.
 
     pieces, results: of the scratch memory. writers: who writes to it, and index, where each part goes. parts: of a
     register destination, the part that each slot gets; slots: its slots; taken: the result that each slot gets.
@@ -262,13 +263,13 @@ def registers_for(reduction: Reduction, out: Builder, count: int, name: str = "p
 
 
 def begin_with_nothing(reduction: Reduction, out: Builder, store: Store, count: int) -> None:
-    """No element has been taken in."""
+    """Set the partial results to those of no element."""
     with out.each("j", count) as j:
         store.set(out, j, reduction.nothing)
 
 
 def take_in(reduction: Reduction, out: Builder, store: Store, index: Value, partial: Partial) -> None:
-    """Join a partial result with what is there."""
+    """Join an element to a partial result."""
     joined = reduction.joined(store.get(index), partial)
     if len(joined) > 1:
         joined = tuple(out.let("joined", value) for value in joined)

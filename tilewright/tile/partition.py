@@ -1,7 +1,7 @@
 """Addresses of a tile call's sides: as tables that decide, and back from tables into code.
 
-Tables answer what lies next to what; symbolic origins and strides stay beside them, as `Places.base` and
-`Places.units`, and the call's facts are asked about those.
+Tables show which elements are neighbours. Symbolic origins and strides are kept beside them, as `Places.base` and
+`Places.units`; the call's facts decide about those.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ Thread = Sequence[Value]
 class Places:
     """Where the elements of a region are in one memory: ``swizzle(base + sum of units * steps)``.
 
-    steps: (units, elements), elements in row-major order. The first unit is 1, others are symbolic strides. seen: what
-    decides about neighbours and alignment, to be added to ``seen_base``: the addresses after the swizzle where they are
-    known, else those before it, of which only runs of ``longest_run`` elements are sure to stay together.
+    steps: (units, elements), elements in row-major order. The first unit is 1, others are symbolic strides. seen: the
+    addresses that decide about neighbours and alignment, relative to ``seen_base``: the addresses after the swizzle
+    where they are known, else those before it, of which only runs of ``longest_run`` elements are sure to stay
+    together.
     """
 
     base: Value
@@ -159,8 +160,8 @@ def widest_vector(
 ) -> tuple[int, str]:
     """Elements of the widest vector that every side admits, and why not the widest of all ("" if it is).
 
-    Each side comes with its places and the elements, whose last axis a thread goes along; ``also`` may know more that
-    speaks against a length. least: bytes of the narrowest vector. Raises Decline where not even that fits.
+    Each side comes with its places and the elements, whose last axis a thread goes along; ``also`` may give a further
+    reason against a length. least: bytes of the narrowest vector. Raises Decline where not even that fits.
     """
     problems: list[str] = []
     for length in vector_lengths(call, least):
@@ -226,9 +227,10 @@ def misaligned(call: TileCall, side: Side, where: Places, starts: Ints, length: 
 
 
 def missing_fact(facts: Facts, value: Value, factor: int) -> Expr | int:
-    """What is to be known for ``value`` to be a multiple of ``factor``, a power of two; the remainder where it is none.
+    """The fact that makes ``value`` a multiple of ``factor``, a power of two; the remainder where it is known to be
+    none.
 
-    What is known already is left out: ``8 * j + 2 * n`` is a multiple of 8 if ``n % 4 == 0``.
+    The parts that are known already are left out: ``8 * j + 2 * n`` is a multiple of 8 if ``n % 4 == 0``.
     """
     value = as_expr(value)
     kind = value.dtype

@@ -1,5 +1,5 @@
-"""A part of a register tile that no layout describes, in boxes that layouts describe: ``x[0:1001]`` of eight elements a
-thread is 125 threads' registers, and one register of another. Each box is a call like any other.
+"""A part of a register tile that no layout describes, as boxes that layouts describe. With eight elements in a thread
+``x[0:1001]`` is all registers of 125 threads and one of another. Each box is a tile call of its own.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _cuts(side: Side, dim: int) -> list[int]:
 
 
 def _between(extents: Sequence[int], begin: int, end: int) -> list[int]:
-    """Where the numbers from ``begin`` to ``end`` are cut: in a piece one digit runs, those behind it are whole."""
+    """The cuts between ``begin`` and ``end``: in a piece one digit varies, and those after it take all their values."""
     size = 1
     for extent in extents[1:]:
         size *= extent

@@ -1,6 +1,7 @@
-"""Prefixes over threads: what the threads before the caller, in its line, come to.
+"""Prefixes over threads: the result for all threads before the caller in its line.
 
-The threads of a line are lanes of a warp, ``step`` apart, or of several warps, which go on through scratch memory.
+The threads of a line are lanes of a warp, ``step`` apart, or of several warps, which exchange totals through scratch
+memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tilewright.tile.partials import Store, registers_for
 from tilewright.tile.reductions import Partial, Reduction
 from tilewright.tile.walks import plus, times
 
-__all__ = ["Line", "emit_prefixes"]
+__all__ = ["Line", "Prefixes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,74 +52,64 @@ def _selected(cond: Expr, one: Partial, other: Partial) -> Partial:
     return tuple(select(cond, a, b) for a, b in zip(one, other, strict=True))
 
 
-def emit_prefixes(
-    line: Line,
-    reduction: Reduction,
-    call: TileCall,
-    out: Builder,
-    totals: Store,
-    count: int,
-    scratch: Store | None,
-    number: Callable[[Value], Value],
-) -> tuple[Store, Store]:
-    """What comes before the caller, and what all of the line come to, for each of its ``count`` totals.
-
-    number: of the line, for a total, where scratch memory is used.
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """The prefixes of a call's lines, written by ``out``. scratch: for the totals of warps, None where a line is in one
+    warp. number: of the line, for a total, in scratch memory.
     """
-    before, whole = (registers_for(reduction, out, count, name) for name in ("before", "whole"))
-    if line.lanes == 1:
-        with out.each("j", count) as j:
-            before.set(out, j, reduction.nothing)
-            whole.set(out, j, totals.get(j))
-    else:
-        _emit_by_lanes(line, reduction, out, totals, (before, whole), count)
-    if scratch is not None:
-        _emit_by_warps(line, reduction, call, out, (before, whole), count, scratch, number)
-    return before, whole
 
+    line: Line
+    reduction: Reduction
+    call: TileCall
+    out: Builder
+    scratch: Store | None
+    number: Callable[[Value], Value]
 
-def _emit_by_lanes(
-    line: Line, reduction: Reduction, out: Builder, totals: Store, into: tuple[Store, Store], count: int
-) -> None:
-    before, whole = into
-    for distance in (1 << bit for bit in range(line.lanes.bit_length() - 1)):
+    def emit(self, totals: Store, count: int) -> tuple[Store, Store]:
+        """The result for all threads before the caller, and for the whole line, for each of its ``count`` totals."""
+        out, nothing = self.out, self.reduction.nothing
+        before, whole = (registers_for(self.reduction, out, count, name) for name in ("before", "whole"))
+        if self.line.lanes == 1:
+            with out.each("j", count) as j:
+                before.set(out, j, nothing)
+                whole.set(out, j, totals.get(j))
+        else:
+            self._by_lanes(totals, before, whole, count)
+        if self.scratch is not None:
+            self._by_warps(self.scratch, before, whole, count)
+        return before, whole
+
+    def _by_lanes(self, totals: Store, before: Store, whole: Store, count: int) -> None:
+        line, out = self.line, self.out
+        for distance in (1 << bit for bit in range(line.lanes.bit_length() - 1)):
+            with out.each("j", count) as j:
+                mine = totals.get(j)
+                names = [isa.call("cuda.shfl_up_sync", line.mask, value, distance * line.step) for value in mine]
+                theirs = tuple(out.let("lower", value) for value in names)
+                follows = binary(">=", line.lane, distance)
+                totals.set(out, j, _selected(follows, self.reduction.joined(theirs, mine), mine))
+        last = plus(special("laneid"), times(plus(line.lanes - 1, times(line.lane, -1)), line.step))
         with out.each("j", count) as j:
             mine = totals.get(j)
-            names = [isa.call("cuda.shfl_up_sync", line.mask, value, distance * line.step) for value in mine]
-            theirs = tuple(out.let("lower", value) for value in names)
-            follows = binary(">=", line.lane, distance)
-            totals.set(out, j, _selected(follows, reduction.joined(theirs, mine), mine))
-    last = plus(special("laneid"), times(plus(line.lanes - 1, times(line.lane, -1)), line.step))
-    with out.each("j", count) as j:
-        mine = totals.get(j)
-        below = tuple(out.let("lower", isa.call("cuda.shfl_up_sync", line.mask, value, line.step)) for value in mine)
-        before.set(out, j, _selected(binary("==", line.lane, 0), reduction.nothing, below))
-        whole.set(out, j, tuple(isa.call("cuda.shfl_sync", line.mask, value, as_expr(last)) for value in mine))
+            names = [isa.call("cuda.shfl_up_sync", line.mask, value, line.step) for value in mine]
+            below = tuple(out.let("lower", value) for value in names)
+            before.set(out, j, _selected(binary("==", line.lane, 0), self.reduction.nothing, below))
+            whole.set(out, j, tuple(isa.call("cuda.shfl_sync", line.mask, value, as_expr(last)) for value in mine))
 
-
-def _emit_by_warps(
-    line: Line,
-    reduction: Reduction,
-    call: TileCall,
-    out: Builder,
-    into: tuple[Store, Store],
-    count: int,
-    scratch: Store,
-    number: Callable[[Value], Value],
-) -> None:
-    before, whole = into
-    with out.when(binary("==", line.lane, line.lanes - 1) if line.lanes > 1 else None), out.each("j", count) as j:
-        scratch.set(out, plus(times(line.warp, line.lines), number(j)), whole.get(j))
-    out.meet(call)
-    base = registers_for(reduction, out, 1, "base")
-    with out.each("j", count) as j:
-        base.set(out, 0, reduction.nothing)
-        whole.set(out, j, reduction.nothing)
-        with out.each("w", line.warps) as w:
-            values = scratch.get(plus(times(w, line.lines), number(j)))
-            piece = tuple(out.let("piece", value) for value in values)
-            with out.when(binary("<", w, line.warp)):
-                base.set(out, 0, reduction.joined(base.get(0), piece))
-            whole.set(out, j, reduction.joined(whole.get(j), piece))
-        before.set(out, j, reduction.joined(base.get(0), before.get(j)))
-    out.meet(call)
+    def _by_warps(self, scratch: Store, before: Store, whole: Store, count: int) -> None:
+        line, out, reduction = self.line, self.out, self.reduction
+        with out.when(binary("==", line.lane, line.lanes - 1) if line.lanes > 1 else None), out.each("j", count) as j:
+            scratch.set(out, plus(times(line.warp, line.lines), self.number(j)), whole.get(j))
+        out.meet(self.call)
+        base = registers_for(reduction, out, 1, "base")
+        with out.each("j", count) as j:
+            base.set(out, 0, reduction.nothing)
+            whole.set(out, j, reduction.nothing)
+            with out.each("w", line.warps) as w:
+                values = scratch.get(plus(times(w, line.lines), self.number(j)))
+                piece = tuple(out.let("piece", value) for value in values)
+                with out.when(binary("<", w, line.warp)):
+                    base.set(out, 0, reduction.joined(base.get(0), piece))
+                whole.set(out, j, reduction.joined(whole.get(j), piece))
+            before.set(out, j, reduction.joined(base.get(0), before.get(j)))
+        out.meet(self.call)

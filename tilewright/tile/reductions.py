@@ -1,7 +1,8 @@
-"""What each reduction computes with: its identity, how a partial result takes in an element, and how two become one.
+"""The arithmetic of each reduction: its identity, the partial result of an element, and the join of two partial
+results.
 
-A partial result is a tuple of registers: one number, or for `argmax` and `argmin` a number and its position. Joining
-is symmetric, to the bit: all lanes of a butterfly have the same result.
+A partial result is a tuple of registers: one number, or for `argmax` and `argmin` a number and its position. Joining is
+symmetric in every bit, so that all lanes of a butterfly have the same result.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def limit_of(kind: DType, *, largest: bool) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """identity: for a dtype. join: the number that two come to. warp: the instruction that a whole warp joins 32-bit
+    """identity: for a dtype. join: the function of two numbers. warp: the instruction that a whole warp joins 32-bit
     integers by. with_nan: the function of floats in which a NaN wins. finds: the result is a position.
     """
 
@@ -86,7 +87,7 @@ class Reduction:
 
     @property
     def row(self) -> Operation:
-        """What the primitive computes."""
+        """The primitive's row."""
         return OPERATIONS[self.name]
 
     @property
@@ -121,7 +122,7 @@ class Reduction:
         return (self.row.join(a, b),)
 
     def _is_before(self, one: Partial, other: Partial) -> Expr:
-        """Is the first of the two the one that is looked for? A NaN comes before numbers, a lower position before."""
+        """Is the first of the two the result? A NaN wins over numbers, then a lower position wins."""
         (a, at), (b, there) = one, other
         better, same = self.row.join(a, b), binary("==", a, b)
         if a.dtype.is_float:

@@ -1,4 +1,4 @@
-"""Registers that warpgroups hand to each other: do those that some ask for come out of what others give back?
+"""Registers that `setmaxnreg` moves between warpgroups: are enough given back for those that are requested?
 
 At entry every thread has as many as fit if the promised number of CTAs runs on a multiprocessor. `setmaxnreg` gives
 back to the CTA's pool or takes from it, and waits for ever where the pool will never have enough.

@@ -1,4 +1,4 @@
-"""What was decided, and why: one entry for each tile call of a kernel."""
+"""The report: for each tile call of a kernel the variant that took it, and why others did not."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Entry:
 
 
 def entry_of(call: TileCall, chosen: Chosen) -> Entry:
-    """What is told of one call."""
+    """The entry of one call."""
     stmt, plan = call.stmt, chosen.plan
     widened = plan.widened if isinstance(plan, Widens) else None
     return Entry(

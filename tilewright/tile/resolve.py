@@ -30,7 +30,7 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
 
     Before: tile calls are nodes. After: each is a comment and the chosen variant's statements, on flat storage, at the
     call's line. Raises DispatchError for a call that no variant takes, a forced variant that does not fit, and a
-    collective that control flow deprives of its threads.
+    collective that control flow keeps from some of its threads.
     """
     target = isa.arch(arch) if isinstance(arch, str) else arch
     kernel = with_variables(kernel)
@@ -139,7 +139,7 @@ class _Resolver:
 
 
 def _warn_of_repetition(call: TileCall) -> None:
-    """Warn where each of several threads does all of the work on the same tile of a memory: one was meant, or all."""
+    """Warn where several threads each work on all of one tile of a memory: one thread was meant, or a scope."""
     stored = next((side for side in call.written if side.space != "local"), None)
     if call.scope.kind != "thread" or stored is None:
         return

@@ -1,8 +1,8 @@
 """The loops over the runs of a `Rounds`: what is loaded, computed and stored of each.
 
 The runs of a few rounds are loaded before the first of them is stored, so that several accesses are on their way. Where
-a tile may leave its buffer, one test of all of it chooses between these loops without further questions and the same
-loops that ask of each run, and of each element of a run that is partly outside.
+a tile may leave its buffer, one test of the whole tile chooses between these loops without further tests and the same
+loops with a test of each run, and of each element of a run that is partly outside.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Writer:
                 self.loaded[name] = self.out.local(f"{side.name}_{word}", count, str(side.dtype)).flat()
 
     def tile_tests(self) -> list[Expr]:
-        """The whole of all regions is inside of their buffers."""
+        """The conditions under which all regions are inside of their buffers as a whole."""
         tests: list[Expr] = []
         for side in self.call.tiles:
             last = [as_expr(extent) - 1 for extent in side.extents]
@@ -117,7 +117,7 @@ class Writer:
     ) -> None:
         """A run as a whole where it is inside of these tiles' buffers, else those of its elements that are.
 
-        outside: what becomes of the others.
+        outside: writes the statements for the others.
         """
         plan, out = self.plan, self.out
         tests = self.tests(access, tiles)
@@ -141,7 +141,7 @@ class Writer:
                 whole()
 
     def tests(self, access: Value, tiles: Sequence[Side]) -> Callable[[Value, Value], list[Expr]]:
-        """What tells whether the elements from one to another of a run are inside."""
+        """The conditions under which the elements from one to another of a run are inside."""
         assert self.number is not None
         number = self.out.let("element", self.number(access))
         extents = self.call["dst"].extents
@@ -150,7 +150,7 @@ class Writer:
         )
 
     def inside(self, first: Sequence[Value], last: Sequence[Value], tiles: Sequence[Side]) -> list[Expr]:
-        """What tells whether these tiles are inside of their buffers between these coordinates of dst."""
+        """The conditions under which these tiles are inside of their buffers between these coordinates of dst."""
         tests: list[Expr] = []
         for side in tiles:
             begin, end = (own_digits(side, digits, self.call["dst"].extents) for digits in (first, last))

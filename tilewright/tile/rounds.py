@@ -92,7 +92,7 @@ def numbers_in(call: TileCall, side: Side) -> Ints:
 def by_turns(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Rounds:
     """The threads of the scope take runs in turns, in the order of a memory. Raises Decline.
 
-    also: what else speaks against runs of so many elements in this order. least: bytes of the shortest run.
+    also: a further reason against runs of so many elements in this order. least: bytes of the shortest run.
     """
     if int(call["dst"].size or 0) > MOST_LISTED:
         raise Decline(f"{call['dst'].size} elements, too many to lay out one by one")

@@ -1,4 +1,4 @@
-"""alpha and beta of a matrix product: what the sums begin with, and what becomes of them."""
+"""alpha and beta of a matrix product: the initial values of the sums, and their scaling at the end."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Addend:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling:
-    """alpha: what the sums are multiplied by, None for 1. beta: what C is multiplied by, None where nobody looks at it.
+    """alpha: what the sums are multiplied by, None for 1. beta: what C is multiplied by, None where C is not read.
 
-    held, slots: the registers of D. c: None where C is D, or not looked at.
+    held, slots: the registers of D. c: None where C is D, or not read.
     """
 
     alpha: Expr | None
@@ -59,7 +59,7 @@ class Scaling:
         return self.c.copy if self.c else None
 
     def begin(self, out: Builder, total: Buffer) -> Addend | None:
-        """Give the sums what they begin with. Returns what is to be added to them at the end."""
+        """Set the initial values of the sums. Returns the values that are added to them at the end."""
         mine = Addend(total, self.held.base, self.slots)
         if self.beta is None:
             self._set(out, total, None, None)
@@ -83,7 +83,7 @@ class Scaling:
             self._set(out, total, c and c.filled(out), self.beta, self.alpha)
 
     def _set(self, out: Builder, total: Buffer, c: Addend | None, beta: Expr | None, alpha: Expr | None = None) -> None:
-        """Every sum becomes ``alpha * sum + beta * C``; without alpha it does not count, without C there is 0."""
+        """Every sum becomes ``alpha * sum + beta * C``; the first term is 0 without alpha, the second without C."""
         wide = dtype("float32") if total.dtype.is_float else total.dtype
         factors = [
             None if each is None or const_value(each) == 1 else out.let(name, cast(each, wide))
@@ -117,7 +117,7 @@ def _each(out: Builder, one: Ints, other: Ints) -> Iterator[tuple[Value, Value]]
 
 
 def plan_scaling(call: TileCall, d: Side, held: Held) -> Scaling:
-    """What alpha and beta make of the call. Raises Decline where C has other elements in its registers than D."""
+    """The scaling of a call. Raises Decline where C has other elements in its registers than D."""
     alpha, beta = (call.scalars[name] for name in ("alpha", "beta"))
     for name, factor in (("alpha", alpha), ("beta", beta)):
         number = const_value(factor)

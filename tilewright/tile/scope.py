@@ -1,7 +1,7 @@
 """Who executes a tile call: the scope that the kernel names, narrowed by the control flow around the call.
 
-A condition over scope ids and constants is evaluated for all threads of the CTA at once, which tells exactly who goes
-on. Of any other condition only its *level* is known: between which threads its value may differ.
+A condition over scope ids and constants is evaluated for all threads of the CTA at once, which shows exactly which
+threads go on. Of any other condition only its *level* is known: between which threads its value may differ.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["INDEX", "SPOKEN", "ControlFlow", "ExecScope", "Reach"]
 
 Threads = NDArray[np.bool_]  # bools, one for each thread of the CTA
 
-# Levels: the groups of threads inside which a value is the same. KNOWN: it was evaluated, there is nothing to guess.
+# Levels: the groups of threads inside which a value is the same. KNOWN: its value in each thread is known.
 KNOWN, PER_CTA, PER_WARPGROUP, PER_WARP, PER_THREAD = -1, 0, 1, 2, 3
 SPOKEN = {"warp": "warp", "warpgroup": "warpgroup", "cta": "CTA", "cluster": "cluster"}
 # The coarsest level at which a condition around a collective may stay unknown.
@@ -72,8 +72,8 @@ class ExecScope:
     """The threads that execute one tile call together.
 
     kind: thread, warp, warpgroup, cta or cluster. threads: in one such scope. active: which threads of the CTA may get
-    here. control: knows the values of scope ids. narrowed_by: the innermost condition that keeps some away, as text.
-    level: the finest level at which it is not known who gets here.
+    here. control: knows the values of scope ids. narrowed_by: the innermost condition that excludes some, as text.
+    level: the finest level at which it is not known which threads get here.
     """
 
     kind: str
@@ -104,7 +104,7 @@ class ExecScope:
         return mine is not None and theirs is not None and bool(np.all((mine == theirs) | ~self.active))
 
     def alike(self, values: Iterable[ir.Value]) -> int:
-        """How many threads of a CTA get here together with, as far as is known, the same ``values``."""
+        """How many threads of a CTA get here with the same ``values``, as far as that is known."""
         keys = [self._apart(self.level), *(self._told_by(ir.as_expr(value)) for value in values)]
         groups = np.stack(keys)[:, self.active]
         return int(np.unique(groups, axis=1, return_counts=True)[1].max(initial=0))
@@ -114,7 +114,7 @@ class ExecScope:
         return self._apart(self.control.level(expr)) if known is None else np.broadcast_to(known, self.active.shape)
 
     def _apart(self, level: int) -> NDArray[np.generic]:
-        """Which of the groups of this level, inside which nothing tells threads apart, each thread is in."""
+        """The number of each thread's group at this level; the threads of a group cannot be distinguished."""
         size = {PER_THREAD: 1, PER_WARP: 32, PER_WARPGROUP: 128}.get(level, self.cta_threads)
         return np.arange(self.cta_threads) // size
 
@@ -124,7 +124,7 @@ class ExecScope:
 
 
 class _Known(Uniformity):
-    """Tells over what values vary in a CTA; exactly, where each thread's value is known."""
+    """The axes over which values vary in a CTA, exact where each thread's value is known."""
 
     def __init__(self, kernel: ir.Kernel, control: ControlFlow) -> None:
         self.control = control
@@ -182,7 +182,7 @@ class ControlFlow:
             known = self.ids.get(expr.name, self._bound.get(expr.name))
             return None if known is None else self.value(known)
         if isinstance(expr, ir.Call) and expr.op == ELECT:
-            return np.equal(self._registers["laneid"], 0)  # one lane of each warp, and nobody knows which
+            return np.equal(self._registers["laneid"], 0)  # one lane of each warp; which one is not known
         if isinstance(expr, (ir.Binary, ir.Unary, ir.Cast, ir.Select)):
             return self._computed(expr)
         return None
@@ -270,7 +270,7 @@ class ControlFlow:
     def scope(self, kind: str, reach: Reach, name: str) -> ExecScope:
         """The execution scope of a call that names ``kind``.
 
-        Raises DispatchError, at the condition's line, for a collective that a condition deprives of its threads.
+        Raises DispatchError, at the condition's line, for a collective that a condition keeps from some of its threads.
         """
         size = THREADS_IN.get(kind, self.threads)
         if kind != "thread":

@@ -1,4 +1,4 @@
-"""How threads share out the elements of a call: one mapping over all of its tiles, whatever the call does with them.
+"""How threads divide the elements of a call: one mapping over all of its tiles, whatever the call does with them.
 
 Where a tile is in registers, its layout says who has which element (`held_by`). Else the threads of the scope take
 turns in an order of our choice (`dealt_out`). Either way a thread makes some rounds of accesses, each of a run of
@@ -120,7 +120,7 @@ def dealt_out(
 ) -> Share:
     """The threads of the scope take the elements in turns, in this order. Raises Decline where no pattern gives them.
 
-    also: what else speaks against runs of so many elements. numbered: with the number of each access's first element.
+    also: a further reason against runs of so many elements. numbered: with the number of each access's first element.
     """
     sides = [(name, side, places(side, call.facts)) for name, side in _in_order(call)]
     vector, limit = widest_vector(call, [(side, where, order) for _, side, where in sides], also)

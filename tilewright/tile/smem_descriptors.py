@@ -1,9 +1,9 @@
-"""Matrices in shared memory as products of the tensor cores read them: where a descriptor leads to blocks of one.
+"""Matrices in shared memory as products of the tensor cores read them: a descriptor, and the starts of blocks.
 
 A block has some rows along M or N and as much of K as an instruction takes. In K-major memory the groups of 8 rows are
 a ``stride`` apart; in MN-major memory stripes along the rows are a ``leading`` apart and groups of 8 along K a
-``stride``. Without a swizzle the two change places as `tilewright.isa.descriptors` says. All are asked of the table of
-addresses before the swizzle, in bytes.
+``stride``. Without a swizzle the two change places as `tilewright.isa.descriptors` says. All of this is decided on the
+table of addresses before the swizzle, in bytes.
 """
 
 from __future__ import annotations

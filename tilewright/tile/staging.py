@@ -1,4 +1,4 @@
-"""Matrices of a product that lie in memory: the registers that they pass through, laid out as the others ask for.
+"""Matrices of a product that lie in memory: the registers for them, laid out to fit the other operands.
 
 Registers for A have the rows of D, those for B its columns, and along K both go as the one that is in registers does,
 if any is. Other warps that share in D hold the same.

@@ -10,7 +10,8 @@ several lanes. So a plan answers three questions, in this order:
 3. *Descriptor*: are the sources of the rows where a descriptor has them: groups of 8 rows, 16, 32, 64 or 128 bytes
    apart and swizzled over that width, the groups at a constant distance?
 
-All are asked of tables. What an instruction does with rows, lanes and descriptors is in the instruction table.
+Tables of addresses answer all three. What an instruction does with rows, lanes and descriptors is in the instruction
+table.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ LANE_STEP = 1 << 16  # what leads from lane to lane in an address of tensor memo
 PACKED = {4: "b4x16_p64", 6: "b6x16_p32"}  # 16 values of so many bits at the low end of 16 bytes
 ROWS_OF_DESCRIPTOR = "groups of 8 rows, 16 bytes apart, or 32, 64 or 128 with the swizzle over that width"
 CP = "ptx.tcgen05.cp"
-UNUSED_LEADING = {SwizzleMode.SWIZZLE_NONE: 16}  # units; else 1, as everybody writes where hardware ignores the field
+UNUSED_LEADING = {SwizzleMode.SWIZZLE_NONE: 16}  # units; else 1, the customary value where hardware ignores the field
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class TmemCopyPlan:
 
 
 def packing(call: TileCall) -> str:
-    """How the source is packed, "" for as in tensor memory: what the call says, or what the dtypes say."""
+    """How the source is packed, "" for as in tensor memory: by the call's keyword, or by the dtypes."""
     asked = call.option("fmt", "")
     if asked or call["src"].dtype == call["dst"].dtype:
         return str(asked)

@@ -1,4 +1,4 @@
-"""Shared memory as tcgen05.cp can read it: what to try where a copy to tensor memory finds no descriptor."""
+"""Shared memory as tcgen05.cp can read it: changes to try where a copy to tensor memory finds no descriptor."""
 
 from __future__ import annotations
 

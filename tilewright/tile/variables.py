@@ -1,6 +1,6 @@
 """The pass that makes variables of scalars in registers, ``T.local_scalar``, where only their values are used.
 
-Of a variable it is known over what it varies: whether a loop on it keeps warps whole, and how small its array is in the
+The uniformity of a variable is known: whether a loop on it keeps warps whole, and how small its array is in the
 simulator.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["with_variables"]
 
 
 def with_variables(kernel: Kernel) -> Kernel:
-    """The kernel with a variable for every one-element local buffer whose first store comes before all else of it.
+    """The kernel with a variable for every one-element local buffer whose first store comes before every other use.
 
     One whose address is taken, which an instruction writes or which a tile call has for a tile stays a buffer.
     """

@@ -1,7 +1,7 @@
 """From numbers back to arithmetic: tables of offsets, written as expressions over thread ids and loop counters.
 
-A plan is found on tables, which answer any question. What is emitted must be an expression again: a `Walk` is one for a
-single index, an `Offset` one for a thread and the rounds of its loop.
+A plan is found on tables of offsets. The emitted code needs expressions: a `Walk` is one over a single index, an
+`Offset` one over a thread and the rounds of its loop.
 """
 
 from __future__ import annotations
@@ -168,11 +168,10 @@ def linear(values: Ints, variables: Sequence[Value], *, listed: bool = True) -> 
 class Offset:
     """An offset that a thread goes through round by round: ``fixed`` for the thread, ``moving`` with the round.
 
-    moving: (unit, walk) each, a unit of 1 or a symbolic stride. With a swizzle, join says what the moving part meets:
+    moving: (unit, walk) each, a unit of 1 or a symbolic stride. With a swizzle, join says how the moving part is added:
     "inside" adds it before the swizzle; "+" and "^" apply it to the swizzled fixed part, which then stays outside the
-    loop.
-    through: the sum is the number of an element of this side, whose own layout gives the offset. each: an offset of its
-    own for every round, where they have nothing in common.
+    loop. through: the sum is the number of an element of this side, whose own layout gives the offset. each: a separate
+    offset for every round, where no walk describes them.
     """
 
     fixed: Value

@@ -1,4 +1,4 @@
-"""How it is seen: one `Grid`, drawn as text, in a terminal, as SVG, HTML or JSON."""
+"""Pictures of layouts: one `Grid`, drawn as text, in a terminal, as SVG, HTML or JSON."""
 
 from tilewright.view.atoms import atom_grids, mma_grids, opposite_grid
 from tilewright.view.grid import COLOURINGS, Cell, Grid, layout_grid, picture_shape

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["atom_grids", "mma_grids", "opposite_grid"]
 
-ROW_BITS = 128  # bytes that one address names
+ROW_BITS = 128  # bits of the 16 bytes that one address names
 
 
 def _is_load(atom: CopyAtom) -> bool:
@@ -32,7 +32,7 @@ def _has_memory(atom: CopyAtom) -> bool:
 
 
 def atom_grids(atom: CopyAtom, *, by: str = "lane") -> list[Grid]:
-    """The register side of an atom: who holds each element of each matrix after a load, or before a store.
+    """The register side of an atom: the thread that holds each element of each matrix after a load, or before a store.
 
     Row i is the 16-byte row of address i (the lane that supplies it), columns are its elements.
     """
@@ -58,7 +58,7 @@ def opposite_grid(atom: CopyAtom) -> Grid:
     """The side that `atom_grids` leaves out: which thread's address names each row in shared memory.
 
     T8V1 is element 1 of the row at the address of thread 8. Threads whose addresses only repeat others are left out.
-    An atom without addresses goes from registers to registers: then this is its source, T8V1:R0 as ever.
+    An atom without addresses goes from registers to registers: then this is its source, in words such as T8V1:R0.
     """
     layout = atom.source if _is_load(atom) else atom.destination
     whole = _whole(atom, TileLayout(layout.shard), "lane")

@@ -1,4 +1,4 @@
-"""The kernel whose one copy is drawn: a tile comes from an array that is as large as itself."""
+"""The kernel whose one copy is drawn: it loads a tile from an array of the same size."""
 
 from __future__ import annotations
 

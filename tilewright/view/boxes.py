@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Boxes", "boxes_of", "tma_grid"]
 
-UNIT = 16  # bytes: no swizzle takes them apart
+UNIT = 16  # bytes that every swizzle keeps together
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def _listed(values: Sequence[object]) -> str:
 
 
 def boxes_of(layout: Layout, shape: Sequence[int], kind: DType) -> Boxes:
-    """The boxes of a tile of an array. Raises DispatchError, with what would do, for one that no boxes make."""
+    """The boxes of a tile of an array. Raises DispatchError, with a layout that would do, where there are none."""
     made = compiler.compile(loading(layout, tuple(shape), str(kind)), target="sm_90a")
     (tensor_map,) = made.lowered.maps
     return Boxes(made.report.entries[0].plan, tensor_map, tuple(_issued(made.lowered)))

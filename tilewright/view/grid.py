@@ -1,4 +1,4 @@
-"""A picture before it is drawn: cells in rows and columns, each with its words and what it is coloured by.
+"""A picture before it is drawn: cells in rows and columns, each with its words and its colour key.
 
 Text, terminal, SVG, HTML and JSON all draw the same `Grid`, so that they never disagree.
 """
@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows of cells. title: one line above. corner, columns, names: the heads. key_name: what colours tell apart."""
+    """Rows of cells. title: one line above. corner, columns, names: the heads. key_name: what colours distinguish."""
 
     title: str
     rows: tuple[tuple[Cell, ...], ...]

@@ -24,7 +24,7 @@ HEAD = "font-weight:normal;opacity:.7;text-align:left;white-space:nowrap;padding
 COLUMN = "font-weight:normal;opacity:.7;text-align:center;padding:1px 6px"
 CELL = "color:#000;text-align:center;white-space:nowrap;padding:1px 6px;border:1px solid #fff"
 
-# What stands out in a dispatch report: a style, and the words that have it once they are escaped.
+# Highlights of a dispatch report: a style, and the words that have it once they are escaped.
 STYLES = {
     "font-weight:bold": r"(?m)^\S+\.py:\d+(?=: )",
     "color:#1a7f37;font-weight:bold": r"(?m)^  \w+/\w+(?=: )",  # green on white and on black

@@ -1,4 +1,4 @@
-"""The other side of a layout: not where each element goes, but what each place of memory holds.
+"""The inverse picture of a layout: the elements at each place of memory.
 
 Tensor memory is drawn as its 128 lanes by 32-bit columns, shared memory as lines of 128 bytes, a column for each bank.
 """

@@ -1,4 +1,4 @@
-"""What a notebook shows for a layout and an atom: their ``_repr_html_`` ask here."""
+"""HTML of layouts and atoms for notebooks: their ``_repr_html_`` call it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["atom_html", "layout_html", "mma_html"]
 
 
 def layout_html(layout: Layout) -> str:
-    """The picture of a layout; its text, with the reason, where it has no picture."""
+    """The picture of a layout; the reason, with its text, where it has no picture."""
     if as_int(layout.size()) is None:
         return _undrawn(layout, "its size is symbolic")
     shape = picture_shape(layout)

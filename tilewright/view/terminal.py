@@ -1,4 +1,4 @@
-"""How a command speaks: colours and tables on a terminal, plain text in a pipe, progress on standard error.
+"""The output of commands: colours and tables on a terminal, plain text in a pipe, progress on standard error.
 
 A terminal shows the words that a pipe gets, coloured: a report reads the same in both.
 """
@@ -22,7 +22,7 @@ __all__ = ["code", "complain", "grid", "heading", "is_terminal", "say", "with_pr
 Result = TypeVar("Result")
 PATIENCE = 1.0  # seconds that work may take before it shows a bar
 
-# What stands out in reports, counts and errors: a style, and the words that have it.
+# Highlights of reports, counts and errors: a style, and the words that have it.
 STYLES = {
     "place": ("cyan", r"^(warning: )?\S+\.py:\d+"),
     "chosen": ("bold green", r"^  \w+/\w+(?=:)"),

@@ -31,8 +31,9 @@ __global__ void barrier_of_some_lanes(int* out) {
     out[threadIdx.x] = 1;
 }
 
-__global__ void barrier_of_some_warps(int* out) {
-    if (threadIdx.x >= 32) return;
+__global__ void barrier_of_the_first(int* out, int n) {
+    if (threadIdx.x >= n) return;
+    __syncwarp();
     __syncthreads();
     out[threadIdx.x] = 1;
 }
@@ -105,4 +106,11 @@ __global__ void asks_another_lane(int* out) {
 __global__ void shifted(const int* a, int* b, int from, int to) {
     int i = threadIdx.x;
     b[i + to] = a[i + from];
+}
+
+__global__ void odd_ones(const int* values, int* sums) {  // the mask of the lanes that stay out names others
+    int odd = values[threadIdx.x] & 1;
+    unsigned mask = __ballot_sync(~0u, odd);
+    mask = odd ? mask : ~mask;
+    if (odd) sums[threadIdx.x] = __reduce_add_sync(mask, values[threadIdx.x]);
 }

@@ -4,9 +4,9 @@ In the order in which to read:
 
     rows                what such a row is: registers with widths, types, one value
     integers, products, logic, fields
-                        what integers come to; of products and quotients; shifts and logic; fields of bits
+                        the meaning of integer sums, of products and quotients, of shifts and logic, of fields
     floats, rounding, approximate
-                        what floats come to, however they are rounded; and what is near to it
+                        the meaning of float operations, their roundings, and approximations
     arithmetic, comparing, converting, moving
                         the rows
 """

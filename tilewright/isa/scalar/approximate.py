@@ -1,7 +1,7 @@
-"""What is near to a value: rcp, sqrt, rsqrt, div, sin, cos, lg2, ex2, tanh, each within a stated error.
+"""Approximations: rcp, sqrt, rsqrt, div, sin, cos, lg2, ex2, tanh, each within a stated error.
 
-Bits cannot be promised. The simulator computes in float64 and rounds once; hardware is within `ERRORS` of that. Source:
-PTX ISA, "Floating Point Instructions"; the bounds were measured on an H200.
+Their bits are not specified. The simulator computes in float64 and rounds once; hardware is within `ERRORS` of that.
+Source: PTX ISA, "Floating Point Instructions"; the bounds were measured on an H200.
 """
 
 from __future__ import annotations

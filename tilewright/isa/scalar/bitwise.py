@@ -1,4 +1,4 @@
-"""and, or, xor, not, shifts, and fields of bits."""
+"""The rows of and, or, xor, not, shifts, and fields of bits."""
 
 from __future__ import annotations
 

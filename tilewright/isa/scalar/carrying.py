@@ -28,7 +28,7 @@ def _bits(word: str, *values: Numbers) -> list[Numbers]:
 
 
 def _total(operation: str) -> Callable[..., Callable[..., Numbers]]:
-    """The sum or difference with the carry before it; or the carry behind it."""
+    """The sum or difference with a carry in; or its carry out."""
 
     def meaning(*, type: str, out: str, **_: object) -> Callable[..., Numbers]:
         one = TYPES[type].unsigned.type
@@ -49,7 +49,7 @@ def _total(operation: str) -> Callable[..., Callable[..., Numbers]]:
 
 
 def _product(*, type: str, half: str, out: str, **mods: object) -> Callable[..., Numbers]:
-    """Half of the product, and c with the carry before it; or the carry behind it."""
+    """Half of the product, plus c and a carry in; or the carry out."""
     part = mad(type=type, half=half)
     total = _total("add")(type=type, out=out)
     kind = TYPES[type].numpy
@@ -61,7 +61,7 @@ def _product(*, type: str, half: str, out: str, **mods: object) -> Callable[...,
 
 
 def _row(name: str, operands: str, operation: str, meaning: Any, doc: str, **modifiers: Any) -> None:
-    """Three forms: the sum without a carry behind it, the sum with one, and that carry."""
+    """Three forms: the sum that leaves no carry, the sum that leaves one, and that carry."""
     takes = "carry" in operands
     listed = ", ".join(f"{{{one}}}" for one in operands.replace(" carry:pred", "").split())
     before = f"{GIVE[operation]} " if takes else ""

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.dtypes import dtype
 from tilewright.isa.convert import FP6_FP4
 from tilewright.isa.scalar import narrowing
-from tilewright.isa.scalar.floats import canonical, carried, flushed, saturated
+from tilewright.isa.scalar.floats import canonical, carried, flushed, flushed_as_rounded, saturated
 from tilewright.isa.scalar.rows import flag, scalar, words
 from tilewright.isa.types import TYPES, Numbers
 
@@ -64,6 +64,8 @@ def _of_floats(
         settle: Callable[..., Numbers] = carried if type == "f64" else (lambda found, a: canonical(found))
         return lambda a: _clamped(settle(narrowing.whole(before(a), rnd), a), sat=sat, relu=relu)
     convert = narrowing.between_floats(rnd, kind)
+    if ftz and (atype, type) == ("f64", "f32"):
+        return lambda a: _clamped(flushed_as_rounded(convert(a), lambda: a, rnd or "rn"), sat=sat, relu=relu)
     return lambda a: _clamped(after(convert(before(a))), sat=sat, relu=relu)
 
 

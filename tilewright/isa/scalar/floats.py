@@ -1,4 +1,4 @@
-"""What floats come to: one rounding, perhaps with subnormals flushed to zero, perhaps clamped to [0, 1].
+"""The meaning of float operations: one rounding, perhaps with subnormals flushed to zero, perhaps clamped to [0, 1].
 
 Every NaN that arithmetic makes is the same one. Half precision is computed in float32 and rounded once, float32 with a
 rounding of its own in float64. Source: PTX ISA, "Floating Point Instructions", "Half Precision Floating Point
@@ -46,6 +46,7 @@ _EXPONENT: dict[Any, Any] = {
     np.dtype(np.float32): np.uint32(0x7F800000),
     np.dtype(np.float64): np.uint64(0x7FF0000000000000),
 }
+_DIGITS: dict[Any, int] = {HALF: 11, BRAIN: 8, np.dtype(np.float32): 24}  # of a significand
 _SIGN: dict[Any, Any] = {kind: np.array(1 << 8 * kind.itemsize - 1, f"u{kind.itemsize}")[()] for kind in _NAN}
 
 _NATIVE: dict[str, Callable[..., Any]] = {
@@ -115,7 +116,9 @@ def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
             return lambda *values: canonical(run(*values))
         flush = flushed if ftz else _same
         after = _after(saturated if sat else _positive if relu else _same)
-        settle: Callable[..., Numbers] = _settled(op) if ftz and op in _WIDE else (lambda found, *values: flush(found))
+        settle: Callable[..., Numbers] = (
+            _settled(op, rnd or "rn") if ftz and op in _WIDE else (lambda found, *values: flush(found))
+        )
 
         def execute(*values: Numbers) -> Numbers:
             given = [flush(value) for value in values]
@@ -142,30 +145,39 @@ _FAINTEST_FIRST = {"div": (1, 0), "fma": (0, 2, 1)}
 _WIDE: dict[str, Callable[..., Any]] = {
     "mul": np.multiply,
     "div": np.divide,
+    "rcp": np.reciprocal,
     "fma": lambda a, b, c: sum_to_odd(*np.broadcast_arrays(a * b, c)),
 }
 
 
-def _settled(op: str) -> Callable[..., Numbers]:
-    """The result, rounded; flushed is what the exact one was too small for, though it may round to a normal number."""
-
+def _settled(op: str, rnd: str) -> Callable[..., Numbers]:
     def settle(found: Numbers, *values: Numbers) -> Numbers:
-        found = flushed(found)
-        least = np.abs(found) == np.finfo(np.float32).tiny if found.dtype.itemsize == 4 else None
-        if least is None:
-            smallest = _EXPONENT[found.dtype] & -_EXPONENT[found.dtype].astype(np.int32)
-            least = bits_of(found) & ~_SIGN[found.dtype] == smallest
-        if not np.any(least):
-            return found
-        exact = _WIDE[op](*(value.astype(np.float64) for value in values))
-        less = least & (np.abs(exact) < np.abs(found).astype(np.float64))
-        return np.where(less, bits_of(found) & _SIGN[found.dtype], bits_of(found)).view(found.dtype)
+        return flushed_as_rounded(found, lambda: _WIDE[op](*(value.astype(np.float64) for value in values)), rnd)
 
     return settle
 
 
+def flushed_as_rounded(found: Numbers, exact: Callable[[], Numbers], rnd: str) -> Numbers:
+    """The rounded result, or zero where rounding with unbounded exponents gives less than the smallest normal number.
+
+    Numbers of unbounded exponents are twice as dense there as subnormals: 2^-126 - 2^-150 is one of float32. An H200
+    flushes it, and flushes no exact result that rounds to 2^-126. ``exact`` gives the results as float64, before they
+    are rounded to the type of ``found``.
+    """
+    found = flushed(found)
+    smallest = _EXPONENT[found.dtype] & -_EXPONENT[found.dtype].astype(np.int32)
+    least = bits_of(found) & ~_SIGN[found.dtype] == smallest
+    if not np.any(least):
+        return found
+    normal = np.abs(found).astype(np.float64)
+    spacing = normal * 2.0 ** -_DIGITS[found.dtype]
+    size = np.abs(exact())
+    below = size < normal - spacing / 2 if rnd == "rn" else size <= normal - spacing
+    return np.where(least & below, bits_of(found) & _SIGN[found.dtype], bits_of(found)).view(found.dtype)
+
+
 def carried(found: Numbers, *values: Numbers) -> Numbers:
-    """Of float64: a NaN among the operands, the last one, is the result, made quiet; another one is negative."""
+    """The result in float64: a NaN operand, the last one, made quiet; a NaN that the operation makes is negative."""
     if not np.any(np.isnan(found)):
         return found
     bits = np.where(np.isnan(found), _NAN[found.dtype], bits_of(found))
@@ -199,7 +211,7 @@ def opposite(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
 
 
 def _kept(found: Numbers, a: Numbers) -> Numbers:
-    """A NaN as arithmetic makes it: one operand is added to nothing."""
+    """The operand itself, except that a NaN becomes the one that arithmetic makes."""
     return carried(found, a) if a.dtype.itemsize == 8 else canonical(found)
 
 

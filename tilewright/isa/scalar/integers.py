@@ -1,4 +1,4 @@
-"""What integers come to: sums, products, quotients, extremes; all modulo their width, unless they saturate.
+"""The meaning of integer operations: sums, products, quotients, extremes; modulo their width, unless they saturate.
 
 Source: PTX ISA, "Integer Arithmetic Instructions".
 """
@@ -70,7 +70,7 @@ def high_product(a: Numbers, b: Numbers) -> Numbers:
     middle = cross + (lows >> half)
     other = (x & low) * (y >> half) + (middle & low)
     high = (x >> half) * (y >> half) + (middle >> half) + (other >> half)
-    if a.dtype.kind == "i":  # a negative factor counts 2**64 too much
+    if a.dtype.kind == "i":  # unsigned, a negative factor is 2**64 too large
         high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
     return high.view(a.dtype)
 

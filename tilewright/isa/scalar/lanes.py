@@ -1,8 +1,8 @@
-"""What lanes of a warp tell each other, as compilers write it: shfl, vote, match, redux, activemask, elect.
+"""Exchange between the lanes of a warp, as compilers write it: shfl, vote, match, redux, activemask, elect.
 
 The lanes that ``mask`` names must all be there. What they mean is what CUDA's functions mean, `tilewright.isa.warp`; a
-shuffle has its segments and its end in one register, and tells whether it stayed inside. Source: PTX ISA, "shfl.sync",
-"vote.sync", "match.sync", "redux.sync", "activemask", "elect.sync".
+shuffle has its segments and its end in one register, and returns whether it stayed inside. Source: PTX ISA,
+"shfl.sync", "vote.sync", "match.sync", "redux.sync", "activemask", "elect.sync".
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ instruction(
 
 
 def _same(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
-    """True where the condition is alike in all lanes that take part."""
+    """True where the condition is the same in all lanes that take part."""
     return all_of(machine, mask, cond) | all_of(machine, mask, ~cond)
 
 

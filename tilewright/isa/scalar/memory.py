@@ -1,8 +1,8 @@
-"""ld and st as compilers write them: any type, vectors, every memory; and prefetch, which does nothing that is seen.
+"""ld and st as compilers write them: any type, vectors, every memory; and prefetch, which has no visible effect.
 
 A weak access is a plain one, a strong one names its scope, as in `tilewright.isa.strong`, whose names are the
-language's. Cache operators and priorities mean nothing. What ``nc`` reads, nobody writes while the kernel runs. Source:
-PTX ISA, "Data Movement and Conversion Instructions: ld, ld.global.nc, ldu, st, prefetch".
+language's. Cache operators and priorities have no effect on values. No thread may write what ``nc`` reads while the
+kernel runs. Source: PTX ISA, "Data Movement and Conversion Instructions: ld, ld.global.nc, ldu, st, prefetch".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["CACHES", "element_bytes", "nbytes", "value_word"]
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 CACHES = ("c[agsv]", "lu", "w[bt]", r"L[12]::\w+", "unified", "weak")
-"""Words about caches; and that an access is a plain one."""
+"""Words about caches, and words for a weak access, which have no effect."""
 
 KINDS = [f"{letter}{bits}" for bits in (8, 16, 32, 64) for letter in "bus"] + ["f32", "f64"]
 PAIRS = [name for name in KINDS if name[1:] == "64"]
@@ -54,7 +54,7 @@ def element_bytes(mods: Mods) -> int:
 
 
 def value_word(mods: Mods) -> str:
-    """PTX's word for the type of a value, a vector or not."""
+    """PTX's word for the type of a value, also of a vector."""
     return str(mods["type"]) if mods["vec"] == 1 else f"{mods['type']}:{mods['vec']}"
 
 

@@ -1,4 +1,4 @@
-"""Numbers made narrower in any direction, and back: what cvt does to integers and floats of all widths.
+"""Conversions of numbers with any rounding: the meaning of cvt on integers and floats of all widths.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: cvt".
 """
@@ -63,7 +63,7 @@ def _computable(values: Numbers) -> Numbers:
 
 
 def _exact(found: Numbers, like: Numbers) -> Numbers:
-    """Ends of integers are compared in float64; that the source has 64 bits still counts."""
+    """Whole numbers as float32, or as float64 for a float64 source: `float_to_int` converts a NaN by that width."""
     return found if like.dtype == DOUBLE_KIND else found.astype(np.float32)
 
 

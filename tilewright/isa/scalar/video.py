@@ -1,7 +1,6 @@
 """The video instructions on words: parts of registers as numbers, clamped, and a second operation with c.
 
-What a part comes to has 33 bits and a sign before it is clamped or chopped. Source: PTX ISA, "Scalar Video
-Instructions".
+A result has 33 bits and a sign before it is clamped or chopped. Source: PTX ISA, "Scalar Video Instructions".
 """
 
 from __future__ import annotations
@@ -96,9 +95,10 @@ def _on_words(operation: Callable[..., Numbers]) -> Callable[..., Callable[..., 
     return meaning
 
 
-def _on_comparison(*, compare: str, **mods: Any) -> Callable[..., Numbers]:
+def _on_comparison(*, compare: str, atype: str, **mods: Any) -> Callable[..., Numbers]:
+    """The second operation has the sign of a, as an H200 has it."""
     test = COMPARE[compare]
-    return _on_words(lambda x, y: test(x, y).astype(np.int64))(type="u32", **mods)
+    return _on_words(lambda x, y: test(x, y).astype(np.int64))(type=atype, atype=atype, **mods)
 
 
 def _times(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:

@@ -2,9 +2,9 @@
 
 base                what a check is, and the events of a run that it may look at
 bounds, alignment   the address of one access
-arithmetic          operands that mean nothing
-poison              what nobody has written
-leaks, stuck        what is left behind; who can never go on
+arithmetic          undefined operations of integers
+poison              bytes that are not initialised
+leaks, stuck        what a CTA leaves behind; threads that can never go on
 
 Races are looked for in a room of their own, `tilewright.sim.order`.
 """

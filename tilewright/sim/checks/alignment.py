@@ -1,4 +1,4 @@
-"""Addresses that are no multiple of the access's width: hardware faults there."""
+"""Addresses that are no multiple of the access's width, at which hardware faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integer arithmetic that means nothing: a division by zero, a shift by the width or more. The hardware goes on."""
+"""Undefined integer arithmetic: a division by zero, a shift by the width or more. The hardware goes on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Operands", "may_fault"]
 
 
 def may_fault(expr: Expr) -> bool:
-    """Could this operation of integers mean nothing, by its second operand?"""
+    """May this integer operation be undefined, by its second operand?"""
     if not isinstance(expr, Binary) or expr.op not in (*DIVISIONS, *SHIFTS) or expr.dtype.is_float:
         return False
     known = const_value(expr.b)
@@ -43,7 +43,7 @@ class Operands:
     at: Span | None
 
     def __call__(self, batch: Batch, mask: Mask, a: Value, b: Value) -> None:
-        """Raises SimulationError where an active lane's operation means nothing."""
+        """Raises SimulationError where an active lane's operation is undefined."""
         faults = np.asarray(_faults(self.expr, b))
         if not faults.any():
             return

@@ -1,6 +1,6 @@
 """What a check is: a name, and what it does at each event of a run.
 
-Some are always on, as a machine that cannot go on has to say so; their rows here give them a name.
+Some are always on, since a machine that cannot go on has to report it; their rows here give them a name.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Check(Events):
 
     def __init__(self, program: Subject) -> None:
         self.program = program
-        self.doubtful = False  # may threads that waited in this run wait for ever in another run?
+        self.doubtful = False  # may threads that waited in this run deadlock in another run?
 
     def watch(self, site: Site) -> Hook | None:
-        """What to call before each access at a site, or None."""
+        """The function that is called before each access at a site, or None."""
         return None
 
 

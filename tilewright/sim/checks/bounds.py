@@ -91,7 +91,7 @@ class Dimension:
         if self.span > 1:
             index = f"{index}, of {number}..{number + self.span - 1},"
         where = where_text(batch, cta, warp, outside[cta, warp])
-        if self.within.by and bool((outside == mask.full)[cta, warp].all()):  # the end of a region is no lane's
+        if self.within.by and bool((outside == mask.full)[cta, warp].all()):  # a region's end: no lane is at fault
             where = where.rpartition(",")[0]
             index = f"{index}, where the region ends,"
         run = batch.wave.run

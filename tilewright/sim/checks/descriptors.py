@@ -22,7 +22,7 @@ __all__ = ["Descriptors"]
 
 
 class Descriptors(Check):
-    """The check of matrix descriptors into swizzled buffers; only their kernel knows the order of others."""
+    """The check of matrix descriptors into swizzled buffers; the order of other buffers is up to the kernel."""
 
     def __init__(self, program: Subject) -> None:
         super().__init__(program)

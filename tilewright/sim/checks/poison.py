@@ -1,6 +1,6 @@
-"""Values that nobody has written. Memories start poisoned; moves carry poison along; looking at it is the error.
+"""Uninitialised values. Memories start poisoned; moves carry poison along; any other use of it is the error.
 
-What is written is kept as flags, in the memories' shadows: see `tilewright.sim.machine.shadows`.
+Flags in the memories' shadows say which bytes are initialised: see `tilewright.sim.machine.shadows`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Need", "Poison"]
 
 @dataclass(frozen=True, eq=False)
 class Need:
-    """A place where a value is looked at. what: its expression; use: for what."""
+    """A place where a value must be initialised. what: its expression; use: for what."""
 
     what: str
     use: str
@@ -34,7 +34,7 @@ class Need:
     def __call__(
         self, batch: Batch, mask: Mask, flags: Bits, site: Site | None = None, at: Address | None = None
     ) -> None:
-        batch.wave.shadows.require(batch, mask, flags, self.use, self.at, self.what, site, at)
+        batch.wave.shadows.require(batch, mask, flags, self.use, self.at, self.what, (site, at))
 
 
 class Poison(Check):
@@ -48,7 +48,7 @@ class Poison(Check):
 
         def look(batch: Batch, mask: Mask, at: Address) -> None:
             flags = site.shadow_bits(batch, mask, at)
-            batch.wave.shadows.require(batch, mask, flags, f"an operand of {site.op}", site.at, "memory", site, at)
+            batch.wave.shadows.require(batch, mask, flags, f"an operand of {site.op}", site.at, "memory", (site, at))
 
         return look
 

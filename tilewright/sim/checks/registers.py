@@ -1,4 +1,4 @@
-"""Registers that an operation goes on using: a fence follows what their warp did to them before it was issued."""
+"""Registers that an operation uses after its issue: a fence must stand before the issue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORD = 4
 
 
 class Uses:
-    """What the warps of a wave did to their registers since their last fence.
+    """The accesses of a wave's warps to their registers since their last fence.
 
     last: by buffer, (CTAs, warps, words), the number of the site that touched a word last, 0 for none. fenced: (CTAs,
     warps) that have passed a fence at all.
@@ -40,14 +40,14 @@ class Uses:
         self._numbers: dict[int, int] = {}
 
     def number(self, site: Site) -> int:
-        """That of a site, from 1."""
+        """The number of a site, from 1."""
         if id(site) not in self._numbers:
             self.sites.append(site)
             self._numbers[id(site)] = len(self.sites)
         return self._numbers[id(site)]
 
     def of(self, place: Place) -> Ints:
-        """Those of the words of a buffer."""
+        """The last accesses to the words of a buffer."""
         if place.name not in self.last:
             self.last[place.name] = np.zeros((*self.fenced.shape, -(-place.nbytes // WORD)), np.int64)
         return self.last[place.name]

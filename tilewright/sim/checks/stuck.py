@@ -1,7 +1,7 @@
-"""Threads that can never go on: the scheduler finds them in every run, as there is nothing else it could do then.
+"""Threads that can never go on: the scheduler finds them in every run, when nothing else can run.
 
-What the m-barriers of a wave were told is kept, so that the one that is to blame can be named: it waits for bytes that
-no copy brings, for a thread that announced them and did not arrive, for more arrivals than come, or for nobody at all.
+The signals of a wave's m-barriers are recorded, so that the report names the cause: bytes that no copy brings, a thread
+that announced bytes and did not arrive, fewer arrivals than were asked for, or no signal at all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CAME = "came"
 
 
 class Told(NamedTuple):
-    """What m-barriers, by CTA and address, were told in which phase. kind: of the `Signal`; CAME: that bytes came."""
+    """A signal to m-barriers, by CTA and address, and their phases. kind: of the `Signal`, or CAME: bytes came."""
 
     kind: str
     by: str
@@ -45,16 +45,16 @@ class Told(NamedTuple):
     nbytes: Ints
 
     def where(self) -> Iterator[tuple[int, int]]:
-        """The m-barriers."""
+        """CTA row and address of each m-barrier."""
         return zip(self.rows.tolist(), self.address.tolist(), strict=True)
 
     def of(self, row: int, address: int) -> Ints:
-        """The records of one m-barrier."""
+        """The entries of this record that are of one m-barrier."""
         return np.flatnonzero((self.rows == row) & (self.address == address))
 
 
 class Tale(NamedTuple):
-    """An m-barrier of a run that is stuck: what its phase lacks, and what it was told in this phase and before."""
+    """An m-barrier of a run that is stuck: what its phase lacks, and its signals in this phase and in all phases."""
 
     name: str
     cta: str
@@ -65,7 +65,7 @@ class Tale(NamedTuple):
     now: list[Told]
     ever: list[Told]
     came: int
-    is_whole: bool  # was nothing told before what is kept here?
+    is_whole: bool  # are these all of its signals, with none dropped?
 
     def last(self, *kinds: str, ever: bool = False) -> Told | None:
         """The last record of one of these kinds."""
@@ -135,11 +135,11 @@ class Stuck(Check):
         return Tale(name, wave.cta_name(row), address, *fields, now, ever, came, is_whole)
 
 
-# What may be wrong with one of them
+# Possible causes, for one m-barrier
 
 
 def other_bytes(tale: Tale, all_tales: Iterable[Tale]) -> str:
-    """All have arrived, and other bytes came than were announced."""
+    """All threads have arrived, but other bytes came than were announced."""
     announced, copy = tale.last("arrive", "bytes"), tale.last(CAME)
     if tale.pending or not tale.tx or announced is None:
         return ""
@@ -157,7 +157,7 @@ def other_bytes(tale: Tale, all_tales: Iterable[Tale]) -> str:
 
 
 def announced_alone(tale: Tale, _: Iterable[Tale]) -> str:
-    """Bytes were announced by `expect_tx`, and nobody has arrived."""
+    """Bytes were announced by `expect_tx`, but no thread has arrived."""
     announced = tale.last("bytes")
     if announced is None or tale.pending < tale.expected or tale.tx < 0:
         return ""
@@ -166,7 +166,7 @@ def announced_alone(tale: Tale, _: Iterable[Tale]) -> str:
 
 
 def unannounced(tale: Tale, _: Iterable[Tale]) -> str:
-    """Bytes have come that nobody has announced."""
+    """Bytes have come that no thread has announced."""
     copy = tale.last(CAME)
     if not tale.pending or tale.tx >= 0 or copy is None:
         return ""
@@ -175,7 +175,7 @@ def unannounced(tale: Tale, _: Iterable[Tale]) -> str:
 
 
 def too_few(tale: Tale, _: Iterable[Tale]) -> str:
-    """Some arrived, and not as many as the m-barrier was made for."""
+    """Fewer threads arrived than the m-barrier was made for."""
     made, last, came = tale.last("init", ever=True), tale.last("arrive"), tale.expected - tale.pending
     if last is None or made is None or not 0 < came < tale.expected:
         return ""

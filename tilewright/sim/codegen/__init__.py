@@ -1,18 +1,18 @@
 """From a lowered kernel to Python: it is cut into segments, and each becomes one function over arrays.
 
-prepare, loops      what is done before the cut; loops that wait
+prepare, loops      the passes before the cut; loops that wait
 axes, divergence    over what each value varies: CTAs, warps, lanes, or nothing; the same for a graph
 cut, waits, live, regions
-                    the cut: from a structured body or a graph to blocks that end where threads may wait, what is alive
-                    before them, and which of them are one segment
+                    the cut: blocks that end where threads may wait, from a structured body or a graph; live
+                    variables; and which blocks are one segment
 analysis            all of that, and what may be poison
 rounds              the blocks of a segment under the masks of the lanes that come to them
 emitter, source, nesting
-                    what the parts of the generator share; the text, and text that is nested too deep for Python
+                    the state that generators share; the text, and text that is nested too deep for Python
 expressions, addressing, calls, pure, substitution, lifting
                     values, addresses in parts, calls of the instruction table: plain functions over one emitter; in
                     compiled code addresses are written out first, and then taken apart
-unknowns            in compiled code, the bits that nobody wrote and what becomes of them
+unknowns            in compiled code, unknown bits and how operations spread them
 functions           statements, and the function of a segment
 fusing              runs of products that `tilewright.sim.fast` does at once
 compiled            a kernel with its functions

@@ -30,8 +30,8 @@ THREADS, CTAS, BOTH = "threads", "ctas", "both"
 
 @dataclass(slots=True)
 class Terms:
-    """A sum: constant + uniform texts + one text per group of axes. leaves: the expressions in each group. made: an
-    address that stands for all but the constant.
+    """A sum: constant + uniform texts + one text per group of axes. leaves: the expressions in each group. made: the
+    name of an `Address` with everything but the constant.
     """
 
     constant: int = 0
@@ -54,7 +54,7 @@ def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str,
 
 @contextmanager
 def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: bool, lanes: int = 32) -> Iterator[None]:
-    """Emit the check of an access's indices; inside of the block the address reuses the loads that the check made.
+    """Emit the check of an access's indices; code inside of this context reuses the loads of the check.
 
     width: bytes of the access, of each lane.
     """
@@ -91,7 +91,7 @@ def advice_of(expr: Expr) -> tuple[str, str | None]:
 
 
 def _is_odd_view(e: Emitter, buffer: Buffer) -> bool:
-    """Might an element of this view lie across its natural alignment?"""
+    """May an element of this view be off its natural alignment?"""
     if not isinstance(buffer.data, AddressOf):
         return False
     offsets = [const_value(index) for index in buffer.data.indices]
@@ -99,7 +99,8 @@ def _is_odd_view(e: Emitter, buffer: Buffer) -> bool:
 
 
 def terms_of(e: Emitter, expr: Expr, mask: str, *, nibbles: bool = False) -> tuple[Place | None, Terms]:
-    """What an address expression surely points into, and its bytes in that window; else None and a generic address.
+    """The buffer that an address expression certainly points into, and its bytes in that window; else None and a
+    generic address.
 
     nibbles: count half bytes instead, for elements of 4 bits.
     """
@@ -158,7 +159,8 @@ def address_text(e: Emitter, terms: Terms) -> str:
 
 
 def _part(e: Emitter, group: str, terms: Terms) -> str:
-    """A part, made once where it can be kept: for the batch's CTAs, or for good where only thread numbers matter.
+    """A part, computed once where it can be kept: with the batch's CTAs, or for all runs if it depends on thread
+    numbers alone.
 
     Where it depends on loop counters, it is kept for each of their values.
     """

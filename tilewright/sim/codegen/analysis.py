@@ -1,4 +1,4 @@
-"""What is known of a lowered kernel before it is written: where it is cut, what is alive there, what may be poison."""
+"""The analysis of a lowered kernel before code is generated: its segments, live variables, possible poison."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Analysed(Subject):
     # Lines of the kernel
 
     def place_of(self, segment: int) -> Span | None:
-        """The line that a segment ends at; where nothing stands there, the last before."""
+        """The line at which a segment ends, else the last line before that."""
         spans = (self.spans[segment], *(stmt.at for stmt in reversed(self.cut[segment].body)))
         return next((span for span in spans if span is not None), None)
 
@@ -136,7 +136,7 @@ class Analysed(Subject):
         found = (stmt.at for stmt in stmts if place is not None and stmt.buffer.name == place.name)
         return next(found, self.kernel.at)
 
-    # Which variables matter where
+    # Live variables
 
     def reads(self, segment: Segment) -> frozenset[str]:
         """Variables that a segment takes from outside: parameters and live values, with their flags."""
@@ -166,7 +166,7 @@ class Analysed(Subject):
     # Which values may be uninitialised
 
     def may_be_poison(self, expr: Expr) -> bool:
-        """Could this value hold bits that nobody wrote? A computed one cannot: computing with such bits is an error."""
+        """May this value have uninitialised bits? A computed one cannot, since computing with such bits is an error."""
         if not self.with_shadows:
             return False
         if isinstance(expr, Load) and self.raw and not self.places.stored:

@@ -22,7 +22,7 @@ def operand_expressions(call: Call) -> list[Expr]:
 class Axes(Uniformity):
     """The axes of every variable of a kernel, those that hold the ends of loops too."""
 
-    undefined: tuple[Stmt, ...] = ()  # that give a register of a graph the value of nobody
+    undefined: tuple[Stmt, ...] = ()  # that declare a graph's registers, with no known bit
 
     def _call(self, expr: Call) -> int:
         bound = bind(expr)
@@ -35,5 +35,5 @@ class Axes(Uniformity):
             self._join(stop_of(stmt), self.of(stmt.stop))
 
     def is_blended(self, stmt: Stmt) -> bool:
-        """Do lanes elsewhere need what a variable held before, though all lanes that come here assign it?"""
+        """Do other lanes need the variable's earlier value, though all lanes that come here assign it?"""
         return False

@@ -52,7 +52,7 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
 
 
 def _waited(e: Emitter, bound: Bound, mask: str) -> None:
-    """Threads close what they have issued, and wait for it."""
+    """Threads commit what they have issued, and wait for it."""
     commit, wait = bound.form.commit, bound.form.wait
     if commit is not None:
         e.out.line(f"b.wave.pending.commit(b, {mask}, {commit.group!r})")
@@ -81,7 +81,7 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
 
 
 def asked(e: Emitter, expr: Call, bound: Bound) -> str:
-    """The text of the lanes in which a call may take place now."""
+    """The text of the lanes in which a call may run now."""
     values = _arguments(e, bound, "m0")[0]
     runs = e.out.constant("X", _instruction(e, bound, [], [], expr))
     return e.out.named("v", f"{runs}.may_go_on(b, m0, ({''.join(f'{v}, ' for v in values)}))")
@@ -184,7 +184,7 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
     if row.kind in ADDRESSES:
         access = next((one for one in bound.form.accesses if one.operand == row.name), None)
         with ExitStack() as checks:
-            if access is not None and not access.sized:  # an access of no bytes may have any address
+            if access is not None and not access.sized:  # a lane that accesses no bytes may give any address
                 width, lanes = (bound.form.count(number, bound.mods) for number in (access.nbytes, access.lanes))
                 name, write = bound.instruction.name, access.write
                 checks.enter_context(inside(e, given[0], mask, name, width, write=write, lanes=lanes))

@@ -1,4 +1,4 @@
-"""Cutting a kernel into segments: from its graph, by way of what varies, who waits and what is one function.
+"""Cutting a kernel into segments: its graph is cut at waits, and blocks between them are joined to functions.
 
 A structured body becomes blocks where threads may wait inside; the rest of its branches and loops stays as it is, and
 runs under masks within a segment. What compilers made is blocks throughout.
@@ -41,7 +41,7 @@ __all__ = ["Cut", "cut"]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What varies over what, the segments, and the variables that are live before each of them."""
+    """The axes of all variables, the segments, and the variables that are live before each segment."""
 
     axes: Axes
     segments: tuple[Segment, ...]
@@ -51,7 +51,7 @@ class Cut:
 def cut(kernel: Kernel, parameters: frozenset[str], *, orders: bool) -> Cut:
     """Cuts a `prepared` kernel. The first segment is entered first.
 
-    orders: also where threads part on the way to accesses that show who came first, so that either may go first.
+    orders: it is also cut where threads diverge on the way to accesses that show which came first, so that either may.
     """
     made = _structured(kernel, orders) if kernel.graph is None else _open(kernel, parameters, orders)
     axes, blocks, outer = made
@@ -92,7 +92,7 @@ def _flow_of(blocks: Sequence[Block]) -> Flow:
 
 
 def _first_values(blocks: Sequence[Block], live: Liveness) -> tuple[Bind, ...]:
-    """Values for the registers that somebody may read before they are written; nobody knows them."""
+    """Statements that give registers which may be read before they are written a value without a known bit."""
     kinds = {s.var.name: s.var for block in blocks for s in statements(block.body) if isinstance(s, (Bind, Assign))}
     read = (node for block in blocks for stmt in statements(block.body) for node in expressions(stmt))
     kinds |= {node.name: node for node in read if isinstance(node, Var)}
@@ -100,7 +100,7 @@ def _first_values(blocks: Sequence[Block], live: Liveness) -> tuple[Bind, ...]:
 
 
 def _threaded(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks without ways through those that are empty."""
+    """The blocks, with edges that skip empty blocks."""
 
     def through(number: int) -> int:
         seen = {number}

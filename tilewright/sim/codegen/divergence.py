@@ -1,8 +1,8 @@
-"""Over what the values of a graph vary, and where lanes that have parted wait for each other.
+"""The axes over which a graph's values vary, and where diverged lanes wait for each other.
 
-Lanes that part at a branch are apart until its ways join. What they assign meanwhile is blended into the variable where
-lanes that went the other way still need its value; else it is simply the value, and varies as that does. So a counter
-stays uniform though some lanes leave the loop early, or have ended before.
+Lanes that diverge at a branch are apart until its ways join. An assignment meanwhile is blended into the variable if
+lanes that went the other way still need its value; else the variable is the new value, and varies as that does. So a
+counter stays uniform though some lanes leave the loop early, or have ended before.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Divergence(Axes):
         return next((loop for loop in around if not _bits(loop.blocks()) & self._waiting), None)
 
     def _apart_from(self, number: int, branch: int) -> int:
-        """Where lanes may stand that need a variable as it was before a block, and have parted at a branch from those
-        that are there; as bits.
+        """The blocks, as bits, of lanes that need a variable's value from before a block, and have diverged from the
+        lanes in that block.
         """
         bit, loop, join = 1 << number, self._lockstep[number], self.flow.joins[branch]
         once = not self.flow.around[number]
@@ -74,22 +74,22 @@ class Divergence(Axes):
         found = _of_others(sides, self.flow.in_a_turn(branch, number), bit) & self._ahead(number)
         for inner in self.flow.around[branch]:
             blocks = _bits(inner.blocks())
-            if blocks & bit:  # lanes that have left the loop wait behind it until its last turn
+            if blocks & bit:  # lanes that have left the loop wait after it until its last turn
                 found |= reduce(or_, sides) & ~blocks
         return found & ~bit
 
     def _ahead(self, number: int) -> int:
-        """The blocks that come after one, and the heads of its loops: nobody is left in those before."""
+        """The blocks that come after one, and the heads of its loops: no lane is left in earlier blocks."""
         rank = self.flow.rank[number]
         return _bits((*self.flow.line[rank + 1 :], *(loop.head for loop in self.flow.around[number])))
 
     def _parting(self, number: int) -> int:
-        """The axes over which lanes part at the end of a block."""
+        """The axes over which lanes diverge at the end of a block."""
         end = self.blocks[number].end
         return self.of(end.cond) if isinstance(end, Branch) else UNIFORM
 
     def _around(self, number: int) -> int:
-        """The lanes that others may be apart from; a way without a wait is over before the other lanes go on."""
+        """The axes over which a block's lanes may be apart; a way without a wait ends before the other lanes go on."""
         bit, found = 1 << number, UNIFORM
         for branch, sides in self._sides.items():
             inside = any(side & bit for side in sides)
@@ -98,7 +98,7 @@ class Divergence(Axes):
         return found
 
     def _needed_by(self, number: int) -> list[tuple[int, int]]:
-        """For each branch that lanes in a block may have taken: over what they part there, and where the others are."""
+        """For each branch that a block's lanes may have taken: the axes of their divergence, and the others' blocks."""
         found = []
         for branch in self._sides:
             if axes := self._parting(branch):
@@ -135,7 +135,7 @@ class Divergence(Axes):
                 around |= self.of(stmt.cond)
 
     def is_blended(self, stmt: Stmt) -> bool:
-        """Do lanes elsewhere need what the variable held?"""
+        """Do other lanes need the variable's earlier value?"""
         return id(stmt) in self.blended
 
 
@@ -144,5 +144,5 @@ def _bits(blocks: Iterable[int]) -> int:
 
 
 def _of_others(sides: Sequence[int], there: Sequence[int], bit: int) -> int:
-    """What is reached ``there`` from the sides on which those are that did not take a side with this bit."""
+    """The blocks in ``there`` that lanes reach which took another side than the one with this bit."""
     return reduce(or_, (b for a, b in zip(sides, there[::-1], strict=True) if a & bit), 0)

@@ -1,7 +1,7 @@
-"""What the parts of the code generator share: the text, what is known of the kernel, and the rules of its expressions.
+"""The state that parts of the code generator share: the text, the analysis of the kernel, the rules of expressions.
 
 A value is text plus, where it may hold uninitialised bits, the text of its shadow: flags that travel with it and stand
-in the same places (see `tilewright.sim.machine.shadows`). Whatever looks at a value rather than moving it asks for
+in the same places (see `tilewright.sim.machine.shadows`). Code that uses a value, and does not only move it, calls
 `Emitter.sound`, which emits the test of the shadow.
 """
 
@@ -34,12 +34,12 @@ LONGEST = 800  # letters of an expression, as Python reads 200 brackets in one a
 
 
 def is_number(kind: DType) -> bool:
-    """Is a uniform value of this dtype held as a Python int or bool?"""
+    """Is a uniform value of this dtype a Python int or bool?"""
     return not kind.is_float and kind.lanes == 1
 
 
 def is_window(value: Expr) -> bool:
-    """Might the array of this value be a view of memory?"""
+    """May the array of this value be a view of memory?"""
     while isinstance(value, Reinterpret):
         value = value.a
     return isinstance(value, Load)
@@ -58,11 +58,11 @@ class Operand:
 
 
 class Emitter:
-    """A mutable writer of one segment. rules: what becomes of each kind of expression. spread: of one that may have
-    unknown bits, in compiled code (``unknowns``).
+    """A mutable writer of one segment. rules: the writer of each kind of expression. spread: the writer of one that may
+    have unknown bits, in compiled code (``unknowns``).
 
-    known: what has been computed already, and is not to be read again. turns_of_loads: the name of a list, inside of a
-    loop whose loads are done after it.
+    known: texts of values that have been computed already. turns_of_loads: the name of a list, inside of a loop whose
+    loads are done after it.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Emitter:
         self.may_be_poison = program.may_be_poison
         self.known: dict[Expr, Operand] = {}
         self.turns_of_loads: str | None = None
-        self.uncounted = False  # was this text counted already, where it stood first?
+        self.uncounted = False  # has an earlier text of the same code been counted?
 
     @property
     def at(self) -> Span | None:
@@ -119,7 +119,7 @@ class Emitter:
         return operand
 
     def sound(self, expr: Expr, mask: str, use: str = "arithmetic") -> str:
-        """The text of a value that is looked at: uninitialised bits in it are an error under checks."""
+        """The text of a value that is used: uninitialised bits in it are an error under checks."""
         operand = self.value(expr, mask)
         if operand.shadow is not None:
             text = self.out.named("v", operand.text)
@@ -143,7 +143,7 @@ class Emitter:
         return any(isinstance(node, (Load, Call)) or self.is_checked(node) for node in walk(expr))
 
     def is_checked(self, expr: Expr) -> bool:
-        """Is it an operation whose operands a check looks at?"""
+        """Does a check examine the operands of this operation?"""
         return "arithmetic" in self.program.checks and may_fault(expr)
 
     def guarded(self, expr: Expr, test: str, mask: str, use: str = "") -> Operand:
@@ -182,7 +182,7 @@ class Emitter:
         return self.out.named("s", f"{self.out.constant('U', unknown_of(kind))}({flags}, {mask})")
 
     def flags(self, kind: DType, shadow: str | None) -> str | None:
-        """The flags for memory that a shadow makes; None for none, or where there is nothing to be made."""
+        """The flags for memory that a shadow stands for; None for no shadow, or without checks of initialisation."""
         if not self.unknowns:
             return shadow if shadow != "None" else None
         return f"{self.out.constant('U', flags_of(kind))}({shadow})" if shadow else None

@@ -1,7 +1,7 @@
 """From segments to one Python function each: statements under masks, values as arrays of the smallest shape.
 
 A function gets a batch, reads the live variables out of its environment, and returns the number of the next segment, or
-None where the scheduler has taken the batch over (it waits, has parted, or has ended).
+None where the scheduler has taken the batch over (it waits, has been split, or has ended).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class SegmentEmitter(Emitter):
             self.end()
 
     def first_values(self) -> None:
-        """Variables that some lanes may leave without a value of their own, where some go other ways."""
+        """Initial values of variables that only some of the lanes may assign."""
         if self.segment.region.is_straight:
             return
         names = sorted(self.program.writes(self.segment) - self.program.reads(self.segment))
@@ -120,7 +120,7 @@ class SegmentEmitter(Emitter):
             self.out.line(" = ".join([*(self.variable(Var(name)) for name in names), "None"]))
 
     def end(self) -> None:
-        """What comes after the statements: on with another segment, or a call of the scheduler."""
+        """The end of a segment: a jump to another segment, or a call of the scheduler."""
         self.out.at = self.segment.end.at
         end = self.segment.end
         if isinstance(end, Branch):
@@ -166,7 +166,7 @@ class SegmentEmitter(Emitter):
         self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
 
     def ask(self, end: Ask) -> None:
-        """Lanes ask whether they may go on."""
+        """Lanes ask whether they may go on, and wait while the answer is no."""
         bound = bind(end.call)
         signal = bound.form.signal
         tally: int | None = None
@@ -297,7 +297,7 @@ class SegmentEmitter(Emitter):
 
     def evaluate(self, stmt: Evaluate, mask: str) -> None:
         """A call for its effect."""
-        if isinstance(stmt.value, Call) and is_pure(stmt.value):  # of which nobody takes the value
+        if isinstance(stmt.value, Call) and is_pure(stmt.value):  # whose value is not used
             self.count(bind(stmt.value).instruction.name, mask)
             return
         text = self.value(stmt.value, mask).text
@@ -343,7 +343,7 @@ class SegmentEmitter(Emitter):
 
     @contextmanager
     def loads_at_once(self, loop: For, mask: str) -> Iterator[None]:
-        """Around a loop of loads: its turns only say what they load, and all of it is loaded after the last one."""
+        """The context of a loop of loads: its turns only collect addresses, and all loads follow the last turn."""
         if self.turns_of_loads is not None or not is_loop_of_loads(loop):
             yield
             return
@@ -367,7 +367,7 @@ class SegmentEmitter(Emitter):
         self.loops.pop()
 
     def turns(self, stmt: Stmt) -> str | None:
-        """A count of the turns of a loop that could go on for ever without anybody being able to change that."""
+        """A count of the turns of a loop that may be endless, and that no other thread can end."""
         if not isinstance(stmt, While) or not is_closed(stmt):
             return None
         name = self.out.fresh("turns")

@@ -1,8 +1,7 @@
 """Addresses of compiled code taken apart: a number, a part that varies over CTAs, a part that varies over threads.
 
-Registers wrap; sums here are ideal numbers, congruent to the registers. Where a narrow sum is widened, that is the same
-only while the sum is in its range: the code looks at its ends, and computes all lanes' addresses as they stand where
-that does not hold.
+Registers wrap; sums here are ideal numbers, congruent to the registers. Widening a narrow sum keeps its value only
+while the sum is in its range: the code tests its ends, and otherwise computes the addresses of all lanes as written.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class _Sum:
 
 
 def is_taken_apart(e: Emitter, expr: Expr) -> bool:
-    """Is an address that only the run knows worth taking apart?"""
+    """Is it worth while to take apart an address that only the run knows?"""
     whole = _plain(expr)
     is_sum = isinstance(whole, Binary) or (isinstance(whole, Cast) and isinstance(_plain(whole.a), Binary))
     return is_sum and e.axes.of(expr) != UNIFORM and expr.dtype.bits in (32, 64)

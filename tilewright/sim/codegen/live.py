@@ -1,4 +1,4 @@
-"""Which variables matter where: for each block of a graph those that it, or what follows it, may read."""
+"""Liveness: for each block of a graph the variables that it, or a later block, may read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Liveness", "read_by"]
 
 
 class Liveness:
-    """live_in: by block. An assignment under a condition leaves the value that was there before in other lanes."""
+    """live_in: by block. A variable that is assigned under a condition keeps its earlier value in other lanes."""
 
     def __init__(self, blocks: Sequence[Block], flow: Flow, parameters: frozenset[str]) -> None:
         used, given = {}, {}
@@ -42,7 +42,7 @@ class Liveness:
 
 
 def read_by(stmt: Stmt) -> tuple[Expr, ...]:
-    """What a statement reads. A call that only computes, and whose value nobody takes, reads nothing."""
+    """The variables that a statement reads. A call that only computes, and whose value is not used, reads nothing."""
     if isinstance(stmt, (Bind, Assign)):
         return walk(stmt.value)
     if isinstance(stmt, For):
@@ -70,7 +70,7 @@ def _summary(block: Block, parameters: frozenset[str]) -> tuple[frozenset[str], 
 
 
 def _go(body: Body, used: set[str], given: set[str], *, sure: bool) -> None:
-    """Adds what statements read and give. What is bound in one of them, or under a condition, ends there."""
+    """Adds the variables that statements read and assign. One that is bound under a condition ends there."""
     for stmt in body:
         used |= {node.name for node in read_by(stmt) if isinstance(node, Var)} - given
         if isinstance(stmt, Bind) or (isinstance(stmt, Assign) and sure):

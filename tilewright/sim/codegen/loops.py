@@ -1,4 +1,4 @@
-"""Loops that wait: for somebody's store, for an m-barrier, or for nothing at all."""
+"""Loops that wait: for another thread's store, for an m-barrier, or for nothing at all."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ FEW_TURNS = 4096  # loops of so many turns need no watch
 
 
 def polls(loop: Stmt) -> bool:
-    """Does this loop ask memory again and again until somebody else has written there?
+    """Does this loop poll memory until another thread has written there?
 
-    A `while` with a strong access in it, or one that ends when a place says so that stays where it is; a `for`
-    that asks an m-barrier so often, and no more.
+    A `while` with a strong access in it, or whose end depends on a load from a fixed place; a `for` that tests an
+    m-barrier a number of times.
     """
     if not isinstance(loop, (For, While)):
         return False
@@ -67,7 +67,7 @@ def polls(loop: Stmt) -> bool:
 
 
 def polls_in_graph(loop: Loop, blocks: Sequence[Block]) -> bool:
-    """Does a loop of a graph go different ways by what it reads again and again until somebody has written there?"""
+    """Does a loop of a graph branch on memory that it reads in each turn, until another thread writes there?"""
     inside = [blocks[number] for number in loop.blocks()]
     stmts = [stmt for block in inside for stmt in statements(block.body)]
     conds = [block.end.cond for block in inside if isinstance(block.end, Branch)]
@@ -75,7 +75,7 @@ def polls_in_graph(loop: Loop, blocks: Sequence[Block]) -> bool:
 
 
 def _read_again(conds: Iterable[Expr], turn: Iterable[Stmt]) -> bool:
-    """Do conditions depend, by way of what a turn of their loop assigns, on memory that is the same in each turn?"""
+    """Do conditions depend, through variables that a turn assigns, on memory at the same place in each turn?"""
     values: dict[str, list[Expr]] = {}
     for stmt in turn:
         if isinstance(stmt, (Assign, Bind)):
@@ -98,19 +98,19 @@ def _read_again(conds: Iterable[Expr], turn: Iterable[Stmt]) -> bool:
 
 
 def shows_order(body: Body) -> bool:
-    """Do statements ask memory in a way that may tell who came first? m-barriers do not: they count."""
+    """Do statements access memory in a way that may show which thread came first? m-barriers do not: they count."""
     inner = (call for stmt in statements(body) for call in calls_of(stmt))
     return any(is_strong(call) and bind(call).form.signal is None for call in inner)
 
 
 def is_strong(call: Call) -> bool:
-    """Does a call touch memory as others may see it: an atomic, or a load or store with an order?"""
+    """Does a call access memory strongly: an atomic, or a load or store with an order?"""
     bound = bind(call)
     return any(bound.form.word(access.sem, bound.mods) != "weak" for access in bound.form.accesses)
 
 
 def asks(call: Call) -> bool:
-    """Does a call ask an m-barrier, and go on whatever the answer?"""
+    """Does a call test an m-barrier, and go on whatever the result?"""
     form = bind(call).form
     return form.sync is None and form.signal is not None and form.signal.kind == "wait"
 
@@ -159,7 +159,7 @@ def is_long(loop: For) -> bool:
 
 
 def _turns(body: Body) -> float:
-    """The turns of all loops in some statements; infinite where nobody knows."""
+    """The turns of all loops in some statements; infinite where that is not known."""
     return sum(_turns_of(stmt) for stmt in body)
 
 

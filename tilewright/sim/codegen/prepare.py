@@ -1,8 +1,8 @@
 """What is done to a lowered kernel before it is cut.
 
-Collectives leave the conditions of branches and loops, so that lanes can gather before them. Named pointers and indices
-are put in where they are used: a name for ``address_of(A[4 * tid])`` would hide from the addressing code what a pointer
-points into and how it varies.
+Collectives are moved out of the conditions of branches and loops, so that lanes can reconverge before them. Named
+pointers and indices are replaced by their expressions: a name for ``address_of(A[4 * tid])`` would hide from the
+addressing code what a pointer points into and how it varies.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def calls_of(stmt: Stmt) -> list[Call]:
 
 
 def is_collective(call: Call) -> bool:
-    """Does this call concern more lanes than each for itself?"""
+    """Does this call concern several lanes together?"""
     bound = bind(call)
     return bound.form.sync is not None or bound.instruction.lanes != ANY_LANES
 
@@ -60,7 +60,7 @@ def prepared(kernel: Kernel) -> Kernel:
     """The kernel with every statement an object of its own, collectives out of the conditions of branches, and names
     of addresses put in where they are used.
 
-    ``if elect(): ...`` becomes ``cond = elect(); if cond: ...``, since lanes may have to gather before the call.
+    ``if elect(): ...`` becomes ``cond = elect(); if cond: ...``, since lanes may have to reconverge before the call.
     """
     body = _apart(_inlined(kernel.body, _definitions(kernel.body)))
     blocks = kernel.graph.blocks if kernel.graph is not None else ()

@@ -1,4 +1,4 @@
-"""Calls of rows that only compute, each lane for itself: one function on arrays of whatever shapes come."""
+"""Calls of rows that only compute, each lane by itself: one function on arrays of any shapes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_pure(call: Call) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def computed(call: Call) -> tuple[Callable[..., Array], tuple[Expr, ...]]:
-    """That function, and its operands."""
+    """The function that such a call computes, and its operands."""
     bound = bind(call)
     meaning = bound.form.meaning
     assert meaning is not None, "asked of calls that only compute"

@@ -1,8 +1,8 @@
-"""Regions: blocks of a graph that become one function, since nobody waits on the way from one to the other.
+"""Regions: blocks of a graph that become one function, since no thread waits on the way from one to the other.
 
-A region is entered at one block. It has whole loops, and whatever else is reached from within it alone. Lanes that part
-inside go through its blocks in turn, each under its mask; a block that the same lanes come to as to an earlier one has
-that one's mask.
+A region is entered at one block. It has whole loops, and whatever else is reached from within it alone. Lanes that
+diverge inside run its blocks in turn, each under its mask; a block that exactly the lanes of an earlier one reach has
+that block's mask.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _Homes:
         return number in self.outer or isinstance(end, (Meet, Ask)) or (isinstance(end, Jump) and end.yields)
 
     def _is_whole(self, loop: Loop) -> bool:
-        """Does nobody wait in it, and nobody enter it but by its head?"""
+        """Is the loop without waits, and entered only at its head?"""
         inside = frozenset(loop.blocks())
         others = inside - {loop.head}
         return not any(map(self._leads_out, inside)) and all(

@@ -42,7 +42,7 @@ class _Writer:
         self.out = e.out
         self.r = region
         self.heads = {~key for key in region.masks if key < 0}
-        self.inside: dict[int, frozenset[int]] = {}  # of the loop of each head
+        self.inside: dict[int, frozenset[int]] = {}  # the blocks of the loop of each head
         self.find(region.items)
 
     def find(self, items: Order) -> None:

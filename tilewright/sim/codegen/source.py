@@ -72,7 +72,7 @@ class Source:
         if key not in self._constants:
             name = f"{stem}_{len(self._constants)}"
             self._constants[key] = name
-            self.namespace[name] = value  # kept alive here, so that its id stays its own
+            self.namespace[name] = value  # kept alive here, so that its id is not reused
         return self._constants[key]
 
     @property

@@ -47,7 +47,7 @@ POINTERS = ("shared", "global", "generic", "place")
 
 
 def written_out(blocks: Sequence[Block], flow: Flow, parameters: frozenset[str]) -> list[Block]:
-    """The blocks with addresses written out, without the registers that nobody reads any more."""
+    """The blocks with addresses written out, without the registers that are then dead."""
     known = _definitions(blocks, flow, parameters)
     found = list(blocks)
     for number in flow.line:
@@ -57,8 +57,8 @@ def written_out(blocks: Sequence[Block], flow: Flow, parameters: frozenset[str])
 
 
 def _definitions(blocks: Sequence[Block], flow: Flow, parameters: frozenset[str]) -> dict[int, dict[str, Expr]]:
-    """Registers that are assigned once, and depend on thread numbers and parameters: what they are, by block those
-    that every way to its end has passed.
+    """The expressions of registers that are assigned once and depend on thread numbers and parameters; for each block
+    those that every way to its end has assigned.
     """
     given = Counter(
         stmt.var.name for block in blocks for stmt in statements(block.body) if isinstance(stmt, (Assign, Bind))
@@ -115,7 +115,7 @@ def _in_call(call: Call, known: Mapping[str, Expr]) -> Call:
 
 
 def _without_dead(blocks: list[Block], flow: Flow, names: frozenset[str]) -> list[Block]:
-    """Without the registers among ``names`` that nobody reads; the instructions count all the same."""
+    """The blocks without the dead registers among ``names``; their instructions are still counted."""
     while names:
         read: set[str] = set()
         for number in flow.line:

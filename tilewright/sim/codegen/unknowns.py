@@ -1,4 +1,4 @@
-"""Unknown bits in generated code: what an operation makes of those of its operands.
+"""Unknown bits in generated code: how an operation spreads those of its operands.
 
 See `tilewright.sim.machine.unknown`. An operation whose operands are all known costs one test.
 """
@@ -25,7 +25,7 @@ __all__ = ["parts_of", "spread"]
 
 
 def parts_of(expr: Expr) -> tuple[Expr, ...]:
-    """The operands of an operation whose unknown bits go on; none of what looks at its operands."""
+    """The operands whose unknown bits an operation spreads; none where they must be known."""
     if isinstance(expr, Binary):
         return (expr.a, expr.b)
     if isinstance(expr, Select):

@@ -1,8 +1,8 @@
 """Where threads may wait, and blocks cut there: each wait becomes the end of a block.
 
-Every barrier is a wait. A collective of a warp is one where lanes of that warp can be in different segments. Of a
-structured body that is found first, and only what has a wait inside becomes blocks (`Structured`); of a graph, whose
-branches are all in the open, it follows from where lanes may be apart (`Open`).
+Every barrier is a wait. A collective of a warp is one where lanes of that warp can be in different segments. For a
+structured body that is found first, and only statements with a wait inside become blocks (`Structured`); for a graph it
+follows from where lanes may be apart (`Open`).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def waits(stmt: Stmt) -> bool | None:
 
 
 class Structured:
-    """Which statements of a structured body are cut at, and which branches and loops become blocks.
+    """The statements at which a structured body is cut, and the branches and loops that become blocks.
 
-    orders: also those branches at which threads part on the way to accesses that show who came first.
+    orders: so do branches at which threads diverge on the way to accesses that show which came first.
     """
 
     def __init__(self, kernel: Kernel, axes: Axes, *, orders: bool) -> None:
@@ -66,7 +66,7 @@ class Structured:
         self.loops: set[int] = set()  # of those, the loops
         self.lanes_part = False
         before: tuple[bool, int] | None = None
-        while before != (now := (self.lanes_part, len(self.loops))):  # more is cut by these
+        while before != (now := (self.lanes_part, len(self.loops))):  # these cause further cuts
             before = now
             self._mark(kernel.body, ())
 
@@ -100,9 +100,9 @@ class Structured:
 
 
 class Open:
-    """Which statements of a graph are cut at. branches: those that lead out of the function that they are in.
+    """The statements at which a graph is cut. branches: those that lead out of their function.
 
-    orders: so do those at which threads part on the way to accesses that show who came first.
+    orders: as for `Structured`.
     """
 
     def __init__(self, blocks: Sequence[Block], apart: Divergence, *, orders: bool) -> None:
@@ -119,7 +119,7 @@ class Open:
         return self.lanes_part or bool(self.apart.around.get(number, 0) & LANE) if found is None else found
 
     def _shows_order(self, number: int) -> bool:
-        """Do warps part here on the way to accesses that tell who came first?"""
+        """Do warps diverge here on the way to accesses that show which came first?"""
         end = self.blocks[number].end
         if not isinstance(end, Branch) or not self.apart.of(end.cond) & ~LANE:
             return False
@@ -133,9 +133,9 @@ class Open:
         return number in self.branches or (some and bool(self.apart.around[number] & LANE))
 
     def yielding(self, blocks: list[Block], ends: Sequence[int]) -> None:
-        """Puts a block on each way back to the head of a polling loop, at which others go first.
+        """Puts a block on each back edge of a polling loop, at which the batch yields.
 
-        ends: of each block before the cut the last part.
+        ends: the last part of each block before the cut.
         """
         for loop in self.polling:
             for number in loop.blocks():
@@ -155,7 +155,7 @@ def cut_at_waits(
 ) -> tuple[list[Block], list[int]]:
     """The blocks cut at every wait, and of each of them its last part.
 
-    lanes_part: do the lanes of a warp gather before they ask together?
+    lanes_part: do the lanes of a warp reconverge before they ask together?
     """
     cutter = _Cutter(len(blocks), lanes_part)
     ends = [cutter.block(number, block, cuts) for number, block in enumerate(blocks)]

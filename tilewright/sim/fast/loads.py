@@ -1,10 +1,10 @@
 """Many small loads of matrices as one large one.
 
-A kernel fills its fragments by loops around one ``ldmatrix``. Each gathers a few rows for every warp, and what it costs
-besides is more than that. But such a loop only reads shared memory and writes registers, so that all its addresses can
-be had before the first row is read: one gather fetches the rows of all turns, and what lies side by side in registers
-is written at once. Warps with the same addresses get the same: rows are fetched for one of them, and the registers
-remember it (`Registers.alike`).
+A kernel fills its fragments by loops around one ``ldmatrix``. Each gathers a few rows for every warp, at a fixed cost
+that is larger than the gather. Such a loop only reads shared memory and writes registers, so all its addresses are
+known before the first row is read: one gather fetches the rows of all turns, and neighbouring registers are written at
+once. Warps with the same addresses get the same: rows are fetched for one of them, and the registers remember it
+(`Registers.alike`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_TURNS = 32  # loads whose rows are fetched at once
 Turn = tuple[Address, Address]  # of one load: the rows in shared memory, and its first register
 
 
-# Doing it
+# The loads of a loop as one
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -83,7 +83,7 @@ class Loads:
         return True
 
     def _is_harmless(self, batch: Batch, plan: LoadPlan) -> bool:
-        """Would no check report these loads: are the registers free, and all bytes initialised?"""
+        """Is it certain that no check reports these loads: no register is in flight, all bytes are initialised?"""
         if batch.wave.pending.loading or not all(sink.is_inside(at.start) for sink, at, _ in plan.sinks):
             return False
         if not self.instruction.with_shadows:
@@ -91,7 +91,7 @@ class Loads:
         width = self.instruction.accesses[0][1].width
         return batch.wave.shadows.is_sound(plan.addresses, width)
 
-    # Deciding
+    # Conditions
 
     def _is_known(self, turn: Turn) -> bool:
         """Is the address the same in all CTAs and in every run, and does it lead to the CTA's own memory?"""
@@ -130,16 +130,16 @@ def _key(source: Address) -> Iterable[int]:
 
 
 def load_all(batch: Batch, mask: Mask, turns: list[tuple[Loads, Address, Address]]) -> None:
-    """What the generated code calls after a loop of loads."""
+    """Do the loads of a loop; generated code calls it after the last turn."""
     if turns:
         turns[0][0](batch, mask, [turn[1:] for turn in turns])
 
 
-# Finding it
+# Loops of loads in a kernel
 
 
 def is_loop_of_loads(loop: For) -> bool:
-    """Is it a loop, perhaps with loops inside, of few turns, each of them one load at places that no memory says?"""
+    """Is it a loop (or a nest) of few turns, each of them one load at addresses that depend on no memory?"""
     turns = 1
     stmt: Stmt = loop
     while isinstance(stmt, For):

@@ -2,15 +2,15 @@
 
 A kernel multiplies a tile by dozens of ``mma`` in nested loops, each 16 x 8. One by one, each costs a dozen NumPy calls
 on small matrices, and widens fragments to float32 that its neighbours widen too. But products whose accumulators are
-distinct and whose operands nobody writes in between may be done in any order. What such a run does is seen from its
-accumulators: each has a *chain*, the pairs of fragments that are added to it. Accumulators with the same left fragments
-stand in one row of a large matrix, those with the same right fragments in one column, and a chain is a longer K: the 32
-calls of a loop nest become one product of 64 x 32 by 32 x 32 for each warp, a single ``np.matmul`` over all warps.
-Which registers make up which matrix is found once; each operand is then one gather, widened once. Where warps are known
-to hold the same fragments, they are gathered and widened for one of them (`tilewright.sim.machine.uniform`).
+distinct and whose operands are not written in between may be done in any order. Each accumulator of such a run has a
+*chain*, the pairs of fragments that are added to it. Accumulators with the same left fragments are one row of a large
+matrix, those with the same right fragments in one column, and a chain is a longer K: the 32 calls of a loop nest become
+one product of 64 x 32 by 32 x 32 for each warp, a single ``np.matmul`` over all warps. Which registers make up which
+matrix is found once; each operand is then one gather, widened once. Where warps are known to hold the same fragments,
+they are gathered and widened for one of them (`tilewright.sim.machine.uniform`).
 
-The sums stay matrices after that. Most accumulators are next looked at by the same run, a turn of the loop later; only
-when somebody else looks are they put back into registers (`Registers.hold`).
+The sums stay matrices after that. Most accumulators are next read by the same run, a turn of the loop later; only
+another reader puts them back into registers (`Registers.hold`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOST_PLANS = 64
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fragments:
-    """One operand of all products of a run: the buffer that has its registers, and who holds what of one fragment."""
+    """One operand of all products of a run: the buffer of its registers, and the lane of each element of a fragment."""
 
     place: Place
     spots: Spots
@@ -124,7 +124,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ProductPlan:
-    """What a run does. products: how many small ones. used: the registers of each place that it reads."""
+    """The large products of a run. products: how many small ones. used: the registers of each place that it reads."""
 
     blocks: tuple[Block, ...]
     products: int
@@ -160,7 +160,7 @@ class ProductRun:
         batch.wave.run.tally[self.tally] += plan.products * mask.warps
         return True
 
-    # Doing it
+    # The products of a run as few
 
     @staticmethod
     def _is_initialised(plan: ProductPlan, batch: Batch, mask: Mask) -> bool:
@@ -196,7 +196,7 @@ class ProductRun:
             registers.hold(key, held)
         return held.matrix
 
-    # Deciding
+    # Plans
 
     def _planned(self, key: tuple[int, ...], starts: tuple[Starts, ...]) -> ProductPlan | None:
         if len(self.plans) >= MOST_PLANS:

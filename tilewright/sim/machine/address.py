@@ -24,10 +24,10 @@ MOST_PARTS, MOST_SUMS = 1024, 64  # parts that are kept
 
 
 class Part:
-    """Byte offsets, (CTAs or 1, warps or 1, 32 or 1), and what is asked of them, made when first asked."""
+    """Byte offsets, (CTAs or 1, warps or 1, 32 or 1), and what follows from them, computed when first read."""
 
     def __init__(self, values: Ints, *, kept: bool = False) -> None:
-        self.kept = kept  # is it made once, so that what follows from it may be kept too?
+        self.kept = kept  # is the part kept, so that what follows from it may be kept, too?
         self.values = values if values.ndim == 3 else np.asarray(values, np.int64).reshape(1, 1, 1)
         self._units: dict[int, Ints] = {}
         self._scaled: dict[tuple[int, int], Part] = {}
@@ -52,7 +52,7 @@ class Part:
 
     @cached_property
     def bits(self) -> int:
-        """All offsets or-ed together: their low bits tell the alignment."""
+        """All offsets or-ed together: their low bits give the alignment."""
         return int(np.bitwise_or.reduce(self.values, axis=None))
 
     @cached_property
@@ -102,7 +102,7 @@ def keep(parts: dict[object, Part], key: object, values: Ints) -> Part:
 
 
 class Address:
-    """``start + parts``, in bytes: one number per lane, never added up unless somebody must know them all."""
+    """``start + parts``, in bytes: one number per lane, added up only where all numbers are needed."""
 
     __slots__ = ("_full", "parts", "start")
 
@@ -177,7 +177,7 @@ class Address:
         return self.start >> shift, look.sums[key]
 
     def is_one_to_one(self, look: Look, pitch: int = 0) -> bool:
-        """Is it certain that no two lanes of a batch have one address? Found out where it climbs evenly, or is kept.
+        """Is it certain that no two lanes of a batch have one address? Known for even steps, and for kept parts.
 
         pitch: bytes from one CTA's row to the next, for memory that has one for each.
         """

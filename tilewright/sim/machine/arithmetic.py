@@ -1,4 +1,4 @@
-"""The arithmetic of a kernel, where NumPy's or Python's own is not it: wrapping, C's division, conversions.
+"""The arithmetic of a kernel where NumPy's or Python's own differs: wrapping, C's division, conversions.
 
 Uniform integers are Python numbers and wrap here; arrays have the dtype of the kernel and wrap by themselves.
 Source of the conversions: PTX ISA, "Data Movement and Conversion Instructions: cvt".

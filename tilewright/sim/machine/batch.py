@@ -53,7 +53,7 @@ class Special(dict[str, Value]):
 
 
 class Look:
-    """What memory asks of a batch: which CTAs and warps, in what shape; one may stand for all, or have fewer lanes."""
+    """A batch as memory sees it: which CTAs and warps, in what shape; one may stand for all, or have fewer lanes."""
 
     def __init__(self, wave: Wave, ctas: slice, warps: slice, shape: Shape) -> None:
         self.wave = wave
@@ -78,7 +78,7 @@ class Look:
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """What tells it from others of its wave."""
+        """The key that distinguishes it from other looks of its wave."""
         return (
             self.ctas.start,
             self.ctas.stop,
@@ -95,7 +95,7 @@ class Look:
 
     @cached_property
     def single(self) -> Look:
-        """One CTA that stands for all of them."""
+        """This look, at one CTA that stands for all of them."""
         return Look(self.wave, slice(0, 1, 1), self.warps, (1, *self.shape[1:]))
 
 

@@ -23,7 +23,7 @@ MOST_ELEMENTS = 1 << 22
 
 
 def coordinate_text(program: Subject, site: Site, address: int) -> str:
-    """What an access at an address of its window touches, see `element_text`."""
+    """The element at an address of its window, in words; see `element_text`."""
     assert site.place is not None
     return element_text(program, site.place, address)
 
@@ -46,7 +46,7 @@ def _logical(buffer: Buffer, element: int) -> tuple[int, ...] | None:
     extents = [const_value(extent) for extent in buffer.shape]
     if buffer.layout is None or None in extents[1:]:
         return None
-    shape = tuple(int(extent or 1) for extent in extents)  # rows of a symbolic number are alike: one stands for all
+    shape = tuple(int(extent or 1) for extent in extents)  # one row stands for a symbolic number of rows
     if prod(shape) > MOST_ELEMENTS:
         shape = (1, *shape[1:])
     try:

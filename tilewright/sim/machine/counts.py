@@ -2,8 +2,8 @@
 
 Shared memory has 32 banks of 4 bytes; in one pass (wavefront) each serves one word, which any number of lanes may
 read. Lanes are served in phases: 32 of them for up to 4 bytes each, 16 for 8 bytes, 8 for 16 bytes; twice as many in a
-load of 8 or 16 bytes where partners ask for the same; a matrix instruction serves the 8 rows of one matrix at a time.
-Source: CUDA C++ Programming Guide, "Shared Memory"; phases: ncu's counts on an H200 (benchmarks/gpu/counters.py).
+load of 8 or 16 bytes where partner lanes read the same place; a matrix instruction serves the 8 rows of one matrix at a
+time. Source: CUDA C++ Programming Guide, "Shared Memory"; phases: ncu's counts on an H200 (benchmarks/gpu/counters.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Line:
     """One place of the kernel that touches one buffer. accesses: of lanes; warps: that did so.
 
     Of an asynchronous operation, accesses are those of the unit that carries it out: cells of tensor memory, and rows
-    of 16 bytes that a copy reads. Nobody has said what wavefronts those take.
+    of 16 bytes that a copy reads. The wavefronts of those are not documented.
     """
 
     at: Span | None
@@ -49,7 +49,7 @@ class Line:
         return self.wavefronts - self.ideal_wavefronts
 
     def joined(self, other: Line) -> Line:
-        """What both count, of one place of the kernel that is written out more than once."""
+        """The sum of both lines, for a place of the kernel that is written out more than once."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in COUNTED}
         return replace(self, **sums)
 
@@ -59,7 +59,7 @@ COUNTED = ("accesses", "warps", "nbytes", "wavefronts", "ideal_wavefronts")
 
 @dataclass(slots=True)
 class Counts:
-    """What a run did. instructions: warps that executed each kind; bytes_read, bytes_written: per memory, which is
+    """The counts of a run. instructions: warps that executed each kind; bytes_read, bytes_written: per memory, which is
     global, shared or tmem.
     """
 
@@ -199,9 +199,9 @@ def _counted(
 
 
 def _partners_ask_alike(warps: Ints, active: Bools | None) -> Bools:
-    """Of each warp: does every lane i that takes part name the place of lane i ^ 1, or each that of i ^ 2?
+    """For each warp: does every lane i that takes part read the place of lane i ^ 1, or every lane that of i ^ 2?
 
-    A partner that takes no part agrees with everybody. Not in any manual: these are ncu's counts on an H200, which
+    A partner that takes no part counts as agreeing. Not in any manual: these are ncu's counts on an H200, which
     hundreds of patterns agree with (benchmarks/gpu/counters.py); stores have no such rule.
     """
     lane = np.arange(32)
@@ -215,7 +215,7 @@ def _partners_ask_alike(warps: Ints, active: Bools | None) -> Bools:
 
 
 def _passes(warps: Ints, lanes: int, width: int, phase: int, active: Bools | None) -> tuple[int, int]:
-    """Of whole warps, (n, 32); each phase takes as many passes as its busiest bank has different words."""
+    """The passes of whole warps, (n, 32); each phase takes as many as its busiest bank has different words."""
     unit = max(width, BANK_BYTES)
     banks = max(1, EVERY // unit)
     units = (warps // unit)[:, :lanes].reshape(-1, min(phase, lanes))

@@ -36,12 +36,12 @@ HOLDERS = {"laneid": "lane", "warpid": "warp", "wid_in_wg": "warp", "wgid": "war
 _SHUFFLE = "T.cuda.shfl_sync(0xffffffff, x, lane) by the whole warp, which gives the x of another lane"
 _MEMORY = "shared memory: Tx.cta.copy(shared, R), T.cuda.cta_sync(), then shared[i, j]"
 ELSEWHERE = {"lane": _SHUFFLE, "warp": _MEMORY, "warpgroup": _MEMORY, "thread": f"{_SHUFFLE}; or {_MEMORY}"}
-"""How a thread gets what another one holds."""
+"""A hint: how a thread gets an element that another thread holds."""
 
 
 class Device:
-    """For one run of a program. checks: who is told of its events. steps: what was done so far, counted. scalars: the
-    values of parameters and symbols.
+    """The device of one run of a program. checks: they get its events. steps: how many it has made. scalars: the values
+    of parameters and symbols.
 
     exists: (1, warps, 32), the threads of a CTA. lines: what asynchronous operations move.
     """
@@ -100,7 +100,7 @@ class Device:
         at: Span | None,
         where: Address | None = None,
     ) -> None:
-        """A fence, perhaps of the bytes ``where`` alone; or whole warps meet where no lane can be elsewhere."""
+        """A fence, perhaps of the bytes ``where`` alone; or a barrier of whole warps without diverged lanes."""
         if not isinstance(what, Sync):
             for check in self.checks:
                 if isinstance(what, RegisterFence):
@@ -119,7 +119,7 @@ class Device:
             check.warps_met(batch, mask)
 
     def assumed(self, batch: Batch, mask: Mask, holds: Value, said: tuple[str, str], at: Span | None) -> None:
-        """An assumption of the kernel, or of a layout about who holds an element. said: what, and which element."""
+        """Check an assumption of a kernel, or of a layout about an element's thread. said: its text and the element."""
         fails = mask.narrowed(~holds if isinstance(holds, np.ndarray | np.bool_) else not holds)
         if fails is None:
             return
@@ -137,7 +137,7 @@ class Device:
         )
 
     def moves(self, operation: Operation) -> None:
-        """Counts what an asynchronous operation is going to read and write."""
+        """Counts the bytes that an asynchronous operation is going to read and write."""
         at, op = operation.instruction.at, operation.instruction.bound.instruction.name
         for one in operation.touched:
             if isinstance(one.effect, Access) and one.effect.computed and one.places.size:  # others have a site

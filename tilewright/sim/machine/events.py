@@ -1,4 +1,4 @@
-"""What happens while a kernel runs, told to whoever watches."""
+"""The events of a run, as methods that checks override."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Events"]
 
 
 class Events:
-    """The events of a run. Who watches overrides those it needs."""
+    """The events of a run. A check overrides those that it needs."""
 
     def begin(self, run: Device) -> None:
         """A run starts."""
@@ -45,7 +45,7 @@ class Events:
         """A barrier is complete: the warps ``waiting`` (CTAs, all warps) go on."""
 
     def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
-        """Nobody will wait any more for what was released at a barrier, kept in ``rows``."""
+        """No thread will wait any more for what was released at a barrier, kept in ``rows``."""
 
     def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
         """All warps of these CTAs have met at once."""
@@ -71,7 +71,7 @@ class Events:
         """An asynchronous operation was issued."""
 
     def completing(self, operation: Operation) -> None:
-        """It is about to take place."""
+        """An operation is about to take place."""
 
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
         """Threads have waited for what they issued to a group."""
@@ -80,7 +80,7 @@ class Events:
         """A warp, ``place`` is its row and number, is about to give columns of tensor memory back."""
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
-        """What might be missing where nobody can go on; empty for no idea. waited: rows and addresses of m-barriers."""
+        """A hint where no thread can go on, or an empty text. waited: rows and addresses of m-barriers."""
         return ""
 
     def outlived(self, operation: Operation) -> None:

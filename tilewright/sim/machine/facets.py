@@ -119,7 +119,7 @@ class MemoryFacet:
             storage.store(self.batch, at, data.shape[-1], bits, lanes)
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
-        """Lane by lane where lanes meet, all others at once."""
+        """Lane by lane where lanes share an address, all others at once."""
         olds = np.zeros(self.mask.shape, values[0].dtype)
         for storage, lanes, at in self._split(address):
             if isinstance(storage, Block):
@@ -129,7 +129,7 @@ class MemoryFacet:
         return olds
 
     def changed(self, block: Any, lanes: Mask, at: Address, combine: Callable[..., Array], *values: Array) -> Array:
-        """Combine in a block; what stood there before."""
+        """Combine in a block; returns the values before."""
         olds = np.zeros(self.mask.shape, values[0].dtype)
         words = block.view(olds.itemsize).view(olds.dtype)
         row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
@@ -154,7 +154,7 @@ class MemoryFacet:
 
 
 class Facet:
-    """`Machine` for one call. `given` is what the meaning of a row gets of it."""
+    """`Machine` for one call. `given` is the part of it that a row's meaning gets."""
 
     def __init__(self, batch: Look, mask: Mask, at: Span | None, storage: Callable[[Look, Place], Storage]) -> None:
         self.batch = batch

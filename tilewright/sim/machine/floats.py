@@ -2,7 +2,7 @@
 
 A cast means its dtype's rounding to nearest even, as NumPy and ml_dtypes have it (tf32: ties away from zero). What is
 wider than float32 is first rounded to float32 *to odd*: an inexact value takes the neighbour whose last bit is set, so
-that rounding once more rounds as if once. Held against an H200, bit for bit, by tests/gpu/test_numbers.py.
+that rounding once more rounds as if once. tests/gpu/test_numbers.py compares all of this with an H200, bit for bit.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _float32_to_odd(value: Array) -> Array:
 
 
 def _float64_to_odd(value: Array) -> Array:
-    """Integers; of those with more than 53 bits the last eleven become one that says whether any was set."""
+    """Integers as float64; the last eleven bits of one with more than 53 bits become one bit: was any of them set?"""
     size = np.where(value < 0, np.uint64(0) - value.astype(np.uint64), value.astype(np.uint64))
     cut = (size & ~np.uint64(0x7FF)) | (((size & np.uint64(0x7FF)) != 0).astype(np.uint64) << np.uint64(11))
     magnitude = np.where(size >> np.uint64(53), cut, size).astype(np.float64)
@@ -80,9 +80,10 @@ def _float64_to_odd(value: Array) -> Array:
 
 
 def likeness(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> str:
-    """Are all rows of bytes `EQUAL`, or float32 that sums of the same in another order may be: `ROUNDED`? "" for no.
+    """Are all rows of bytes `EQUAL`, or float32 that may be sums of the same numbers in other orders: `ROUNDED`? "" for
+    no.
 
-    Small integers are no such floats.
+    Bytes of small integers do not count as such floats.
     """
     if (one == other).all():
         return EQUAL

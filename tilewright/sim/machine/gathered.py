@@ -1,4 +1,4 @@
-"""Instructions that lanes of a warp execute together: are all there that must be?"""
+"""Instructions that lanes of a warp execute together: have all of these lanes come?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LANE = np.arange(32)
 
 
 def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None) -> None:
-    """Raises SimulationError where a warp lacks lanes that a row wants together. values: what `execute` gets."""
+    """Raises SimulationError where a warp lacks lanes that a row needs together. values: the operands of `execute`."""
     if bound.instruction.lanes in (WARPGROUP, WHOLE_WARP) and not mask.has_whole_warps:
         raise _divergence(bound, batch, mask, np.ones((1, 1, 32), np.bool_), at)
     names = [row.name for row in bound.read]
@@ -34,15 +34,16 @@ def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...
         given = values[names.index("mask")].astype(np.int64) & ALL_LANES
         if mask.array is None and (given == ALL_LANES).all():
             return
-        if (mask.full.any(-1, keepdims=True) & _bits(given) & ~mask.full & batch.alive).any():
-            raise _divergence(bound, batch, mask, _bits(given), at)
+        wanted = _bits(np.bitwise_or.reduce(np.where(mask.full, given, 0), axis=-1, keepdims=True))
+        if (mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.alive).any():
+            raise _divergence(bound, batch, mask, wanted, at)
         for wrong, what in _troubles(bound, mask, np.broadcast_to(given, mask.shape), values):
             if wrong.any():
                 Facet(batch, mask, at, batch.wave.run.plain).fault(f"{bound.instruction.name}: {what}", wrong)
 
 
 def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:
-    """The lanes that execute a row together: where masks name several groups of a warp, each for itself."""
+    """The lanes that execute a row together: where masks name several groups of a warp, each group by itself."""
     names = [row.name for row in bound.read]
     if bound.form.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
         return [mask]
@@ -59,7 +60,7 @@ def _bits(given: NDArray[np.int64]) -> Bools:
 
 
 def _troubles(bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[Array, ...]) -> list[tuple[Bools, str]]:
-    """The lanes that a mask names are those that execute; they give the same mask, and read from each other."""
+    """Violations of: the lanes that a mask names execute the row, give the same mask, and read from each other."""
     named = (given[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # for each lane, the lanes that its mask names
     differs = given[..., None, :] != given[..., None]
     found = [

@@ -70,7 +70,7 @@ class Move:
 @dataclass(frozen=True, eq=False)
 class Instruction:
     """A row with a meaning. accesses: (operand number, site) of memory that it touches; sinks: registers it writes;
-    sources: those that an operation goes on reading.
+    sources: registers that an operation reads until it is complete.
     """
 
     bound: Bound
@@ -113,7 +113,7 @@ class Instruction:
     def _issue(
         self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None, sources: Given
     ) -> None:
-        """An operation begins: what says where is used now, what moves is kept with its flags."""
+        """Begin an operation: operands that give addresses are used now, values are kept with their flags."""
         taken = self.bound.form.takes
         shadows = []
         for row, argument, flag in zip(self.bound.arguments, arguments, flags or (None,) * len(arguments), strict=True):
@@ -135,13 +135,13 @@ class Instruction:
         pending.issue(made)
 
     def may_go_on(self, batch: Batch, mask: Mask, values: Given) -> Any:
-        """In which lanes it can take place now; of a form that may have to wait."""
+        """The lanes in which a form that may have to wait can take place now."""
         check_lanes(self.bound, batch, mask, values, self.at)
         arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
         return self._run(batch, mask, arguments, batch.wave.run.plain, self.bound.form.ready)
 
     def is_elsewhere(self, number: int, highest: int) -> bool:
-        """Does it point into the shared memory of another CTA? That is no access to this one's."""
+        """Does an operand point into the shared memory of another CTA? Then it is no access to this CTA's."""
         return self._read_kinds[number][0] == "shared" and highest >> OFFSET_BITS > 0
 
     def _own(self, batch: Batch, mask: Mask, address: Address) -> Address:
@@ -179,7 +179,7 @@ class Instruction:
         return self._shadowed(batch, mask, arguments, sinks, flags, found)
 
     def _signal(self, batch: Batch, mask: Mask, arguments: Given, found: Any) -> None:
-        """Tell the checks what happened to an m-barrier; lanes whose wait was not successful have learned nothing."""
+        """Report a signal of an m-barrier to the checks; lanes whose wait was not successful acquire nothing."""
         signal = self.bound.form.signal
         assert signal is not None
         barrier = arguments[[row.name for row in self.bound.read].index(signal.barrier)]
@@ -265,7 +265,7 @@ class Instruction:
 
     @cached_property
     def _read_kinds(self) -> tuple[tuple[str, bool], ...]:
-        """For each operand that is read: its kind, and whether it is what moves rather than says how."""
+        """For each operand that is read: its kind, and whether it is data that moves, not a parameter of the move."""
         read = self.bound.arguments
         movable = [row.kind == "typed" or row.many for row in read]
         if not any(movable):

@@ -1,4 +1,4 @@
-"""Who issues an operation together: threads, warps or warpgroups of a batch, on whose behalf asynchronous units act."""
+"""The issuers of an operation: threads, warps or warpgroups of a batch, on whose behalf asynchronous units act."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ LANES = {ANY_LANES: 1, WARPGROUP: 128}  # lanes of each issuer; all other issuer
 
 @dataclass(frozen=True, eq=False)
 class Issuers:
-    """`tilewright.isa.machine.Unit`: who issues together, n of them. rows: of their CTAs in the wave. threads: of the
-    CTA, the first of each. lanes: of each, 1, 32 or 128. places: CTAs, warps and lanes in the batch's arrays.
+    """`tilewright.isa.machine.Unit` for n issuers. rows: of their CTAs in the wave. threads: of the CTA, the first of
+    each. lanes: of each, 1, 32 or 128. places: CTAs, warps and lanes in the batch's arrays.
     """
 
     wave: Wave

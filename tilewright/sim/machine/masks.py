@@ -14,7 +14,7 @@ __all__ = ["Mask", "spread"]
 
 
 def spread(array: Array, shape: tuple[int, ...]) -> Array:
-    """``array`` in a shape that it broadcasts to; NumPy takes 5 us for that even where there is nothing to do."""
+    """``array`` in a shape that it broadcasts to; NumPy takes 5 us for that even if it has that shape."""
     return array if array.shape == shape else np.broadcast_to(array, shape)
 
 

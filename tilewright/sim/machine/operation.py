@@ -1,4 +1,4 @@
-"""One asynchronous operation: what it touches from its issue on, and what it does when it completes."""
+"""One asynchronous operation: its addresses from its issue on, and its effect when it completes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Operation:
 
     @property
     def group(self) -> str:
-        """What it is counted with, see `tilewright.isa.Issue`."""
+        """The group with which it is counted, see `tilewright.isa.Issue`."""
         effect = self.form.issue or self.form.commit
         return effect.group if effect else ""
 
@@ -117,7 +117,7 @@ class Operation:
 
     @property
     def needs_cta(self) -> bool:
-        """Is it yet to touch the memory of a CTA, or to tell an m-barrier there?"""
+        """Will it still touch the memory of a CTA, or signal an m-barrier there?"""
         todo = self.touched if self._read is None else self.writes
         return bool(self.signals) or any(one.space in ("shared", "tmem") for one in todo)
 
@@ -126,7 +126,7 @@ class Operation:
         return self.issuers.name(actor)
 
     def registers(self) -> Iterator[tuple[Place, Address, int, bool]]:
-        """The registers that it goes on using: buffer, first address, bytes; are they written?"""
+        """The registers that it uses until it is complete: buffer, first address, bytes; are they written?"""
         row = self.instruction
         for files, starts, written in ((row.sinks, self.sinks, True), (row.sources, self.held, False)):
             for file, address in zip(files, starts, strict=True):
@@ -137,7 +137,7 @@ class Operation:
     # Completion
 
     def signal(self, *, at_issue: bool) -> None:
-        """Tell m-barriers that it was issued, or that it is complete."""
+        """Signal m-barriers at its issue, or at its completion."""
         for one in self.signals:
             effect = one.effect
             assert isinstance(effect, Signal)
@@ -154,7 +154,7 @@ class Operation:
         return self.instruction.bound.mods
 
     def read(self) -> None:
-        """Read the sources now, since they may change later; what they are combined with is read when it is written."""
+        """Read the sources now, since they may change later; places that are combined with them are read at the end."""
         if self._read is None:
             wave = self.batch.wave
             once = self.form.accumulator is not None
@@ -166,7 +166,7 @@ class Operation:
         return self.instruction.with_shadows and not self.is_commit
 
     def goes_on_with(self, later: Operation) -> bool:
-        """Does a later one update the same registers, of the same issuers, by what this one's form can join?"""
+        """Does a later operation update the same registers of the same issuers, so that the two can be joined?"""
         mine, other, issue = self.instruction.bound, later.instruction.bound, later.form.issue
         if self.form.joined is None or issue is None or mine.form is not other.form or mine.mods != other.mods:
             return False
@@ -180,7 +180,7 @@ class Operation:
         )
 
     def join(self, later: list[Operation]) -> None:
-        """Take over what the later operations do, so that one operation does all of it."""
+        """Take over the later operations, so that one operation does all of them."""
         everyone = [self, *later]
         for operation in everyone:
             operation.read()
@@ -301,7 +301,7 @@ class Operation:
         return all(map(_are_set, (*given, *results)))
 
     def _kept_flags(self, which: slice) -> list[Array]:
-        """Those of registers that are read and written."""
+        """The flags of registers that are read and written."""
         kept = [register.flags(self.batch, self.mask, at) for register, at in self._kept]
         return [self.issuers.taken(value, self.batch.shape)[which] for value in kept]
 

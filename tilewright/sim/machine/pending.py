@@ -1,8 +1,8 @@
 """Asynchronous operations between issue and completion.
 
 What is issued joins the queue of its wave and touches nothing yet. Operations complete, oldest first, when no thread
-can go on without them, so that who forgets to wait reads what was there before; a wait completes what it waits for.
-The queue keeps the order of issue, hence a commit comes after all that it reports.
+can go on without them, so that a thread without a wait reads the bytes from before; a wait completes the operations
+that it waits for. The queue keeps the order of issue, hence a commit comes after all that it reports.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Waiting:
 
 
 class Pending:
-    """The queue of a wave. last: the number of the operation that was issued last. loading: must accesses to registers
-    be looked at, since some may be in flight? issuing: the instruction that is looking at its own. commits: by group,
-    (CTAs, threads), how many each thread has made. watched: does a check look at all accesses to registers?
+    """The queue of a wave. last: the number of the operation that was issued last. loading: may registers be in flight,
+    so that accesses to them are checked? issuing: the instruction whose operands are being read. commits: by group,
+    (CTAs, threads), how many each thread has made. watched: does a check examine all accesses to registers?
     """
 
     def __init__(self, wave: Wave) -> None:
@@ -122,7 +122,7 @@ class Pending:
         return found.reshape(self.wave.ctas, -1)
 
     def commit(self, batch: Batch, mask: Mask, group: str) -> None:
-        """Threads close what they have issued to a group."""
+        """Threads commit what they have issued to a group."""
         self.commits_of(group)[self._threads(batch, mask)] += 1
 
     def wait(self, batch: Batch, mask: Mask, effect: Wait, pending: int | None) -> None:

@@ -139,7 +139,7 @@ def storage_bytes(buffer: Buffer) -> int:
 
 
 def _together(buffer: Buffer) -> int:
-    """Bytes of a local buffer that nobody accesses by name: as many as its alignment promises."""
+    """Bytes of a local buffer without accesses by name that lie together: as many as its alignment promises."""
     return max(4, min(buffer.align, max(UNITS)))
 
 

@@ -1,4 +1,4 @@
-"""Who goes first where several may. What a right kernel leaves behind does not depend on it."""
+"""Which batch goes first where several may. The result of a correct kernel does not depend on it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ __all__ = ["FORWARDS", "OTHERS", "PATIENT", "Precedence"]
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """halved: those from the middle on go before the others. backwards: the last of that order goes first. patient: who
-    waits for an m-barrier looks at it only when nobody else can go on, and no operation can complete.
+    """An order of agents (CTAs, batches). halved: those from the middle on go before the others. backwards: the last of
+    that order goes first. patient: threads that wait for an m-barrier test it only when no other thread can go on, and
+    no operation can complete.
     """
 
     halved: bool = False
@@ -30,7 +31,7 @@ class Precedence:
         return agents[::-1] if self.backwards else agents
 
     def key(self, agent: int, agents: int, segment: int) -> int:
-        """The lowest goes first. agent: the first of a batch, of so many in the grid."""
+        """The sort key of a batch: the lowest goes first. agent: its first one, of so many in the grid."""
         rank = (agent - agents // 2) % agents << 32 if self.halved else 0
         return -(rank + segment) if self.backwards else rank + segment
 

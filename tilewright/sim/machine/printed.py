@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Printed"]
 
-MOST_BYTES = 1 << 20  # CUDA C++ Programming Guide, "Formatted Output": the buffer of printf, unless somebody sets it
+MOST_BYTES = 1 << 20  # CUDA C++ Programming Guide, "Formatted Output": the default size of printf's buffer
 
 
 @dataclass(slots=True)

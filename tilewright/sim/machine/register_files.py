@@ -128,7 +128,7 @@ class RegisterFile:
         return held.matrix
 
     def is_initialised(self, batch: Batch, at: Any) -> bool:
-        """Is the register certainly initialised? False where the answer would take a look at many flags."""
+        """Is the register certainly initialised? False where finding out would take a look at many flags."""
         shadows = batch.wave.shadows
         if not (self.run and self.many and self.width == 4 and shadows.is_collapsed) or at.parts:
             return False

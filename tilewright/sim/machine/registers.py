@@ -208,11 +208,11 @@ class Registers:
         return bool(self.data[self._ctas(look), look.warps, units].view(np.bool_).all())
 
     def held(self, key: object) -> Held | None:
-        """What `hold` was given under this key, unless somebody has looked at one of its registers since."""
+        """The matrix that `hold` got under this key, unless one of its registers has been accessed since."""
         return self._held.get(key)
 
     def hold(self, key: object, held: Held) -> None:
-        """From now on this matrix is what the registers hold; it may be changed in place."""
+        """The registers hold this matrix from now on; it may be changed in place."""
         for other in [other for other, one in self._held.items() if one.meets(held)]:
             self._settle(self._held.pop(other))
         self._held[key] = held
@@ -220,7 +220,7 @@ class Registers:
             self._alike.pop(number, None)
 
     def settle(self) -> None:
-        """Bring the words up to date, for whoever looks at them."""
+        """Bring the words up to date before an access to them."""
         while self._held:
             self._settle(self._held.popitem()[1])
 

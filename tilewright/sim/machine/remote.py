@@ -48,7 +48,7 @@ def in_turns(address: Ints, lanes: Ints) -> list[Ints]:
 def atomic_words(
     wave: Wave, rows: Ints, address: Ints, combine: Callable[..., Array], values: tuple[Array, ...]
 ) -> None:
-    """`Memory.atomic` on places of 8 bytes in the shared memory of the CTAs ``rows``; those that meet go in turns."""
+    """`Memory.atomic` on places of 8 bytes in the shared memory of the CTAs ``rows``, equal addresses in turns."""
     row, offset = split(wave, rows, address)
     words = wave.shared.view(8)
     place = row * words.shape[1] + (offset >> 3)

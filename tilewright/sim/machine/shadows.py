@@ -2,7 +2,7 @@
 
 A shadow is memory of the same kind as what it stands for, so that what copies bits copies flags in the same way, by the
 same code. While all CTAs of a wave do the same at the same places, one row of flags stands for all of them; it is
-expanded at the first statement that tells them apart. Arrays from the host are initialised.
+expanded at the first statement at which they differ. Arrays from the host are initialised.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.sites import Origin, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Storage, Wave
 
@@ -119,24 +119,22 @@ class Shadows:
         use: str,
         at: Span | None,
         what: str = "a value",
-        site: Site | None = None,
-        address: Address | None = None,
+        origin: Origin = (None, None),
     ) -> None:
         """Raises SimulationError where an active lane's value has a byte without its flag.
 
-        site, address: where it was loaded from, where that is known.
+        origin: the site and the address of the load that it comes from, where that is known.
         """
         octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
         if octets.all():
             return
         bad = mask.full & ~octets.all(-1)
         if bad.any():
-            raise self._error(batch, bad, use, at, what, site, address)
+            raise self._error(batch, bad, use, at, what, origin)
 
     @staticmethod
-    def _error(
-        batch: Batch, bad: Bools, use: str, at: Span | None, what: str, site: Site | None, address: Address | None
-    ) -> SimulationError:
+    def _error(batch: Batch, bad: Bools, use: str, at: Span | None, what: str, origin: Origin) -> SimulationError:
+        site, address = origin
         cta, warp, lane = map(int, np.argwhere(bad)[0])
         if site is not None and site.place is not None and address is not None:
             byte = int(np.broadcast_to(address.full(), batch.shape)[cta, warp, lane])
@@ -152,7 +150,7 @@ class Shadows:
 
 
 def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> str | None:
-    """What would give a place of memory a value."""
+    """A hint: the statement that would initialise a place of memory."""
     name = site.place.name if site is not None and site.place is not None else what.partition("[")[0]
     buffer = program.authored.get(name)
     if buffer is None or at is None:
@@ -170,7 +168,7 @@ def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> 
 
 
 def _maker(site: Site | None) -> str | None:
-    """The instruction that would have made the m-barrier which one of them looks at here."""
+    """The instruction that initialises m-barriers, for an access that needs one."""
     row = INSTRUCTIONS.get(site.op) if site is not None else None
     if site is None or row is None or row.forms[0].signal is None:
         return None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hook", "Site", "harmless"]
 
-FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, a pointer there has gone below the next one
+FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one
 Hook = Callable[["Batch", Mask, Address], None]
 Origin = tuple["Site | None", Address | None]  # where bits come from
 
@@ -46,7 +46,7 @@ class Site:
     place: Place | None
     width: int
     write: bool
-    atomic: bool = False  # reads and writes, with nobody in between
+    atomic: bool = False  # reads and writes as one access
     lanes: int = 32
     phase: int = 0
     aligned: bool = False
@@ -58,7 +58,7 @@ class Site:
     goes_on: bool = False  # does an asynchronous operation touch the bytes later?
     sized: bool = False  # some lanes may touch fewer bytes, or none
     observes: bool = True  # does the kernel see what it reads?
-    compares: bool = False  # does it write only where it finds what it is given?
+    compares: bool = False  # does it write only where it finds the expected value?
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
@@ -78,7 +78,7 @@ class Site:
 
     @property
     def shows(self) -> bool:
-        """Does the kernel learn here what others have written? A reduction reads, too, and tells nobody."""
+        """Does the kernel see here what others have written? A reduction reads, too, but gives no value."""
         return self.observes and (self.atomic or not self.write)
 
     # Before an access
@@ -157,7 +157,7 @@ class Site:
         batch.wave.storage(self.place).store(batch, harmless(at, mask) if guarded else at, self.width, bits, mask)
 
     def peek(self, batch: Batch, mask: Mask, at: Address) -> Bits:
-        """What stands at an address that is about to be written; not an access of the kernel's."""
+        """The bytes at an address that is about to be written; not an access of the kernel's."""
         return self._joined(
             (batch.wave.storage(site.place).load(batch, harmless(there, lanes), self.width), lanes)
             for site, lanes, there in self._everywhere(batch, mask, at)
@@ -178,7 +178,7 @@ class Site:
         return bits
 
     def touch(self, batch: Batch, mask: Mask, at: Address) -> None:
-        """What comes before an access whose meaning moves the bytes itself; lanes outside are an error then."""
+        """The checks and counts before an access whose meaning moves the bytes itself; lanes outside are an error."""
         for site, lanes, there in self._everywhere(batch, mask, at):
             _, guarded = site.reach(batch, lanes, there)
             if guarded and site.escapes is None and site._outside(lanes, there, site._size(batch)).any():
@@ -187,7 +187,7 @@ class Site:
                 )
 
     def touch_sized(self, batch: Batch, mask: Mask, at: Address, sizes: Array) -> None:
-        """What `touch` does, for an access of so many bytes in each lane; a lane with 0 touches nothing."""
+        """`touch` for an access of so many bytes in each lane; a lane with 0 touches nothing."""
         for size in np.unique(np.broadcast_to(sizes, mask.shape)[mask.full]).tolist():
             lanes = mask.narrowed(sizes == size) if size else None
             if lanes is not None:
@@ -207,7 +207,7 @@ class Site:
         else:
             yield from self.resolve(batch, mask, at)
 
-    # Shadows: one flag per byte, for what has one
+    # Shadows: one flag per byte, for memories that have one
 
     def flags(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """The flags of what `load` just read; the address was looked at by it."""
@@ -236,7 +236,7 @@ class Site:
             if site.place.space == "global":
                 if flags is not None:
                     use = f"a store to {site.place.name}"
-                    shadows.require(batch, lanes, flags, use, self.at, "a value", *origin)
+                    shadows.require(batch, lanes, flags, use, self.at, "a value", origin)
                 continue
             own = shadows.valid(self.width) if flags is None else np.atleast_3d(flags)
             look, active, own = shadows.view_to_store(batch, lanes, own, there)

@@ -1,4 +1,4 @@
-"""What runs: a kernel, and what the machine and the checks know of it before any run."""
+"""A kernel, and what the machine and the checks know of it before any run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Subject:
 
     @property
     def has_asynchronous(self) -> bool:
-        """Does any instruction go on after it was issued?"""
+        """Does any instruction begin an operation?"""
         return bool(self.operations)
 
     @property
@@ -69,9 +69,7 @@ class Subject:
         return f"{self.shape_text(place.name, values)}, {size * 8 // buffer.dtype.bits} elements of storage"
 
     def shape_text(self, name: str, values: Mapping[str, object]) -> str:
-        """The shape of a buffer or view as its author has it, with the values of its symbols; empty of one that nobody
-        declared.
-        """
+        """The shape of a buffer or view as its author has it, with the values of its symbols; empty if not declared."""
         buffer = self.authored.get(name)
         if buffer is None:
             return ""

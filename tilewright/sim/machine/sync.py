@@ -1,4 +1,4 @@
-"""Where threads meet: the barriers of a wave's CTAs, and what a batch that waits there is waiting for."""
+"""Barriers of a wave's CTAs, and the state of batches that wait there."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["BarrierSite", "Barriers", "Crossing", "Polling"]
 
 NAMED = 16  # barriers of a CTA; one more stands for the cluster's
-# What is told at a cluster's barrier is kept under NAMED or NAMED + 1, by turns: who arrived at one meeting may wait
-# for it while others arrive at the next.
+# Arrivals at a cluster's barrier are kept under NAMED or NAMED + 1, by turns: threads may still wait for one meeting
+# while others arrive at the next.
 WARP = 32
 
 
@@ -58,7 +58,7 @@ class Crossing:
 
 @dataclass(eq=False)
 class Polling:
-    """A batch at a place where each lane goes on once it gets the answer yes.
+    """A batch at a place where each lane polls until the answer is yes.
 
     passed: those that have it now. to: the segment that they go on with. mbarrier: shared addresses of the m-barriers
     that they wait for; None for those who wait for tensor memory. tally: where the call is counted once it is over;
@@ -219,7 +219,8 @@ class Barriers:
         for barrier, those in self._meetings(number, rows):
             first = np.repeat(rows[those], size)
             members = first + np.tile(np.arange(size), int(those.sum()))
-            # Who has arrived at the cluster's barrier has waited for the meeting before: that one is over for everyone.
+            # Warps that arrive at the cluster's barrier have waited for the meeting before, so that one is over for
+            # all.
             over = barrier if number < NAMED else 2 * NAMED + 1 - barrier
             for check in self.wave.run.checks:
                 check.acquired(self.wave, members, self.waiting[members, number], barrier, first)
@@ -246,7 +247,7 @@ class Barriers:
         return bool(len(rows))
 
     def _meetings(self, number: int, rows: Ints) -> Iterator[tuple[int, Bools]]:
-        """What the running meeting at a barrier is kept under, and for which of the rows."""
+        """The number under which the current meeting at a barrier is kept, and for which of the rows."""
         if number < NAMED:
             yield number, np.ones(len(rows), np.bool_)
             return

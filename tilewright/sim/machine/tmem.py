@@ -1,7 +1,7 @@
 """Tensor memory: the cells of a wave's CTAs, and which columns of them are taken.
 
-128 lanes by 512 columns of 32-bit cells for each CTA. Warps take columns, all lanes of them, and give them back; what
-was not taken is not there. Rows count the CTAs of the wave.
+128 lanes by 512 columns of 32-bit cells for each CTA. Warps take columns, all lanes of them, and give them back; other
+columns must not be touched. Rows count the CTAs of the wave.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one `alloc` took: ``columns`` from ``first`` on, of which the kernel wants ``asked``."""
+    """The columns of one `alloc`: ``columns`` from ``first`` on, of which the kernel has asked for ``asked``."""
 
     first: int
     columns: int
@@ -77,8 +77,8 @@ class Request:
 
 @dataclass(eq=False)
 class Columns:
-    """Who has which columns of each CTA. holder: (rows, columns), 1 + the index in ``log`` of what took a column;
-    negative beyond what was asked for, 0 where it is free. given_up: CTAs that may take no more.
+    """The columns of each CTA and their holders. holder: (rows, columns), 1 + the index in ``log`` of what took a
+    column; negative beyond what was asked for, 0 where it is free. given_up: CTAs that may take no more.
 
     requests: warps that wait for columns, by row and warp; granted: the first column, for those that have got theirs.
     """
@@ -97,7 +97,7 @@ class Columns:
     def room(self, rows: Sequence[int], columns: int) -> int | None:
         """The first of so many columns that are free in all of these CTAs, or None."""
         used = self.holder[list(rows)].any(0)
-        free = ~used.reshape(-1, columns).any(-1)  # what is a power of two begins at a multiple of itself
+        free = ~used.reshape(-1, columns).any(-1)  # an allocation begins at a multiple of its size
         starts = np.flatnonzero(free)
         return int(starts[0]) * columns if len(starts) else None
 
@@ -127,7 +127,7 @@ class Columns:
         return [(each, first) for each in partners]
 
     def waited_for(self) -> tuple[str, str]:
-        """What the first warp that waits lacks, and what to do about it."""
+        """The missing columns of the first warp that waits, and a hint."""
         request = next(iter(self.requests.values()))
         if self.room(request.rows, request.columns) is not None:
             return "an alloc by a warp of each CTA of the pair", "the same alloc in both CTAs of the pair"

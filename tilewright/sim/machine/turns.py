@@ -21,7 +21,7 @@ PATIENCE = 1 << 16  # turns between two looks
 
 
 class Turns:
-    """Counts the turns of a loop that nobody else can end: one that changes none of its variables is the last straw.
+    """Counts the turns of a loop that no other thread can end: it is endless if a turn changes none of its variables.
 
     leaves: does anything end the loop?
     """

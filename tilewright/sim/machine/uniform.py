@@ -1,8 +1,8 @@
 """Warps that hold the same.
 
 The warps of a CTA usually stand in a grid of rows and columns, and each multiplies its part of A by its part of B:
-those of a row load the same part of A, those of a column the same part of B. That is seen from the addresses they load
-from, and remembered with the registers they load into; whatever has to be done with such a part is then done once.
+those of a row load the same part of A, those of a column the same part of B. The addresses of their loads show it; it
+is remembered with the registers that they load, and further work on such a part is then done once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Grid = tuple[int, int]  # rows and columns of warps; warp = row * columns + colu
 
 @dataclass(frozen=True, slots=True)
 class UniformWarps:
-    """Of ``outer * same * inner`` warps those are alike whose numbers differ in the middle digit only.
+    """Among ``outer * same * inner`` warps, those hold the same whose numbers differ in the middle digit only.
 
     ``UniformWarps(2, 4, 1)``: of eight warps 0 to 3 are alike, and so are 4 to 7. ``UniformWarps(1, 2, 4)``: 0 and 4.
     """
@@ -35,7 +35,7 @@ class UniformWarps:
 
     @classmethod
     def among(cls, values: Array) -> UniformWarps:
-        """Which warps of (CTAs, warps, ...) have the same values: as many as can be said with one number for all."""
+        """Which warps of (CTAs, warps, ...) have the same values, as far as one number ``same`` can say it."""
         warps = values.shape[1]
         for same in reversed(_divisors(warps)[1:]):
             for inner in _divisors(warps // same):

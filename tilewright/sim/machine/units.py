@@ -1,4 +1,4 @@
-"""What asynchronous units act on: memory, on behalf of those who issued an instruction."""
+"""Accesses of asynchronous units to memory, on behalf of an instruction's issuers."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Touched:
 
     @property
     def writes(self) -> bool:
-        """Does it change what is there?"""
+        """Does it write?"""
         return isinstance(self.effect, Signal) or self.effect.write
 
     @property
@@ -113,7 +113,7 @@ class Touched:
 
     @property
     def combines(self) -> bool:
-        """Does it read and write, with nobody in between?"""
+        """Does it read and write as one access?"""
         return isinstance(self.effect, Access) and self.effect.rmw
 
     @cached_property
@@ -196,7 +196,7 @@ class Touched:
         return np.ones((*self.shape, self.width), np.uint8)
 
     def load(self, wave: Wave, *, once: bool = False) -> Array:
-        """What is there: (m, ..., width) bytes, (m, ...) cells. Bytes that do not count are zero, or the fill.
+        """The contents: (m, ..., width) bytes, (m, ...) cells. Bytes that do not count are zero, or the fill.
 
         once: what all issuers of a CTA read may come once for each CTA.
         """
@@ -264,7 +264,7 @@ class Touched:
         found[there] = np.where(counts, block.data[rows[..., None], octets], found)[there]
 
     def store(self, wave: Wave, data: Array) -> None:
-        """Write what `load` would find, a row for each of the m, or one for each of the n issuers."""
+        """Write values as `load` returns them, a row for each of the m, or one for each of the n issuers."""
         if len(data) != len(self.issuer):
             data = data[self.issuer]
         if self.space == "tmem":

@@ -1,9 +1,10 @@
-"""Unknown bits of compiled code, which moves and computes with what nobody wrote as long as nobody can see it.
+"""Unknown bits of compiled code, which may move and compute with uninitialised bits as long as no result depends on
+them.
 
 With a value goes None while all of its bits are known, else an array of its shape with the unknown bits set (of a bool,
-a bool). What an operation makes of them is seen by doing it twice, with the unknown bits of an operand cleared and set:
-result bits that differ are unknown. So what is masked away, overwritten or not chosen is forgotten, and no value counts
-as unknown that does not depend on one.
+a bool). An operation is done twice, with the unknown bits of an operand cleared and set: result bits that differ are
+unknown. So bits that are masked away, overwritten or not chosen no longer count, and no value is unknown that does not
+depend on an unknown bit.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def blended(mask: Mask, new: Array | None, old: Array | None) -> Array | None:
 
 
 def nothing_known(kind: DType) -> Array:
-    """All bits of a register that nobody has written."""
+    """The unknown bits of a register that has not been written: all of them."""
     return np.array(~np.zeros((1, 1, 1), _unsigned(kind)))
 
 

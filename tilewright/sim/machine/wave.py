@@ -63,7 +63,7 @@ class Wave:
 
     @cached_property
     def alive(self) -> Bools:
-        """The threads that have not ended, (CTAs, warps, 32), for kernels that tell who has."""
+        """The threads that have not ended, (CTAs, warps, 32), for kernels in which some end early."""
         return np.broadcast_to(self.run.exists, (self.ctas, self.run.warps, 32)).copy()
 
     def ended(self, batch: Batch, mask: Mask) -> None:
@@ -71,7 +71,7 @@ class Wave:
         self.alive[batch.ctas, batch.warps] &= ~mask.full
 
     def close(self) -> None:
-        """Its CTAs have ended: let go of what they held, now, whoever else still knows the wave."""
+        """Its CTAs have ended: free their memory now, even if others still refer to the wave."""
         self.shared = Block.zeros(0, 0)
         self.registers = {}
         for part in ("barriers", "shadows", "tmem", "pending"):

@@ -1,19 +1,19 @@
 """Order: which accesses happen before which, for every memory, scope, proxy and thread; no instruction is named.
 
 clocks      what each thread knows of every other, and of asynchronous operations
-channels    what hands a clock on: barriers, phases of m-barriers; locations: and any location of memory
-actors      who does something: warps with some of their lanes
-places      what was accessed last where, in shared and in global memory; records: and by which statement
+channels    barriers and phases of m-barriers, which hand a clock on; locations: so does any location of memory
+actors      warps with some of their lanes
+places      the last accesses of each place in shared and in global memory; records: and their statements
 observed    what strong reads have seen
 races       two accesses: may they meet?
-operations  asynchronous operations and how they are known to be complete; completion: what they touch
-on_behalf   the same as accesses of who issued them; in_flight: what threads touch meanwhile
-protocol    what must hold whatever the schedule
+operations  asynchronous operations and their completion; completion: the places that they touch
+on_behalf   their accesses as those of their issuers; in_flight: accesses of threads meanwhile
+protocol    rules that hold in every schedule
 missing     the step that is missing between two accesses, in the kernel's own words
-reports     what a race report says; advice: a barrier that can stand there and helps; handover: what flags lack
+reports     race reports; advice: a barrier that can stand there and helps; handover: what flags lack
 proxies     accesses of two kinds to one memory, and the fences between them; tensor_maps: through a third one
 wave        all of these for one wave of CTAs
-engine      the events of a run, each brought to those that it concerns
+engine      the events of a run, and what each of them changes
 
 Source: PTX ISA, "Memory Consistency Model".
 """

@@ -1,4 +1,4 @@
-"""Who does something at once: warps, each with some of its lanes."""
+"""Warps that act together, each with some of its lanes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What would order two accesses that race: what a handover lacks, or a barrier only where it can stand and helps.
+"""Advice that orders two racing accesses: the missing step of a handover, or a barrier where one can stand and helps.
 
-A barrier can stand where all threads that it waits for come by: under no condition that tells them apart, and not
-between taking a lock and giving it back. It helps where it lies on the way from one access to the other.
+A barrier can stand where all threads that it waits for come by: under no condition in which they differ, and not
+between taking and releasing a lock. It helps where it lies on the way from one access to the other.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Step:
 
 
 def advice(program: Subject, barrier: str, first: Span | None, then: Span | None, *, at_once: bool) -> str | None:
-    """What to change so that the access at line ``first`` comes before that at ``then``; None where nobody can say.
+    """What to change so that the access at line ``first`` comes before that at ``then``; None where that is not known.
 
     barrier: a key of `BARRIERS`, the narrowest that both threads meet at. at_once: do lanes of one execution race?
     """
@@ -66,7 +66,7 @@ def lock_advice(program: Subject, first: Span | None, then: Span | None) -> str 
 
 
 def handover(program: Subject, first: Span | None, then: Span | None, scope: str) -> str | None:
-    """What threads that tell each other lack; None where they do not, or where it is for a lock's fences to say."""
+    """The missing step of threads that synchronise through memory; None where they do not, or where they use a lock."""
     before, after = (_way(program.kernel.body, at) if at is not None else () for at in (first, then))
     if not before or not after or _lock(before) or _lock(after):
         return None
@@ -76,7 +76,7 @@ def handover(program: Subject, first: Span | None, then: Span | None, scope: str
 def _way(body: Body, at: Span) -> tuple[Step, ...]:
     """From the kernel's body down to the last statement of a line's place; empty where there is none.
 
-    What a tile call prepares comes before the access itself.
+    Statements that prepare a tile call come before the access itself.
     """
     for stmt in reversed(body):
         if stmt.at == at:
@@ -114,7 +114,7 @@ def _between(axes: Axes, barrier: str, before: tuple[Step, ...], after: tuple[St
 
 
 def _in_order(barrier: str, around: list[Stmt], parting: list[Stmt], start: int, end: int) -> str | None:
-    """Between two lines of one body, or where threads part there, with their `if` cut in two."""
+    """Between two lines of one body, or, where threads diverge there, with their `if` cut in two."""
     if not parting:
         return f"{barrier} between line {start} and line {end}"
     if len(parting) == 1 and parting[0] is around[-1] and isinstance(parting[0], If):
@@ -150,7 +150,7 @@ def _last_line(stmt: Stmt) -> int:
 
 
 def _waited_for(before: tuple[Step, ...], after: tuple[Step, ...]) -> str | None:
-    """Where the first access is told to an m-barrier before the other is made, a wait for that."""
+    """A wait for an m-barrier, where it is signalled between the first access and the other."""
     for step in reversed(before):
         until = next((other.index for other in after if other.body is step.body), len(step.body))
         for stmt in step.body[step.index + 1 : until]:
@@ -162,7 +162,7 @@ def _waited_for(before: tuple[Step, ...], after: tuple[Step, ...]) -> str | None
 
 
 def _lock(way: tuple[Step, ...]) -> str | None:
-    """Where an access stands between a loop that takes a lock by an atomic and what gives it back: a fence."""
+    """A fence, where an access is between a loop that takes a lock by an atomic and the statement that releases it."""
     for step in reversed(way):
         takes = [stmt for stmt in step.body[: step.index] if isinstance(stmt, While) and polls(stmt) and _atomic(stmt)]
         gives = [stmt for stmt in step.body[step.index + 1 :] if _atomic(stmt)]

@@ -1,4 +1,4 @@
-"""What hands knowledge on from thread to thread: barriers and phases of m-barriers; and what fences make of it."""
+"""Channels that hand knowledge on from thread to thread: barriers, phases of m-barriers, and fences."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Signals:
 
 
 def signals_of(batch: Batch, mask: Mask, barrier: Lanes, words: Lanes | None) -> Signals:
-    """What the lanes of a mask signal: each warp once for each m-barrier and phase.
+    """The signals of a mask's lanes: each warp once for each m-barrier and phase.
 
     words: of the m-barriers before it, where they have changed since.
     """
@@ -70,7 +70,7 @@ def signals_of(batch: Batch, mask: Mask, barrier: Lanes, words: Lanes | None) ->
 
 
 def visits_of(batch: Batch, mask: Mask, home: Ints) -> Signals:
-    """What the lanes of a mask touch in the shared memory of CTAs: each warp once for each CTA."""
+    """The accesses of a mask's lanes to the shared memory of CTAs: each warp once for each CTA."""
     rows, warps = batch.rows_and_warps(mask.full)
     who, (ctas,) = _alike(rows, warps, np.nonzero(mask.full)[2], home[mask.full])
     return Signals(who, ctas, ctas, ctas)
@@ -87,13 +87,13 @@ def _alike(rows: Ints, warps: Ints, lanes: Ints, *values: Ints) -> tuple[Actors,
 
 
 def arrivals_of(wave: Wave, rows: Ints, home: Ints, offset: Ints) -> Signals:
-    """What asynchronous units signal, on behalf of CTAs ``rows``, to m-barriers of CTAs ``home``."""
+    """The signals of asynchronous units, on behalf of CTAs ``rows``, at m-barriers of CTAs ``home``."""
     phase = phase_of(wave.shared.view(8)[home, offset >> 3])
     return Signals(Actors(rows, np.zeros_like(rows), np.zeros((len(rows), 32), np.bool_)), home, offset, phase)
 
 
 def together(signals: Signals, known: Known, after: Times) -> tuple[Signals, Known, Times]:
-    """What operations of one CTA publish at one m-barrier, as one arrival there: they hand on completions alone.
+    """The knowledge that operations of one CTA publish at one m-barrier, as one arrival: completions alone.
 
     after: up to when each comes after each thread.
     """
@@ -110,10 +110,10 @@ class _Barriers:
     """The m-barriers at one offset, of all CTAs: the running phase, what is published in it and before it.
 
     remote: what other CTAs have published with a scope that holds them, the running phase's and that of those before.
-    unseen: whose last phase nobody has seen over. waited: (CTAs, threads of the cluster), when threads last saw the
-    phase before the running one over, 0 where an arrival at the running one comes after that. met: (CTAs, warps of the
-    cluster), when such a warp then first executed an instruction together: whoever comes after a lane of it since,
-    comes after all.
+    unseen: m-barriers whose last phase no thread has seen over. waited: (CTAs, threads of the cluster), the time at
+    which threads last saw the phase before the running one over, 0 where an arrival at the running one comes after
+    that. met: (CTAs, warps of the cluster), the time at which such a warp then first executed an instruction together:
+    from then on a thread that comes after one of its lanes comes after all.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -127,16 +127,16 @@ class _Barriers:
 
 
 class Phases:
-    """What arrivals at m-barriers have published, phase by phase.
+    """The knowledge that arrivals at m-barriers have published, phase by phase.
 
-    A phase that is over publishes what its arrivals knew to whoever finds it over; arrivals at the running phase
-    publish nothing yet.
+    A phase that is over publishes what its arrivals knew to every thread that finds it over; arrivals at the running
+    phase publish nothing yet.
     """
 
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
         self._at: dict[int, _Barriers] = {}
-        self._looked_at: dict[int, _Barriers] = {}  # by warps that have met nowhere since
+        self._looked_at: dict[int, _Barriers] = {}  # m-barriers at which warps have waited without meeting since
         self.overtaken = False  # may a phase have ended before threads looked for the one before it?
 
     def _now(self, offset: int, phase: int, home: Ints) -> _Barriers:
@@ -159,13 +159,13 @@ class Phases:
         state.waited[rows] = 0
 
     def closed(self) -> None:
-        """The phases that have ended by the end of the wave without anybody's having waited for them."""
+        """The phases that have ended by the end of the wave without a thread that waited for them."""
         words = self.clocks.wave.shared.view(8)
         for offset, state in self._at.items():
             self._moved(state, np.flatnonzero(phase_of(words[:, offset >> 3]) != state.phase))
 
     def arrived(self, signals: Signals, known: Known, after: Times, *, wide: bool) -> Ints:
-        """Arrivals, with what each of them publishes; returns those at phases before which nobody saw the last over.
+        """Arrivals, with what each of them publishes; returns those at phases whose predecessor no thread saw over.
 
         after: up to when they come after each thread, published or not. wide: does their scope hold the cluster?
         """
@@ -187,12 +187,12 @@ class Phases:
             if len(far) and state.remote is not None:
                 given = known[far]
                 state.remote[0].add(home[~own], given if wide else self._loosened(given))
-                nothing = np.zeros_like(given.threads)  # completions are handed to everyone
+                nothing = np.zeros_like(given.threads)  # all threads get completions
                 state.running.add(home[~own], Known(nothing, given.parts, given.cluster))
         return np.concatenate(early) if early else np.zeros(0, np.int64)
 
     def over(self, signals: Signals, *, wide: bool) -> Iterator[tuple[Ints, Known]]:
-        """Which of the signals, and what the phases before the running one have published to each of them.
+        """The knowledge that phases before the running one have published, for parts of the signals.
 
         No warp is twice in one part. wide: does the scope of the wait hold the cluster?
         """
@@ -210,7 +210,7 @@ class Phases:
             yield those, known
 
     def _loosened(self, known: Known) -> Known:
-        """What is handed on across CTAs where a scope does not hold them: the order of reads, with a warning."""
+        """The knowledge that goes to CTAs which a scope does not hold: the order of reads, with a warning."""
         threads, size = np.zeros_like(known.threads), self.clocks.size
         threads[:, size : 2 * size] = np.maximum(known.threads[:, :size], known.threads[:, size : 2 * size])
         return Known(threads, known.parts, known.cluster)
@@ -245,7 +245,7 @@ class Phases:
 
 @dataclass(eq=False, slots=True)
 class Pattern:
-    """The release that was made, or that awaits an acquire. lanes: (32,) of the warp; known: a row of knowledge."""
+    """A release pattern, perhaps observed and not acquired. lanes: (32,) of the warp; known: a row of knowledge."""
 
     lanes: Bools
     scope: str
@@ -255,7 +255,7 @@ class Pattern:
 
 @dataclass(eq=False, slots=True)
 class _Passed:
-    """Lanes of a warp that have passed a fence. known: what they all knew; time: when that was. first: the block of
+    """Lanes of a warp that have passed a fence. known: what all of them knew; time: of the fence. first: the block of
     columns that it is about, 0 for all memory.
     """
 
@@ -267,7 +267,7 @@ class _Passed:
 
 
 class Fences:
-    """What threads knew at their last fence: that is what their strong writes publish from then on."""
+    """The knowledge of threads at their last fence, which their strong writes publish from then on."""
 
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
@@ -298,11 +298,11 @@ class Fences:
         return self.clocks.about_shared(known) if first else known
 
     def before(self, who: Actors, k: int) -> Iterator[Pattern]:
-        """What a relaxed arrival of the warp number k among these publishes."""
+        """The knowledge that a relaxed arrival of the warp number k among these publishes."""
         return self.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
 
     def of(self, row: int, warp: int, lanes: Bools) -> Iterator[Pattern]:
-        """What some lanes of a warp publish by a strong write."""
+        """The knowledge that some lanes of a warp publish by a strong write."""
         for passed in self.latest.get((row, warp), ()):
             if (own := passed.lanes & lanes).any():
                 first = passed.first + int(self.clocks.first_column(np.array(row))) + 32 * warp

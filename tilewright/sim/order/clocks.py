@@ -1,13 +1,13 @@
-"""What each thread knows of every other thread, and of asynchronous operations: the clocks of a wave of CTAs.
+"""The clocks of a wave of CTAs: what each thread knows of every other thread, and of asynchronous operations.
 
 Time is the number of a record: each statement that touches memory makes one, and a thread's accesses come in their
 order. To know a thread up to a time is to come after all that it did until then. Knowledge is kept per warp, as what
 all of its lanes know; a lane that knows more has a row of its own until it meets its warp again. While all CTAs of a
-wave do the same, one row of clocks stands for all of them. Of an operation a flag each says
+wave do the same, one row of clocks stands for all of them. For each operation there are flags:
 
     SEEN      it is complete, as a thread has seen or been told
     OFFERED   a fence before a meeting has put it in order for others
-    HEARD     others have offered it: that travels with any meeting, a relaxed one too
+    HEARD     other threads have offered it, which any meeting hands on, also a relaxed one
     ORDERED   a fence after a meeting has put it before all that comes now
     FENCED    a proxy fence in the CTA has come after it; that all knowers of the CTA share
 """
@@ -55,7 +55,7 @@ Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,)
 
 
 def told(flags: Flags) -> Flags:
-    """What others learn by meeting a thread with these flags: what is complete, and what of it is in order."""
+    """The flags that others get by meeting a thread with these flags: what is complete, and what of it is ordered."""
     return np.asarray(flags & SEEN | (flags | flags << 1) & HEARD, np.uint8)
 
 
@@ -66,7 +66,8 @@ def joined(a: Far, b: Far) -> Far:
 
 @dataclass(eq=False)
 class Known:
-    """Knowledge that is handed on, n rows of it. threads: (n, threads of the cluster). parts: (n, numbers), flags.
+    """Knowledge on its way from thread to thread, n rows of it. threads: (n, threads of the cluster). parts: (n,
+    numbers), flags.
 
     cluster: whose threads the columns are. far: of each row, what is known of other clusters; empty for nothing.
     """
@@ -102,7 +103,7 @@ def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values:
 
 
 class Ledger:
-    """What was published and is not yet forgotten, a row for each CTA of the wave."""
+    """Published knowledge that may still be acquired, a row for each CTA of the wave."""
 
     def __init__(self, clocks: Clocks) -> None:
         rows = clocks.wave.ctas
@@ -125,7 +126,7 @@ class Ledger:
         return Known(self.threads[rows], self.parts[rows], self.clocks.cluster_of(rows), far)
 
     def move_to(self, other: Ledger, rows: Ints) -> None:
-        """Publish here no longer, but there, what was published here."""
+        """Move what was published in one ledger to another."""
         other.add(rows, self.of(rows))
         self.clear(rows)
 
@@ -137,10 +138,11 @@ class Ledger:
 
 
 class Clocks:
-    """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps; in clusters, from column
-    ``loose`` on, once more: up to when *reads* surely come first in practice, though no scope says so. From column
-    ``narrow`` on, where fences of shared memory alone are used: up to when accesses there come first. parts: (rows,
-    knowers, numbers), flags; everything is known of number 0, which nobody has. knower: of each thread the one it is.
+    """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps. In clusters a second
+    block of columns begins at ``loose``: the times up to which *reads* certainly come first in practice, though no
+    scope says so. Where fences of shared memory alone are used, a block begins at ``narrow``: the times up to which
+    accesses of shared memory come first. parts: (rows, knowers, numbers), flags; number 0 belongs to no part and is
+    known. knower: for each thread its knower.
 
     now: the time. floor: all CTAs' threads know all others of their CTA up to then. version changes with what is known.
     """
@@ -195,7 +197,7 @@ class Clocks:
         """The number in the grid of the clusters that CTAs are in."""
         return np.asarray((rows + self.wave.first) // self.wave.run.cluster_ctas)
 
-    # What an access asks
+    # Questions of accesses
 
     def known_warps(self, look: Look) -> Times:
         """(rows, warps, warps of the own CTA): up to when each warp of a batch knows all lanes of each other."""
@@ -238,13 +240,13 @@ class Clocks:
         return np.asarray(self.parts[self.at(rows), self.knower[threads]])
 
     def flags_of_knowers(self, rows: Ints, knowers: Ints) -> Flags:
-        """The same of knowers."""
+        """(n, numbers): what knowers know of the parts of operations."""
         return np.asarray(self.parts[self.at(rows), knowers])
 
-    # Handing on
+    # Handing knowledge on
 
     def published(self, who: Actors) -> Known:
-        """All that these lanes have done or know until now, to be handed on."""
+        """All that these lanes have done or know by now, to be handed on."""
         rows = self.at(who.rows)
         threads, parts = self.known[rows, who.warps], told(self.parts[rows, who.warps])
         far = [self.far.get((row, warp), {}) for row, warp in zip(who.rows.tolist(), who.warps.tolist(), strict=True)]
@@ -261,7 +263,7 @@ class Clocks:
         return Known(threads, parts, self.cluster_of(who.rows), far if self.far else [])
 
     def about_shared(self, known: Known) -> Known:
-        """What a fence of shared memory alone hands on of it."""
+        """The part of this knowledge that a fence of shared memory alone hands on."""
         threads = np.zeros_like(known.threads)
         threads[:, self.narrow :] = self.times_of_shared(known)
         return Known(threads, known.parts, known.cluster)
@@ -307,7 +309,7 @@ class Clocks:
         if theirs != mine:
             parts = known.threads[k, : size * self.threads].reshape(size, self.threads)
             far = joined(far, {theirs * size + rank: times for rank, times in enumerate(parts)})
-        for cta in [cta for cta in far if cta // size == mine]:  # what comes back to where it was done
+        for cta in [cta for cta in far if cta // size == mine]:  # knowledge that returns to its own cluster
             columns = slice(cta % size * self.threads, (cta % size + 1) * self.threads)
             self.known[row, knower, columns] = np.maximum(self.known[row, knower, columns], far.pop(cta))
         if far:
@@ -326,7 +328,7 @@ class Clocks:
         return self.alone[thread]
 
     def promote(self, who: Actors, flags: int) -> None:
-        """Of the operations of which these lanes know one of the flags they know the next one too."""
+        """For operations of which these lanes have one flag, set the next one, too."""
         for k in range(len(who)):
             row, warp = int(self.at(who.rows[k])), int(who.warps[k])
             own = [knower for thread, knower in self.alone.items() if thread >> 5 == warp and who.lanes[k, thread & 31]]
@@ -360,7 +362,7 @@ class Clocks:
             self.floor = self.now
 
     def _meet(self, rows: Ints, knowers: slice | list[int], exists: Bools, threads: slice) -> None:
-        """Some knowers of each row, which are all there are of some threads, know the same from now on."""
+        """Some knowers of each row, all that there are of some threads, know the same from now on."""
         mine = self.known[rows][:, knowers].max(1)
         own = self.first_column(rows)[:, None] + np.arange(threads.start, threads.stop)[exists]
         mine[np.arange(len(rows))[:, None], own] = self.now
@@ -389,7 +391,7 @@ class Clocks:
     # Numbers of operations
 
     def forget(self, gone: list[int]) -> None:
-        """Numbers that mean something else from now on."""
+        """Forget numbers of parts, which are going to be used again."""
         for flags in (self.parts, *(ledger.parts for ledger in self.ledgers)):
             flags[..., gone] = 0
         self._changed()

@@ -1,4 +1,4 @@
-"""What asynchronous operations touch, and who touches it besides: cells of tensor memory, registers, their sources."""
+"""Checks of the places that asynchronous operations touch: cells of tensor memory, registers, their sources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REMEMBERED = 256  # operations on global memory
 
 
 def check_issue(known: Operations, operation: Operation) -> None:
-    """An operation begins: may it touch what it touches? What later ones have to know of it is written down."""
+    """An operation begins: do its accesses come after those before? They are recorded for later operations."""
     parts, own = known.new_parts(operation)
     for one in (*operation.reads, *operation.writes):
         if one.space == "tmem":
@@ -67,7 +67,7 @@ def _touch_bytes(known: Operations, operation: Operation, own: Ints, every: Touc
             if one.combines:  # atomic, whichever is first
                 seen |= np.isin(before, _combining(known, before))
             if not seen.all():
-                if known.is_collapsed:  # by CTA: which one does not know?
+                if known.is_collapsed:  # find the CTA that does not know
                     known.expand()
                     _touch_bytes(known, operation, own, every)
                     return
@@ -90,7 +90,7 @@ def _touch_bytes(known: Operations, operation: Operation, own: Ints, every: Touc
 
 
 def _combining(known: Operations, numbers: NDArray[np.int32]) -> list[int]:
-    """The parts among these that combine what is there with values of their own, as a reduction does."""
+    """The parts among these that combine the old bytes with values of their own, as a reduction does."""
     parts = {number: known.parts.get(number) for number in np.unique(numbers).tolist()}
     return [k for k, part in parts.items() if part and any(one.combines for one in part.operation.touched)]
 
@@ -138,7 +138,7 @@ def _touch(known: Operations, operation: Operation, own: Ints, one: Touched) -> 
 def _check_order(
     known: Operations, now: Operation, own: Ints, cells: Cells, before: NDArray[np.int32], did: str
 ) -> None:
-    """cells: of each actor, and their lanes, columns; before: the numbers of who has touched them."""
+    """cells: of each actor, and their lanes, columns; before: the numbers of the parts that have touched them."""
     actor, lane, column = cells
     for number in np.flatnonzero(np.bincount(before.reshape(-1))).tolist():
         in_order = known.are_ordered(number, now, own)

@@ -1,4 +1,4 @@
-"""The events of a run, each brought to the clocks, channels and places that it concerns."""
+"""The events of a run, and the changes that each makes to clocks, channels and places."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Order(Check):
         place = site.place
         if place.space == "local":
             return self._watch_registers(site, place) if self.program.has_asynchronous else None
-        if site.goes_on or (site.atomic and not site.write):  # others have to know of its write
+        if site.goes_on or (site.atomic and not site.write):  # others need to find its write
             return None
         is_global = place.space == "global"
 
@@ -150,7 +150,7 @@ class Order(Check):
         self.locations.touched(access, order.fences)
 
     def _judge(self, access: Access) -> None:
-        """Does an access race with an earlier one? If it writes, it is written down."""
+        """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
         places = access.places
         strong = self._meet(access)
         if not access.site.write:
@@ -299,7 +299,7 @@ class Order(Check):
         self._check_seen(wave, signals, order.phases.arrived(signals, known, after, wide=wide), at)
 
     def _check_seen(self, wave: Wave, signals: Signals, early: Ints, at: Span | None, who: str = "") -> None:
-        """A phase is seen over by somebody before anyone arrives for the next."""
+        """Raises SimulationError where a thread arrives for a phase though no thread has seen the last one over."""
         for k in early.tolist():
             offset = int(signals.offset[k])
             name = element_text(self.program, self.program.places.shared_at(offset), offset)
@@ -352,7 +352,7 @@ class Order(Check):
             operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {unseen}")
 
     def completing(self, operation: Operation) -> None:
-        """A commit reports, to whoever sees the phase over, what its thread had issued before; a signal its own."""
+        """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""
         wave = operation.batch.wave
         operations = self.orders[wave].operations
         if operations is None or operation.number not in operations.committed:

@@ -1,8 +1,8 @@
-"""What a handover lacks: where threads tell each other by flags, m-barriers or the cluster's barrier, and yet race.
+"""The missing step of a handover: threads synchronise by flags, m-barriers or the cluster's barrier, and yet race.
 
-The one that tells comes after the earlier access, the one that listens before the later one, both at one place. Each
-needs its order, or a fence beside it, and a scope that holds the other thread. Only what the kernel's text shows is
-looked at, so that a step that is named can stand where it is put.
+The signal comes after the earlier access, the wait before the later one, both at one place. Each needs its order, or a
+fence beside it, and a scope that holds the other thread. Only the kernel's text is examined, so that a step that is
+named can stand where it is put.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FULL = ("acq_rel", "sc")
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A statement by which threads tell or listen. place: the name of a buffer, or of a barrier. has_order: may it be
+    """A statement by which threads signal or wait. place: the name of a buffer, or of a barrier. has_order: may it be
     given one? alone: does a condition choose lanes for it? warps: the conditions that choose warps for it.
     """
 
@@ -66,8 +66,8 @@ _Item: TypeAlias = "_Word | _Fenced | _Met"
 
 
 def handover_advice(axes: Axes, before: Way, after: Way, scope: str) -> str | None:
-    """What to change so that the first access comes before the other by what they tell each other; None where they tell
-    nothing, or where nothing is missing. scope: the narrowest that holds both threads.
+    """The change with which a handover orders the first access before the other; None where there is no handover, or
+    where nothing is missing. scope: the narrowest that holds both threads.
     """
     tells = list(_words(axes, _following(before)))
     listens = list(_words(axes, _preceding(after)))[::-1]
@@ -87,12 +87,12 @@ def _meet(told: _Word, heard: _Word) -> bool:
 
 
 def _may(word: _Word, between: list[_Item]) -> bool:
-    """May other lanes of the warp tell or listen for a thread, since they have met it?"""
+    """May other lanes of the warp signal or wait for a thread, since they have met it?"""
     return not word.warps or any(isinstance(one, _Met) for one in between)
 
 
 def _lacks(word: _Word, between: list[_Item], scope: str) -> str:
-    """What one end lacks: an order, a fence by the same warp, or a scope; empty for nothing."""
+    """The missing step at one end: an order, a fence by the same warp, or a scope; empty for none."""
     near = takewhile(lambda one: not (word.warps and isinstance(one, _Met)), reversed(between))
     fences = [one for one in near if isinstance(one, _Fenced) and one.warps == word.warps]
     side, where = SIDES[word.tells]
@@ -117,7 +117,7 @@ def _narrow(scope: str, wanted: str) -> bool:
 
 
 def _apart(word: _Word, line: int) -> str:
-    """The lanes of a warp tell and listen each for itself."""
+    """Does each lane of a warp signal and wait for itself?"""
     first, then = sorted((line, word.line))
     return f"T.cuda.warp_sync() between line {first} and line {then}" if word.alone and not word.warps else ""
 
@@ -175,7 +175,7 @@ def _words(axes: Axes, stmts: Iterator[tuple[Stmt, tuple[Stmt, ...]]]) -> Iterat
 
 
 def _said(bound: Bound) -> Iterator[tuple[str, bool, str, str]]:
-    """Place, whether it tells, order and scope of all that a call says or hears."""
+    """The handovers that a call takes part in: place, is it the signal, order and scope."""
     form, mods = bound.form, bound.mods
     word: Callable[..., str] = form.word
     if form.signal is not None and form.signal.kind in ("arrive", "wait"):

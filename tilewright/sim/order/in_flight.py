@@ -1,4 +1,4 @@
-"""What threads touch while an operation may still be on its way: registers, shared memory and global buffers."""
+"""Accesses of threads while an operation may be incomplete: registers, shared memory and global buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locations of memory hand knowledge on, from who writes there to who reads it.
+"""Locations of memory hand knowledge on, from threads that write there to threads that read.
 
 A release pattern (a release; or a fence, and later a strong write by the same thread) meets an acquire pattern (an
 acquire; or a strong read, and later a fence by the same thread) that has observed it. Both pairs of scopes must hold
@@ -37,7 +37,7 @@ def holds(scope: str, cta: Ints | int, other: Ints | int, cluster_ctas: int) -> 
 
 @dataclass(eq=False, slots=True)
 class _Location:
-    """What the last write is part of. scope, cta, width: of that write; released: what may be acquired from it."""
+    """The last write to a location. scope, cta, width: of that write; released: what may be acquired from it."""
 
     scope: str
     cta: int
@@ -60,7 +60,7 @@ class Strong:
 
 
 class Locations:
-    """What strong accesses to memory hand on. It sleeps until there is something to hand on."""
+    """The knowledge that strong accesses hand on. Nothing is kept before the first release."""
 
     def __init__(self) -> None:
         self.awake = False
@@ -70,7 +70,7 @@ class Locations:
         self.releases: dict[tuple[int, int, Where], Pattern] = {}  # the last by a thread on a location
 
     def touched(self, access: Access, fences: Fences) -> None:
-        """An access: a strong one releases and acquires; who reads a weak one observes nothing."""
+        """Record an access: a strong one releases and acquires; a read of a weak write observes nothing."""
         site, places = access.site, access.places
         if site.sem == "weak":
             for _, where in _threads(access) if site.write and places.name in self.memories else ():
@@ -85,7 +85,7 @@ class Locations:
         threads = list(_threads(access))
         every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
         for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
-            self._of_warp(access, fences, list(warp))  # they have no order among themselves
+            self._of_warp(access, fences, list(warp))  # the lanes have no order among themselves
 
     def _of_warp(self, access: Access, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
         site, clocks = access.site, access.clocks
@@ -103,7 +103,7 @@ class Locations:
             self.written(clocks, strong, released)
 
     def overwritten(self, where: Where) -> None:
-        """A weak write: who reads it observes nothing."""
+        """Record a weak write, of which a read observes nothing."""
         self._at.pop(where, None)
 
     def has(self, where: Where) -> bool:
@@ -111,7 +111,7 @@ class Locations:
         return where in self._at
 
     def read(self, clocks: Clocks, access: Strong) -> None:
-        """A strong read: what it observes is acquired, now or by a later fence."""
+        """Record a strong read: what it observes is acquired, now or by a later fence."""
         found = self._at.get(access.where)
         size = clocks.wave.run.cluster_ctas
         if found is None or not self._morally_strong(found, access, size):
@@ -122,7 +122,7 @@ class Locations:
                 self.observed((access.cta, access.thread >> 5), seen)
 
     def observed(self, key: tuple[int, int], seen: Pattern) -> None:
-        """What lanes of a warp may acquire by a later fence."""
+        """The knowledge that lanes of a warp may acquire by a later fence."""
         for pattern in (kept := self.pending.setdefault(key, [])):
             if pattern.known is seen.known and pattern.scope == seen.scope:
                 pattern.lanes = pattern.lanes | seen.lanes
@@ -131,7 +131,7 @@ class Locations:
 
     @staticmethod
     def _acquire(clocks: Clocks, access: Strong, seen: Pattern, size: int) -> bool:
-        """Do the ends of the patterns hold each other? Then the thread knows from now on."""
+        """Let a thread acquire a pattern if the scopes of both ends hold each other."""
         fits = bool(holds(seen.scope, seen.cta, access.cta, size) & holds(access.scope, access.cta, seen.cta, size))
         if fits:
             who = Actors(np.array([access.row]), np.array([access.thread >> 5]), seen.lanes[None])
@@ -144,7 +144,7 @@ class Locations:
         return bool(near) and found.width == access.width
 
     def written(self, clocks: Clocks, access: Strong, released: list[Pattern]) -> None:
-        """A strong write: it publishes what the thread releases, an atomic also what it has found there."""
+        """Record a strong write: it publishes what the thread releases, an atomic also what the old value published."""
         found = self._at.get(access.where)
         key = (access.cta, access.thread, access.where)
         if access.sem in ("release", "acq_rel"):
@@ -171,12 +171,12 @@ class Locations:
                 if lanes.any() and mutual:
                     known = clocks.about_shared(pattern.known) if of_shared else pattern.known
                     clocks.learn(Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None]), known)
-                    pattern.lanes = pattern.lanes if of_shared else pattern.lanes & ~lanes  # they know it for good
+                    pattern.lanes = pattern.lanes if of_shared else pattern.lanes & ~lanes  # these have acquired it
             waiting[:] = [pattern for pattern in waiting if pattern.lanes.any()]
 
 
 def _merged(patterns: list[Pattern]) -> list[Pattern]:
-    """What threads of one CTA have released with one scope is acquired together."""
+    """Patterns that threads of one CTA have released with one scope, as one."""
     found: dict[tuple[int, str], Pattern] = {}
     for pattern in patterns:
         other = found.get((pattern.cta, pattern.scope))
@@ -193,7 +193,7 @@ def _merged(patterns: list[Pattern]) -> list[Pattern]:
 
 
 def _far_of(a: Known, b: Known) -> list[Far]:
-    """What two rows of knowledge hold of other clusters."""
+    """The knowledge of other clusters in two rows, joined."""
     if not (a.far and b.far):
         return a.far or b.far
     return [joined(a.far[0], b.far[0])]

@@ -1,4 +1,4 @@
-"""Which step is missing between an operation's completion and who relies on it, in the kernel's own words."""
+"""The missing step between an operation's completion and a thread that relies on it, in the kernel's own words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["fence_name", "missing_commit", "missing_step"]
 
 
 def _named(group: str, *, waits: bool) -> str:
-    """``T.ptx.tcgen05.commit(...)``: the instruction that waits for a group, or tells of it; empty for none."""
+    """``T.ptx.tcgen05.commit(...)``: the instruction that waits for a group, or commits it; empty for none."""
     for name, row in INSTRUCTIONS.items():
         for form in row.forms:
             effect = form.wait if waits else form.commit if form.signals else None
@@ -41,7 +41,7 @@ def _committed_by(operations: Operations, part: Part, row: int) -> Commit | None
 
 
 def missing_commit(operations: Operations, part: Part, row: int) -> str:
-    """What to write after an operation that nothing reports; empty where a commit does, or a wait can."""
+    """The statement that is missing after an operation that no commit covers; empty where one does, or a wait can."""
     if not part.is_alone or _committed_by(operations, part, row) is not None:
         return ""
     commit = _named(part.operation.group, waits=False)
@@ -55,7 +55,8 @@ def missing_commit(operations: Operations, part: Part, row: int) -> str:
 def missing_step(
     operations: Operations, earlier: Part, place: tuple[int, int], at: Span | None, *, fences: bool = True
 ) -> str:
-    """What to write, and where, so that the knower at ``place`` (its row and number) may rely on ``earlier`` at ``at``.
+    """The statement, and its place, with which the knower at ``place`` (its row and number) may rely on ``earlier`` at
+    ``at``.
 
     fences: is tensor memory touched? Otherwise knowing that the operation is complete is enough.
     """

@@ -1,4 +1,4 @@
-"""What a thread has seen of others by a strong read: its next access of that place comes after what it has seen.
+"""Writes that a thread has seen by a strong read: its next access of that place comes after them.
 
 Source: PTX ISA, "Memory Consistency Model: Observation, Communication order".
 """
@@ -21,13 +21,13 @@ __all__ = ["Look", "finds_out", "last_look"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Look:
-    """A thread, of a CTA of the grid, has strongly read a place in a record."""
+    """A strong read of a place by a thread of a CTA of the grid."""
 
     record: Record
     who: tuple[int, int]
 
     def has_seen(self, access: Access, other: Record, who: tuple[int, int]) -> bool:
-        """What somebody has written there in another record? Then it comes after that, at this place alone."""
+        """Has the thread seen the write of another record? Then it comes after that, at this place alone."""
         record, run = self.record, access.batch.wave.run
         one, two, size = record.site, other.site, run.cluster_ctas
         if record.time < other.time or one.element != two.element:
@@ -48,7 +48,7 @@ def last_look(access: Access, lane: tuple[int, int, int], thread: int) -> Look |
 
 
 def finds_out(one: Site, other: Site) -> bool:
-    """Is one a plain read, and the other a compare-and-swap of the same size?"""
+    """Is one access a plain read, and the other a compare-and-swap of the same size?"""
     read, swap = (one, other) if other.compares else (other, one)
     plain = read.sem == "weak" and not (read.write or read.collective)
     return swap.compares and plain and read.element == swap.element

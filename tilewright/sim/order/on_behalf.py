@@ -1,4 +1,4 @@
-"""What operations touch, as accesses of those who issued them: when they are issued, and once they are waited for."""
+"""Accesses of operations as accesses of their issuers: when they are issued, and once they are waited for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["awaited", "places_of"]
 
 
 def places_of(order: Order, operation: Operation, one: Touched, which: Bools | None = None) -> Iterator[Access]:
-    """What some actors of an operation touch, all for None, as if they did so themselves, now."""
+    """The accesses of an operation as if its actors, or some of them, made them now."""
     if one.space == "tmem" or not one.count:
         return
     batch, clocks = operation.batch, order.orders[operation.batch.wave].clocks
@@ -67,7 +67,7 @@ def _memories(order: Order, batch: Batch, one: Touched) -> Iterator[tuple[Place,
 
 
 def awaited(order: Order, operations: Operations, waiting: Waiting) -> None:
-    """What a thread has waited for counts as its own, from now on; warps remember what they have seen complete."""
+    """An operation that a thread has waited for counts as its own access from now on, and the warp remembers it."""
     reads = waiting.effect.reads
     alone = [each for each in operations.awaited(waiting) if each[0].issuers.lanes == 1]
     for operation, own, over in alone:
@@ -120,7 +120,7 @@ def _accesses(
             flat, width = in_runs(flat[:, counts[alike == kind][0]], one.width, most)
             for column in range(flat.shape[1])[
                 ::-1
-            ]:  # the last first: often of another warp: the wider barrier is told
+            ]:  # the last first: often one of another warp, so that the report names the wider barrier
                 active, full = np.zeros(batch.shape, np.bool_), np.zeros(batch.shape, np.int64)
                 there = tuple(axis[those] for axis in where)
                 active[there] = True
@@ -129,7 +129,7 @@ def _accesses(
 
 
 def _alike(flags: Bools) -> Ints:
-    """Of each row a number, one for all rows with the same flags; mostly all have."""
+    """A number for each row, the same for rows with the same flags, which mostly all have."""
     if (flags == flags[:1]).all():
         return np.zeros(len(flags), np.int64)
     packed = np.packbits(flags, axis=1)

@@ -1,10 +1,11 @@
-"""Asynchronous operations: agents of their own, which begin after their issuer and are known by their completion only.
+"""Asynchronous operations: agents of their own, which begin after their issuers and are ordered before others only by
+their completion.
 
-What one thread or warp has issued of an operation is a *part*, and parts have numbers: the same one in all CTAs that
-issue together. Each cell of tensor memory remembers the part that wrote it last and, for each warpgroup, the one that
-has read it since; each 16 bytes of shared memory the parts that read them, each register those that fill it. Whoever
-comes after the last writer comes after all that the writer came after, so that nothing older need be kept. Numbers
-are few and used again: one that no place remembers and nobody waits for means nothing any more.
+The share of one thread or warp in an operation is a *part*. Parts have numbers, the same in all CTAs that issue
+together. Each cell of tensor memory remembers the part that wrote it last and, for each warpgroup, the one that has
+read it since; each 16 bytes of shared memory the parts that read them, each register those that fill it. A thread that
+comes after the last writer comes after all that the writer came after, so that nothing older need be kept. Numbers are
+few and used again: one that no place remembers and no thread waits for is free.
 
 Source: PTX ISA, "TensorCore 5th Generation: Memory Consistency Model".
 """
@@ -41,7 +42,7 @@ __all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "a
 
 @dataclass(eq=False)
 class Part:
-    """What the threads ``thread`` of the CTAs of a rank, or the warps of those threads, have issued of an operation."""
+    """The share in an operation of the threads ``thread`` of the CTAs of a rank, or of the warps of those threads."""
 
     number: int
     operation: Operation
@@ -50,7 +51,7 @@ class Part:
 
     @property
     def is_alone(self) -> bool:
-        """Issued by one thread, not by a warp together."""
+        """Was it issued by one thread, not by a warp together?"""
         return self.operation.issuers.lanes == 1
 
     @cached_property
@@ -120,7 +121,7 @@ def stretches_of(operation: Operation) -> Iterator[tuple[Stretch, bool]]:
 
 
 def actors_of(operation: Operation) -> tuple[Ints, Ints, Ints]:
-    """Who acts in an operation: the issuer's number, the row and the thread of each; of a warpgroup each warp."""
+    """The actors of an operation: issuer's number, row and thread of each; for a warpgroup each of its warps."""
     issuers = operation.issuers
     each = max(issuers.lanes // 32, 1)
     number = np.repeat(np.arange(len(issuers.rows)), each)
@@ -129,14 +130,14 @@ def actors_of(operation: Operation) -> tuple[Ints, Ints, Ints]:
 
 
 class Operations:
-    """The parts of a wave, and what they touched.
+    """The parts of a wave, and the places that they touch.
 
     writers, readers: (CTAs, columns, lanes), who wrote a cell last, and who in each warpgroup has read it since.
     holders: for each warp that copies, (CTAs, units) who reads a unit of shared memory last; filling: who writes it;
     one row of these stands for all CTAs while those do the same.
     spans: of operations on shared memory, their first and last byte. abroad: those on global memory. unseen: those that
-    somebody has not waited for, and who, (n, lanes). committed: what commits, or signals of their own, will publish;
-    issued: what their threads came after.
+    some thread has not waited for, and which threads, (n, lanes). committed: what commits, or signals of their own,
+    will publish; issued: what their threads came after.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -161,7 +162,7 @@ class Operations:
 
     @property
     def touched(self) -> list[tuple[NDArray[np.int32], str]]:
-        """Who wrote each cell last, then who in each warpgroup has read it since, and how a message says that."""
+        """The part that wrote each cell last, then the reader since in each warpgroup, and the words for a message."""
         return [(self.writers, "written"), *((readers, "read") for readers in self.readers)]
 
     def _units(self) -> NDArray[np.int32]:
@@ -192,7 +193,7 @@ class Operations:
         return np.asarray(np.bitwise_and.reduce(flags.reshape(self.wave.ctas, -1, flags.shape[1]), axis=0))
 
     def holders_of(self, warp: int) -> NDArray[np.int32]:
-        """Who reads each unit of shared memory last, of what a warp has issued."""
+        """The part of each warp that reads each unit of shared memory last."""
         if warp not in self.holders:
             self.holders[warp] = self._units()
         return self.holders[warp]
@@ -236,7 +237,7 @@ class Operations:
         return found
 
     def _make_room(self, wanted: int) -> None:
-        """Numbers that mean nothing any more are free again; where most still do, there are twice as many."""
+        """Free the numbers that are no longer in use; where most still are, double their count."""
         used = np.zeros(self.clocks.parts.shape[-1], np.bool_)
         taken = self.wave.columns.holder.any(0)
         for table, _ in self.touched:
@@ -270,9 +271,10 @@ class Operations:
     # Completion
 
     def commit(self, commit: Operation) -> None:
-        """A commit was issued: it will publish what its threads have issued, and know of others', by now.
+        """Record a commit: it will publish what its threads have issued by now, and what they know of others'
+        operations.
 
-        It is itself the fence before a meeting. What its threads did besides it does not hand on.
+        It is itself the fence before a meeting. It does not hand on other accesses of its threads.
         """
         rows, threads = commit.issuers.rows, commit.issuers.threads
         flags = self.clocks.flags_of(rows, threads)
@@ -287,7 +289,7 @@ class Operations:
         self.commits.append(Commit(commit.number, commit.group, commit.instruction.at, who, parity))
 
     def tells(self, operation: Operation, own: Ints) -> None:
-        """An operation was issued that signals its own completion: that is what the signal publishes."""
+        """Record an operation that signals its own completion, which is all that the signal publishes."""
         rows = operation.issuers.rows
         flags = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.uint8)
         number, _, _ = actors_of(operation)
@@ -319,8 +321,8 @@ class Operations:
         self.wave.pending.loading = bool(self.loading)
 
     def retire(self, operation: Operation, own: Ints, over: Bools, *, reads: bool) -> None:
-        """Threads have seen that their part of an operation is complete, or has read its sources: from now on nobody
-        else need know of it.
+        """Threads have seen that their part of an operation is complete, or has read its sources: no other thread needs
+        it from now on.
         """
         mine = np.where(over, own, -1)
         if self.is_collapsed and (mine.reshape(self.wave.ctas, -1) != mine[: len(mine) // self.wave.ctas]).any():
@@ -362,7 +364,7 @@ class Operations:
 
 
 def keeps_order(earlier: Operation, now: Instruction) -> bool:
-    """Does an operation come first without anyone's waiting, where the same one issues both?"""
+    """Does an operation come before another of the same issuer without a wait?"""
     issue, before, after = now.bound.form.issue, earlier.instruction.bound, now.bound
     if issue is None or before.instruction.name not in issue.in_order_after:
         return False

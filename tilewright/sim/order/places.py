@@ -1,10 +1,10 @@
-"""What was accessed last at each place of a memory. One mechanism for shared memory and for global buffers.
+"""The last accesses of each place of a memory. One mechanism for shared memory and for global buffers.
 
 A place is as wide as the narrowest access of the kernel there, and has two tags: of its last write, and of its last
-read since. A tag is a number: time, CTA of the grid (where memory is global), whether several threads did so that do
-not know each other, and the thread. An access at a time that everyone knows cannot race; most are waved through by
-comparing one number per buffer. An access is written down late, when somebody has to look at it: where barriers stand
-between them, or nobody comes to the same place, that is never. Until then one byte for each place says that it is late.
+read since. A tag is a number: time, CTA of the grid (where memory is global), whether several threads that do not know
+each other made it, and the thread. An access at a time that all threads know cannot race, which for most accesses one
+comparison per buffer shows. Tags are written late, only when a later access has to read them: with barriers in between,
+or without another access of the place, that is never. Until then one byte for each place marks it as late.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_LATE = 64  # reads that no tag shows yet
 NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
-@dataclass(eq=False, slots=True)  # not frozen, since one is made per access of a run and freezing takes time
+@dataclass(eq=False, slots=True)  # not frozen: one is made per access of a run, and freezing takes time
 class Access:
     """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
     count as known, beside the first.
@@ -60,7 +60,7 @@ class Access:
     also: tuple[int, ...] = ()
 
     def tags(self) -> Tags:
-        """What each lane leaves behind, (CTAs or 1, warps, 32)."""
+        """The tag of each lane, (CTAs or 1, warps, 32)."""
         threads = np.array(numbers(self.look.warps)).reshape(1, -1, 1) * 32 + np.arange(32)
         own = threads | self.time << self.places.shift
         if self.site.collective:
@@ -79,7 +79,7 @@ class Access:
         return found[..., None].view(self.places.tag)
 
     def store(self, block: Block, tags: Tags, mask: Mask | None = None) -> None:
-        """One tag for each lane, everywhere in what it touches."""
+        """Store the tag of each lane at all places that it touches."""
         if self.grains > 1:
             wide = np.ascontiguousarray(np.broadcast_to(tags[..., None], (*tags.shape, self.grains)))
             tags = wide.view(block.view(self.width).dtype)[..., 0]
@@ -135,7 +135,7 @@ class Access:
         return self.address(lane) % self.places.pitch
 
     def wrote_alike(self) -> str:
-        """Do lanes that write one place in this statement write the same: `EQUAL`, nearly so: `ROUNDED`, or not: ""?"""
+        """Do lanes that write one place at once write equal values (`EQUAL`), nearly so (`ROUNDED`), or not ("")?"""
         if self.site.pending is None:
             return ""
         row = 0 if self.places.is_global else self.batch.rows(1 << 40)
@@ -148,7 +148,7 @@ class Access:
         return likeness(bits[order][1:][meets], bits[order][:-1][meets])
 
     def finds_equal(self, racing: Bools) -> bool:
-        """Does memory hold already what the racing lanes are about to write?"""
+        """Does memory already hold the values that the racing lanes are about to write?"""
         if self.site.pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return False
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
@@ -177,7 +177,7 @@ class Places:
         self.read: dict[str, Times] = {}
         self.has_strong = False  # any strong accesses?
         self.log = Log()
-        self._late: list[tuple[Access, Times]] = []  # reads to write down, and what the readers knew then
+        self._late: list[tuple[Access, Times]] = []  # reads without tags so far, and what the readers knew then
         self._late_writes: list[Access] = []
         self.late = self._marks()  # for each place: was it written since the last turn, and the tag not?
         self._turn = 1
@@ -243,10 +243,10 @@ class Places:
             wide.view(8)[:, : old.pitch // 4] = old.view(4)
             setattr(self, name, wide)
 
-    # Who may race
+    # Candidates for a race
 
     def _may_race(self, access: Access, latest: dict[str, Times]) -> bool:
-        """Has anybody touched the buffer since a warp of the access knew of everything?"""
+        """Has the buffer been touched since the time up to which the warps of the access know all threads?"""
         if self.is_global:
             low, high = self._spans[latest is self.written]
             return access.at.lo <= high and access.at.hi + access.site.width > low
@@ -312,7 +312,7 @@ class Places:
         return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
 
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
-        """Has surely nobody written between two bytes of the buffer of that name, nor read, before a write?"""
+        """Is it certain that no thread has written between two bytes of the buffer (nor read, before a write)?"""
         spans = [self._late_span]
         if self.is_global:
             spans += [self._spans[True], self._spans[not write]]
@@ -320,7 +320,7 @@ class Places:
             return False
         return all(high < reach[0] or low >= reach[1] for low, high in spans)
 
-    # What later accesses have to know
+    # Records for later accesses
 
     def _latest(self, access: Access, latest: dict[str, Times]) -> None:
         if self.is_global:
@@ -334,7 +334,7 @@ class Places:
         latest[name][access.batch.warps] = access.time
 
     def write(self, access: Access) -> tuple[Bools, Ints] | None:
-        """Writes an access down; returns lanes that another lane of it has overwritten, and what is there now."""
+        """Records a write; returns lanes that another lane of it has overwritten, and the tags there now."""
         if access.is_one_to_one():
             self._late_writes.append(access)
             low, high = self._late_span
@@ -353,7 +353,7 @@ class Places:
         return lost, np.broadcast_to(now, (*lost.shape, now.shape[-1])).astype(np.int64)
 
     def mark_many(self, access: Access, lanes: Bools) -> None:
-        """Strong writes that do not know of those before them, which nobody may forget."""
+        """Mark strong writes that do not know of earlier ones, which must be kept, too."""
         self._settle_writes()
         self._store_many(access, self.writers, np.broadcast_to(access.tags(), access.look.shape), lanes)
 
@@ -362,7 +362,7 @@ class Places:
             access.store(block, (tags | MANY).astype(self.tag), mask)
 
     def remember(self, access: Access, *, reads: bool) -> None:
-        """An access is made; a read is written down when a later write has to look."""
+        """Remember an access; the tags of a read are written when a later write needs them."""
         self.has_strong |= access.site.sem != "weak"
         self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at))
         if reads:
@@ -393,14 +393,14 @@ class Places:
                 access.store(self.writers, np.broadcast_to(access.tags(), access.look.shape))
 
     def _settle_reads(self) -> None:
-        """Writes late reads down, without those that everyone knows."""
+        """Writes the tags of late reads, except those that all threads know."""
         late, self._late = self._late, []
         for access, known in late:
             if self.is_global or access.time > access.clocks.floor:
                 self._read(access, bound_of(known))
 
     def _read(self, access: Access, bound: Ints) -> None:
-        """Where a reader does not know of the last one, or two read at once, the tag says that there are many."""
+        """Write the tags of a read. Where a reader does not know the last one, or two read at once, it says "many"."""
         tags = np.broadcast_to(access.tags(), access.look.shape)
         old = access.load(self.readers)
         mine = tags[..., None]
@@ -415,7 +415,7 @@ class Places:
 
 
 def bound_of(known: Times) -> Ints:
-    """Up to when each warp knows everyone of its CTA, (CTAs or 1, warps, 1, 1)."""
+    """The time up to which each warp knows all threads of its CTA, (CTAs or 1, warps, 1, 1)."""
     return np.asarray(known.min(-1)[..., None, None], np.int64)
 
 

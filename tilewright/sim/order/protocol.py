@@ -1,4 +1,4 @@
-"""What must hold whatever the schedule: one meeting at a time at a barrier, m-barriers made before others arrive.
+"""Rules that hold in every schedule: one meeting at a time at a barrier, m-barriers made before others arrive.
 
 Source: PTX ISA, "bar, barrier", "barrier.cluster", "mbarrier.init", "Cluster: distributed shared memory".
 """
@@ -31,8 +31,8 @@ INIT = Fence("release", "cluster", "mbarrier.init")
 
 @dataclass(eq=False, slots=True)
 class Made:
-    """An m-barrier that is alive: who made it and when. fenced: for the cluster; shown: at a barrier of the cluster;
-    known: warps and their lanes that surely came after; threads: those by their CTA's row.
+    """An m-barrier that is alive: the thread that made it, and the time. fenced: for the cluster; shown: at a barrier
+    of the cluster; known: warps and their lanes that surely came after; threads: those by their CTA's row.
     """
 
     thread: int
@@ -59,7 +59,7 @@ class Visit:
 
 
 class Protocol:
-    """Of a wave. completed: by barrier, when its last meeting was over, and which warps waited there."""
+    """The protocol state of a wave. completed: by barrier, the time of its last meeting, and the warps there."""
 
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
@@ -78,7 +78,9 @@ class Protocol:
     # Barriers
 
     def arrived(self, who: Actors, barrier: int, at: Span | None) -> None:
-        """Whoever arrives at a barrier again knows that its last meeting is over, or may be counted in that one."""
+        """Raises SimulationError where a warp arrives at a barrier again without knowing that its last meeting is over,
+        since it might be counted in that one.
+        """
         if barrier >= CLUSTER:
             rows, warps = set(who.rows.tolist()), set(zip(who.rows.tolist(), who.warps.tolist(), strict=True))
             for (row, _), made in self.made.items():
@@ -117,7 +119,7 @@ class Protocol:
     # m-barriers
 
     def initialised(self, signals: Signals, at: Span | None) -> None:
-        """m-barriers are made; one that is alive is not made again."""
+        """Record m-barriers that are made. Raises SimulationError for one that is alive already."""
         for k, row, thread in signals.who.each():
             where = (int(signals.home[k]), int(signals.offset[k]))
             if where in self.made:
@@ -131,7 +133,7 @@ class Protocol:
             self.made[where] = Made(thread, self.clocks.now)
 
     def ended(self, signals: Signals) -> None:
-        """m-barriers are no more."""
+        """Remove m-barriers that have been invalidated."""
         for row, offset in zip(signals.home.tolist(), signals.offset.tolist(), strict=True):
             self.made.pop((row, offset), None)
 
@@ -142,7 +144,9 @@ class Protocol:
             made.fenced |= bool(who.lanes[here][:, made.thread & 31].any())
 
     def signalled(self, signals: Signals, at: Span | None) -> None:
-        """Arrivals at m-barriers of other CTAs come after these were made; those at the own CTA's race with init."""
+        """Raises SimulationError where arrivals at m-barriers of other CTAs may come before these are made. At the own
+        CTA's they race with init.
+        """
         far = np.flatnonzero(signals.home != signals.who.rows)
         for k, row, thread in signals.who[far].each() if len(far) else ():
             home, offset = int(signals.home[far[k]]), int(signals.offset[far[k]])
@@ -157,7 +161,7 @@ class Protocol:
                 )
 
     def told(self, operation: Operation) -> None:
-        """An operation was issued that will tell m-barriers: have they surely been made?"""
+        """An operation was issued that will signal m-barriers: is it certain that these have been made?"""
         issuers = operation.issuers
         for one in operation.signals:
             for k, (home, offset) in enumerate(zip(one.rows.tolist(), one.at.tolist(), strict=True)):
@@ -194,7 +198,7 @@ class Protocol:
         return known
 
     def _know(self, rows: Ints, threads: Ints, homes: Ints, makers: Ints, times: Ints) -> Bools:
-        """Do threads come after what the threads ``makers`` of the CTAs ``homes`` did until then?"""
+        """Do threads come after all that the threads ``makers`` of the CTAs ``homes`` did until that time?"""
         clocks = self.clocks
         found = clocks.knows(
             rows, clocks.knower[threads], homes + self.wave.first, makers, times, also=clocks.of_shared
@@ -204,7 +208,7 @@ class Protocol:
     # Other CTAs' memory
 
     def visited(self, signals: Signals, at: Span | None, *, arrives: bool) -> None:
-        """Threads have touched the shared memory of other CTAs, of which one lane of each warp stands for all."""
+        """Record accesses to the shared memory of other CTAs; one lane of each warp stands for all."""
         self.clocks.now += 1
         for k in np.flatnonzero(signals.home != signals.who.rows).tolist():
             row, lane = int(signals.who.rows[k]), int(signals.who.lanes[k].argmax())
@@ -213,7 +217,7 @@ class Protocol:
             self.visits.append(Visit(home, row, thread, self.clocks.now, offset, phase, at))
 
     def seen(self, signals: Signals, at: Span | None) -> None:
-        """Threads have seen the phase of arrivals over: they are still there, and so was the m-barrier."""
+        """Threads have seen the phase of arrivals over: these CTAs still run, and the m-barrier was alive."""
         self._looked(signals, at)
         now = {
             (home, offset): phase
@@ -259,7 +263,7 @@ class Protocol:
             )
 
     def closed(self) -> None:
-        """All CTAs of the wave have ended: has everyone waited, and was who was visited surely there still?"""
+        """All CTAs of the wave have ended: was every phase waited for, and did every CTA run when it was accessed?"""
         for row, warp in np.argwhere(self.wave.barriers.between).tolist():
             raise SimulationError(
                 "a warp ends that has arrived at the cluster's barrier and not waited there",

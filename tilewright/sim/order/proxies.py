@@ -1,10 +1,10 @@
 """Accesses of threads and of asynchronous units to the same shared memory, and the proxy fences between them.
 
-What threads store is seen by the units of the CTA that has the memory only after a fence there: by the thread itself,
-or by one that comes after the store. What a CTA stored to its own memory a pair of half fences hands on as well: one
-that releases there, and one in any CTA of the cluster that acquires and comes after it. Loads need the same before a
-unit overwrites what they loaded. Practice gets away without all that, so that leaving it out is a warning. An m-barrier
-that a unit arrives at needs a fence as well, after it was made and by anyone of its CTA.
+The units of a CTA see stores of threads to its memory only after a fence in that CTA: by the thread itself, or by one
+that comes after the store. For stores of a CTA to its own memory a pair of half fences does as well: one that releases
+there, and one in any CTA of the cluster that acquires and comes after it. Loads need the same before a unit overwrites
+the bytes. In practice kernels work without that fence, so its absence is a warning. An m-barrier at which a unit
+arrives needs a fence as well, after it was made and by any thread of its CTA.
 
 Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy"; "mbarrier.init".
 """
@@ -68,10 +68,10 @@ def overwrites(program: Subject) -> bool:
 
 
 class GlobalStores:
-    """What threads stored to global memory in this wave, by window: when and in which warp, for each 16 bytes.
+    """Stores of this wave's threads to global memory, by window: time and warp of the last one for each 16 bytes.
 
-    fenced: (CTAs,), when threads of each have last fenced global memory. A fence in the CTA that stored, or in the one
-    whose unit comes there, is enough.
+    fenced: (CTAs,), the time of each CTA's last fence of global memory. A fence in the CTA that stored, or in the one
+    whose unit reads, is enough.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -102,7 +102,7 @@ class GlobalStores:
             self.fenced[who.rows] = self.clocks.now
 
     def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
-        """What an operation that begins now may not see, in words, and the fence that it lacks."""
+        """The stores that an operation which begins now may not see, in words, and the missing fence."""
         for one in operation.touched:
             if one.proxy != "async" or one.space in ("shared", "tmem"):
                 continue
@@ -215,7 +215,7 @@ class Stores:
                 since[since <= until[:, None]] = 0
 
     def unseen_by(self, operation: Operation, operations: Operations, program: Subject) -> Iterator[str]:
-        """What an operation that begins now may not see, in words, and the fence that it lacks."""
+        """The stores that an operation which begins now may not see, in words, and the missing fence."""
         for one in operation.touched:
             if one.proxy != "async" or one.space != "shared":
                 continue

@@ -3,6 +3,6 @@
 program             a lowered kernel that runs as often as one likes
 execution           its arguments, its waves of CTAs, and what it leaves behind
 schedule, stuck     which batch goes next; what is told when none can
-absent              threads that have ended, and that others wait for
+absent              lanes that have ended, and whose warp is at a barrier
 limits, progress    what a run may take; how far it has come
 """

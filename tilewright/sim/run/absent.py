@@ -1,4 +1,4 @@
-"""Threads that have ended while others of their CTA are at a barrier."""
+"""Lanes that have ended while others of their warp are at a barrier."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
 
-__all__ = ["look_for_lanes", "warn_of_ended"]
+__all__ = ["look_for_lanes"]
 
 
 def look_for_lanes(batch: Batch) -> None:
     """Warns where lanes had ended before others of their warp came to a barrier.
 
-    Raises SimulationError where they ended while those waited. Source: PTX ISA, "bar, barrier": all threads of a warp
-    execute an aligned one.
+    Raises SimulationError where they ended while those waited. A warp that has ended as a whole is missed by no barrier
+    of all threads. Sources: PTX ISA, "bar, barrier": all threads of a warp execute an aligned one; "exit": a barrier of
+    all threads that only threads hold up that end is released.
     """
     crossing, here = batch.meeting, batch.mask.full
     missing: Bools = batch.wave.run.exists[:, batch.warps] & here.any(-1, keepdims=True) & ~here
@@ -31,7 +32,7 @@ def look_for_lanes(batch: Batch) -> None:
         if left.any():
             raise _left_out(batch, left)
     if missing.any():
-        warn_of_ended(batch)
+        _warn(batch, missing)
 
 
 def _left_out(batch: Batch, missing: Bools) -> SimulationError:
@@ -46,12 +47,12 @@ def _left_out(batch: Batch, missing: Bools) -> SimulationError:
     )
 
 
-def warn_of_ended(batch: Batch) -> None:
-    """Threads of the CTA had ended before others came to a barrier."""
-    warnings = batch.wave.run.warnings
+def _warn(batch: Batch, missing: Bools) -> None:
+    cta, warp = map(int, np.argwhere(missing.any(-1))[0])
     text = (
-        f"{batch.place.at}: {batch.place.name}: some threads of the CTA have ended and never come here; GPUs let the "
-        "others go on, CUDA wants all threads at __syncthreads()"
+        f"{batch.place.at}: {batch.place.name}: {lanes_text(missing[cta, warp])} of a warp had ended before its other "
+        "lanes came here; GPUs let those go on, though all lanes of a warp are to execute the barrier or none"
     )
+    warnings = batch.wave.run.warnings
     if text not in warnings:
         warnings.append(text)

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.sim.machine.batch import Batch, merged, numbers
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
-from tilewright.sim.run.absent import look_for_lanes, warn_of_ended
+from tilewright.sim.run.absent import look_for_lanes
 from tilewright.sim.run.stuck import stuck
 
 if TYPE_CHECKING:
@@ -330,7 +330,6 @@ class Scheduler:
                 if other.wave is wave:
                     alive[other.ctas, other.warps] |= other.mask.full.any(-1)
             if wave.barriers.release_without(batch, ~alive):
-                warn_of_ended(batch)
                 return True
         return False
 

@@ -1,4 +1,5 @@
-"""Copies by an atom of CuTe's, asked for by name: ``dispatch="SM75_U16x8_LDSM_T"`` is that instruction and no other.
+"""Copies by one of CuTe's atoms, requested by its name: ``dispatch="SM75_U16x8_LDSM_T"`` is that instruction and no
+other.
 
 The layouts of both sides still say what is copied. The atom fits if its matrices can be found in them; several
 instructions may be needed, each with as many matrices as the name says.
@@ -29,7 +30,7 @@ def forced_atom(call: TileCall) -> CopyAtom:
 
 
 def kind_of(atom: CopyAtom) -> Kind:
-    """What kind of matrices an atom moves."""
+    """The kind of matrices that an atom moves."""
     shape, trans, type_ = (atom.mods[name] for name in ("shape", "trans", "type"))
     return Kind(atom.instruction.name, str(shape), bool(trans), str(type_), atom.recombines)
 
@@ -80,7 +81,7 @@ def _other_atoms(call: TileCall, atom: CopyAtom) -> Iterator[Change]:
 
 
 def _without_atoms(call: TileCall) -> Iterator[Change]:
-    """The same call by what it would become without a name, unless that is element by element."""
+    """The same call by the variant that it would have without a name, unless that is element by element."""
     try:
         found = choose(replace(call, stmt=replace(call.stmt, dispatch=None))).variant.name
     except DispatchError:

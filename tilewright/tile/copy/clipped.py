@@ -1,4 +1,4 @@
-"""Regions that may leave their buffers, ``clip=True`` and ``fill=``: runs that are asked whether they are inside."""
+"""Regions that may leave their buffers, ``clip=True`` and ``fill=``: runs that are tested for being inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any pair of memories: element by element. Right, slow, and said aloud."""
+"""Any pair of memories: element by element, correct but slow, with a warning."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _check_reach(call: TileCall, side: Side) -> None:
 
 
 def _check_same_threads(call: TileCall) -> None:
-    """Between registers nothing crosses from thread to thread."""
+    """Raises Decline where a copy between registers would need another thread's elements."""
     held = [owners(call, side, loading=False) for side in call.tiles]
     dst, src = (np.empty(each.elements.size, np.int64) for each in held)
     for each, thread in zip(held, (dst, src), strict=True):

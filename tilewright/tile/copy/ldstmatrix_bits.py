@@ -1,9 +1,9 @@
 """Registers from or to shared memory by ldmatrix and stmatrix, for elements that are not 16 bits wide.
 
 A matrix copy moves bits. Without ``trans`` a register is four neighbouring bytes of a row, whatever they mean: one
-element of 32 bits, a quarter of the row; four of 8 bits; eight of 4. With ``trans`` units of 16 bits go their own ways,
-and no element may be larger: bytes have forms of their own, on some architectures, that deal out single bytes of 16
-(ldmatrix) or 8 (stmatrix) rows.
+element of 32 bits, a quarter of the row; four of 8 bits; eight of 4. With ``trans`` units of 16 bits go to different
+lanes, so no element may be larger. Bytes have forms of their own, on some architectures, which distribute single bytes
+of 16 (ldmatrix) or 8 (stmatrix) rows.
 """
 
 from __future__ import annotations

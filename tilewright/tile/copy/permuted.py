@@ -1,4 +1,4 @@
-"""Registers to registers that other threads hold: as `permute_layout` has it."""
+"""Registers to registers of other threads, by a variant of `permute_layout`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any pair of memories, and registers that the same threads hold: what has no variant of its own."""
+"""Any pair of memories, and registers that the same threads hold, for copies that no other variant takes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Between global and shared memory by cp.async.bulk: one thread has stretches of bytes moved, without a tensor map.
+"""Between global and shared memory by cp.async.bulk: one thread issues copies of runs of bytes, without a tensor map.
 
-For what is no box of an argument: buffers that a kernel makes of pointers, strides that no map has, flat arrays. What
-is outside of the array is not filled in. Waiting is the caller's, as with `tma`: a load tells ``mbar=`` of its bytes, a
-store is of the thread's bulk group.
+It serves copies that are no box of an argument: buffers that a kernel makes of pointers, strides that no map has, flat
+arrays. Elements outside of the array are not filled in. Waiting is the caller's, as with `tma`: a load completes its
+bytes at ``mbar=``, a store belongs to the thread's bulk group.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From shared memory to that of another CTA of the cluster: one thread has stretches of bytes moved by cp.async.bulk.
 
 Source and destination are named as the calling CTA has them; the destination is the same place in CTA
-``remote_cta_id=``, whose m-barrier ``mbar=`` counts the bytes. Whoever waits there has it expect them.
+``remote_cta_id=``, whose m-barrier ``mbar=`` counts the bytes. The threads that wait there announce these bytes.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class _Issuing(Writer):
         self.nbytes, self.along = plan.nbytes, plan.along
 
     def prepare(self, _: Sequence[str]) -> None:
-        """Nothing goes through registers."""
+        """Nothing to prepare: no element goes through registers."""
 
     def steps(self) -> list[Step]:
         return [self.issue]

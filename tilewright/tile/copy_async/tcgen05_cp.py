@@ -1,4 +1,4 @@
-"""Shared memory to tensor memory: a row for each way in which tcgen05.cp deals rows out to lanes.
+"""Shared memory to tensor memory: a row for each way in which tcgen05.cp distributes rows to lanes.
 
 32 rows to all four warps is how block scales reach the tensor cores: an mma reads the scale of a row in each quarter of
 the 128 lanes, so that tensor memory holds every element four times, 32 lanes apart: ``R[4 : 32 @ TLane]``.
@@ -69,7 +69,7 @@ ROWS = (
         "tcgen05.cp 64x128b.warpx2: one thread copies 64 rows of 16 bytes, each to a lane of two warps.",
         (Shape("64x128b", "warpx2::02_13"), Shape("64x128b", "warpx2::01_23")),
     ),
-    Row(  # fills lanes that a shift has left open, or those of 64 rows one after the other: the most instructions
+    Row(  # fills lanes that a shift leaves free, or 64 rows one after the other: needs the most instructions
         "tcgen05_cp_4",
         "tcgen05.cp 4x256b: one thread copies 4 rows of 32 bytes, one to a lane of each warp.",
         (Shape("4x256b"),),

@@ -1,8 +1,8 @@
 """Tensor memory to or from registers: a warp moves columns of its quarter of the lanes.
 
-Warp ``w`` of a CTA reaches lanes ``32 * (w % 4)`` to ``+31``. An instruction has a shape, which says how its cells are
-dealt out to the lanes and registers of the warp, and a number ``num``, by which its columns are repeated. A register of
-the layout fits a shape if its 32 lanes find their cells where the shape has them; registers then join to the widest
+Warp ``w`` of a CTA reaches lanes ``32 * (w % 4)`` to ``+31``. An instruction has a shape, which distributes its cells
+to the lanes and registers of the warp, and a number ``num``, which repeats it along the columns. A register of the
+layout fits a shape if its 32 lanes find their cells where the shape has them; registers then join to the widest
 instruction whose cells they fill. The copy is complete after ``T.ptx.tcgen05.wait.ld()`` or ``wait.st()``.
 """
 
@@ -31,7 +31,7 @@ from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
 __all__ = ["tcgen05_ldst"]
 
 QUARTER = 32  # lanes that a warp reaches
-SPLIT_SHAPE = "16x32bx2"  # its two halves of a warp find their columns a free distance apart
+SPLIT_SHAPE = "16x32bx2"  # the two halves of a warp have columns at any distance from each other
 NUMS = (128, 64, 32, 16, 8, 4, 2, 1)
 FRAGMENTS = f"registers as tcgen05_atom_layout has them for {', '.join(TMEM_SHAPES)}"
 OWN_LANES = "warp w of a warpgroup holds what is in lanes 32w to 32w + 31"
@@ -115,7 +115,7 @@ def tcgen05_ldst(call: TileCall) -> LdstPlan:
 
 
 def _fragments(call: TileCall) -> Iterator[Change]:
-    """The same call with registers as the instruction deals them out."""
+    """The same call with registers in a fragment of the instruction."""
     local = call.side("local")
     known = [const_value(extent) for extent in local.buffer.shape]
     shape = [extent for extent in known if isinstance(extent, int)]

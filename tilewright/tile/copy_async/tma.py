@@ -1,8 +1,8 @@
-"""Global memory to shared memory and back by the copy engine: one thread has boxes of an array moved.
+"""Global memory to shared memory and back by the copy engine: one thread issues copies of boxes of an array.
 
 Box, swizzle and coordinates follow from the two layouts (`tile.boxes`); the tensor map is an argument that the compiler
-adds and every call makes. Waiting is the caller's: a load tells ``mbar=`` when its bytes have come, all of the region,
-also those outside of the array; a store is of the thread's bulk group, and needs a proxy fence before it.
+adds and every call makes. Waiting is the caller's: a load completes at ``mbar=`` all bytes of the region, also those
+outside of the array; a store belongs to the thread's bulk group, and needs a proxy fence before it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever else is in memory: element by element, threads in turns. For layouts whose places follow no pattern."""
+"""Shared and global memory with layouts whose places follow no pattern: element by element, threads in turns."""
 
 from __future__ import annotations
 

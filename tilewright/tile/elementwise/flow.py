@@ -12,7 +12,7 @@ __all__ = ["flow"]
 
 @elementwise(priority=10, when=[only_in("shared", "global"), one_place_each])
 def flow(call: TileCall) -> Flow:
-    """Runs of rows whose length only the run knows, or of regions too large to be listed; the ends are looked at."""
+    """Runs of rows whose length only the run knows, or of regions too large to be listed; the ends are tested."""
     return flowing(call)
 
 

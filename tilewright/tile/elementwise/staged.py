@@ -1,4 +1,5 @@
-"""Registers that other threads hold: they are brought to where they are needed, and then it is a call like any other.
+"""Registers that other threads hold: copies bring them to the threads that compute, then another variant takes the
+call.
 
 An operand as large as the result goes to scratch registers by `permute_layout`. One that broadcasts goes to shared
 memory, where each thread finds what it needs.

@@ -1,4 +1,4 @@
-"""Memory that may end inside of a run, and extents that only the run knows: whole runs, and elements where they end."""
+"""Memory that may end inside of a run, and extents that only the run knows: whole runs, and elements at the ends."""
 
 from __future__ import annotations
 

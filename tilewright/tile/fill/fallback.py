@@ -1,4 +1,4 @@
-"""Any region outside of tensor memory: element by element, each looked at before it is stored to.
+"""Any region outside of tensor memory: element by element, each tested before it is stored to.
 
 This is for extents that only the run knows, and for layouts whose places follow no pattern.
 """
@@ -26,7 +26,7 @@ __all__ = ["fallback"]
 @dataclass(frozen=True, slots=True)
 class TurnsPlan:
     """extents: of the region. replicas: how often each element is there. threads: that take turns; in registers each
-    looks at all elements for its own. guard: holds in those that take part.
+    thread goes through all elements and stores its own. guard: holds in those that take part.
     """
 
     extents: tuple[Value, ...]

@@ -1,6 +1,6 @@
 """The product by ``mma.sync``: warps multiply matrices that lie in their registers.
 
-Operands in registers are held against the instruction's fragments block by block (`tilewright.tile.blocks`). Those in
+Operands in registers are compared with the instruction's fragments block by block (`tilewright.tile.blocks`). Those in
 memory pass through registers made for them, loaded by whatever variant `copy` finds (`tilewright.tile.staging`), one
 step of K ahead of the products.
 """
@@ -108,7 +108,7 @@ class MmaPlan:
 
     @property
     def widened(self) -> str | None:
-        """What would make a copy better."""
+        """A change with which one of the copies would have a better variant."""
         copies = [source.copy for source in self.steps[0].sources.values()]
         hints = (each.better for each in (*copies, self.scaling.copy, self.result) if each is not None)
         return next((hint for hint in hints if hint), None)

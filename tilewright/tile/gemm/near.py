@@ -39,7 +39,7 @@ def _retyped(call: TileCall, side: Side, kind: str) -> Side:
 
 
 def other_layouts(call: TileCall, sizes: Sizes) -> Iterator[Change]:
-    """The same call with one operand in registers as the others ask for it; or with all of them made anew."""
+    """The same call with one operand's registers laid out to fit the others; or with new layouts for all of them."""
     local = [name for name in _own(call) if call[name].space == "local"]
     for name in local:
         if name != "D":
@@ -75,7 +75,7 @@ def _with(call: TileCall, names: list[str], sizes: Sizes, head: str = "") -> Ite
 
 
 def _remade(call: TileCall, name: str, sizes: Sizes, share: tuple[int, int] | None, axis: Axis) -> tuple[Side, str]:
-    """An operand in a buffer of its own, and how a user would say so; nothing to say of plain rows in memory."""
+    """An operand in a new buffer, and the text with which a user declares it, "" for row-major memory."""
     old, dims = call[name], sides_of_matrix(name, dict(call.config))
     turned = bool(call.option(f"transpose_{name}"))
     shape = tuple(sizes[dim] for dim in (dims[::-1] if turned else dims))

@@ -1,1 +1,1 @@
-"""The variants of the reductions: from registers, from memory, and by way of shared memory."""
+"""The variants of the reductions: from registers, from memory, and through shared memory."""

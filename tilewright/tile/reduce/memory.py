@@ -37,7 +37,7 @@ from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
 
 __all__ = ["memory"]
 
-IN_FLIGHT = 8  # loads of a thread before it looks at what they bring
+IN_FLIGHT = 8  # loads of a thread before it uses the first
 MOST_RESULTS = 1 << 14  # bytes that go through scratch memory
 
 
@@ -241,7 +241,7 @@ def _(plan: MemoryReduction, call: TileCall, out: Builder) -> None:
 
 
 def _take_in_all(emission: _Emission, column: Value) -> None:
-    """The loop over the elements: some loads at a time, then what they brought."""
+    """The loop over the elements: a batch of loads, then the elements of that batch."""
     plan, out, deal = emission.plan, emission.out, emission.plan.deal
     finds = emission.reduction.row.finds
     with out.each("i", plan.rounds) as round:
@@ -264,7 +264,7 @@ def _take_in_all(emission: _Emission, column: Value) -> None:
 
 
 def _position(emission: _Emission, column: Value, turn: Value, e: Value) -> Expr:
-    """Which of the elements of a result it is; the last of all for one that does not exist."""
+    """The position of an element among those of its result; the last of all for one that does not exist."""
     along, last = emission.plan.deal.reduced, emission.reduction.nothing[1]
     digits = along.digits(turn)
     if along.vector > 1:
@@ -275,7 +275,7 @@ def _position(emission: _Emission, column: Value, turn: Value, e: Value) -> Expr
 
 
 def _hand_on(emission: _Emission, block: Value, column: Value, exists: Expr | None, scratch: Store | None) -> None:
-    """What lanes have joined goes to the destination, or to scratch memory."""
+    """Store the results of lanes to the destination, or to scratch memory."""
     plan, call, out, deal = emission.plan, emission.call, emission.out, emission.plan.deal
     if plan.slots is not None:
         slot, flat = out.offsets(plan.slots, "r"), call["dst"].buffer.flat()

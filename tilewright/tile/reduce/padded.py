@@ -1,5 +1,5 @@
-"""Registers that end inside of a warp, or of a thread: scratch registers that do not, with the neutral element behind
-what the source has. All lanes then have as much as any, and join by shuffles.
+"""Registers that end inside of a warp, or of a thread, are copied to scratch registers that do not, padded with the
+neutral element. All lanes then hold equally many, and join by shuffles.
 """
 
 from __future__ import annotations

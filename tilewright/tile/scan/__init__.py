@@ -1,1 +1,1 @@
-"""The variants of `scan`: in registers, in memory, and by way of shared memory."""
+"""The variants of `scan`: in registers, in memory, and through shared memory."""

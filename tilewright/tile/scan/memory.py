@@ -1,4 +1,4 @@
-"""Shared and global memory: threads take neighbouring runs of a line, round by round, and hand on what they come to."""
+"""Shared and global memory: threads take neighbouring runs of a line, round by round, and pass on their totals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partials import Store, begin_with_nothing, registers_for
-from tilewright.tile.prefixes import Line, emit_prefixes
+from tilewright.tile.prefixes import Line, Prefixes
 from tilewright.tile.reductions import Reduction, reduction_of
 from tilewright.tile.walks import plus, times
 
@@ -70,7 +70,7 @@ def memory(call: TileCall) -> MemoryScan:
 
 @dataclass(frozen=True, slots=True)
 class _Emission:
-    """What the pieces of the emitted code share. run: elements as they are in memory; sums: what they come to."""
+    """The state that parts of the emitted code share. run: elements as they are in memory; sums: their prefixes."""
 
     plan: MemoryScan
     call: TileCall
@@ -137,8 +137,8 @@ def _emit_round(emission: _Emission, column: Value, exists: Expr | None, round: 
             sums.set(out, plus(e, 1), reduction.joined(sums.get(e), sums.get(plus(e, 1))))
     emission.totals.set(out, 0, sums.get(deal.vector - 1))
     lines = deal.column(call.scope.index)
-    before, whole = emit_prefixes(
-        plan.line, reduction, call, out, emission.totals, 1, emission.scratch, lambda _: lines
+    before, whole = Prefixes(plan.line, reduction, call, out, emission.scratch, lambda _: lines).emit(
+        emission.totals, 1
     )
     before.set(out, 0, reduction.joined(carry.get(0), before.get(0)))
     carry.set(out, 0, reduction.joined(carry.get(0), whole.get(0)))
@@ -146,7 +146,7 @@ def _emit_round(emission: _Emission, column: Value, exists: Expr | None, round: 
 
 
 def _load(emission: _Emission, digits: list[Value], tests: list[Expr]) -> None:
-    """The elements of a run; those that are not there change nothing."""
+    """The elements of a run; those that do not exist become neutral ones."""
     out, src, deal = emission.out, emission.call["src"], emission.plan.deal
     is_inside = inside(emission.call, src, digits)
     exists = all_hold([*tests, *([is_inside] if is_inside is not None else [])])

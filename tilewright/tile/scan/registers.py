@@ -14,7 +14,7 @@ from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import Owners, owners
 from tilewright.tile.partials import Store, registers_for, spread
 from tilewright.tile.partition import element_numbers
-from tilewright.tile.prefixes import Line, emit_prefixes
+from tilewright.tile.prefixes import Line, Prefixes
 from tilewright.tile.reductions import Partial, Reduction, reduction_of
 from tilewright.tile.walks import Ints, Offset, linear, plus, times, walk_of
 
@@ -164,7 +164,7 @@ def _(plan: RegisterScan, call: TileCall, out: Builder) -> None:
         buffer, start = out.scratch(call, "scratch", plan.line.warps * plan.line.lines, str(reduction.kinds[0]))
         scratch = Store((buffer.flat(),), start)
     number = out.offsets(plan.numbers, "k")
-    before, _ = emit_prefixes(plan.line, reduction, call, out, totals, plan.parts, scratch, number)
+    before, _ = Prefixes(plan.line, reduction, call, out, scratch, number).emit(totals, plan.parts)
     to, exclusive = out.offsets(plan.dst, "r"), bool(call.option("exclusive", False))
     with out.when(plan.guard), out.each("j", plan.parts) as j:
         start = times(j, plan.length)

@@ -1,4 +1,4 @@
-"""Registers whose lines follow no pattern, and sides in different memories: by way of scratch memory."""
+"""Registers whose lines follow no pattern, and sides in different memories: through scratch memory."""
 
 from __future__ import annotations
 

@@ -1,0 +1,174 @@
+"""What the manual says of products of matrices in registers beyond 16-bit floats and bytes: element by element."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.isa import oracles
+from tests.isa.oracles import Warp, oracle
+from tilewright.isa.table import Bound
+
+NARROW = {"e2m1": (2, 1, 2), "e2m3": (2, 3, 0), "e3m2": (3, 2, 0)}  # bits of exponent and mantissa, place in a byte
+WIDTHS = {**oracles.BITS, "s4": 4, "u4": 4, "b1": 1, "f64": 64, **dict.fromkeys(NARROW, 8)}
+FAMILIES = ("ptx.mma.integer", "ptx.mma.xor", "ptx.mma.and", "ptx.mma.f64", "ptx.mma.f8f6f4", "ptx.mma.sp")
+PAIRS = (0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110)  # two of four, the lower one in the low bits
+
+
+def number(bits: int, kind: str) -> float:
+    """The value of an element's bits."""
+    if kind in ("u4", "b1"):
+        return bits
+    if kind == "s4":
+        return bits - 16 if bits & 8 else bits
+    if kind not in NARROW:
+        return oracles.number(bits, kind)
+    exponents, mantissas, low = NARROW[kind]
+    bits >>= low
+    bias = 2 ** (exponents - 1) - 1
+    exponent, mantissa = bits >> mantissas & (2**exponents - 1), bits & (2**mantissas - 1)
+    sign = -1.0 if bits >> (exponents + mantissas) & 1 else 1.0
+    if exponent == 0:
+        return sign * mantissa * 2.0 ** (1 - bias - mantissas)
+    return sign * (1 + mantissa / 2**mantissas) * 2.0 ** (exponent - bias)
+
+
+def held(registers: list[list[Any]], lane: int, i: int, kind: str) -> float:
+    """Element i of a lane, the low bits of register 0 first."""
+    if kind == "f64":
+        return float(registers[i][lane])
+    width = WIDTHS[kind]
+    word = registers[i * width // 32][lane]
+    return number(word >> (i * width % 32) & (1 << width) - 1, kind)
+
+
+def place_in_a(lane: int, i: int, rows: int, width: int) -> tuple[int, int]:
+    """Row and k: a register is a run of 32 bits along K; rows 8 further come before the next run."""
+    run = max(1, 32 // width)
+    register, within = divmod(i, run)
+    halves = rows // 8
+    return lane // 4 + 8 * (register % halves), 4 * run * (register // halves) + lane % 4 * run + within
+
+
+def matrices(warp: Warp, a: Any, b: Any) -> tuple[list[list[float]], list[list[float]]]:
+    m, n, k = (int(each) for each in warp.mods["shape"][1:].replace("n", "k").split("k"))
+    _, left_kind, right_kind, _ = warp.mods["types"].split(".")
+    stored = k // 2 if warp.mods["name"] == "ptx.mma.sp" else k
+    left = [[0.0] * stored for _ in range(m)]
+    right = [[0.0] * n for _ in range(k)]
+    for lane in range(32):
+        for i in range(m * stored // 32):
+            row, at = place_in_a(lane, i, m, WIDTHS[left_kind])
+            left[row][at] = held(a, lane, i, left_kind)
+        for i in range(k * n // 32):
+            column, at = place_in_a(lane, i, 8, WIDTHS[right_kind])
+            right[at][column] = held(b, lane, i, right_kind)
+    return left, right
+
+
+def results(warp: Warp, c: Any, compute: Any) -> list[list[Any]]:
+    """For each lane its elements of D, from C's value and its row and column."""
+    m = int(warp.mods["shape"][1:].split("n")[0])
+    kind = warp.mods["types"].split(".")[3]
+    found = []
+    for lane in range(32):
+        rows = [(lane // 4 + 8 * (i // 2), 2 * (lane % 4) + i % 2) for i in range(m // 4)]
+        found.append([compute(held(c, lane, i, kind), *place) for i, place in enumerate(rows)])
+    return found
+
+
+@oracle("ptx.mma.integer", "ptx.mma.f8f6f4", "ptx.mma.xor", "ptx.mma.and")
+def product(warp: Warp, a: Any, b: Any, c: Any) -> list[list[float]]:
+    left, right = matrices(warp, a, b)
+    op = warp.mods.get("op")
+
+    def compute(before: float, row: int, column: int) -> float:
+        pairs = [(x, right[k][column]) for k, x in enumerate(left[row])]
+        if op:
+            return before + sum(x != y if op == "xor" else x == y == 1 for x, y in pairs)
+        return math.fsum([before, *(x * y for x, y in pairs)])
+
+    return results(warp, c, compute)
+
+
+def nearest(exact: Fraction, rounding: str) -> float:
+    """The float64 next to a number, on the side that the rounding asks for."""
+    found = exact.numerator / exact.denominator  # which Python rounds to nearest, ties to even
+    error = Fraction(found) - exact
+    if rounding in ("rm", "rz") and error > 0 and not (rounding == "rz" and exact < 0):
+        return math.nextafter(found, -math.inf)
+    if rounding in ("rp", "rz") and error < 0 and not (rounding == "rz" and exact > 0):
+        return math.nextafter(found, math.inf)
+    return found
+
+
+@oracle("ptx.mma.f64")
+def doubles(warp: Warp, a: Any, b: Any, c: Any) -> list[list[float]]:
+    left, right = matrices(warp, a, b)
+
+    def compute(total: float, row: int, column: int) -> float:
+        for k, x in enumerate(left[row]):
+            total = nearest(Fraction(x) * Fraction(right[k][column]) + Fraction(total), warp.mods["rnd"] or "rn")
+        return total
+
+    return results(warp, c, compute)
+
+
+def metadata(e: list[int], row: int, bits: int, selector: int, kind: str) -> int:
+    """The bits of a row of A, from the lanes of its group of four that have them."""
+    g, upper = row % 8, row // 8
+    if bits == 16:
+        return e[4 * g + selector] >> 16 * upper & 0xFFFF
+    if bits == 32 and WIDTHS[kind] >= 16:
+        low, high = (e[4 * g + 2 * selector + half] >> 16 * upper & 0xFFFF for half in (0, 1))
+        return low | high << 16
+    if bits == 32:
+        return e[4 * g + 2 * selector + upper]
+    return e[4 * g + upper] | e[4 * g + 2 + upper] << 32
+
+
+@oracle("ptx.mma.sp")
+def sparse(warp: Warp, a: Any, b: Any, c: Any, e: list[int]) -> list[list[float]]:
+    stored, right = matrices(warp, a, b)
+    kind, k_extent = warp.mods["types"].split(".")[1], len(right)
+    bits = {32: 2 * k_extent, 4: k_extent // 2}.get(WIDTHS[kind], k_extent)
+    full = []
+    for row, values in enumerate(stored):
+        said = metadata(e, row, bits, warp.mods["selector"], kind)
+        line = [0.0] * k_extent
+        for chunk in range(bits // 4):
+            first, second = said >> 4 * chunk & 3, said >> 4 * chunk + 2 & 3
+            if kind == "tf32":
+                line[2 * chunk + (1 if first == 2 else 0)] = values[chunk]
+            elif WIDTHS[kind] == 4:
+                for unit, place in enumerate((first, second)):
+                    for i in (0, 1):
+                        line[8 * chunk + 2 * place + i] = values[4 * chunk + 2 * unit + i]
+            else:
+                line[4 * chunk + first], line[4 * chunk + second] = values[2 * chunk : 2 * chunk + 2]
+        full.append(line)
+
+    def compute(before: float, row: int, column: int) -> float:
+        return math.fsum([before, *(x * right[k][column] for k, x in enumerate(full[row]))])
+
+    return results(warp, c, compute)
+
+
+def compare(bound: Bound, result: NDArray[Any], expected: list[list[float]]) -> None:
+    """Integers and float64 to the last bit; narrow sums within a tolerance."""
+    kind = str(bound.mods["types"]).split(".")[0]
+    exact = np.array(expected)
+    if kind == "f16":
+        got = np.moveaxis(result.view(np.float16).reshape(-1, 32, 2), 1, 0).reshape(32, -1)
+        np.testing.assert_allclose(got, exact, rtol=4e-3, atol=4e-3)
+    elif kind == "f32":
+        np.testing.assert_allclose(result.view(np.float32).T, exact, rtol=1e-5, atol=1e-4)
+    elif kind == "f64":
+        np.testing.assert_array_equal(result.view(np.float64).T, exact)
+    else:
+        wanted = exact.clip(-(2**31), 2**31 - 1) if bound.mods.get("saturate") else exact
+        np.testing.assert_array_equal(result.view(np.int32).T, wanted.astype(np.int64).astype(np.int32))

@@ -1,0 +1,123 @@
+"""mma.sp: a warp multiplies a matrix of which every other element is zero, and stored nowhere, by a matrix.
+
+A is held as mma holds a matrix of half its K. Metadata say where its elements belong: of every four units in a row of
+the full matrix two are stored, and two bits count the place of each. A unit is an element, two elements of 4 bits, or
+half a tf32. Source: PTX ISA, "Matrix multiply-accumulate operation using mma.sp instruction with sparse matrix A". Its
+figures of the metadata are pictures: whose bits are which row's was found on an H200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+
+import numpy as np
+
+from tilewright.ir import Argument
+from tilewright.isa.arch import Requirement, since
+from tilewright.isa.machine import Lanes
+from tilewright.isa.mma_families import BYTES, NIBBLES, SATURATE, added, pairs_of, sides_of
+from tilewright.isa.table import WHOLE_WARP, Form, Mods, Spellings, instruction, reads, writes
+from tilewright.isa.warp_matrices import ELEMENTS, Matrix, dealt_out, extents
+
+__all__: list[str] = []
+
+SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma.sp"'
+
+Places = Callable[[Matrix, Matrix, int], tuple[Matrix, Matrix]]
+METADATA: Mapping[tuple[int, bool], Places] = {
+    (16, True): lambda row, bit, selector: (row % 8 * 4 + selector, row // 8 * 16 + bit),
+    (32, True): lambda row, bit, selector: (row % 8 * 4 + 2 * selector + bit // 16, row // 8 * 16 + bit % 16),
+    (32, False): lambda row, bit, selector: (row % 8 * 4 + 2 * selector + row // 8, bit),
+    (64, False): lambda row, bit, selector: (row % 8 * 4 + row // 8 + 2 * (bit // 32), bit % 32),
+}
+"""By the bits of a row of A, and whether an element has 16 bits or more: the lane whose register holds a bit of a row,
+and which bit of the register it is. An H200 has them so."""
+
+
+def _units(mods: Mods) -> tuple[int, float, bool]:
+    """Units in a row of A, the elements of a unit, and whether an element has 16 bits or more."""
+    k, bits = extents(str(mods["shape"]))[2], ELEMENTS[str(mods["types"]).split(".")[1]].bits
+    elements = {32: 0.5, 4: 2.0}.get(bits, 1.0)
+    return int(k / elements), elements, bits >= 16
+
+
+@cache
+def _fields(bits: int, has_16_bits: bool, selector: int) -> tuple[Matrix, Matrix]:
+    """Of each two bits of each row: the lane that holds them, and how far up."""
+    row, bit = np.arange(16)[:, None], np.arange(0, bits, 2)[None]
+    lane, shift = np.broadcast_arrays(*METADATA[bits, has_16_bits](row, bit, selector))
+    return lane, shift.astype(np.uint32)
+
+
+def _expanded(stored: Matrix, metadata: Lanes, selector: int, mods: Mods) -> Matrix:
+    """The full A: elements where the metadata say, zeros elsewhere."""
+    units, each, has_16_bits = _units(mods)
+    lane, shift = _fields(units, has_16_bits, selector)
+    places = (np.asarray(metadata, np.uint32).take(lane, axis=-1) >> shift & 3).astype(np.int64)
+    if each < 1:  # both halves of an element, in a chunk of two
+        wide, places = 1, places[..., ::2, None] >> 1
+    else:
+        wide, places = int(each), places.reshape(*places.shape[:-1], -1, 2)
+    groups = stored.reshape(*stored.shape[:-1], -1, places.shape[-1], wide)
+    shape = np.broadcast_shapes(groups.shape[:-1], places.shape)
+    full = np.zeros((*shape[:-1], 2 * shape[-1], wide), stored.dtype)
+    np.put_along_axis(full, np.broadcast_to(places, shape)[..., None], np.broadcast_to(groups, (*shape, wide)), axis=-2)
+    return full.reshape(*shape[:-2], -1)
+
+
+def _sparse(a: Lanes, b: Lanes, c: Lanes, e: Lanes, *, selector: int, saturate: bool, **mods: Argument) -> Lanes:
+    """Products of integers and narrow floats are exact in float32."""
+    sides = sides_of(mods)
+    half = sides["a"]._replace(columns=sides["a"].columns // 2)
+    left, right, before = _expanded(half.matrix(a), e, selector, mods), sides["b"].matrix(b), sides["c"].matrix(c)
+    return dealt_out(added(left @ right, before, sides["d"].kind, saturate=saturate), sides["d"].kind)
+
+
+def _registers(operand: str, mods: Mods) -> int:
+    return sides_of(mods)[operand].registers // (2 if operand == "a" else 1)
+
+
+HALVES = ("f32.f16.f16.f32", "f16.f16.f16.f16", "f32.bf16.bf16.f32")
+TF32, FLOAT8 = ("f32.tf32.tf32.f32",), pairs_of("f32", "e4m3", "e5m2")
+ORDERED: Spellings = {False: ".sp", True: ".sp::ordered_metadata"}
+PRODUCTS: tuple[tuple[str, tuple[str, ...], Requirement, int], ...] = (  # shape, types, first, selectors
+    ("m16n8k16", HALVES, since("sm_80"), 4),
+    ("m16n8k32", HALVES, since("sm_80"), 2),
+    ("m16n8k8", TF32, since("sm_80"), 4),
+    ("m16n8k16", TF32, since("sm_80"), 2),
+    ("m16n8k32", BYTES, since("sm_80"), 2),
+    ("m16n8k64", BYTES, since("sm_80"), 1),
+    ("m16n8k64", NIBBLES, since("sm_80"), 2),
+    ("m16n8k128", NIBBLES, since("sm_80"), 1),
+    ("m16n8k64", FLOAT8, since("sm_89"), 1),
+)
+
+instruction(
+    "ptx.mma.sp",
+    params=("shape", "types", "d", "a", "b", "c", "e"),
+    keywords={"selector": 0, "ordered": True, "saturate": False},
+    operands=(writes("*d", "b32"), *(reads(name, "b32") for name in ("*a", "*b", "*c", "e"))),
+    pattern="{mnemonic} {d}, {a}, {b}, {c}, {e}, {selector};",
+    lanes=WHOLE_WARP,
+    doc="A warp computes D = A * B + C where A has two elements of every four; ``e`` says which, of the lanes that the "
+    "selector names.",
+    forms=tuple(
+        Form(
+            "mma{ordered}.sync.aligned{shape}.row.col{saturate}{types}",
+            first,
+            SOURCE,
+            {
+                "shape": {shape: f".{shape}"},
+                "types": {each: f".{each}" for each in types},
+                "selector": {number: f"{number}" for number in range(selectors)},
+                "ordered": ORDERED,
+                "saturate": SATURATE if types[0].startswith("s32") else {False: ""},
+            },
+            _sparse,
+            passes=("shape", "types", "selector", "saturate"),
+            registers={name: partial(_registers, name) for name in "dabc"},
+        )
+        for shape, types, first, selectors in PRODUCTS
+    ),
+)
