@@ -56,7 +56,7 @@ class Transposition:
         return median_ms(lambda: self.made.simulate(self.a, self.b, check=()), repeats=5)
 
     def peak_mb(self, check: tuple[str, ...] | str) -> float:
-        """Memory beyond the arguments at the worst moment of a second call; NumPy tells tracemalloc of its arrays."""
+        """Memory beyond the arguments at the worst moment of a second call; NumPy reports its arrays to tracemalloc."""
         self.made.simulate(self.a, self.b, check=check)
         tracemalloc.start()
         try:

@@ -44,14 +44,14 @@ def tensor_copy(A_ptr: T.handle, B_ptr: T.handle):
         T.ptx.mbarrier.init(cp_mbar.ptr_to([0]), 1)
     T.ptx.fence.mbarrier_init()
     Tx.wg.copy(A_smem[:, :], A[:, :])
-    # The copy will read shared memory through another proxy: whoever wrote says that it may look now.
+    # The copy will read shared memory through another proxy: each thread that wrote there fences.
     T.ptx.fence.proxy_async("shared::cta")
     T.ptx.tcgen05.fence.before_thread_sync()
     T.cuda.cta_sync()
     T.ptx.tcgen05.fence.after_thread_sync()
     tmem = T.decl_buffer([ROWS, COLUMNS], "uint8", scope="tmem", allocated_addr=tmem_addr[0], layout=IN_EVERY_QUARTER)
 
-    # One thread issues the copy, and has the m-barrier told when it is complete.
+    # One thread issues the copy, and a commit that arrives at the m-barrier once it is complete.
     if tid_in_wg == 0:
         Tx.copy_async(tmem[0:32, 0:16], A_smem[0:32, 0:16], cta_group=1)
         T.ptx.tcgen05.commit(cp_mbar.ptr_to([0]), cta_group=1)

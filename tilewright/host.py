@@ -83,7 +83,7 @@ class TensorMap:
 
     @classmethod
     def of(cls, array: Any, fields: MapFields) -> TensorMap:
-        """A map of an array with these fields, whoever made them."""
+        """A map of an array with these fields, of any origin."""
         made = cls.__new__(cls)
         made.array, made.fields = array, fields
         return made

@@ -28,7 +28,7 @@ REGISTERS = {"b16": "uint16", "b32": "uint32", "b64": "uint64", "f32": "float32"
 ADDRESS_ROWS = ("cuda.cvta_generic_to_shared", "ptx.cvta.to.shared.u64", "cuda.cast_smem_ptr_to_uint")
 # Text, the end of the kernel, and time: these have no bits to compare.
 WITHOUT_VALUES = {"printf", "cuda.printf", "cuda.vprintf", "cuda.trap", "cuda.device_assert", "cuda.assert_fail"}
-WITHOUT_VALUES |= {"cuda.clock", "cuda.func_call"}
+WITHOUT_VALUES |= {"cuda.clock", "cuda.func_call", "cuda.out_of_stack"}
 WITHOUT_VALUES |= {"ptx.nanosleep", *tma_oracles.CACHES, "ptx.setmaxnreg", "ptx.griddepcontrol.wait"}
 WITHOUT_VALUES |= {"ptx.griddepcontrol.launch_dependents"}
 MAPPING = ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank")

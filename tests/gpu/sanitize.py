@@ -22,7 +22,7 @@ from tests.examples.compute import COMPUTE
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-FOUND = 86  # what the sanitizer is told to exit with when it has found something
+FOUND = 86  # the exit code that the sanitizer is given for findings
 FALLBACKS = ("/usr/local/cuda/bin/compute-sanitizer", "/opt/nvidia/nsight-compute/compute-sanitizer")
 
 

@@ -34,7 +34,7 @@ def operators(kind: DType) -> list[str]:
 def test_operators(kind: DType, bench: Bench) -> None:
     a, b = pairs(kind, rng_of(kind))
     values = {f"out_{i}": (lambda x, y, op=op: binary(op, x, y)) for i, op in enumerate(operators(kind))}
-    if not kind.is_float:  # what a division by zero gives is nobody's promise
+    if not kind.is_float:  # the result of a division by zero is undefined
         b = np.where(b == 0, np.array(3).astype(kind.numpy), b)
 
     kernel, arrays = computing({"a": (kind, a), "b": (kind, b)}, values)

@@ -1,4 +1,4 @@
-"""A loop that is written out a million times is refused where it stands, before anybody waits for it."""
+"""A loop that is written out a million times is refused at its line, before that takes time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks: every expression is visited, and only what changes is made anew."""
+"""Walks: every expression is visited, and only changed nodes are rebuilt."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ WITHOUT_VALUES = {
         "cuda.vprintf",
         "cuda.assert_fail",
         "cuda.trap",
+        "cuda.out_of_stack",
         "cuda.device_assert",
         "cuda.clock",
         "cuda.nanosleep",

@@ -18,7 +18,7 @@ Arrays = list[Any]
 
 @dataclass(frozen=True)
 class Case:
-    """args: made anew for each run. result: what the argument ``out`` must be in the end. bug: words of the report of
+    """args: made again for each run. result: what the argument ``out`` must be in the end. bug: words of the report of
     the mistake, and a part of the line that it is at.
     """
 

@@ -1,4 +1,4 @@
-"""The .cu files of this folder: right ones are clean and give the right result, each mistake is told at its line."""
+"""The .cu files of this folder: right ones are clean with the right result, each mistake is reported at its line."""
 
 from __future__ import annotations
 

@@ -178,14 +178,6 @@ def test_what_is_not_supported_is_an_error_before_anything_runs(text: str, error
     assert raised.value.at.line == 13  # type: ignore[attr-defined]
 
 
-def test_a_recursive_call_is_refused_with_its_line() -> None:
-    text = "__device__ __noinline__ int f(int n) { return n < 2 ? 1 : n * f(n - 1) + f(n - 2); }\n"
-    module = tw.load_cu(text + "__global__ void k(int* out) { *out = f(*out); }\n")
-
-    with pytest.raises(KernelError, match="calls itself"):
-        module["k"].simulate(np.zeros(1, np.int32), grid=1, block=1)
-
-
 def test_clocks_go_on_so_that_whoever_waits_comes_to_an_end() -> None:
     text = "__global__ void k(long long* out) { long long t = clock64(); while (clock64() - t < 100) {} *out = 1; }\n"
     out = np.zeros(1, np.int64)

@@ -18,7 +18,7 @@ only where register r holds 1.
     cp t s, commit b        tcgen05.cp and its commit; tld t, tst t, wld, wst: loads, stores, and their waits; use: of
                             the registers that were loaded
     cpa s x, cpcom          cp.async and its commit_group; cpwait=0: wait_group 0; cparr b: mbarrier.arrive.noinc
-    put s b                 an asynchronous unit writes s, and tells b when it has (`tests.model.unit`)
+    put s b                 an asynchronous unit writes s, and then arrives at b (`tests.model.unit`)
     shfl                    a shuffle
 """
 

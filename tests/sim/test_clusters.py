@@ -179,7 +179,7 @@ def test_a_warp_may_wait_for_one_meeting_while_others_arrive_at_the_next() -> No
 
 
 def copied_in_pairs(*, mask: int | None = 3, group: int = 2) -> Any:
-    """One thread of each cluster copies for both of its CTAs, or for its own; the commit tells those of the mask."""
+    """One thread of each cluster copies for both CTAs, or for its own; the commit arrives at those of the mask."""
 
     @T.prim_func
     def copy_in_pairs(A: T.Buffer((4, 32, 16), "uint8"), B: T.Buffer((4, 4, 32, 4), "uint32")):

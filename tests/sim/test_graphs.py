@@ -144,7 +144,7 @@ def test_a_barrier_in_a_loop_between_a_branch_and_its_join(turns: int) -> None:
 
 
 def test_the_holder_of_a_lock_may_wait_for_lanes_that_spin() -> None:
-    """Every lane takes the lock in turn; whoever had it waits where all lanes meet again."""
+    """Every lane takes the lock in turn; lanes that have had it wait where all lanes meet again."""
     k = ByHand(threads=64, grid=2)
     out, lock = k.array("out", "int32", 1), k.array("lock", "int32", 1)
     old = Var("old", INT)

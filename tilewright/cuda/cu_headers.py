@@ -38,7 +38,7 @@ class Include:
 
 
 def includes(text: str) -> Iterator[Include]:
-    """The includes of a text. Raises ToolError for those that no name tells of."""
+    """The includes of a text. Raises ToolError for those without a name."""
     spliced = text.replace("\\\r\n", "  \n").replace("\\\n", " \n")
     for found in _DIRECTIVE.finditer(spliced):
         include = Include(found)

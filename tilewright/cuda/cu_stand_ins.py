@@ -1,4 +1,4 @@
-"""The texts of headers that stand in memory: C's and some of C++'s, and those that a GPU's code needs nothing of.
+"""The texts of headers that stand in memory: C's and some of C++'s, and empty ones for headers of the host alone.
 
 NVRTC knows the language without any header, and refuses those of C.
 """
@@ -128,7 +128,7 @@ omp.h queue random set sm_20_atomic_functions.h sstream stack stdexcept string s
 sys/types.h thread unistd.h unordered_map unordered_set vector vector_functions.h vector_types.h
 """
 EMPTY = dict.fromkeys(_NOTHING.split(), "#pragma once\n")
-"""What a GPU's code needs nothing of."""
+"""Headers of which device code needs nothing."""
 _CUB = [f"block/block_{name}" for name in ("exchange", "histogram", "load", "radix_sort", "reduce", "scan", "store")]
 _CUB += ["warp/warp_reduce", "warp/warp_scan"]
 OF_WHEELS = {
@@ -136,4 +136,4 @@ OF_WHEELS = {
        for name in ("type_traits", "limits", "utility", "tuple", "array", "functional", "initializer_list")},
     "cub/cub.cuh": "#pragma once\n" + "".join(f"#include <cub/{name}.cuh>\n" for name in _CUB),
 }  # fmt: skip
-"""What libcu++ has under its own name, and CUB's header of everything, which NVRTC refuses as a whole."""
+"""Headers that libcu++ has under its own name, and CUB's header of everything, which NVRTC refuses as a whole."""

@@ -1,4 +1,4 @@
-"""The shape of control flow: an order of blocks in which each loop is one piece, and who dominates whom.
+"""The shape of control flow: an order of blocks in which each loop is contiguous, and their dominators.
 
 Blocks are numbers here; ``successors[k]`` are those that come after block k, and block 0 is entered first.
 """
@@ -41,7 +41,7 @@ def blocks_of(order: Order) -> Iterator[int]:
 
 
 class Flow:
-    """What follows from the successors of each block. Blocks that nobody reaches are left out of everything."""
+    """The control flow that the successors of each block make. Unreachable blocks are left out of everything."""
 
     def __init__(self, successors: Sequence[Sequence[int]]) -> None:
         self.successors = successors
@@ -155,8 +155,22 @@ class Flow:
 
         avoiding: a block that is not passed on the way.
         """
-        stop = self.joins[block]
+        stop = self._stops[block]
         return [sum(1 << k for k in self._until(after, stop, avoiding)) for after in self.successors[block]]
+
+    @cached_property
+    def _stops(self) -> dict[int, int]:
+        return {block: self._stop(block) for block in self.line}
+
+    def _stop(self, block: int) -> int:
+        """The join of a branch; `END` where some ways come to it only in a later turn of a loop than others."""
+        join = self.joins[block]
+        for loop in self.around[block]:
+            if join not in (END, loop.head) and loop in self.around[join]:
+                turns = (self._turn(block, after, join, None) for after in self.successors[block])
+                if any(loop.head in turn for turn in turns):
+                    return END
+        return join
 
     def _until(self, start: int, stop: int, avoiding: int | None = None) -> set[int]:
         found: set[int] = set()
@@ -170,7 +184,7 @@ class Flow:
 
     def in_a_turn(self, block: int, avoiding: int | None = None) -> list[int]:
         """`between` for one turn of each loop, with the join and the heads to which back edges lead."""
-        stop = self.joins[block]
+        stop = self._stops[block]
         return [sum(1 << k for k in self._turn(block, after, stop, avoiding)) for after in self.successors[block]]
 
     def _turn(self, before: int, start: int, stop: int, avoiding: int | None) -> set[int]:

@@ -1,7 +1,7 @@
 """The control-flow graph of a lowered kernel: blocks of statements, where each block goes on, where threads may wait.
 
 Authored kernels have a structured body, compiled ones (PTX) a graph; the simulator cuts and executes graphs, so
-`graph_of` turns a body into a graph. What a graph may hold, for whoever makes one (with `Blocks`):
+`graph_of` turns a body into a graph. Rules of a graph, for code that makes one (with `Blocks`):
 
 - Blocks have numbers, their places in the graph, in any order. Block 0 is entered first, and no edge leads back to it;
 unreachable blocks are no error. A jump through a table is a chain of branches.
@@ -12,7 +12,7 @@ unreachable blocks are no error. A jump through a table is a chain of branches.
 - Any statement may wait (a barrier, a collective): the simulator finds that out, and cuts blocks so that they end
   there, in a `Meet` or an `Ask`.
 - A register is a `Var`. It is declared nowhere and starts undefined; `Assign` gives it a value. Values are raw bits
-  (uint16, uint32, uint64, bool of a predicate); who knows a type says so by `Reinterpret`.
+  (uint16, uint32, uint64, bool of a predicate); an operation on typed values gets them by `Reinterpret`.
 - A pointer of run time is a `Buffer` without a place of its own: ``data`` is an expression of 64 bits, a generic
   address; of a shared buffer it may have 32 bits, the offset in the CTA's shared memory.
 """

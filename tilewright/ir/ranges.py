@@ -353,7 +353,7 @@ class RangeFacts:
 
 @lru_cache(maxsize=64)
 def _known_launch(grid: tuple[int, int, int], threads: int, cluster: tuple[int, int, int]) -> Mapping[str, Interval]:
-    """What a launch whose size is known tells of the special registers."""
+    """The facts about special registers in a launch whose size is known."""
     return MappingProxyType(dict(RangeFacts()._within(Launch(grid, threads, cluster)).specials))
 
 

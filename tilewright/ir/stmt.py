@@ -269,7 +269,7 @@ class Kernel:
     stage: "tile" as authored, "lowered" once every access is an offset into flat storage; ``launch`` is set then.
     maps: the tensor maps among ``buffers``; those that the kernel makes of its arguments are passed after ``params``.
     authored: the buffers of the tile stage, so that a report can give logical coordinates.
-    graph: the code of a kernel that somebody else has compiled; ``body`` then only declares (`tilewright.ir.graph`).
+    graph: the code of a compiled kernel of others; ``body`` then only declares (`tilewright.ir.graph`).
     """
 
     name: str

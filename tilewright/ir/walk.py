@@ -92,7 +92,7 @@ def parts(node: object) -> list[object]:
 
 
 def is_small(node: object, most: int) -> bool:
-    """Has a node fewer than ``most`` expressions below it, each counted as often as it stands there?"""
+    """Has a node fewer than ``most`` expressions below it, each counted as often as it occurs?"""
     todo = parts(node)
     count = 0
     while todo:

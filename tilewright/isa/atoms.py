@@ -98,7 +98,7 @@ class CopyAtom(Atom):
         return from_thread_value(self.destination_cute, self.element_bits)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: who holds and who reads each element of each matrix."""
+        """What a notebook shows: the thread that holds, and the one that reads, each element of each matrix."""
         from tilewright.view import atom_html  # upwards, and only when a notebook asks
 
         return atom_html(self)

@@ -69,30 +69,26 @@ class Form:
     order of the row's operands, as arrays (..., 32), vectors as (..., registers, 32); then the modifiers named in
     ``passes`` as keywords. It returns what it writes: the value of the call where there is a ``result``, else the
     written operands, a tuple where there are several; arrays of 1 instead of 32 are equal in all lanes. Where each lane
-    stands for itself (`ANY_LANES`) and ``on`` is "", arrays of any shapes that broadcast will do.
-    result: the dtype of the call's value, or the operand whose dtype it has, or the modifier that names it, or what
-    tells PTX's word for its type from the modifiers.
-    meaning: of a form that only computes, each lane for itself: the function of its operands that these modifiers make
-    of `execute`, for who runs it often.
-    effects: what it does besides computing, see `tilewright.isa.effects`.
-    moves: copies bits without looking at them, so that uninitialised bits travel along; with a read and a write access
-    and no `execute`, the bytes of the first go to the second. Run on memory and registers whose bytes say 1 for valid
-    and 0 for not, `execute` then gives the validity of what it writes; where bits do not stay in bytes of their own,
-    `validity` does.
-    blind: an operand that its result does not depend on.
-    source_lane: of a form that reads other lanes' values: gets what `execute` gets, tells which lane each reads.
-    pattern: instead of the row's, where this form's operands stand otherwise.
-    product: of a form that only multiplies matrices in registers, what `tilewright.isa.products` says of it.
-    accumulator: of an operation of all lanes that updates one vector, the matrix in that vector and how the operation
-    adds to it; None where only `execute` does it. ready: of a form that may have to wait for others: gets what
-    `execute` gets, returns in which lanes the form may run, and reserves for them what they waited for. addresses,
-    takes: of an operation (`Issue`), whose `execute` has other arguments: ``addresses(unit, *operands, **passes)``
-    gives the `Addresses` of computed and sized accesses by their operands' names when it is issued. At completion
-    ``execute`` gets what the read accesses found, in their order (uint8, an access's bytes along the last axis; cells
-    of tensor memory as uint32), then the operands named in ``takes``, then registers that are read and written. It
-    returns what goes to the written accesses, then what goes to the written registers. The first axis of all counts
-    issuers: threads, whose operands are (n,) or (n, registers); warps, (n, 32) or (n, registers, 32); warpgroups, the
-    same with
+    computes by itself (`ANY_LANES`) and ``on`` is "", arrays of any shapes that broadcast will do. result: the dtype of
+    the call's value, or the operand whose dtype it has, or the modifier that names it, or what tells PTX's word for its
+    type from the modifiers. meaning: of a form that only computes, each lane for itself: the function of its operands
+    that these modifiers make of `execute`, for callers that run it often. effects: what it does besides computing, see
+    `tilewright.isa.effects`. moves: copies bits without looking at them, so that uninitialised bits travel along; with
+    a read and a write access and no `execute`, the bytes of the first go to the second. Run on memory and registers
+    whose bytes say 1 for valid and 0 for not, `execute` then gives the validity of what it writes; where bits do not
+    stay in bytes of their own, `validity` does. blind: an operand that its result does not depend on. source_lane: of a
+    form that reads other lanes' values: gets what `execute` gets, returns the lane that each reads. pattern: instead of
+    the row's, where this form's operands stand otherwise. product: of a form that only multiplies matrices in
+    registers, what `tilewright.isa.products` says of it. accumulator: of an operation of all lanes that updates one
+    vector, the matrix in that vector and how the operation adds to it; None where only `execute` does it. ready: of a
+    form that may have to wait for others: gets what `execute` gets, returns in which lanes the form may run, and
+    reserves for them what they waited for. addresses, takes: of an operation (`Issue`), whose `execute` has other
+    arguments: ``addresses(unit, *operands, **passes)`` gives the `Addresses` of computed and sized accesses by their
+    operands' names when it is issued. At completion ``execute`` gets what the read accesses found, in their order
+    (uint8, an access's bytes along the last axis; cells of tensor memory as uint32), then the operands named in
+    ``takes``, then registers that are read and written. It returns what goes to the written accesses, then what goes to
+    the written registers. The first axis of all counts issuers: threads, whose operands are (n,) or (n, registers);
+    warps, (n, 32) or (n, registers, 32); warpgroups, the same with
     128. Without `execute`, the bytes of the one read access go to the one written. joined: of several operations in a
     row that update the same registers, the sources of one operation that does the same, made from the list of their
     sources and the modifiers in ``passes``; None if there is none. source: the section of the manual.

@@ -101,7 +101,7 @@ class Addresses:
     (m,), on whose behalf each row is; None for one row for each of the n. rank: (m,), in whose CTA of the cluster; None
     for the issuer's own, unless an address of the cluster's window says another. nbytes: (m, ...), how many of an
     access's bytes are touched from each address on; None for all. What is then not read counts as zeros, or as
-    ``fill``, (n, width) bytes of each issuer. width: bytes of each place where only the call tells; None for the
+    ``fill``, (n, width) bytes of each issuer. width: bytes of each place where they depend on the call; None for the
     access's own. Of a signal, nbytes is its amount. Under a name of `Form.takes`, ``at`` is what it gets.
     """
 

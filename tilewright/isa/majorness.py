@@ -57,11 +57,11 @@ class MmaAtom(Atom):
         return DTYPES[self.types["DABC".index(operand)]]
 
     def fragment(self, operand: str) -> TileLayout:
-        """Who holds which element of an operand; see `mma_fragment`."""
+        """The lane that holds each element of an operand; see `mma_fragment`."""
         return mma_fragment(self.shape, operand, self.element(operand))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: who holds each element of A, B and C."""
+        """What a notebook shows: the lane that holds each element of A, B and C."""
         from tilewright.view import mma_html  # upwards, and only when a notebook asks
 
         return mma_html(self)

@@ -59,7 +59,7 @@ RANGES = {"count": (1, MBARRIER_LIMIT), "bytes": (0, MBARRIER_LIMIT), "phase": (
 
 
 def _check_constants(bound: Bound) -> None:
-    """Raises InstructionError for a constant out of its range; `_within` tells of other values when they come."""
+    """Raises InstructionError for a constant out of its range; `_within` checks other values when the kernel runs."""
     for name, (low, high) in RANGES.items():
         for operand in bound.operands.get(name, ()):
             known = const_value(operand)
@@ -316,7 +316,7 @@ for _name, _execute, _doc in (
         ),
     )
 
-# A wait that the hardware may answer with "not yet" stands in a loop; one that is asked once gives its answer.
+# A wait to which the hardware may answer "not yet" is emitted in a loop; a single test gives the answer.
 BLOCKING = "{{ .reg .pred done; again: {mnemonic} done, [{ptr}], %s; @!done bra again; }}"
 ASKING = "{{ .reg .pred done; {mnemonic} done, [{ptr}], %s; selp.b32 {result}, 1, 0, done; }}"
 

@@ -1,8 +1,8 @@
 """The 64 bits of an m-barrier: what arrivals and bytes do to them.
 
 A phase ends when as many threads have arrived as `mbarrier.init` said, and all bytes that were announced
-(`expect_tx`) have come (`complete_tx`); at that moment the next phase begins with the full count. Who waits names a
-phase by its parity, or by the state that an arrival returned. PTX leaves the 64 bits opaque; here they are
+(`expect_tx`) have come (`complete_tx`); at that moment the next phase begins with the full count. A wait names a phase
+by its parity, or by the state that an arrival returned. PTX leaves the 64 bits opaque; here they are
 
     bits 0-19    pending    arrivals that the phase still waits for
     bits 20-39   expected   arrivals of each phase

@@ -27,7 +27,7 @@ SATURATE: Spellings = {False: "", True: ".satfinite"}
 
 
 def sides_of(mods: Mods) -> dict[str, Held]:
-    """What each operand holds."""
+    """The elements of each operand."""
     m, n, k = extents(str(mods["shape"]))
     d, a, b, c = str(mods["types"]).split(".")
     return {"d": Held("C", m, n, d), "a": Held("A", m, k, a), "b": Held("B", k, n, b), "c": Held("C", m, n, c)}

@@ -1,4 +1,5 @@
-"""What ld, st, atom and red have in common: the memory that an address leads into, who takes part, and at which dtypes.
+"""What ld, st, atom and red have in common: the memory that an address leads into, the scope of threads, and the
+dtypes.
 
 Source: PTX ISA, "State Spaces" and "Memory Consistency Model: Scope".
 """

@@ -1,7 +1,8 @@
 """st.async and red.async: a thread stores to, or combines with, shared memory of another CTA of the cluster.
 
-An m-barrier of that CTA counts the bytes once they are there; whoever waits at it may read them. Both are accesses of
-the generic proxy. The address and the m-barrier are addresses of the cluster's window, of one CTA; `mapa` makes them.
+An m-barrier of that CTA counts the bytes once they are there; threads that wait at it may read them. Both are accesses
+of the generic proxy. The address and the m-barrier are addresses of the cluster's window, of one CTA; `mapa` makes
+them.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: st.async, red.async".
 """

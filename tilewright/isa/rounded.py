@@ -74,7 +74,7 @@ def _on_singles(compute: Callable[..., Lanes]) -> Callable[..., Lanes]:
 
 
 def _root(a: Lanes, rounding: str) -> Lanes:
-    """The square of a root in float64 tells on which side the exact one lies."""
+    """The square of a root in float64 shows on which side the exact one lies."""
     near = np.sqrt(a)
     rest = a.astype(np.float64) - near.astype(np.float64) ** 2  # 48 bits
     lower = np.where(rest < 0, np.nextafter(near, np.float32(0)), near)

@@ -80,6 +80,14 @@ def assert_fail(machine: Machine, message: Lanes, file: Lanes, line: Lanes, func
     machine.fault(f"assertion `{condition}` failed in {re.sub(r'[(].*', '', name)}", machine.active)
 
 
+def out_of_stack(machine: Machine, function: str, depth: Lanes, nbytes: Lanes) -> None:
+    """Stop the kernel, saying how many calls deep a function was called for which a thread has no room."""
+    lane = tuple(np.argwhere(machine.active)[0])
+    deep, room = (int(np.broadcast_to(one, machine.active.shape)[lane]) for one in (depth, nbytes))
+    what = f"the stack of {room} bytes that each thread has is full"
+    machine.fault(f"{what}: {deep} calls of functions that call themselves, the last of {function}", machine.active)
+
+
 SOURCE = 'CUDA C++ Programming Guide, "{}"'
 instruction(
     "cuda.vprintf",
@@ -114,6 +122,22 @@ instruction(
             since("sm_75"),
             SOURCE.format("Assertion"),
             execute=assert_fail,
+            on="machine",
+            language="cuda",
+        ),
+    ),
+)
+instruction(
+    "cuda.out_of_stack",
+    params=("function", "depth", "nbytes"),
+    operands=(reads("function", "text"), reads("depth", "b32"), reads("nbytes", "b32")),
+    doc="Stops a kernel whose functions call each other deeper than its threads have a stack for.",
+    forms=(
+        Form(
+            "__trap()",
+            since("sm_75"),
+            SOURCE.format("Trap function"),
+            execute=out_of_stack,
             on="machine",
             language="cuda",
         ),

@@ -8,7 +8,7 @@ the same place of several CTAs of the cluster, and so does the signal. Stores an
 of the thread: `wait_group` waits until they are written, or with ``read`` only until their sources have been read.
 
 Data is accessed through the async proxy: what threads have stored in shared memory needs `fence.proxy_async` before it
-is stored or reduced from there. What a load has brought may be read by whoever waits at the m-barrier.
+is stored or reduced from there. Threads that wait at the m-barrier may read the bytes of a load.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor,
 cp.async.bulk.prefetch.tensor, cp.async.bulk.commit_group, cp.async.bulk.wait_group, prefetch".

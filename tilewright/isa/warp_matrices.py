@@ -1,4 +1,5 @@
-"""Matrices that a warp holds in registers, of any shape of ``mma`` and any width of elements: put together, dealt out.
+"""Matrices that a warp holds in registers, of any shape of ``mma`` and any width of elements: put together, and taken
+apart.
 
 Lane 4g+t holds the rows g (and g+8 of 16) of A, C and D, and the column g of B; a register holds neighbours along K.
 Source: PTX ISA, "Matrix Fragments for mma.m8n8k...", "... for mma.m16n8k...", "Alternate Floating Point Data Formats".
@@ -23,7 +24,7 @@ Matrix = NDArray[Any]
 
 
 class Element(NamedTuple):
-    """What a register holds. bits: of an element, in its container. word: of the register. values: of each pattern."""
+    """Elements of a register. bits: of one, in its container. word: of the register. values: of each pattern."""
 
     bits: int
     word: str = "u4"
@@ -77,7 +78,8 @@ def extents(shape: str) -> tuple[int, int, int]:
 
 
 def fragment(operand: str, rows: int, columns: int, per_register: int) -> TileLayout:
-    """Who holds which element of "A", "B" or "C" (also D); slots count elements, those of the first register first.
+    """The lane that holds each element of "A", "B" or "C" (also D); slots count elements, those of the first register
+    first.
 
     >>> print(fragment("A", 8, 32, 8))
     S[(1, 8, 1, 4, 8):(8, 4@laneid, 8, 1@laneid, 1)]
@@ -93,7 +95,7 @@ def fragment(operand: str, rows: int, columns: int, per_register: int) -> TileLa
 
 @cache
 def _places(operand: str, rows: int, columns: int, per_register: int) -> Matrix:
-    """Of each element the place: registers, in each the lanes, in each of these the elements."""
+    """The place of each element: registers count first, then lanes, then the elements of a register."""
     table = fragment(operand, rows, columns, per_register).table((rows, columns))
     lane, slot = (np.asarray(table[axis])[..., 0].astype(np.int64) for axis in ("laneid", "m"))
     return (slot // per_register * 32 + lane) * per_register + slot % per_register

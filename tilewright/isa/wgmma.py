@@ -196,7 +196,7 @@ def joined(found: Sequence[Sequence[Lanes]], **mods: object) -> list[Lanes] | No
 
 
 def registers_of_d(mods: Mods) -> int:
-    """Of each thread: 64 x N elements over 128 threads."""
+    """The registers of each thread: 64 x N elements over 128 threads."""
     n = int(mods["N"])  # type: ignore[arg-type]  # a number, see wgmma_widths
     return n // 4 if mods["out_dtype"] == "float16" else n // 2
 

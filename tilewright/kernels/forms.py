@@ -38,7 +38,7 @@ class Tiles:
 
     @property
     def registers(self) -> tuple[int | None, int | None]:
-        """Of each thread that copies, and that multiplies; None: as many as the kernel begins with."""
+        """The registers of each thread that copies, and of each that multiplies; None: as many as at the start."""
         return {(2, 1): (40, 232), (3, 1): (32, 160)}.get((self.groups, self.resident), (None, None))
 
     def slabs_of(self, wide: int) -> int:

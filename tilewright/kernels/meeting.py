@@ -72,7 +72,7 @@ class Meeting:
 class Coming:
     """The rows of a matrix that a CTA takes in turns: copies of those ahead are on their way to shared memory.
 
-    Each thread has its own elements copied, and waits for them alone. `Any`: the language's expressions.
+    Each thread issues the copies of its own elements, and waits for those alone. `Any`: the language's expressions.
     """
 
     def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:

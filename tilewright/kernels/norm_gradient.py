@@ -29,7 +29,7 @@ class Tiles:
         self.z, self.slope, self.product = rows.tile(), rows.tile(), rows.tile()
         self.sums, self.biases = rows.tile(), rows.tile()
         self.total, self.row_total = rows.own(), rows.each()
-        # Of the row: its mean, what its deviations are multiplied by, and the means of slope * z and of slope.
+        # Of the row: its mean, the factor of its deviations, and the means of slope * z and of slope.
         self.middle, self.scale, self.along, self.mean = (T.alloc_local((1,), "float32") for _ in range(4))
 
 

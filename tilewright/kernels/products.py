@@ -257,7 +257,7 @@ def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
             None if residual is None else slope.to(residual.dtype), None, None, None, None)  # fmt: skip
 
 
-# Of each activation, its derivative times the slope behind it, in operators of torch.
+# For each activation, its derivative times the slope after it, in operators of torch.
 SLOPES: dict[str, Any] = {
     "relu": lambda torch, slope, x: torch.ops.aten.threshold_backward(slope, x, 0),
     "gelu": lambda torch, slope, x: torch.ops.aten.gelu_backward(slope, x),

@@ -25,7 +25,7 @@ class Binding:
     extent: Value
 
     def launched(self) -> Var:
-        """The scope id, under the name that is asked for."""
+        """The scope id, under the name of its target."""
         return launch_thread(self.thread, self.extent)
 
 

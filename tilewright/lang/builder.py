@@ -68,7 +68,7 @@ class Builder:
         self.launch: ir.Launch | None = None
         self.known: dict[str, ir.Buffer] = {}  # every buffer that is declared, by its name
         self.late: list[Callable[[], ir.Buffer]] = []  # buffers whose size is known at the end only
-        self.foreign = False  # a Python helper ran: its values may hold views that nobody declared
+        self.foreign = False  # a Python helper ran: its values may hold undeclared views
         self.tile_scopes: list[tuple[str, str]] = []  # of the enclosing `with Tx.cta:`, as in IR and as written
         self.branches: list[object] = []  # the open T.If, innermost last; None inside of their arms
         self._views: list[dict[ir.Buffer, ir.Buffer]] = [{}]  # views without a name, by block
@@ -127,7 +127,7 @@ class Builder:
         return len(self._blocks)
 
     def emit(self, stmt: ir.Stmt) -> None:
-        """Add a statement to the current block, after the views that it uses and nobody declared.
+        """Add a statement to the current block, after declarations of the undeclared views that it uses.
 
         A statement of control flow is settled when it begins, since what its blocks declare ends with them.
         """
@@ -226,7 +226,7 @@ class Builder:
         self.emit(ir.Store(place, new, at=self.at))
 
     def declared(self, buffer: ir.Buffer) -> ir.Buffer:
-        """``buffer`` under its name in the kernel; a view that nobody has declared is declared here."""
+        """``buffer`` under its name in the kernel; an undeclared view is declared here."""
         if buffer.data is None or self.known.get(buffer.name) is buffer or buffer in self.buffers:
             return buffer
         if self.known.get(buffer.name) == buffer:

@@ -37,7 +37,7 @@ def logic(parser: Parser, node: ast.BoolOp) -> object:
 
 
 def condition(parser: Parser, node: ast.expr) -> object:
-    """An expression of which only the truth is asked: ``and`` and ``or`` of numbers are run-time logic here."""
+    """An expression whose truth alone is used: ``and`` and ``or`` of numbers are run-time logic here."""
     if not isinstance(node, ast.BoolOp):
         return parser.eval(node)
 

@@ -33,7 +33,7 @@ __all__ = ["in_steps"]
 DEEPEST = 40  # levels; Python takes 200 brackets, and a level may need several
 FEW = 7  # nodes that cannot be nested so deep, however often each is used
 DOUBLED = 15  # nodes of a part that is used twice by one expression
-LARGEST = 250  # nodes, each counted as often as it stands there: what a helper uses twice doubles
+LARGEST = 250  # nodes, each counted as often as it occurs: a value that a helper uses twice doubles
 MOST_WAYS = 4  # ways to one part, each by conditions of its own
 _MAY_FAIL = ("//", "%", "/", "truncdiv", "truncmod")
 

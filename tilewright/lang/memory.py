@@ -250,7 +250,7 @@ def decl_buffer(
 
 
 def ptr_byte_offset(ptr: Expr | Buffer, offset: Value, dtype: str | None = None) -> Expr:
-    """A pointer so many bytes further on; ``dtype`` tells readers what is there."""
+    """A pointer so many bytes further on; ``dtype`` is for readers."""
     start = ptr.pointer if isinstance(ptr, Buffer) else ptr
     if start.dtype != HANDLE:
         raise KernelError(

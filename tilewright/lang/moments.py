@@ -77,7 +77,7 @@ class Read:
 
     changes: what it depends on, spaces of memory and names of scalars. tick: how many changes came before it; order:
     how many reads. depth: how many loops of run time are around it. once: a call that must not be repeated or moved.
-    effect: takes place even if nobody uses it. name: what its binding is called.
+    effect: takes place even if the value is not used. name: what its binding is called.
     """
 
     node: Expr
@@ -247,7 +247,7 @@ class Moments:
             self._kept = True
 
     def _uses(self, node: object) -> Iterator[Use]:
-        """The values in a node, each place of one that stands there more than twice only twice."""
+        """The values in a node; one that occurs more than twice comes twice."""
         found = walk(node) if isinstance(node, (Expr, tuple, Region)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
         if self._reads.keys().isdisjoint(map(id, found)):
             return

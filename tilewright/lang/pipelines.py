@@ -1,5 +1,5 @@
-"""Helpers of kernels in which warps hand work to each other: where a pipeline stands, its barriers, and who does which
-tile. Each is a `meta_class`: an object of parse time with scalars and buffers of the kernel in its fields.
+"""Helpers of kernels in which warps hand work to each other: the position in a pipeline, its barriers, and the order of
+tiles. Each is a `meta_class`: an object of parse time with scalars and buffers of the kernel in its fields.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ KINDS: dict[str, type[MBarrier]] = {"mbar": MBarrier, "tma": TMABar, "tcgen05": 
 
 @meta_class
 class Pipeline:
-    """A ring of stages: the barriers ``full`` and ``empty``, made and initialised, and who stands where.
+    """A ring of stages: the barriers ``full`` and ``empty``, made and initialised, and the positions of both sides.
 
     full, empty: kinds of barriers, "tma", "tcgen05", "mbar". init_full, init_empty: arrivals of a phase. consumers:
     warps of a CTA that read a stage; ``init_empty`` then follows. cluster: CTAs that write into each other's stages.

@@ -186,7 +186,7 @@ class Layout(ABC):
         return True
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: who holds what, as a table."""
+        """What a notebook shows: the place of each element, as a table."""
         from tilewright.view import layout_html  # upwards, and only when a notebook asks
 
         return layout_html(self)

@@ -135,7 +135,7 @@ def tmem_datapath_layout(datapath: str, rows: int, cols: int, sub_slab: int = 0)
 def mma_fragment_layout(
     operand: str, shape: Sequence[int], element: str, warps: tuple[int, int] = (1, 1), axis: Axis = warpid
 ) -> TileLayout:
-    """Who holds what of operand "A" (M x K), "B" (K x N), "C" or "D" (M x N) of ``mma.sync``, for a tile of any size.
+    """The fragment of operand "A" (M x K), "B" (K x N), "C" or "D" (M x N) of ``mma.sync``, for a tile of any size.
 
     warps: how many share D along M and along N; each warp, a number on ``axis``, holds the parts of A and B that it
     needs. Lane 4g+t has the rows 8r+g of A, C and D, and the columns 8c+g of B; a register holds neighbours along K.

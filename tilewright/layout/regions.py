@@ -166,7 +166,7 @@ def _infer(iters: Sequence[Iter], first: int, count: int) -> Iters | None:
 
 
 def _straight(along: NDArray[np.int64], step: NDArray[np.int64]) -> int:
-    """For how many entries do the columns go on by equal steps?"""
+    """For how many entries do the columns advance by equal steps?"""
     straight = (along == np.arange(along.shape[1]) * step[:, None]).all(axis=0)
     return int(along.shape[1] if straight.all() else straight.argmin())
 

@@ -67,6 +67,8 @@ def variable(low: Lowering, declared: Variable, scope: Scope) -> Memory:
         return _in_module(low, declared, f"{declared.name}{scope.suffix}")
     if declared.space == "shared":
         return _shared(low, declared)
+    if low.frame is not None:
+        return low.frame.place(declared)
     name, size = f"{declared.name}{scope.suffix}", nbytes(declared)
     whole = -(-max(size, 1) // WORD) * WORD
     buffer = Buffer(name, UINT8, (whole,), "local", None, align=max(declared.align, WORD))

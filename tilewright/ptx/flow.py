@@ -1,22 +1,25 @@
 """Branches, ends and calls: the instructions that end blocks of the graph.
 
-A function is inlined at each of its calls. Recursion is refused.
+A function is inlined at each of its calls; `tilewright.ptx.recursion` has those that come to call themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import gcd
 
 from tilewright.errors import KernelError, choices
-from tilewright.ir import AddressOf, Assign, Branch, Exit, Jump, Load, Store, Var, as_expr, cast, const
+from tilewright.ir import Assign, Branch, Exit, Expr, Jump, Load, Store, Var, cast, const
 from tilewright.ptx.bits import unsigned
+from tilewright.ptx.callgraph import addressed, call_parts
 from tilewright.ptx.declare import variable
-from tilewright.ptx.names import Memory, Scope, Symbol, all_statements, element_bytes, identifier, register_dtype
+from tilewright.ptx.names import Memory, Scope, Symbol, element_bytes, identifier, nbytes, register_dtype
 from tilewright.ptx.outside import OUTSIDE
+from tilewright.ptx.recursion import Cycle
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
-from tilewright.ptx.tree import Body, Function, Immediate, Instruction, Name, Operand, Targets, Variable, Vector
-from tilewright.ptx.values import assigned, element, lookup, read
+from tilewright.ptx.tree import Body, Function, Name, Operand, Targets, Variable
+from tilewright.ptx.values import assigned, element, lookup, read, stored
 
 __all__ = ["FLOW", "inlined"]
 
@@ -96,10 +99,10 @@ def call(low: Lowering, step: Step) -> None:
         raise KernelError(f"{low.entry.name} makes too many calls", allowed=f"{MOST_CALLS}", at=step.at)
     after = low.new()
     _guarded(low, step, after)
-    results, callee, arguments = _parts(step.ins)
+    results, callee, arguments = call_parts(step.ins)
     found = lookup(low, callee.text, step.scope)
     if isinstance(found, Function) and found.body is not None:
-        _inline(low, found, results, arguments, step)
+        _called(low, found, results, arguments, step)
     elif isinstance(found, Var):
         _through_pointer(low, found, results, arguments, step)
     elif callee.text in OUTSIDE:
@@ -110,27 +113,6 @@ def call(low: Lowering, step: Step) -> None:
     low.end(Jump(after, at=step.at), after)
 
 
-def _parts(ins: Instruction) -> tuple[Sequence[Operand], Name, Sequence[Operand]]:
-    """Results, callee and arguments."""
-    rest = [_listed(operand) for operand in ins.operands]
-    results = rest.pop(0) if isinstance(rest[0], Vector) else None
-    callee = rest.pop(0)
-    arguments = rest.pop(0) if rest and isinstance(rest[0], Vector) else None
-    assert isinstance(callee, Name)
-    return (
-        (results.parts if isinstance(results, Vector) else ()),
-        callee,
-        (arguments.parts if isinstance(arguments, Vector) else ()),
-    )
-
-
-def _listed(operand: Operand) -> Operand:
-    """``(41)`` is a list of one argument here, and a number elsewhere."""
-    if isinstance(operand, Immediate) and operand.text.startswith("("):
-        return Vector((replace(operand, text=operand.text[1:-1]),), "()")
-    return operand
-
-
 def _through_pointer(
     low: Lowering, pointer: Var, results: Sequence[Operand], arguments: Sequence[Operand], step: Step
 ) -> None:
@@ -138,53 +120,76 @@ def _through_pointer(
     after = low.new()
     last = step.ins.operands[-1]
     listed = step.scope.find(last.text) if isinstance(last, Name) else None
-    names = listed.names if isinstance(listed, Targets) else _addressed(low)
+    names = listed.names if isinstance(listed, Targets) else addressed(low.module)
     for name in names:
         function = low.module.function_of[name]
-        if (len(function.params), len(function.returns)) != (len(arguments), len(results)) or name in low.running:
+        if (len(function.params), len(function.returns)) != (len(arguments), len(results)):
             continue
         inside, following = low.new(), low.new()
         cond = pointer == const(low.function_address(function), UINT64)
         low.end(Branch(cond, inside, following, at=step.at), inside)
-        _inline(low, function, results, arguments, step)
+        _called(low, function, results, arguments, step)
         low.end(Jump(after, at=step.at), following)
     low.add(OUTSIDE["trap"](low, (), step))
     low.end(Exit(at=step.at), after)
 
 
-def _addressed(low: Lowering) -> list[str]:
-    """The functions whose address the module takes, in code or in variables."""
-    used: set[str] = set()
-    for each in low.module.variables:
-        used |= set(each.initial.translate(str.maketrans("{},()", "     ")).split()) if each.initial else set()
-    for function in low.module.functions:
-        for statement in all_statements(function.body or ()):
-            if isinstance(statement, Instruction) and statement.opcode not in ("call", "bra"):
-                used |= {each.text for each in statement.operands if isinstance(each, Name)}
-    return [name for name, each in low.module.function_of.items() if name in used and each.body is not None]
+def _called(
+    low: Lowering, function: Function, results: Sequence[Operand], arguments: Sequence[Operand], step: Step
+) -> None:
+    """A call of a function: its body stands in the place of it, unless the function may come to call itself."""
+    if function.name not in low.cycles:
+        _inline(low, function, results, arguments, step)
+        return
+    lowered = low.stack.lowered
+    is_inside = bool(lowered) and function.name in lowered[-1].names
+    if not is_inside:
+        lowered.append(Cycle(low, low.cycles[function.name]))
+        low.stack.cycles.append(lowered[-1])
+    site, places = lowered[-1].call(function, step)
+    for param, operand in zip(function.params, arguments, strict=True):
+        own = _known(operand, step)
+        source = own if isinstance(own, Memory) and param.space == "param" else None
+        _copied(low, param, places[param.name], source or read(low, operand, step, register_dtype(param.type)), step)
+    lowered[-1].go(site, function, step)
+    if not is_inside:
+        lowered[-1].finish(inlined[0], step)
+        lowered.pop()
+    for result, operand in zip(function.returns, results, strict=True):
+        own = _known(operand, step)
+        if isinstance(own, Memory):
+            _copied(low, result, own, places[result.name], step)
+        else:
+            kind = unsigned(8 * element_bytes(result.type))
+            low.add(assigned(low, operand, element(low, places[result.name].at(), kind), step))
+
+
+def _copied(low: Lowering, declared: Variable, to: Memory, value: Memory | Expr, step: Step) -> None:
+    """A parameter or result goes to another place."""
+    if not isinstance(value, Memory):
+        kind = unsigned(8 * element_bytes(declared.type))
+        low.add([stored(low, to.at(), [cast(value, kind)], kind, "local", step.at)])
+        return
+    width = gcd(max(declared.align, element_bytes(declared.type)), nbytes(declared), 8)
+    kind = unsigned(8 * width)
+    low.add([
+        stored(low, to.at(offset), [element(low, value.at(offset), kind)], kind, "local", step.at)
+        for offset in range(0, nbytes(declared), width)
+    ])  # fmt: skip
 
 
 def _inline(
     low: Lowering, function: Function, results: Sequence[Operand], arguments: Sequence[Operand], step: Step
 ) -> None:
     """The body of a function in the place of a call."""
-    if function.name in low.running:
-        raise KernelError(
-            f"{function.name} calls itself",
-            given=" -> ".join([*low.running, function.name]),
-            allowed="functions that can stand in the place of their calls",
-            at=step.at,
-        )
     inner = Scope(None, f"__{low.fresh('call')}")
     for param, operand in zip(function.params, arguments, strict=True):
         inner.symbols[param.name] = _passed(low, param, operand, inner, step)
     for result, operand in zip(function.returns, results, strict=True):
         inner.symbols[result.name] = _place_of_result(low, result, operand, inner, step)
-    low.running.append(function.name)
     here, after = low.lines.current, low.new()
     inlined[0](low, function.body or (), inner, after)
     low.end(Jump(after, at=step.at), after)
-    low.running.pop()
     low.lines.current = here
     for result, operand in zip(function.returns, results, strict=True):
         own = step.scope.find(operand.text) if isinstance(operand, Name) else None
@@ -224,7 +229,7 @@ def _place_of_result(low: Lowering, result: Variable, operand: Operand, inner: S
 def _whole(low: Lowering, symbol: Symbol, declared: Variable) -> Load:
     """The one number that a variable is."""
     assert isinstance(symbol, Memory)
-    return element(low, AddressOf(symbol.buffer, (as_expr(0),)), unsigned(8 * element_bytes(declared.type)))
+    return element(low, symbol.at(), unsigned(8 * element_bytes(declared.type)))
 
 
 FLOW: Mapping[str, Callable[[Lowering, Step], None]] = {

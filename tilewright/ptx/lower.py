@@ -1,7 +1,7 @@
 """From a PTX entry to a lowered kernel: its blocks as a graph, its variables as buffers, its registers as scalars.
 
-Functions are inlined. Features that the simulator lacks (textures, launches from the device, a heap, recursion) are
-refused here, before anything runs.
+Functions are inlined; those that call themselves have a stack. Features that the simulator lacks (textures, launches
+from the device, a heap) are refused here, before anything runs.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from tilewright.ptx.instructions import instruction
 from tilewright.ptx.names import Scope
 from tilewright.ptx.origins import bounded
 from tilewright.ptx.printer import operand_text
+from tilewright.ptx.recursion import save_registers
 from tilewright.ptx.special import Machine
 from tilewright.ptx.state import UINT64, Lowering, Step
 from tilewright.ptx.tree import Block, Body, Function, Instruction, Label, Loc, Module, Name, Registers, Variable
@@ -81,10 +82,14 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
         parameter(low, param, scope)
     _body(low, entry.body or (), scope, None)
     low.end(Exit(at=low.lines.current))
+    first: list[Stmt] = []
+    if "stack" in vars(low):
+        save_registers(low)
+        first += low.stack.begin()
     launch = replace(machine.launch, shared_bytes=place_dynamic(low))
     if low.clock is not None:
-        first = low.ended[0]
-        low.ended[0] = replace(first, body=(Assign(low.clock, const(0, UINT64)), *first.body))
+        first.append(Assign(low.clock, const(0, UINT64)))
+    low.ended[0] = replace(low.ended[0], body=(*first, *low.ended[0].body))
     if low.in_flight:
         low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
     dynamic = {name for name, _ in low.dynamic}
@@ -134,7 +139,10 @@ def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
             scope.symbols[statement.name] = variable(low, statement, scope)
         elif isinstance(statement, Block):
             low.scopes += 1
+            used = low.frame.used if low.frame else 0
             _body(low, statement.body, Scope(scope, f"{scope.suffix}__{low.scopes}"), returns)
+            if low.frame:
+                low.frame.used = used
 
 
 inlined.append(_body)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, Span
-from tilewright.ir import Buffer, Expr, Var
+from tilewright.ir import AddressOf, Buffer, Expr, Var, as_expr, binary
 from tilewright.ptx.tree import (
     Block,
     Body,
@@ -49,10 +49,20 @@ _VECTOR_PARTS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A variable that has a place. buffer: its bytes. shared: is its address an offset in shared memory?"""
+    """A variable that has a place. buffer: its bytes, or those that it is among, ``offset`` behind ``start``.
+
+    shared: is its address an offset in shared memory?
+    """
 
     buffer: Buffer
     shared: bool = False
+    start: Expr | None = None
+    offset: int = 0
+
+    def at(self, offset: int = 0) -> AddressOf:
+        """The address of a byte of it."""
+        place = self.offset + offset
+        return AddressOf(self.buffer, (as_expr(place) if self.start is None else binary("+", self.start, place),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilewright import isa
-from tilewright.ir import AddressOf, Evaluate, Load, Stmt, as_expr
+from tilewright.ir import Evaluate, Load, Stmt
 from tilewright.ptx.names import Memory
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Name, Operand
@@ -19,7 +19,7 @@ def _argument(low: Lowering, operand: Operand, step: Step) -> Load | object:
     found = step.scope.find(operand.text) if isinstance(operand, Name) else None
     if isinstance(found, Memory):
         kind = UINT64 if found.buffer.storage_size() >= 8 else UINT32
-        return element(low, AddressOf(found.buffer, (as_expr(0),)), kind)
+        return element(low, found.at(), kind)
     return read(low, operand, step, UINT64)
 
 

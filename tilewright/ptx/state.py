@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tilewright.dtypes import BOOL, HANDLE, dtype
 from tilewright.errors import Span, TargetError
@@ -21,10 +22,14 @@ from tilewright.ir import (
     cast,
 )
 from tilewright.isa.arch import Requirement, nearest
+from tilewright.ptx.callgraph import cycles
 from tilewright.ptx.lines import Lines
 from tilewright.ptx.names import Scope, all_statements, identifier, nbytes
 from tilewright.ptx.special import Machine
 from tilewright.ptx.tree import Function, Instruction, Module, Variable
+
+if TYPE_CHECKING:
+    from tilewright.ptx.recursion import Frame, Stack
 
 __all__ = ["UINT8", "UINT32", "UINT64", "Lowering", "Step"]
 
@@ -60,7 +65,7 @@ class Lowering(Blocks):
         self.shared_end = 0
         self.dynamic: list[tuple[str, int]] = []  # names of dynamic shared memory, their alignments
         self.functions: dict[str, int] = {}
-        self.running: list[str] = [entry.name]  # functions that are being inlined
+        self.frame: Frame | None = None  # of the function that is on the stack
         self.scopes = self.calls = self.labels = 0
         self.in_flight: dict[Var, Load] = {}  # registers that operations read and write while threads go on
         self.clock: Var | None = None
@@ -70,9 +75,21 @@ class Lowering(Blocks):
     def has_local(self) -> bool:
         """Does any function of the module have variables in local memory?"""
         bodies = (each.body or () for each in self.module.functions)
-        return any(
+        return bool(self.cycles) or any(
             isinstance(each, Variable) and each.space == "local" for body in bodies for each in all_statements(body)
         )
+
+    @cached_property
+    def cycles(self) -> Mapping[str, frozenset[str]]:
+        """The functions that come to call themselves, each with those that it calls and that call it."""
+        return cycles(self.module)
+
+    @cached_property
+    def stack(self) -> Stack:
+        """What threads have for calls of such functions."""
+        from tilewright.ptx.recursion import Stack  # which is made of lowerings
+
+        return Stack(self)
 
     @cached_property
     def target_number(self) -> int:

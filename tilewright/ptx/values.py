@@ -138,7 +138,7 @@ def address_of(low: Lowering, name: Name, offset: int, step: Step) -> Expr:
         raise KernelError(
             f"{name.text} is declared nowhere", given=name.text, allowed="a register or a variable", at=step.at
         )
-    address = cast(AddressOf(found.buffer, (as_expr(offset),)), UINT64)
+    address = cast(found.at(offset), UINT64)
     return cast(cast(address, UINT32), UINT64) if found.shared else address  # windows are 40 bits wide
 
 
@@ -149,7 +149,7 @@ def pointer(low: Lowering, address: Address, step: Step, space: str) -> Expr:
         return const(address.offset, kind)
     found = lookup(low, address.base.text, step.scope)
     if isinstance(found, Memory):
-        return AddressOf(found.buffer, (as_expr(address.offset),))
+        return found.at(address.offset)
     named = _named(low, address.base, step)
     base = cast(named, kind)
     if space == "local" and named.dtype.bits == 32:

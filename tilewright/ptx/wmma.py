@@ -72,7 +72,7 @@ class Shape:
         return self.m == 8 and self.n > 8
 
     def registers(self, operand: str, kind: str) -> list[list[tuple[Place, Place]]]:
-        """Of each register the elements: their rows and columns in the matrix."""
+        """The elements of each register: their rows and columns in the matrix."""
         side = {"a": "left", "b": "right"}.get(operand, "sum")
         if self.flipped:
             side = {"left": "right", "right": "left"}.get(side, side)

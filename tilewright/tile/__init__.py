@@ -4,15 +4,15 @@ In the order in which to read:
 
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
     variables           scalars in registers that are variables before all else
-    call, scope         what a variant sees: the tiles, and who executes the call
-    conditions, hints   what variants ask, and changes that might help; report: what is told
+    call, scope         a call as variants see it: the tiles, and the threads that execute it
+    conditions, hints   conditions of variants, and changes that might help; report: the decisions
     copy, copy_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async
                         the variants
     walks, partition    tables of addresses, and the way back from a table to an expression
     inside, values      regions that may leave their buffer; the value of a fill
-    owners, shares      who holds which register; how threads share out the elements of a call
+    owners, shares      which thread holds which register; how threads divide the elements of a call
     elements, rounds, round_loops, flow
-                        what an elementwise call computes; who computes what, and the loops; extents of the run
+                        the formula of an elementwise call; its distribution, and the loops; extents of the run
     matrices            what the variants with ldmatrix and stmatrix share
     boxes, stretches    how a tile is boxes of an array, or stretches of bytes
     mma_layouts         the layouts of operands that reports propose
@@ -20,12 +20,12 @@ In the order in which to read:
                         what those with tensor memory share
     smem_descriptors    where the tensor cores find matrices in shared memory
     reductions, partials, prefixes, deals
-                        what is computed, who has parts of it, and how threads share out a memory
+                        arithmetic, partial results, prefixes, and how threads divide a memory
     blocks, staging, scaling
                         products: which registers hold what; operands from memory; alpha and beta
     meeting, inner, pieces, costs
                         scratch memory and barriers; calls inside of calls, of boxes; costs of permutations
-    register_pool       registers that warpgroups hand to each other
+    register_pool       registers that setmaxnreg moves between warpgroups
     builder             writing the statements
 """
 

@@ -1,4 +1,4 @@
-"""A tile call as a variant sees it: its operands by name, who executes it, the target, and what is known."""
+"""A tile call as a variant sees it: its operands by name, the threads that execute it, the target, and the facts."""
 
 from __future__ import annotations
 

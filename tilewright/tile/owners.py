@@ -142,7 +142,7 @@ def rank_among(members: Ints, index: Value) -> Value:
 
 
 def owners(call: TileCall, side: Side, *, loading: bool) -> Owners:
-    """Who holds the region of a local buffer: every holder for a load, the first of several for a store.
+    """The threads that hold the region of a local buffer: every holder for a load, the first of several for a store.
 
     Raises Decline where elements share a register, the region is not the calling threads' own, or has no table.
     """

@@ -136,9 +136,9 @@ def pieces_of(results: Ints, elements: Ints, each: int) -> Pieces:
 class Delivery:
     """The way of the results to the destination. direct: the threads that store them have them; else through scratch.
 
-    pieces, results: of the scratch memory. writers: who writes to it, and index, where each part goes. parts: of a
-    register destination, the part that each slot gets; slots: its slots; taken: the result that each slot gets.
-    rounds: of stores to the destination. guard: who has something to store.
+    pieces, results: of the scratch memory. writers: the threads that write to it; index: where each part goes. parts:
+    of a register destination, the part that each slot gets; slots: its slots; taken: the result that each slot gets.
+    rounds: of stores to the destination. guard: holds in threads with something to store.
     """
 
     direct: bool

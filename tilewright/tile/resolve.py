@@ -49,7 +49,7 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
 
 
 class _Resolver:
-    """One walk over a kernel, which knows at each statement who executes it. (Mutable: collects the report.)"""
+    """One walk over a kernel, which knows the threads of each statement. (Mutable: collects the report.)"""
 
     def __init__(self, kernel: Kernel, arch: Arch) -> None:
         self.arch = arch

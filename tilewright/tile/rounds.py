@@ -86,7 +86,7 @@ def numbers_in(call: TileCall, side: Side) -> Ints:
     return np.broadcast_to(np.arange(int(side.size or 0)).reshape(own), dst).reshape(-1)
 
 
-# Who takes which element
+# Distribution of elements
 
 
 def by_turns(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Rounds:

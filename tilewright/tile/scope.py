@@ -1,4 +1,4 @@
-"""Who executes a tile call: the scope that the kernel names, narrowed by the control flow around the call.
+"""The threads of a tile call: the scope that the kernel names, narrowed by the control flow around the call.
 
 A condition over scope ids and constants is evaluated for all threads of the CTA at once, which shows exactly which
 threads go on. Of any other condition only its *level* is known: between which threads its value may differ.
@@ -42,7 +42,7 @@ INDEX["cluster"] = INDEX["cta"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Narrowing:
-    """A condition on the way to a statement, as a message quotes it, and who may be active behind it."""
+    """A condition on the way to a statement, as a message quotes it, and the threads that may be active after it."""
 
     text: str
     at: Span | None

@@ -1,7 +1,7 @@
 """How threads divide the elements of a call: one mapping over all of its tiles, whatever the call does with them.
 
-Where a tile is in registers, its layout says who has which element (`held_by`). Else the threads of the scope take
-turns in an order of our choice (`dealt_out`). Either way a thread makes some rounds of accesses, each of a run of
+Where a tile is in registers, its layout says which thread has which element (`held_by`). Else the threads of the scope
+take turns in an order of our choice (`dealt_out`). Either way a thread makes some rounds of accesses, each of a run of
 elements that is contiguous and aligned in every tile, and each tile has an `Offset` for where its run starts.
 """
 

@@ -54,7 +54,7 @@ def _held(stmt: Stmt) -> set[str]:
 
 
 def _mentions(body: Body, scalars: set[str]) -> dict[int, set[str]]:
-    """Of each statement, by its `id`, the scalars that it or one inside it reads or writes."""
+    """The scalars that each statement, given by its `id`, or one inside it, reads or writes."""
     found: dict[int, set[str]] = {}
     for stmt in body:
         own = {node.buffer.name for node in ir.expressions(stmt) if isinstance(node, Load)} & scalars

@@ -1,5 +1,5 @@
-"""Atoms as pictures. Of a copy, one grid for each matrix, its rows as they lie in shared memory, each cell its holder;
-of an mma, one for each operand.
+"""Atoms as pictures: for a copy one grid for each matrix, its rows as in shared memory, each cell with its holder; for
+an mma one for each operand.
 """
 
 from __future__ import annotations

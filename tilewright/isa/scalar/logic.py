@@ -65,7 +65,7 @@ def _looked_up(*, bool_op: str | None = None, out: str = "d", **_: object) -> Ca
 
 
 def _place(position: Numbers, length: Numbers, bits: int) -> tuple[Numbers, Numbers]:
-    """Of a field: the low 8 bits count, of a field of 64 bits all."""
+    """The position or length of a field: its low 8 bits count, in a field of 64 bits all."""
     if bits == 64:
         return position, np.minimum(length, np.uint32(64))
     return position & np.uint32(255), length & np.uint32(255)

@@ -171,7 +171,7 @@ def _instruction(
 
 
 def _place_of(e: Emitter, pointer: Expr) -> Place | None:
-    """The storage that a pointer expression surely points into."""
+    """The storage that a pointer expression certainly points into."""
     if isinstance(pointer, AddressOf):
         data = pointer.buffer.data
         own = e.places.of(pointer.buffer)

@@ -42,6 +42,7 @@ class Divergence(Axes):
         self._waiting = _bits(k for k in flow.line if any(waits(stmt) is not False for stmt in blocks[k].body)) | _bits(
             k for loop in flow.loops if polls_in_graph(loop, blocks) for k in loop.blocks()
         )
+        self._inside = {loop.head: _bits(loop.blocks()) for loop in flow.loops}
         self._lockstep = {number: self._whole(flow.around[number]) for number in flow.line}
         branches = [number for number in flow.line if len(set(blocks[number].end.targets)) > 1]
         self._sides = {number: flow.between(number) for number in branches}
@@ -56,7 +57,7 @@ class Divergence(Axes):
 
     def _whole(self, around: tuple[Loop, ...]) -> Loop | None:
         """The outermost of these loops in which no thread waits, so that its lanes take their turns together."""
-        return next((loop for loop in around if not _bits(loop.blocks()) & self._waiting), None)
+        return next((loop for loop in around if not self._inside[loop.head] & self._waiting), None)
 
     def _apart_from(self, number: int, branch: int) -> int:
         """The blocks, as bits, of lanes that need a variable's value from before a block, and have diverged from the
@@ -73,7 +74,7 @@ class Divergence(Axes):
         sides = self._turns[branch]
         found = _of_others(sides, self.flow.in_a_turn(branch, number), bit) & self._ahead(number)
         for inner in self.flow.around[branch]:
-            blocks = _bits(inner.blocks())
+            blocks = self._inside[inner.head]
             if blocks & bit:  # lanes that have left the loop wait after it until its last turn
                 found |= reduce(or_, sides) & ~blocks
         return found & ~bit

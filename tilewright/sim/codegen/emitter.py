@@ -47,7 +47,7 @@ def is_window(value: Expr) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """text: a Python expression. shadow: that of its flags, None where it is surely initialised.
+    """text: a Python expression. shadow: that of its flags, None where it is certainly initialised.
 
     origin: texts of the site and the address that it was loaded from, for a report.
     """

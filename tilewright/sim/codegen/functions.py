@@ -383,7 +383,7 @@ class SegmentEmitter(Emitter):
 
     @staticmethod
     def _inside(loop: While) -> set[str]:
-        """Variables that begin anew in each turn."""
+        """Variables that begin again in each turn."""
         return {stmt.var.name for stmt in statements(loop.body) if isinstance(stmt, (Bind, For))}
 
     def masked_loop(self, test: str | None, stmt: For | While, mask: str, onward: str | None) -> None:

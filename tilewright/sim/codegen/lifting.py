@@ -181,7 +181,7 @@ class _Lifter:
 
 
 def _number(expr: Expr) -> int | None:
-    """The integer that an expression surely is."""
+    """The integer that an expression is known to be."""
     if isinstance(expr, (Cast, Reinterpret)) and _is_integer(expr) and _is_integer(expr.a):
         inner = _number(expr.a)
         return None if inner is None else wrapper(expr.dtype)(inner)

@@ -62,7 +62,7 @@ class _Writer:
         self.items(r.items)
 
     def mask(self, key: int) -> str:
-        """The name of the mask of a block, or of those who enter a loop."""
+        """The name of the mask of a block, or of the lanes that enter a loop."""
         root = self.r.masks[key]
         if root == self.r.first:
             return "m0"

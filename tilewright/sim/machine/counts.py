@@ -28,7 +28,7 @@ EVERY = BANK_BYTES * BANKS
 class Line:
     """One place of the kernel that touches one buffer. accesses: of lanes; warps: that did so.
 
-    Of an asynchronous operation, accesses are those of the unit that carries it out: cells of tensor memory, and rows
+    For an asynchronous operation, accesses are those of the unit that carries it out: cells of tensor memory, and rows
     of 16 bytes that a copy reads. The wavefronts of those are not documented.
     """
 

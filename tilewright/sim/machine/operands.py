@@ -1,4 +1,4 @@
-"""The operands of an instruction: which of their registers nobody has written, in the words of the kernel."""
+"""The operands of an instruction: errors for uninitialised registers, in the words of the kernel."""
 
 from __future__ import annotations
 

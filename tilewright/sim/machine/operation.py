@@ -306,7 +306,7 @@ class Operation:
         return [self.issuers.taken(value, self.batch.shape)[which] for value in kept]
 
     def _reads_registers(self, which: slice) -> bool:
-        """Does any issuer read the registers that the form updates, and are they not surely initialised?"""
+        """Does any issuer read the registers that the form updates, and may they be uninitialised?"""
         condition = self.form.issue.accumulates if self.form.issue else ""
         if condition and not self.arguments[condition][which].any():
             return False

@@ -188,7 +188,7 @@ class Registers:
                 np.copyto(place, words[..., k, :], where=mask.array)
 
     def alike(self, batch: Look, registers: Iterable[int]) -> UniformWarps:
-        """Which warps of the batch surely hold the same in these registers, by their numbers."""
+        """The warps of the batch that certainly hold the same in these registers, by their numbers."""
         nobody = UniformWarps.nobody(batch.shape[1])
         (key, alike), *others = {self._alike.get(number, (batch.key, nobody)) for number in registers}
         return nobody if others or key != batch.key else alike
@@ -201,7 +201,7 @@ class Registers:
         return view.reshape(*view.shape[:2], -1)
 
     def all_set(self, look: Look, numbers: Ints | range) -> bool:
-        """Of a shadow: are these registers, ascending, initialised in all lanes?"""
+        """In a shadow: are these registers, ascending, initialised in all lanes?"""
         first, last = int(numbers[0]) * 4 // self.unit, int(numbers[-1]) * 4 // self.unit + 1
         alone = len(numbers) * 4 < (last - first) * self.unit
         units: slice | Ints = np.asarray(numbers, np.int64) * 4 // self.unit if alone else slice(first, last)

@@ -72,7 +72,7 @@ class Shadows:
         return self.shared.rows == 1
 
     def is_sound(self, address: Array, width: int) -> bool:
-        """Is shared memory surely initialised between the lowest and the highest of these addresses, in all CTAs?"""
+        """Is all shared memory between the lowest and the highest of these addresses initialised, in all CTAs?"""
         first, last = int(address.min()), int(address.max()) + width
         return self.is_collapsed and first >= 0 and bool(self.shared.data[0, first:last].view(np.bool_).all())
 

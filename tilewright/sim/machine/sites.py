@@ -104,7 +104,7 @@ class Site:
         return self.place.nbytes if self.place.nbytes >= 0 else batch.wave.run.sizes[self.place.name]
 
     def _within(self, batch: Batch, mask: Mask, at: Address, size: int) -> Mask:
-        """``mask`` without the lanes outside of the buffer, of which the check of bounds is told."""
+        """``mask`` without the lanes outside of the buffer, which the check of bounds reports."""
         assert self.place is not None
         outside = self._outside(mask, at, size)
         if not outside.any():

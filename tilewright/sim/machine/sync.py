@@ -61,7 +61,7 @@ class Polling:
     """A batch at a place where each lane polls until the answer is yes.
 
     passed: those that have it now. to: the segment that they go on with. mbarrier: shared addresses of the m-barriers
-    that they wait for; None for those who wait for tensor memory. tally: where the call is counted once it is over;
+    that they wait for; None for lanes that wait for tensor memory. tally: where the call is counted once it is over;
     None where that is done elsewhere.
     """
 

@@ -103,7 +103,7 @@ class Columns:
 
     def grant(self, request: Request) -> list[tuple[Request, int]]:
         """Gives a warp what it asks for, and its partners in other CTAs; nothing while there is no room, or a partner
-        has not asked. Returns who got columns, and the first of them.
+        has not asked. Returns the warps that got columns, and the first of these.
         """
         partners = [request]
         for row in request.rows:

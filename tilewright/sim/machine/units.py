@@ -158,7 +158,7 @@ class Touched:
                 issuers.fault(f"outside of {name}: byte {int(at[outside].max())} of {size}", which)
 
     def _is_inside(self, wave: Wave) -> bool:
-        """Are all places surely inside of one memory?"""
+        """Are all places known to be inside of one memory?"""
         low, high = self.reach
         if self.space == "shared":
             return low >= 0 and high <= wave.run.shared_bytes

@@ -58,7 +58,7 @@ class Wave:
 
     @cached_property
     def columns(self) -> Columns:
-        """Who has taken which columns of tensor memory."""
+        """The columns of tensor memory that are taken, and their holders."""
         return Columns(self.ctas)
 
     @cached_property

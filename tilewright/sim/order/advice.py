@@ -88,7 +88,7 @@ def _way(body: Body, at: Span) -> tuple[Step, ...]:
 
 
 def kept_apart(program: Subject, at: Span | None, among: int) -> Span | None:
-    """The innermost branch or loop around a line at which threads part, of those that ``among`` tells apart."""
+    """The innermost branch or loop around a line at which threads diverge, over the axes in ``among``."""
     way = _way(program.kernel.body, at) if at is not None else ()
     axes = Axes(program.kernel)
     return next((step.stmt.at for step in reversed(way[:-1]) if _parting(axes, step.stmt) & among), None)

@@ -5,7 +5,7 @@ order. To know a thread up to a time is to come after all that it did until then
 all of its lanes know; a lane that knows more has a row of its own until it meets its warp again. While all CTAs of a
 wave do the same, one row of clocks stands for all of them. For each operation there are flags:
 
-    SEEN      it is complete, as a thread has seen or been told
+    SEEN      it is complete, as a thread has seen or learnt from another one
     OFFERED   a fence before a meeting has put it in order for others
     HEARD     other threads have offered it, which any meeting hands on, also a relaxed one
     ORDERED   a fence after a meeting has put it before all that comes now

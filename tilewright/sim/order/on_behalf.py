@@ -91,7 +91,7 @@ def _did(order: Order, operation: Operation, one: Touched, over: Bools) -> None:
 def _accesses(
     operation: Operation, one: Touched, which: Bools, most: int, pitch: int
 ) -> Iterator[tuple[Mask, Address, int]]:
-    """The places of an operation as accesses of those who issued it: lanes, addresses, and bytes of each.
+    """The places of an operation as accesses of its issuers: lanes, addresses, and bytes of each.
 
     which: of the actors. A warp that acts as one does so by its first lane. most: bytes of an access. pitch: from the
     shared memory of one CTA of a wave to that of the next.

@@ -115,7 +115,7 @@ class Loading:
 
 
 def stretches_of(operation: Operation) -> Iterator[tuple[Stretch, bool]]:
-    """The registers that an operation goes on using; are they written?"""
+    """The registers that an operation uses until it is complete; are they written?"""
     for place, start, nbytes, written in operation.registers():
         yield Stretch(place.name, start, nbytes), written
 
@@ -132,12 +132,12 @@ def actors_of(operation: Operation) -> tuple[Ints, Ints, Ints]:
 class Operations:
     """The parts of a wave, and the places that they touch.
 
-    writers, readers: (CTAs, columns, lanes), who wrote a cell last, and who in each warpgroup has read it since.
-    holders: for each warp that copies, (CTAs, units) who reads a unit of shared memory last; filling: who writes it;
-    one row of these stands for all CTAs while those do the same.
-    spans: of operations on shared memory, their first and last byte. abroad: those on global memory. unseen: those that
-    some thread has not waited for, and which threads, (n, lanes). committed: what commits, or signals of their own,
-    will publish; issued: what their threads came after.
+    writers, readers: (CTAs, columns, lanes), the part that wrote a cell last, and the one that has read it since in
+    each warpgroup. holders: for each warp that copies, (CTAs, units), the part that reads a unit of shared memory last;
+    filling: the part that writes it; one row of these stands for all CTAs while those do the same. spans: of operations
+    on shared memory, their first and last byte. abroad: those on global memory. unseen: those that some thread has not
+    waited for, and which threads, (n, lanes). committed: what commits, or signals of their own, will publish; issued:
+    what their threads came after.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -203,7 +203,7 @@ class Operations:
         return bool(self.clocks.parts[row, knower, part.number] & flag)
 
     def knowers(self, now: Operation) -> Ints:
-        """Of each actor of an operation: a thread that issues alone, or what all of its warp know."""
+        """The knower of each actor of an operation: a thread that issues alone, or its warp."""
         _, _, threads = actors_of(now)
         return self.clocks.knower[threads] if now.issuers.lanes == 1 else threads >> 5
 
@@ -349,7 +349,7 @@ class Operations:
             yield one.rows, np.where(one.touches, np.minimum((one.at + byte) // self.unit, last), last)
 
     def are_ordered(self, number: int, now: Operation, own: Ints) -> Bools:
-        """Of each actor of an operation: does a part come before it?
+        """For each actor of an operation: does a part come before it?
 
         Some kinds of one thread keep their order by themselves; an operation reads before it writes.
         """

@@ -114,7 +114,7 @@ class Access:
         return self.places.late.reshape(-1).view(UNITS[self.grains])[first:], items
 
     def is_one_to_one(self) -> bool:
-        """Do surely no two lanes touch one place?"""
+        """Is it certain that no two lanes touch one place?"""
         rows, pitch = self.places.late.shape
         return self.is_aligned() and self.at.is_one_to_one(self.look, pitch * self.places.grain if rows > 1 else 0)
 
@@ -260,7 +260,7 @@ class Places:
         return bool(found.max() > clocks.floor and (clocks.known_warps(access.look) < found).any())
 
     def writes_before(self, access: Access) -> Candidates | None:
-        """Of the last writes where an access is, those that are not surely ordered before it."""
+        """The last writes at an access's places that may not be ordered before it."""
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
         return self._candidates(access, self.writers) if self._may_race(access, self.written) else None
@@ -287,7 +287,7 @@ class Places:
         marks[items] = np.full(access.grains, self._turn, np.uint8).view(marks.dtype)[0]
 
     def reads_before(self, access: Access) -> Candidates | None:
-        """Of the last reads where an access is, those that are not surely ordered before it."""
+        """The last reads at an access's places that may not be ordered before it."""
         if not self._may_race(access, self.read):
             return None
         self._settle_reads()

@@ -32,7 +32,7 @@ INIT = Fence("release", "cluster", "mbarrier.init")
 @dataclass(eq=False, slots=True)
 class Made:
     """An m-barrier that is alive: the thread that made it, and the time. fenced: for the cluster; shown: at a barrier
-    of the cluster; known: warps and their lanes that surely came after; threads: those by their CTA's row.
+    of the cluster; known: warps and their lanes that certainly come after; threads: those by their CTA's row.
     """
 
     thread: int

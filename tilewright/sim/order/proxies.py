@@ -127,9 +127,9 @@ class GlobalStores:
 class Stores:
     """What the units may not see yet of what threads stored.
 
-    since: (CTAs, warps of the cluster, units), the time of a warp's last store there that nobody has fenced; 0 for
-    none. loaded: the same of loads, where units may overwrite what was loaded. made: (CTAs, words), m-barriers that
-    were made since the last fence.
+    since: (CTAs, warps of the cluster, units), the time of a warp's last store there without a fence since; 0 for none.
+    loaded: the same of loads, where units may overwrite what was loaded. made: (CTAs, words), m-barriers that were made
+    since the last fence.
     """
 
     def __init__(self, clocks: Clocks, *, overwrite: bool) -> None:
@@ -244,7 +244,7 @@ class Stores:
                 )
 
     def _unseen_copies(self, one: Touched, operations: Operations, program: Subject) -> Iterator[str]:
-        """What operations that are no asynchronous unit's have written, and an m-barrier has told of."""
+        """Stores of operations through the generic proxy, such as `cp.async`, that the units may not see, in words."""
         parts = operations.parts.values() if self._may_copy else ()
         copies = [part.number for part in parts if part.writes_shared_as_threads_do]
         if copies:
@@ -262,7 +262,7 @@ class Stores:
                 )
 
     def _lacks(self, row: int, writer: int, after: str) -> str:
-        """Who touched a CTA's memory without a fence, and where that belongs."""
+        """The warp that touched a CTA's memory without a fence, and the fence's place."""
         wave, fence = self.clocks.wave, fence_name(ASYNC)
         rank, warp = divmod(writer, wave.run.warps)
         if rank == wave.rank(row):

@@ -1,6 +1,6 @@
-"""Two accesses of which neither is known to come first: may they be made, or do they race?
+"""Races between two accesses of which neither is known to come first.
 
-They do where they overlap, one of them writes, and they are not morally strong: both strong, each scope holding the
+They race where they overlap, one of them writes, and they are not morally strong: both strong, each scope holding the
 other thread, of one size. Source: PTX ISA, "Memory Consistency Model: Morally strong operations, Race".
 """
 
@@ -39,7 +39,7 @@ class Clash:
 
     other: the earlier access, where it is remembered; with_writer: has that written? equal_values: the same, both, or
     where they are ``rounded`` nearly so?
-    at_once: are both of one execution of a statement? loose: does the earlier one, a read, surely come first in
+    at_once: are both of one execution of a statement? loose: does the earlier one, a read, always come first in
     practice? checked: is one a plain read, the other a compare-and-swap, which finds out what changed in between?
     """
 
@@ -57,7 +57,7 @@ class Clash:
 
     @property
     def is_benign(self) -> bool:
-        """Does it only earn a warning?"""
+        """Is a warning enough?"""
         return self.equal_values or self.loose or self.checked
 
     @property
@@ -112,7 +112,7 @@ def _pairs(access: Access, found: Candidates) -> _Pairs:
 
 
 def clash_with_reads(access: Access, found: Candidates) -> Clash | None:
-    """The race of a write with earlier reads that is told; loose, where all of them come first in practice."""
+    """The race of a write with earlier reads that is reported; loose, where all of them come first in practice."""
     clash, _ = clash_of(access, found, with_writer=False)
     if clash is not None and access.clocks.loose:
         strict, _ = clash_of(replace(access, also=(*access.also, access.clocks.loose)), found, with_writer=False)
@@ -121,9 +121,9 @@ def clash_with_reads(access: Access, found: Candidates) -> Clash | None:
 
 
 def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Candidates]:
-    """The race among candidates that is told, if there is one, and those that are right without being ordered.
+    """The race among candidates that is reported, if there is one, and the candidates that are legal without an order.
 
-    One with another warp is told first, as it needs the wider barrier.
+    A race with another warp is reported first, as it needs the wider barrier.
     """
     pairs = _pairs(access, found)
     who = (pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread, pairs.time)
@@ -148,7 +148,7 @@ def _select(pairs: _Pairs, which: Bools | Ints) -> _Pairs:
 
 
 def _are_known_together(access: Access, pairs: _Pairs) -> Bools:
-    """Which earlier writes are of one weak statement that a warp makes together, and known? Nobody else's is there."""
+    """Which earlier writes are known, and of one weak statement that a warp makes together, without another warp's?"""
     known = np.zeros(len(pairs.row), np.bool_)
     for time in np.unique(pairs.time).tolist():
         for record in access.places.log.at(time):
@@ -222,7 +222,7 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
     order = np.lexsort((pairs.knower, pairs.row, key))
     order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
     low, high = int(place.min()), int(place.max())
-    seen = 0 if places.is_global else int(bound_of(access.known()).min())  # everyone here knows everyone until then
+    seen = 0 if places.is_global else int(bound_of(access.known()).min())  # all threads here know all others until then
     doubt: Clash | None = None
     mine, key = _select(pairs, order), key[order]
     for record in places.log.newest_first():
@@ -262,7 +262,7 @@ def _is_surely_strong(access: Access, record: Record) -> bool:
 
 
 def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> Iterator[tuple[int, int, int]]:
-    """Number among mine, CTA and thread of those accesses of a record that may race with this one. key: ascending."""
+    """The accesses of a record that may race with this one: number among mine, CTA and thread. key: ascending."""
     grain, collective = access.places.grain, access.site.collective or record.site.collective
     ctas, threads, address = record.threads()
     units = (address // grain)[:, None] + np.arange(max(record.site.width // grain, 1))

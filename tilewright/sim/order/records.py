@@ -24,7 +24,7 @@ REMEMBERED = 4096  # records of one memory
 
 
 class Record:
-    """An access as others will want to know of it: where it was, who made it. Holds on to nothing larger."""
+    """What is kept of an access: its place and its threads, and no larger object."""
 
     __slots__ = ("at", "ctas", "first", "mask", "site", "time", "warps", "whole")
 

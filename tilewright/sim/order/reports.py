@@ -1,4 +1,4 @@
-"""What a race report says: both lines, the place, who, and what is missing between them."""
+"""Race reports: both lines, the place, the threads, and the missing step between them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or sp
 
 
 def report(program: Subject, clash: Clash) -> SimulationError:
-    """The error that a race is."""
+    """The error for a race."""
     site = clash.site
     verb = "writes" if site.write else "reads"
     other = clash.other.site if clash.other is not None else None
@@ -42,7 +42,7 @@ ONE_IS_ENOUGH = "; one of them is enough: if T.thread_id() == 0: ..."
 
 
 def warning(program: Subject, clash: Clash) -> str:
-    """The warning that it is where both wrote the same, or the m-barrier that tells of a read names no wide scope."""
+    """The warning where both wrote the same, or where the m-barrier that signals a read names too narrow a scope."""
     place = coordinate_text(program, clash.site, clash.access.shown_address(clash.lane))
     if clash.loose:
         return (
@@ -100,7 +100,7 @@ def _missing(program: Subject, clash: Clash, other: Site | None) -> str | None:
 
 
 def _strength(one: Site, other: Site, scope: str) -> str | None:
-    """What two accesses lack of which at least one is strong; None where neither is."""
+    """The missing strength of two accesses of which at least one is strong; None where neither is."""
     weak = [site for site in (one, other) if site.sem == "weak"]
     if len(weak) == 2:
         return None

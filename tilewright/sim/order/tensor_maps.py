@@ -1,7 +1,7 @@
 """Tensor maps in global memory that threads change, and the proxy through which the copy engine reads them.
 
-Who has changed a map passes a fence that releases it; who uses it comes after that fence, and passes one that acquires
-these 128 bytes. Each scope holds the other thread.
+A thread that has changed a map passes a fence that releases it; a thread that uses it comes after that fence, and
+passes one that acquires these 128 bytes. Each scope holds the other thread.
 
 Source: PTX ISA, "membar, fence: fence.proxy.tensormap", "Memory Consistency Model: Proxies".
 """
@@ -48,7 +48,7 @@ class _Released:
 
 
 class TensorMaps:
-    """acquired: by row and address, when the map there was last acquired as it then was."""
+    """The changes of maps and their fences. acquired: by row and address, the time of the last acquire of that map."""
 
     def __init__(self, clocks: Clocks, stores: GlobalStores) -> None:
         self.clocks = clocks
@@ -107,7 +107,7 @@ class TensorMaps:
         return bool(self.clocks.knows(np.array([row]), self.clocks.knower[[thread]], *one)[0])
 
     def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
-        """Which map an operation that begins now may see as it was before, in words, and the fences that it lacks."""
+        """The map whose change an operation that begins now may not see, in words, and the missing fences."""
         for one in operation.consulted:
             for row, address in zip(operation.issuers.rows[one.issuer].tolist(), one.at[:, 0].tolist(), strict=True):
                 since, by = self._since(address)

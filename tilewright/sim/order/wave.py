@@ -1,4 +1,4 @@
-"""The order of one wave of CTAs: its clocks, and what they hand on and remember."""
+"""The order of one wave of CTAs: its clocks, channels and places."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WaveOrder:
     """The order of a wave of CTAs. operations, stores: where the kernel has asynchronous instructions; abroad: where
     those touch global memory through the async proxy.
 
-    meetings: what barriers hand on, by number; by ~number, to the same CTA alone.
+    meetings: the knowledge that barriers hand on, by number; by ~number, to the same CTA alone.
     """
 
     def __init__(self, wave: Wave, grain: int) -> None:

@@ -1,8 +1,8 @@
 """One run of a kernel, from its program to its counts.
 
 program             a lowered kernel that runs as often as one likes
-execution           its arguments, its waves of CTAs, and what it leaves behind
-schedule, stuck     which batch goes next; what is told when none can
+execution           its arguments, its waves of CTAs, and its results
+schedule, stuck     which batch goes next; the error when none can
 absent              lanes that have ended, and whose warp is at a barrier
 limits, progress    what a run may take; how far it has come
 """

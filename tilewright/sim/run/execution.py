@@ -1,4 +1,4 @@
-"""One run of a program: its arguments, its waves of CTAs, and what it leaves behind."""
+"""One run of a program: its arguments, its waves of CTAs, and its results."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ WAVE_BYTES = 12 << 20  # shared memory, registers and temporaries of the CTAs th
 LEAST_LANES = 16384  # with fewer lanes a statement costs what Python costs
 MOST_LANES = 1 << 17
 ISSUING = 2  # times as many lanes, as an operation of few costs as much Python as several statements of all
-FEW_BYTES = 1 << 28  # so few bytes are taken without asking
+FEW_BYTES = 1 << 28  # so few bytes are taken without a check
 LANE_BYTES = 24  # bytes of temporaries per lane
 KEPT_BYTES = 31 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run leaves besides its arrays. output: what ``printf`` wrote, its first MiB."""
+    """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB."""
 
     counts: Counts
     warnings: list[str] = field(default_factory=list)
@@ -111,8 +111,8 @@ class Execution(Device):
     # Running
 
     def run(self, progress: Callable[[int, int], None] | None) -> None:
-        """The whole grid, a wave at a time. On a terminal it shows itself how far it has come, unless it tells
-        ``progress``. Raises SimulationError at a limit; KeyboardInterrupt says where it was.
+        """The whole grid, a wave at a time. It shows its progress on a terminal, unless it calls ``progress``. Raises
+        SimulationError at a limit; KeyboardInterrupt says where it was.
         """
         display = Display(self.program.kernel.name, self.ctas) if progress is None and sys.stderr.isatty() else None
         self.watch.show = display.show if display else None
@@ -189,7 +189,7 @@ class Execution(Device):
         return (self.watch.room() - taken) // max(1, each)
 
     def fingerprint(self, polling: list[Batch]) -> int:
-        """A number that changes when anything does that a poll could see."""
+        """A number that changes with every change that a poll could see."""
         memories = [block.data for block in self.blocks.values()] + [batch.wave.shared.data for batch in polling]
         values = [batch.env[name] for batch in polling for name in sorted(batch.env)]
         total = zlib.crc32(repr([(batch.segment, batch.shape) for batch in polling]).encode())
@@ -200,7 +200,7 @@ class Execution(Device):
     # Results
 
     def result(self) -> Run:
-        """What was counted, warned of and printed."""
+        """The counts, warnings and output of the run."""
         counts = Counts()
         for name, warps in zip(self.program.tallies, self.tally, strict=True):
             if warps:

@@ -1,4 +1,4 @@
-"""What a run may take: time, steps, memory; looked at between parts of loops, so that it costs nothing."""
+"""Limits of a run: time, steps, memory; checked between parts of loops, so that they cost nothing."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ FIRST_TURNS = 16  # turns of a loop before the first look at the clock
 INTERVAL = 0.02  # seconds between two looks at the clock
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _Loop:
-    """A loop that is under way. turns: of how many, None where nobody knows."""
+    """A loop that is under way. turns: of how many, None where that is not known."""
 
     turns: int | None
     done: int = 0
 
 
 class Watch:
-    """Looks at the clock of one run, about every `INTERVAL`. show: told of CTAs done, in parts of one, and the line."""
+    """Looks at the clock of one run, about every `INTERVAL`. show: gets CTAs done, in parts of one, and the line."""
 
     def __init__(self, run: Execution, limits: Limits) -> None:
         self.run = run
@@ -100,7 +100,7 @@ class Watch:
 
     @property
     def done(self) -> float:
-        """CTAs that are done; those that run count in part where a loop tells how far they are."""
+        """CTAs that are done; those that run count in part where a loop shows how far they are."""
         run = self.run
         loop = self.loops[0] if self.loops else None
         part = loop.done / loop.turns if loop and loop.turns else 0

@@ -106,7 +106,7 @@ def _run(
 
 
 def _other_orders(program: Compiled, run: Execution) -> Iterator[Precedence]:
-    """Do threads see who came first? Then the race check looks at runs in other orders as well."""
+    """Do threads see which came first? Then the race check makes runs in other orders as well."""
     if any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites):
         yield from OTHERS if run.ctas * run.warps > 2 else OTHERS[:1]
     if any(check.doubtful for check in program.own_checks):

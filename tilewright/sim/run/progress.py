@@ -1,4 +1,4 @@
-"""How far a run has come, on the terminal of whoever waits for it."""
+"""A progress bar for a run, on the user's terminal."""
 
 from __future__ import annotations
 

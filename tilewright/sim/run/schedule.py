@@ -1,9 +1,9 @@
-"""Who runs next. Batches are plain data here: they go on, wait, split and merge.
+"""The scheduler: which batch runs next. Batches are plain data here: they go on, wait, split and merge.
 
-The batch at the lowest segment goes first, so that lanes which parted meet again where their ways do; batches that
-arrive at one segment with equal uniform values become one. A batch of which only some warps may pass a barrier stays
-whole while anything else can run. A poll (a loop that reads memory until somebody changes it) yields at each turn; when
-nothing is left but polls and a full round of them changes nothing, nothing ever will.
+The batch at the lowest segment goes first, so that diverged lanes reconverge where their ways join; batches that arrive
+at one segment with equal uniform values become one. A batch of which only some warps may pass a barrier stays whole
+while anything else can run. A poll (a loop that reads memory until another thread changes it) yields at each turn; when
+only polls are left and a full round of them changes nothing, it is a livelock.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Scheduler:
         self.gathering: list[Batch] = []  # lanes of warps that wait for the rest of their warp
         self.polling: list[Batch] = []
         self.asking: list[Batch] = []  # some of their lanes got the answer no
-        self.refused = 0  # answers that changed nothing
+        self.refused = 0  # how many answers changed nothing
         self.asked_at = -1  # the count of progress when all were asked last
         self.rounds = 0
         self.last_round = 0
@@ -59,7 +59,7 @@ class Scheduler:
         )  # fmt: skip
 
     def run_all(self) -> None:
-        """Every batch to its end. Raises SimulationError where nobody can go on."""
+        """Run every batch to its end. Raises SimulationError where no batch can go on."""
         while True:
             if self.ready:
                 self._step(self._next())
@@ -87,7 +87,7 @@ class Scheduler:
         return run.precedence.key(agent, run.ctas * run.warps, batch.segment)
 
     def _step(self, batch: Batch) -> None:
-        """Runs segments until the batch waits, parts, ends, or somebody else is further behind."""
+        """Runs segments until the batch waits, splits, ends, or another one is further behind."""
         run, self.current = self.run, batch
         while True:
             if run.steps >= run.watch.next_step:
@@ -101,10 +101,10 @@ class Scheduler:
                 self.ready.append(batch)
                 return
 
-    # What segments end with
+    # Calls at the end of segments
 
     def branch(self, batch: Batch, cond: Bools, then: int, orelse: int) -> int | None:
-        """Send each lane its way; the batch goes on as a whole where all lanes agree."""
+        """Send each lane to its side; the batch goes on as a whole where all lanes agree."""
         holds = batch.mask.narrowed(cond)
         if holds is None:
             return orelse
@@ -115,7 +115,7 @@ class Scheduler:
         return None
 
     def leave(self, batch: Batch, ways: tuple[tuple[int, Mask | None], ...]) -> int | None:
-        """Send each lane its way out of a region; lanes that no way out has have ended."""
+        """Send each lane to its exit of a region; lanes without an exit have ended."""
         taken = [(to, mask) for to, mask in ways if mask is not None]
         if len(taken) == 1 and taken[0][1].lanes == batch.mask.lanes:
             return taken[0][0]
@@ -123,7 +123,7 @@ class Scheduler:
         return None
 
     def poll(self, batch: Batch, to: int) -> int | None:
-        """The back edge of a loop that may be waiting for somebody's store."""
+        """The back edge of a loop that may be waiting for another thread's store."""
         batch.segment = to
         self.polling.append(batch)
         return None
@@ -355,7 +355,7 @@ class Scheduler:
         return True
 
     def _force_gathering(self) -> bool:
-        """Let lanes go on whose warp never becomes whole: a collective by mask checks itself whether that is right."""
+        """Let lanes go on whose warp never becomes whole: a collective by mask checks itself whether that is legal."""
         for batch in self.gathering:
             if batch.place.sync is None:
                 self.gathering.remove(batch)
@@ -376,7 +376,7 @@ class Scheduler:
             self._stuck(LIVELOCK, self.polling)
 
     def _waits_for_lanes_that_wait(self, batch: Batch) -> bool:
-        """Are the other lanes of each of its warps at an m-barrier, or do they poll? They would come otherwise."""
+        """Are the other lanes of each of its warps at an m-barrier, or polling? Otherwise they would come."""
         coming = np.zeros((batch.wave.ctas, self.run.warps), np.bool_)
         for other in (*self.asking, *self.polling):
             if other.wave is batch.wave:

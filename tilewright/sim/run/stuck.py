@@ -1,4 +1,4 @@
-"""What is told when nobody can go on: who waits where, for what, and what might be missing."""
+"""The error when no thread can go on: which threads wait where, for what, and what may be missing."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def stuck(run: Execution, what: str, batches: list[Batch], others: list[Batch]) 
     ordered = [first, *batches]
     missing, hint = next(filter(None, map(_tmem, ordered)), (_missing(ordered), None))
     if hint is None:
-        waited = _awaited(ordered + others)  # the check of order knows more than what an m-barrier was told
+        waited = _awaited(ordered + others)  # the check of order knows more than an m-barrier's signals
         ideas = (check.stuck(batch.wave, waited) for batch in batches for check in reversed(run.checks))
         hint = next(filter(None, ideas), None) or _together(run, first) or _told(ordered)
     return SimulationError(what, given="\n".join(lines[:MOST_LINES]), allowed=missing, hint=hint, at=_at(run, first))
 
 
 def _together(run: Execution, batch: Batch) -> str | None:
-    """Where all threads that a barrier waits for come by."""
+    """A hint: a place where all threads that a barrier waits for come by."""
     if not isinstance(batch.meeting, Crossing):
         return None
     name = f"T.{batch.meeting.place.name}(...)"
@@ -53,7 +53,7 @@ def _together(run: Execution, batch: Batch) -> str | None:
 
 
 def _told(batches: list[Batch]) -> str | None:
-    """What would end a wait for what others tell."""
+    """A hint: what would end a wait for other threads' signals."""
     for batch in batches:
         if isinstance(batch.meeting, Polling) and batch.meeting.mbarrier is not None:
             return _arrivals(batch.wave, *_asked(batch, batch.meeting.passed, batch.meeting.mbarrier))
@@ -65,7 +65,7 @@ def _told(batches: list[Batch]) -> str | None:
 
 
 def _arrivals(wave: Wave, row: int, address: int) -> str:
-    """What ends the phase of an m-barrier."""
+    """The statements that end the phase of an m-barrier."""
     state = phase_state(wave.shared.view(8)[row, address >> 3])
     came = int(state.expected) - int(state.pending)
     if not came and not state.tx:
@@ -80,7 +80,7 @@ def _at(run: Execution, batch: Batch) -> Span | None:
 
 
 def _places(run: Execution, batch: Batch) -> list[str]:
-    """Where a batch stands: one line for all CTAs that have the same lanes there."""
+    """The places of a batch: one line for all CTAs that have the same lanes there."""
     what = batch.meeting.place.name if batch.meeting else "a loop that polls memory"
     alike: dict[bytes, list[int]] = {}
     active = batch.mask.full
@@ -101,7 +101,7 @@ def _who(batch: Batch, cta: int, ctas: int) -> str:
 
 
 def _missing(batches: list[Batch]) -> str | None:
-    """What the first batch waits for of which that can be said."""
+    """The hint for the first batch for which there is one."""
     for batch in batches:
         if isinstance(batch.meeting, Crossing) and batch.meeting.barrier is not None:
             number = int(batch.meeting.barrier[0, 0])
@@ -124,7 +124,7 @@ def _tmem(batch: Batch) -> tuple[str, str] | None:
 
 
 def _awaited(batches: list[Batch]) -> list[tuple[int, int]]:
-    """Rows and addresses of the m-barriers that somebody of the first one's wave waits for."""
+    """Rows and addresses of the m-barriers that threads of the first one's wave wait for."""
     found = [_asked(batch, batch.meeting.passed, batch.meeting.mbarrier) for batch in batches
              if batch.wave is batches[0].wave and isinstance(batch.meeting, Polling)
              and batch.meeting.mbarrier is not None]  # fmt: skip

@@ -39,8 +39,8 @@ ALIGNED = "runs of 16, 8 or 4 bytes, aligned to as many, that are contiguous in 
 
 @dataclass(frozen=True, slots=True)
 class LdgstsPlan:
-    """rounds: who copies which runs. nbytes: of a run. along: the dimension of the source in which runs lie, if it may
-    end inside of one. widened: what would make runs longer.
+    """rounds: the runs of each thread. nbytes: of a run. along: the dimension of the source in which runs lie, if it
+    may end inside of one. widened: what would make runs longer.
     """
 
     rounds: Rounds

@@ -1,1 +1,1 @@
-"""The variants of the elementwise primitives, which they share: who computes which element, and by which accesses."""
+"""The variants of the elementwise primitives, which they share: the threads of elements, and accesses."""

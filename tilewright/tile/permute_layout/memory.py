@@ -21,7 +21,7 @@ MOST_BYTES = 256  # bytes of a thread's registers
 
 @dataclass(frozen=True, slots=True)
 class ReadAndWrite:
-    """share: who reads and writes what. cost: of a warp. at_once: all is read before anything is written."""
+    """share: the elements of each thread. cost: of a warp. at_once: all is read before anything is written."""
 
     share: Share
     cost: int

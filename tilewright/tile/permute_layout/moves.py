@@ -19,7 +19,7 @@ __all__ = ["moves"]
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """dst, src: the slots of each move. guard: who holds some of the destination. shared: both may be one storage."""
+    """dst, src: the slots of each move. guard: holds in threads with some of dst. shared: may both be one storage?"""
 
     count: int
     dst: Offset

@@ -56,8 +56,8 @@ def whole_bytes(call: TileCall) -> str | None:
 @dataclass(frozen=True, slots=True)
 class MemoryReduction:
     """blocks: of results, one after the other. rounds: of ``batch`` loads each. delivery: from scratch; None where each
-    result is stored by a thread that has it, to ``slots`` where the destination is in registers. guard: who has any.
-    stored: results of one store. widened: what would make the loads wider.
+    result is stored by a thread that has it, to ``slots`` where the destination is in registers. guard: holds in
+    threads that have any. stored: results of one store. widened: what would make the loads wider.
     """
 
     deal: Deal
@@ -136,7 +136,7 @@ def _batch(turns: Value) -> int:
 
 
 def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tuple[Offset, Expr | None] | None:
-    """The slots that the blocks of results go to, and who has them, if each thread computes those that it holds."""
+    """The slots of the blocks of results, and their threads, if each thread computes those that it holds."""
     held = owners(call, dst, loading=True)
     asked = spread(call, held, wanted(call)[held.elements])
     if asked.shape[1] != blocks * deal.parts or call.scope.threads != deal.workers:

@@ -42,7 +42,7 @@ def from_registers(call: TileCall) -> str | None:
 @dataclass(frozen=True, slots=True)
 class RegisterReduction:
     """parts: partial results of a thread, each of ``length`` elements. slots: where they are, one part after the other.
-    positions: what argmax counts, likewise. guard: who holds some.
+    positions: what argmax counts, likewise. guard: holds in threads that hold some.
     """
 
     parts: int

@@ -23,8 +23,8 @@ __all__ = ["registers"]
 
 @dataclass(frozen=True, slots=True)
 class RegisterScan:
-    """parts: runs of a thread, each of ``length`` elements. dst, src: their slots, one run after the other. guard: who
-    holds some. numbers: of the lines of a thread's runs.
+    """parts: runs of a thread, each of ``length`` elements. dst, src: their slots, one run after the other. guard:
+    holds in threads that hold some. numbers: of the lines of a thread's runs.
     """
 
     parts: int

@@ -1,0 +1,330 @@
+"""Functions that come to call themselves: each of a cycle of calls is there once, with a stack for its calls.
+
+The functions of a cycle make up a loop. At its head each thread goes on with the block that is its goal: a function
+that it calls, or what follows a call that has returned. A frame of the stack has the goal of the caller, parameters,
+results, and the variables of the function; behind it a call saves the registers that are read later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright import isa
+from tilewright.dtypes import BOOL
+from tilewright.ir import (
+    AllocBuffer,
+    Assign,
+    Bind,
+    Block,
+    Branch,
+    Buffer,
+    Evaluate,
+    Exit,
+    If,
+    Jump,
+    Stmt,
+    Var,
+    binary,
+    cast,
+    const,
+    expressions,
+    statements,
+    walk,
+)
+from tilewright.ptx.bits import unsigned
+from tilewright.ptx.names import Memory, Scope, element_bytes, identifier, nbytes, register_dtype
+from tilewright.ptx.state import UINT8, UINT32, Lowering, Step
+from tilewright.ptx.tree import Body, Function, Variable
+from tilewright.ptx.values import element, stored
+
+__all__ = ["Cycle", "Frame", "Stack", "save_registers"]
+
+STACK_BYTES = 1 << 15  # that a thread has
+SAVED_BYTES = 8  # of a register on the stack
+ALIGN = 16  # bytes that each frame begins at a multiple of
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A call: the block that makes it, the one behind it. frame: of the caller. room: the bytes that the caller has."""
+
+    block: int
+    back: int
+    frame: Frame | None
+    room: Var
+
+
+class Stack:
+    """What the threads of a kernel have for calls of functions that call themselves. top: where the frame begins."""
+
+    def __init__(self, low: Lowering) -> None:
+        self.buffer = Buffer(low.fresh("stack"), UINT8, (STACK_BYTES,), "local", None, align=16)
+        self.top, self.depth = Var(low.fresh("top"), UINT32), Var(low.fresh("depth"), UINT32)
+        self.cycles: list[Cycle] = []
+        self.lowered: list[Cycle] = []  # those that are being lowered, the innermost last
+        low.allocated.append(AllocBuffer(self.buffer, at=low.lines.current))
+
+    def begin(self) -> list[Stmt]:
+        """What comes first in the kernel."""
+        return [Assign(self.top, const(0, UINT32)), Assign(self.depth, const(0, UINT32))]
+
+    def word(self, offset: int) -> Memory:
+        """The place so many bytes up in the frame."""
+        return Memory(self.buffer, start=self.top, offset=offset)
+
+
+class Frame:
+    """The places that the variables of a function have on the stack, in bytes from where its frame begins."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack, self.used = stack, SAVED_BYTES  # the caller's goal comes first
+        self.size = self.used
+
+    def place(self, declared: Variable) -> Memory:
+        """A place for a variable."""
+        align = max(declared.align, element_bytes(declared.type) * declared.vector)
+        start = -(-self.used // align) * align
+        self.used = start + nbytes(declared)
+        self.size = max(self.size, self.used)
+        return self.stack.word(start)
+
+    @property
+    def room(self) -> int:
+        """The bytes of all of it."""
+        return -(-self.size // SAVED_BYTES) * SAVED_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A function of a cycle. goal: its number at the head of the loop. places: of its parameters and results."""
+
+    function: Function
+    goal: int
+    frame: Frame
+    places: Mapping[str, Memory]
+
+
+class Cycle:
+    """The loop of functions that call each other, for one call from outside."""
+
+    def __init__(self, low: Lowering, names: frozenset[str]) -> None:
+        self.low, self.names = low, names
+        self.goal = Var(low.fresh("goal"), UINT32)
+        self.head = self.last = low.new()
+        self.targets: list[int] = []
+        self.sites: list[Site] = []
+        self.following: dict[int, tuple[int, ...]] = {}  # where a function goes on behind blocks that lead to the head
+        self.instances: dict[str, Instance] = {}
+        self.waiting: list[Instance] = []
+
+    def instance(self, function: Function) -> Instance:
+        """The function, which is there once."""
+        if function.name not in self.instances:
+            frame = Frame(self.low.stack)
+            places = {each.name: frame.place(each) for each in (*function.params, *function.returns)}
+            made = Instance(function, self._target(self.low.new()), frame, places)
+            self.instances[function.name] = made
+            self.waiting.append(made)
+        return self.instances[function.name]
+
+    def _target(self, block: int) -> int:
+        self.targets.append(block)
+        return len(self.targets) - 1
+
+    def call(self, function: Function, step: Step) -> tuple[Site, Mapping[str, Memory]]:
+        """Begin a call: where the parameters and results of the function will be, behind the caller's frame."""
+        low = self.low
+        made = Site(low.new(), low.new(), low.frame, Var(low.fresh("room"), UINT32))
+        self.sites.append(made)
+        self.following[made.block] = (made.back,)
+        low.end(Jump(made.block, at=step.at), made.block)
+        start = binary("+", low.stack.top, made.room)
+        places = self.instance(function).places
+        return made, {name: replace(place, start=start) for name, place in places.items()}
+
+    def go(self, site: Site, function: Function, step: Step) -> None:
+        """The call itself. What follows takes the results."""
+        low, stack, own = self.low, self.low.stack, self.instance(function)
+        low.add([
+            Assign(stack.top, binary("+", stack.top, site.room), at=step.at),
+            Assign(stack.depth, binary("+", stack.depth, const(1, UINT32)), at=step.at),
+        ])  # fmt: skip
+        back = const(self._target(site.back), UINT32)
+        low.add([stored(low, stack.word(0).at(), [back], UINT32, "local", step.at)])
+        low.add([Assign(self.goal, const(own.goal, UINT32), at=step.at)])
+        low.end(Jump(self.head, at=step.at), site.back)
+
+    def finish(self, body: Callable[[Lowering, Body, Scope, int | None], None], step: Step) -> None:
+        """The functions that are called, and the head of the loop. The block that is open comes after it."""
+        low = self.low
+        behind, before, here = low.open, low.frame, low.lines.current
+        while self.waiting:
+            self._function(self.waiting.pop(), body, step)
+        low.frame, low.lines.current = before, here
+        for own in self.instances.values():
+            self._turn_at_head(self.targets[own.goal])
+        low.open = self.head
+        for number, block in enumerate(self.targets[:-1]):
+            following = low.new()
+            low.end(Branch(binary("==", self.goal, const(number, UINT32)), block, following, at=step.at), following)
+        self.last = low.new()
+        low.end(Jump(self.targets[-1], at=step.at), self.last)
+        low.end(Exit(at=step.at), behind)
+
+    def after(self, block: int) -> tuple[int, ...]:
+        """Where a function goes on: what it calls is left out."""
+        return self.following.get(block, self.low.ended[block].end.targets)
+
+    def _turn_at_head(self, entry: int) -> None:
+        """Loops in which a function of the cycle is called turn at the head, too: a call is entered again behind it."""
+        before, backs = _walked(entry, self.after)
+        for last, first in backs:
+            inside = {first}
+            todo = [last]
+            while todo:
+                block = todo.pop()
+                if block not in inside:
+                    inside.add(block)
+                    todo += before[block]
+            if any(site.block in inside for site in self.sites[1:]):
+                new, end = self.low.new(), self.low.ended[last].end
+                goal = const(self._target(first), UINT32)
+                self.following[new] = (first,)
+                self.low.ended[new] = Block((Assign(self.goal, goal, at=end.at),), Jump(self.head, at=end.at))
+                turned = end.renumbered(lambda way, first=first, new=new: new if way == first else way)  # type: ignore[misc]
+                self.low.ended[last] = replace(self.low.ended[last], end=turned)
+
+    def _function(self, own: Instance, body: Callable[[Lowering, Body, Scope, int | None], None], step: Step) -> None:
+        low, function = self.low, own.function
+        low.frame, low.open = own.frame, self.targets[own.goal]
+        scope, leave = Scope(None, f"__{self.goal.name}_{own.goal}"), low.new()
+        for each in (*function.params, *function.returns):
+            symbol = own.places[each.name]
+            if each.space != "reg":
+                scope.symbols[each.name] = symbol
+                continue
+            register = Var(identifier(each.name, scope.suffix), register_dtype(each.type))
+            scope.symbols[each.name] = register
+            if each in function.params:
+                kind = unsigned(8 * element_bytes(each.type))
+                low.add([Assign(register, cast(element(low, symbol.at(), kind), register.dtype), at=step.at)])
+        body(low, function.body or (), scope, leave)
+        low.end(Jump(leave, at=step.at), leave)
+        for each in function.returns:
+            register_of = scope.symbols[each.name]
+            if isinstance(register_of, Var):
+                kind = unsigned(8 * element_bytes(each.type))
+                low.add([stored(low, own.places[each.name].at(), [cast(register_of, kind)], kind, "local", step.at)])
+        low.add([Assign(self.goal, element(low, low.stack.word(0).at(), UINT32), at=step.at)])
+        low.end(Jump(self.head, at=step.at))
+        self.following[leave] = ()
+
+
+def _walked(entry: int, after: Callable[[int], Sequence[int]]) -> tuple[dict[int, list[int]], list[tuple[int, int]]]:
+    """The blocks before each that is reached from an entry, and the edges that lead back."""
+    before: dict[int, list[int]] = {entry: []}
+    backs: list[tuple[int, int]] = []
+    path, todo = {entry}, [(entry, iter(after(entry)))]
+    while todo:
+        block, rest = todo[-1]
+        to = next(rest, None)
+        if to is None:
+            path.remove(todo.pop()[0])
+            continue
+        if to in path:
+            backs.append((block, to))
+        elif to not in before:
+            path.add(to)
+            todo.append((to, iter(after(to))))
+        before.setdefault(to, []).append(block)
+    return before, backs
+
+
+# What calls save
+
+
+def save_registers(low: Lowering) -> None:
+    """Put into each call, once all blocks are there, how much room its caller has, and the registers that it saves."""
+    cycles = low.stack.cycles
+    following = {number: low.ended[number].end.targets for number in low.ended}
+    for cycle in cycles:
+        following |= cycle.following
+    live = _live(low.ended, following)
+    kept = {low.stack.top, low.stack.depth, low.clock, *(cycle.goal for cycle in cycles)}
+    for cycle in cycles:
+        inside = (low.ended[number] for number in range(cycle.head, cycle.last))
+        changed = {stmt.var for block in inside for stmt in statements(block.body)
+                   if isinstance(stmt, (Assign, Bind))} - kept  # fmt: skip
+        rooms = [
+            _complete(low, site, sorted(live[site.back] & changed, key=lambda var: var.name) if number else [])
+            for number, site in enumerate(cycle.sites)
+        ]
+        most = max(*rooms, *(own.frame.room for own in cycle.instances.values()))
+        for own in cycle.instances.values():
+            _check(low, own, cycle.targets[own.goal], STACK_BYTES - 2 * most)
+
+
+def _check(low: Lowering, own: Instance, entry: int, last: int) -> None:
+    """An error where a frame begins so late that neither it nor what it passes on has room."""
+    stack, block = low.stack, low.ended[entry]
+    at = low.module.span(own.function.line)
+    call = isa.call("cuda.out_of_stack", own.function.name, stack.depth, const(STACK_BYTES, UINT32))
+    full = binary(">=", stack.top, const(max(0, last), UINT32))
+    low.ended[entry] = replace(block, body=(If(full, (Evaluate(call, at=at),), at=at), *block.body))
+
+
+def _complete(low: Lowering, site: Site, saved: Sequence[Var]) -> int:
+    """What a call and what follows it do with registers. Returns the bytes between the two frames."""
+    stack, begin = low.stack, site.frame.room if site.frame else 0
+    room = const(-(-(begin + SAVED_BYTES * len(saved)) // ALIGN) * ALIGN, UINT32)
+    call, back = low.ended[site.block], low.ended[site.back]
+    assert call.end.at is not None
+    places = [stack.word(begin + SAVED_BYTES * number).at() for number in range(len(saved))]
+    kinds = [UINT32 if var.dtype == BOOL else var.dtype for var in saved]
+    at = call.end.at
+    saves = [stored(low, place, [cast(var, kind)], kind, "local", at)
+             for place, var, kind in zip(places, saved, kinds, strict=True)]  # fmt: skip
+    low.ended[site.block] = Block((Assign(site.room, room, at=at), *saves, *call.body), call.end)
+    first = [
+        Assign(site.room, room, at=at),
+        Assign(stack.top, binary("-", stack.top, room), at=at),
+        Assign(stack.depth, binary("-", stack.depth, const(1, UINT32)), at=at),
+        *(Assign(var, cast(element(low, place, kind), var.dtype), at=at)
+          for place, var, kind in zip(places, saved, kinds, strict=True)),
+    ]  # fmt: skip
+    low.ended[site.back] = Block((*first, *back.body), back.end)
+    return int(room.value)
+
+
+def _live(blocks: Mapping[int, Block], following: Mapping[int, Sequence[int]]) -> dict[int, set[Var]]:
+    """The registers that each block, or one after it, reads before they get a value."""
+    summaries = {number: _summary(block) for number, block in blocks.items()}
+    live: dict[int, set[Var]] = {number: set() for number in blocks}
+    before: dict[int, list[int]] = {number: [] for number in blocks}
+    for number in blocks:
+        for to in following[number]:
+            before[to].append(number)
+    todo = set(blocks)
+    while todo:
+        number = todo.pop()
+        read, given = summaries[number]
+        now = read.union(*(live[to] - given for to in following[number]))
+        if now != live[number]:
+            live[number] = now
+            todo.update(before[number])
+    return live
+
+
+def _summary(block: Block) -> tuple[set[Var], set[Var]]:
+    """What a block reads of before it, and what it gives a value in all lanes."""
+    read: set[Var] = set()
+    given: set[Var] = set()
+    always = set(map(id, block.body))
+    for stmt in statements(block.body):
+        if isinstance(stmt, (Assign, Bind)) and id(stmt) in always:
+            read |= {each for each in walk(stmt.value) if isinstance(each, Var)} - given
+            given.add(stmt.var)
+        else:
+            read |= {each for each in expressions(stmt) if isinstance(each, Var)} - given
+    return read | ({each for each in block.end.reads if isinstance(each, Var)} - given), given
