@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Issuers", "issuers_of"]
 
+Scalar = TypeVar("Scalar", bound=np.generic)
 LANES = {ANY_LANES: 1, WARPGROUP: 128}  # lanes of each issuer; all other issuers are warps
 
 
@@ -95,6 +96,12 @@ class Issuers:
         """Row and thread of all that take part, (n, lanes)."""
         threads = self.threads[:, None] + np.arange(self.lanes)
         return np.broadcast_to(self.rows[:, None], threads.shape), threads
+
+    def of_threads(self, table: NDArray[Scalar]) -> NDArray[Scalar]:
+        """What a table (CTAs, threads) has for all that take part, (n, lanes)."""
+        first = self.rows * table.shape[1] + self.threads
+        found: NDArray[Scalar] = table.reshape(-1).take(first[:, None] + np.arange(self.lanes))
+        return found
 
     def taken(self, value: Array, shape: tuple[int, ...]) -> Array:
         """The issuers' part of values (CTAs, warps, 32) or (CTAs, warps, registers, 32), an axis of issuers first."""

@@ -40,7 +40,7 @@ MOST_LANES = 1 << 17
 ISSUING = 2  # times as many lanes, as an operation of few costs as much Python as several statements of all
 FEW_BYTES = 1 << 28  # so few bytes are taken without a check
 LANE_BYTES = 24  # bytes of temporaries per lane
-KEPT_BYTES = 31 << 20
+KEPT_BYTES = 8 << 20  # larger blocks come from the system, which clears what is touched of them
 
 
 @dataclass(frozen=True, slots=True)
