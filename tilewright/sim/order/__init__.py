@@ -4,6 +4,7 @@ clocks      what each thread knows of every other, and of asynchronous operation
 channels    barriers and phases of m-barriers, which hand a clock on; locations: so does any location of memory
 actors      warps with some of their lanes
 places      the last accesses of each place in shared and in global memory; records: and their statements
+accesses    one access, and the tags that it leaves
 observed    what strong reads have seen
 races       two accesses: may they meet?
 operations  asynchronous operations and their completion; completion: the places that they touch

@@ -15,6 +15,7 @@ from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
+from tilewright.sim.order.accesses import Access
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Pattern, Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.clocks import HEARD, SEEN, Known
@@ -24,7 +25,7 @@ from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.on_behalf import awaited, places_of
 from tilewright.sim.order.operations import Stretch
-from tilewright.sim.order.places import Access, Places
+from tilewright.sim.order.places import Places
 from tilewright.sim.order.protocol import CLUSTER
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.reports import report, warning

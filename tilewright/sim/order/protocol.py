@@ -6,7 +6,7 @@ Source: PTX ISA, "bar, barrier", "barrier.cluster", "mbarrier.init", "Cluster: d
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.order.missing import fence_name
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.operation import Operation
@@ -72,7 +70,7 @@ class Protocol:
         self.completed: dict[int, tuple[Ints, Bools]] = {}
         self._passed: set[tuple[bytes, ...]] = set()  # of m-barriers that are alive, see `_has_passed`
 
-    def _has_passed(self, *look: NDArray[Any]) -> bool:
+    def _has_passed(self, *look: Ints | Bools) -> bool:
         """Was there a look at the same before? What threads know, they go on knowing."""
         key = tuple(each.tobytes() for each in look)
         if key in self._passed:

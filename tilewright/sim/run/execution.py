@@ -6,7 +6,6 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from time import monotonic
 from traceback import walk_stack, walk_tb
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
 from tilewright.sim.machine.device import Device
 from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.memory import keep_pages
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
 from tilewright.sim.machine.wave import Wave
 from tilewright.sim.run.limits import Watch
@@ -40,7 +40,6 @@ MOST_LANES = 1 << 17
 ISSUING = 2  # times as many lanes, as an operation of few costs as much Python as several statements of all
 FEW_BYTES = 1 << 28  # so few bytes are taken without a check
 LANE_BYTES = 24  # bytes of temporaries per lane
-KEPT_BYTES = 8 << 20  # larger blocks come from the system, which clears what is touched of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +60,6 @@ class Run:
         from tilewright.view import preformatted  # upwards, and only when a notebook asks
 
         return preformatted("\n".join([repr(self), *self.counts.table()]))
-
-
-@cache
-def keep_pages() -> None:
-    """Make the C library keep the memory that arrays give back, whose pages the system else has to clear anew.
-
-    glibc keeps blocks as large as the largest one that was ever given back, up to 32 MiB. Nothing touches this one.
-    """
-    np.empty(KEPT_BYTES, np.uint8)
 
 
 class Execution(Device):
