@@ -172,6 +172,8 @@ def _named(name: str) -> DType:
     base = _ALIASES.get(base, base)
     if base not in _ROWS:
         raise KernelError(f"unknown dtype {name!r}", given=name, allowed=choices(name, _ROWS))
+    if lanes and _ROWS[base].kind in ("handle", "void"):
+        raise KernelError(f"no vectors of {base}", given=name, allowed="vectors of numbers")
     return DType(f"{base}x{lanes}" if lanes else base)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentError, choices
 from tilewright.host import available_bytes, bytes_text
-from tilewright.ir import Buffer, Kernel, Var, as_expr, walk
+from tilewright.ir import Buffer, Kernel, Var, walk
 from tilewright.ir.evaluate import evaluate
 
 __all__ = ["Argument", "make_arguments", "parse_limits", "parse_sizes"]
@@ -157,7 +157,7 @@ def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
             given=f"no size for {', '.join(sorted(unknown))}",
             hint=" ".join(f"--size {name}=256" for name in sorted(unknown)),
         )
-    return tuple(int(evaluate(as_expr(extent), sizes)) for extent in buffer.shape)
+    return tuple(extent if isinstance(extent, int) else int(evaluate(extent, sizes)) for extent in buffer.shape)
 
 
 def _check_room(kernel: Kernel, buffer: Buffer, shape: tuple[int, ...]) -> None:

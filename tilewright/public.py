@@ -23,18 +23,38 @@ import numpy as np
 from tilewright.errors import TilewrightError, described
 from tilewright.frames import from_outside, shortened
 
-__all__ = ["ANYTHING", "Kind", "Public", "instances", "sequence_of"]
+__all__ = ["ANYTHING", "MISFIT", "Kind", "Public", "instances", "plain_number", "sequence_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
 
+MISFIT = object()  # the answer for a value that a kind does not take
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The test for an annotation. allowed: its meaning in words, for errors."""
+    """The test for an annotation. allowed: its meaning in words, for errors. plain: what a value is taken as."""
 
     allowed: str
     fits: Callable[[Any], bool]  # `Any`: the test finds out what it is
+    plain: Callable[[Any], Any] = lambda value: value
+
+    def taken(self, value: Any) -> Any:
+        """The value as the function gets it, `MISFIT` where it is none of this kind."""
+        if self.fits(value):
+            return value
+        made = self.plain(value)
+        return made if made is not value and self.fits(made) else MISFIT
+
+
+def plain_number(value: Any) -> Any:
+    """NumPy's integers as Python's, which do not wrap, alone and in tuples and lists; all else as it is."""
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, tuple | list) and type(value) in (tuple, list):
+        return type(value)(map(plain_number, value))
+    return value
 
 
 def instances(allowed: str, *types: type) -> Kind:
@@ -49,7 +69,7 @@ GENERAL = {
     "object": ANYTHING,
     "Any": ANYTHING,
     "None": Kind("None", lambda value: value is None),
-    "int": instances("an int", int, np.integer),
+    "int": Kind("an int", lambda value: isinstance(value, int), plain_number),
     "float": instances("a number", int, float, np.integer, np.floating),
     "bool": instances("True or False", bool, np.bool_),
     "str": instances("a string", str),
@@ -78,11 +98,12 @@ class Public:
             parameters = plan[0]
             try:
                 if named or parameters.rest is not None:
-                    self._check(function, parameters, args, named)
+                    args, named = self._taken(function, parameters, args, named)
                 else:
                     for fits, value in zip(parameters.tests, args, strict=False):
                         if fits is not None and not fits(value):
-                            self._check(function, parameters, args, named)
+                            args, named = self._taken(function, parameters, args, named)
+                            break
                 return function(*args, **named)
             except TilewrightError as error:
                 if not from_outside(sys._getframe(1)):
@@ -128,7 +149,9 @@ class Public:
         parts = list(_alternatives(annotation))
         if len(parts) > 1:
             kinds = [self.kind(part) for part in parts]
-            return Kind(" or ".join(kind.allowed for kind in kinds), _any_of([kind.fits for kind in kinds]))
+            return Kind(
+                " or ".join(kind.allowed for kind in kinds), _any_of([kind.fits for kind in kinds]), _first_of(kinds)
+            )
         outer, _, inner = annotation.removesuffix("]").partition("[")
         made = GENERIC.get(outer)
         if made is None:
@@ -163,17 +186,23 @@ class Public:
             self.kind(_text(written.get(others, "")), f"**{others}") if others else ANYTHING,
         )
 
-    def _check(
-        self, function: Callable[..., Any], parameters: Parameters, args: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> None:
-        """Raises the room's error for the first argument that is not what its parameter takes."""
-        for (name, kind), value in zip(parameters.of(args), args, strict=False):
-            if not kind.fits(value):
+    def _taken(
+        self, function: Callable[..., Any], parameters: Parameters, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as the function gets them. Raises the room's error for the first that is not of its kind."""
+
+        def taken(name: str, kind: Kind, value: Any) -> Any:
+            made = kind.taken(value)
+            if made is MISFIT:
                 raise self._refused(function, args, name, kind, value)
-        for name, value in named.items():
-            kind = parameters.named.get(name, parameters.others)
-            if not kind.fits(value):
-                raise self._refused(function, args, name, kind, value)
+            return made
+
+        known = parameters.of(args)
+        placed = [taken(name, kind, value) for (name, kind), value in zip(known, args, strict=False)]
+        others = {
+            name: taken(name, parameters.named.get(name, parameters.others), value) for name, value in named.items()
+        }
+        return (*placed, *args[len(placed) :]), others
 
     def _refused(
         self, function: Callable[..., Any], args: tuple[Any, ...], name: str, kind: Kind, value: object
@@ -220,13 +249,21 @@ def _any_of(tests: list[Callable[[Any], bool]]) -> Callable[[Any], bool]:
     return lambda value: any(test(value) for test in tests)
 
 
+def _first_of(kinds: list[Kind]) -> Callable[[Any], Any]:
+    """What the first kind that takes a value makes of it."""
+    return lambda value: next((made for kind in kinds if (made := kind.taken(value)) is not MISFIT), value)
+
+
 def sequence_of(of: Kind) -> Kind:
     """Tuples, lists and ranges of what fits ``of``."""
+
+    def plain(value: Any) -> Any:
+        return type(value)(map(of.plain, value)) if type(value) in (tuple, list) else value
 
     def fits(value: Any) -> bool:
         return isinstance(value, tuple | list | range) and all(map(of.fits, value))
 
-    return Kind(f"a tuple or list, each entry {of.allowed}", fits)
+    return Kind(f"a tuple or list, each entry {of.allowed}", fits, plain)
 
 
 def _iterable(of: Kind) -> Kind:
@@ -243,7 +280,7 @@ def _iterable(of: Kind) -> Kind:
 GENERIC: Mapping[str, Callable[[Kind], Kind]] = {
     "Sequence": sequence_of,
     "tuple": lambda of: Kind(
-        f"a tuple, each entry {of.allowed}", lambda v: isinstance(v, tuple) and all(map(of.fits, v))
+        f"a tuple, each entry {of.allowed}", lambda v: isinstance(v, tuple) and all(map(of.fits, v)), plain_number
     ),
     "Iterable": _iterable,
     "Mapping": lambda of: instances("a mapping", Mapping),

@@ -35,7 +35,8 @@ MAPPING = ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank")
 DESCRIBING = ("ptx.wgmma.encode_matrix_descriptor", "ptx.tcgen05.encode_matrix_descriptor")
 M_BARRIERS = (
     *("init", "inval", "arrive", "arrive.expect_tx", "expect_tx", "complete_tx", "test_wait", "test_wait.parity"),
-    *("try_wait", "try_wait.state", "try_wait_once", "try_wait_once.state"),
+    *("try_wait", "try_wait.state", "try_wait_once", "try_wait_once.state", "arrive_drop", "arrive_drop.expect_tx"),
+    *("arrive.no_complete", "arrive_drop.no_complete", "pending_count"),
 )
 # Random bytes are no input for these: test_rows, test_signals and test_cp_async have programs for them.
 IN_PROGRAMS = {

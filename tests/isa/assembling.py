@@ -62,7 +62,7 @@ def texts(row: Instruction, mods: Mods) -> dict[str, str]:
         body = "" if kind == "void" else "return 0;"
         name = f"brought_{kind}"
         return {"name": name, "source_code": f"__device__ {head} {name}(unsigned int word) {{ {body} }}"}
-    return {"fmt": "%d"} if row.operand("fmt") else {}
+    return {operand.name: "%d" for operand in row.operands if operand.kind == "text"}
 
 
 def translation_unit(bounds: Iterable[Bound]) -> str:

@@ -172,3 +172,36 @@ def compare(bound: Bound, result: NDArray[Any], expected: list[list[float]]) -> 
     else:
         wanted = exact.clip(-(2**31), 2**31 - 1) if bound.mods.get("saturate") else exact
         np.testing.assert_array_equal(result.view(np.int32).T, wanted.astype(np.int64).astype(np.int32))
+
+
+@oracle("ptx.mma.quads")
+def quads(warp: Warp, a: Any, b: Any, c: Any) -> list[list[float]]:
+    """Lanes 4q..4q+3 and 16 further on compute the product q; the formulas are the manual's."""
+    d_kind, *_, c_kind = warp.mods["types"].split(".")
+
+    def place(lane: int, i: int, kind: str) -> tuple[int, int]:
+        t, upper = lane % 4, 4 * (lane >= 16)
+        if kind == "f16":
+            return t + upper, i
+        return (lane & 1) + (i & 2) + upper, (i & 4) + (lane & 2) + (i & 1)
+
+    found: list[list[float]] = [[0.0] * 8 for _ in range(32)]
+    for q in range(4):
+        left, right, before = ([[0.0] * 8 for _ in range(8)] for _ in range(3))
+        lanes = [*range(4 * q, 4 * q + 4), *range(4 * q + 16, 4 * q + 20)]
+        for lane in lanes:
+            t, upper = lane % 4, 4 * (lane >= 16)
+            for i in range(4):
+                row, k = (t + upper, i) if warp.mods["a_layout"] == "row" else (i + upper, t)
+                left[row][k] = held(a, lane, i, "f16")
+                k, column = (t, i + upper) if warp.mods["b_layout"] == "row" else (i, t + upper)
+                right[k][column] = held(b, lane, i, "f16")
+            for i in range(8):
+                row, column = place(lane, i, c_kind)
+                before[row][column] = held(c, lane, i, c_kind)
+        for lane in lanes:
+            for i in range(8):
+                row, column = place(lane, i, d_kind)
+                products = [left[row][k] * right[k][column] for k in range(4)]
+                found[lane][i] = math.fsum([before[row][column], *products])
+    return found

@@ -13,6 +13,11 @@ COVERED = {
         "inval",
         "arrive",
         "arrive.expect_tx",
+        "arrive.no_complete",
+        "arrive_drop",
+        "arrive_drop.expect_tx",
+        "arrive_drop.no_complete",
+        "pending_count",
         "expect_tx",
         "complete_tx",
         "test_wait",
@@ -40,6 +45,14 @@ class Barrier:
     def arrive(self, count: int = 1) -> None:
         self.pending -= count
         self._settle()
+
+    def drop(self, count: int = 1) -> None:
+        self.expected -= count
+        self.arrive(count)
+
+    def drop_expecting(self, nbytes: int) -> None:
+        self.tx += nbytes
+        self.drop()
 
     def expect(self, nbytes: int) -> None:
         self.tx += nbytes

@@ -646,11 +646,15 @@ def tf32(mods: dict[str, Any], a: int) -> int:
         return a & 0xFFFFE000 if mods["rnd"] == "rna" else 0x7FFFE000
     if isinstance(value, str):
         bits = a
+        if mods.get("finite") and value != "-0":
+            bits = a & 0x80000000 | 0x7F7FE000
     else:
         step = a & 0x1FFF
         low = a & ~0x1FFF
         up = {"rna": step >= 0x1000, "rz": False, "rn": step > 0x1000 or (step == 0x1000 and a >> 13 & 1)}[mods["rnd"]]
         bits = low + (0x2000 if up else 0)
+        if mods.get("finite") and bits & 0x7FFFFFFF == 0x7F800000:
+            bits -= 0x2000
     return 0 if mods.get("relu") and bits >> 31 else bits
 
 
@@ -708,7 +712,11 @@ def cvt_pair(mods: dict[str, Any], a: int, b: int) -> int:
 
 @oracle("cvt.pack", "cvt.pack.onto")
 def cvt_pack(mods: dict[str, Any], a: int, b: int, c: int = 0) -> int:
-    to, width = mods["type"], bits_of(mods["type"])
+    to, width = mods["type"], int(mods["type"][1:])
+    if width < 8:
+        low, high = (-(1 << width - 1), (1 << width - 1) - 1) if to[0] == "s" else (0, (1 << width) - 1)
+        upper, lower = (min(max(signed(each, 32), low), high) % (1 << width) for each in (a, b))
+        return (c << 2 * width | upper << width | lower) & 0xFFFFFFFF
     return (
         c << 2 * width | wrapped(to, signed(a, 32), sat=True) << width | wrapped(to, signed(b, 32), sat=True)
     ) & 0xFFFFFFFF

@@ -249,3 +249,33 @@ def test_a_segment_of_a_shuffle_is_a_power_of_two_of_lanes() -> None:
     with pytest.raises(InstructionError, match="width of a segment") as raised:
         made("cuda.shfl_sync", -1, Var("v", dtype("int32")), 0, width=12)
     assert (raised.value.given, raised.value.allowed) == ("12 lanes", "1, 2, 4, 8, 16, 32")
+
+
+def test_a_register_of_another_width_has_the_low_bits_or_zeros_above() -> None:
+    wide, narrow = Var("w", dtype("int64")), HALF
+
+    assert str(isa.bind(made("ptx.movmatrix", R.ptr_to([0]), wide)).operands["a"][0]) == 'T.cast(w, "uint32")'
+    assert (
+        str(isa.bind(made("ptx.movmatrix", R.ptr_to([0]), narrow)).operands["a"][0])
+        == 'T.cast(T.reinterpret("uint16", h), "uint32")'
+    )
+
+
+@pytest.mark.parametrize("kind", ["handle", "float64", "float32x4"])
+def test_what_no_register_holds_is_refused(kind: str) -> None:
+    with pytest.raises(InstructionError, match="a is a register of 32 bits") as raised:
+        isa.call("ptx.movmatrix", R.ptr_to([0]), Var("x", dtype(kind)))
+
+    assert raised.value.given == f"x, {kind}"
+
+
+@pytest.mark.parametrize("place", [A, A.ptr_to([0]), A.region()])
+def test_a_store_has_the_type_of_what_it_is_given(place: object) -> None:
+    """A buffer, a pointer to its first element and a region of it are one place."""
+    assert str(made("ptx.st", place, X).args[1]) == 'T.cast(x, "float16")'
+
+
+@pytest.mark.parametrize("place", [A, R])
+def test_an_address_in_global_memory_is_none_in_another(place: Buffer) -> None:
+    with pytest.raises(InstructionError, match="src is an address in global memory"):
+        isa.call("ptx.cp_async", A.ptr_to([0]), place.ptr_to([0]), 16)

@@ -22,6 +22,7 @@ from tilewright.isa.table import Bound
 FORMS = [bound for bound in every_form() if bound.instruction.name in COVERED]
 BAR = Buffer("bar", dtype("uint64"), (4,), "shared", row_major((4,)))
 ALL = np.ones((1, 32), bool)
+PENDING = "ptx.mbarrier.pending_count"
 
 
 def named(bound: Bound) -> str:
@@ -63,6 +64,10 @@ def applied(bound: Bound, barrier: Barrier, operand: int) -> object:
     change = {
         "arrive": lambda: barrier.arrive(operand if bound.mods.get("count") else 1),
         "arrive.expect_tx": lambda: barrier.arrive_expecting(operand),
+        "arrive.no_complete": lambda: barrier.arrive(operand),
+        "arrive_drop": lambda: barrier.drop(operand if bound.mods.get("count") else 1),
+        "arrive_drop.expect_tx": lambda: barrier.drop_expecting(operand),
+        "arrive_drop.no_complete": lambda: barrier.drop(operand),
         "expect_tx": lambda: barrier.expect(operand),
         "complete_tx": lambda: barrier.complete(operand),
     }[name]
@@ -89,7 +94,7 @@ def operand_of(bound: Bound, barriers: list[Barrier], where: NDArray[Any], rng: 
 
 
 @pytest.mark.parametrize(
-    "bound", [bound for bound in FORMS if bound.instruction.name != "ptx.mbarrier.inval"], ids=named
+    "bound", [bound for bound in FORMS if bound.instruction.name not in ("ptx.mbarrier.inval", PENDING)], ids=named
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_a_row_does_what_the_manual_says_lane_by_lane(bound: Bound, seed: int) -> None:
@@ -242,10 +247,26 @@ def test_nobody_waits_at_another_cta() -> None:
         isa.call("ptx.mbarrier.try_wait", Var("far"), 0, space="shared::cluster")
 
 
-@pytest.mark.parametrize("bound", FORMS, ids=named)
+@pytest.mark.parametrize("bound", [bound for bound in FORMS if bound.instruction.name != PENDING], ids=named)
 def test_a_form_orders_as_its_modifiers_say(bound: Bound) -> None:
     signal = bound.form.signal
     assert signal is not None
 
-    assert signal.sem == bound.mods.get("sem", "relaxed")
+    assert signal.sem == bound.mods.get("sem", "release" if "noComplete" in bound.mnemonic else "relaxed")
     assert bound.form.word(signal.scope, bound.mods) == ("cluster" if ".cluster" in bound.mnemonic else "cta")
+
+
+def test_a_state_says_how_many_arrivals_were_pending() -> None:
+    (bound,) = (one for one in FORMS if one.instruction.name == PENDING)
+    assert bound.form.execute is not None
+
+    found = bound.form.execute(np.array([[Barrier(9, 4).word, Barrier(3, phase=1).word]], np.uint64))
+
+    assert found.tolist() == [[4, 3]]
+
+
+def test_an_arrival_that_must_not_end_a_phase_is_an_error_where_it_does() -> None:
+    machine = PlainMachine(memory_of([Barrier(2).word]), np.arange(32)[None] == 0)
+
+    with pytest.raises(SimulationError, match="noComplete ends the phase"):
+        run(form("arrive.no_complete"), machine, np.zeros(32, np.int64), np.full(32, 2, np.uint32))

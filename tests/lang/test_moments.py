@@ -270,3 +270,18 @@ def parsed(folder, line: str):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.k
+
+
+def test_a_choice_in_the_index_of_a_load_is_bound_before_it() -> None:
+    """The choice is heard of after the load, and takes place before."""
+
+    @T.prim_func
+    def k(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32"), p: T.int32):
+        T.cta_id([1])
+        tid = T.thread_id([64])
+        T.cuda.atomic_add(C.ptr_to([0]), A[T.select(tid > 3, p, A[0])])
+
+    a, c = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    a[0] = 9
+    tw.simulate(k, a, c, 5)
+    assert c[0] == 4 * 9 + 60 * 5

@@ -7,7 +7,7 @@ import pytest
 from tests.lang.kernels import body
 from tilewright.errors import KernelError
 from tilewright.ir import AddressOf, Region, TileCall, Var
-from tilewright.lang import T, Tx
+from tilewright.lang import T, Tx, parse_script
 from tilewright.lang.tiles import SCOPES
 
 
@@ -102,3 +102,17 @@ def test_a_call_that_is_none(call, message: str) -> None:
             call(A)
 
     assert raised.value.at.excerpt()[0].endswith("call(A)")
+
+
+@pytest.mark.parametrize("index", ["{}", "T", "0.5", "0.5:8"])
+def test_an_index_of_a_region_is_an_integer(index: str) -> None:
+    with pytest.raises(KernelError, match="an index of A is an integer"):
+        parse_script(f'@T.prim_func\ndef k(A: T.Buffer((8, 8), "float32")):\n    Tx.copy(A[0], A[{index}])\n')
+
+
+@pytest.mark.parametrize("name", ["[1]", "3", "T", "{}"])
+def test_a_variant_is_named_by_a_string(name: str) -> None:
+    with pytest.raises(KernelError, match=r"Tx\.copy: dispatch is the name of a variant"):
+        parse_script(
+            f'@T.prim_func\ndef k(A: T.Buffer((8, 8), "float32")):\n    Tx.copy(A[0], A[1], dispatch={name})\n'
+        )

@@ -70,3 +70,18 @@ def test_place_goes_on_beyond_the_extents():
 def test_a_coordinate_is_an_integer(index):
     with pytest.raises(LayoutError, match=r"does not take this coord|must be an integer"):
         S[8, 4].apply(index, 0)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int16, np.uint64])
+def test_numpys_integers_count_without_wrapping(kind):
+    seven, sixty, eight, sixteen = (kind(number) for number in (7, 60, 8, 16))
+    assert S[8, 64].apply(seven, sixty) == {"m": 508}
+    assert S[8, 64].apply(np.array([seven]), np.array([sixty]))["m"].tolist() == [508]
+    assert SwizzleLayout(3, 3, 3).over((8, 64)).apply(seven, sixty) == SwizzleLayout(3, 3, 3).over((8, 64)).apply(7, 60)
+    assert S[16, 16].slice((sixteen, sixteen), [(kind(0), eight), (kind(0), sixteen)]) == S[8, 16]
+    assert S[8:-1].apply(np.array([seven]))["m"].tolist() == [-7]
+
+
+def test_an_array_of_numbers_beyond_64_bits_is_refused():
+    with pytest.raises(LayoutError, match="does not take this"):
+        S[8, 64].apply(np.array([2**63], np.uint64), 0)

@@ -153,3 +153,9 @@ def test_a_distance_is_an_integer():
 def test_storage_drops_block_and_device_axes():
     layout = S[(2, 4, 8) : (1 @ pid, 1 @ cbx, 1)] + R[2 : 1 @ bx] + 1 @ pid
     assert layout.storage() == S[8:1]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint16])
+def test_a_threads_number_on_an_axis_has_its_own_type(kind):
+    """Generated code of the simulator computes with 32 bits."""
+    assert tid_in_wg.of_thread(np.arange(256, dtype=kind)).dtype == kind

@@ -21,6 +21,7 @@ SPELLINGS = (
     "mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc",
     "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc",
     "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64",
+    "mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32",
     "mma.sync.aligned.m16n8k16.row.col.rz.f64.f64.f64.f64",
     "mma.sp.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
     "mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.s32.s4.s4.s32",

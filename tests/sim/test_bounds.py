@@ -7,9 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
+from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
 from tilewright.ir import Assume, binary, select
+from tilewright.lang import parse_script
 from tilewright.layout import ComposeLayout, Layout, S, SwizzleLayout
 
 
@@ -189,3 +192,37 @@ def test_a_place_in_storage_is_told_as_the_layouts_coordinate(layout: Layout, in
         k.run()
 
     assert said in str(raised.value)
+
+
+def said_of(lines: str, kind: str = "float32") -> str:
+    """What a kernel with these lines is refused with."""
+    head = f"""
+@T.prim_func
+def k(A: T.Buffer((64,), "{kind}")):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    s = T.alloc_shared((64,), "{kind}")
+"""
+    kernel = parse_script(head + "".join(f"    {line}\n" for line in lines.splitlines()))
+    with pytest.raises(SimulationError) as raised:
+        tw.simulate(kernel, np.zeros(64, dtype(kind).numpy))
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("index", ["lane * 2 + 256", "lane * 2 - 2", "lane * 3"])
+@pytest.mark.parametrize("buffer", ["A", "s"])
+def test_half_a_byte_outside_is_an_error(buffer: str, index: str) -> None:
+    value = "T.cast(1.0, 'float4_e2m1fn')"
+    assert f"store writes outside of {buffer}" in said_of(f"{buffer}[{index}] = {value}", "float4_e2m1fn")
+
+
+@pytest.mark.parametrize("call", ["T.cuda.vprintf(3, 5)", "T.cuda.assert_fail(3, A.ptr_to([0]), 1, A.ptr_to([0]))"])
+def test_a_pointer_to_nowhere_is_an_error_at_its_line(call: str) -> None:
+    said = said_of(call)
+    assert "a pointer to nowhere" in said
+    assert call in said
+
+
+def test_a_unit_that_reads_global_memory_refuses_an_address_in_shared_memory() -> None:
+    said = said_of("p = s.ptr_to([0])\np = p + 16\nT.ptx.cp_async(s.ptr_to([32]), p, 16)")
+    assert "an address that is not in global memory" in said

@@ -11,6 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright import T, Tx
 from tilewright.errors import KernelError, SimulationError
+from tilewright.lang import parse_script
 from tilewright.layout import S, TileLayout, laneid
 
 FLOATS = np.float32
@@ -420,3 +421,72 @@ def test_an_index_that_a_uniform_condition_chooses_is_an_array_on_both_sides() -
         a = array(32)
         tw.simulate(chosen, a, n, check="bounds")
         assert a.sum() == 32 * n
+
+
+MOVING = {  # what a kernel does with pointers, and what is said of it
+    "a pointer that walks": (
+        "for i in range(9):\n    r[0] = T.ptx.ld(p + 4 * x, dtype='float32')\n    p = p + 64",
+        "s[8, 0]",
+    ),
+    "a pointer that walks down": (
+        "for i in range(2):\n    r[0] = T.ptx.ld(p + 4 * x, dtype='float32')\n    p = p - 64",
+        "s[-1, 0]",
+    ),
+    "a pointer that is a number": (
+        "n = T.cast(p, 'int64')\nn = n + 512\nr[0] = T.ptx.ld(T.cast(n, 'handle'), dtype='float32')",
+        "s[8, 0]",
+    ),
+    "a pointer that lanes choose": (
+        "if x > 4:\n    p = t.ptr_to([0, 0])\nr[0] = T.ptx.ld(p + 4 * x + 480, dtype='float32')",
+        "t[8, 0]",
+    ),
+    "buffers that change places": (
+        "q = t.ptr_to([0, 0])\np, q = q, p\nT.cuda.copy_bytes(r.ptr_to([0]), p + 512, 4)",
+        "t[8, 0]",
+    ),
+    "a matrix from a pointer that walks": (
+        "p = p + 512\nT.ptx.ldmatrix(False, 1, '.b16', p, u[0])",
+        "s[8, 0] to s[8, 3], 16 bytes",
+    ),
+    "a pointer to registers": (
+        "q = r.ptr_to([0])\nq = q + 8\nT.cuda.copy_bytes(q, p, 4)",
+        "r[2]",
+    ),
+}
+
+
+def moving(lines: str) -> Any:
+    """A kernel with two shared buffers, a pointer to the first, and these lines."""
+    head = """
+@T.prim_func
+def k(A: T.Buffer((8,), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([16])
+    s = T.alloc_shared((8, 16), "float32")
+    t = T.alloc_shared((8, 16), "float32")
+    r = T.alloc_local((2,), "float32")
+    u = T.alloc_local((1,), "uint32")
+    p = s.ptr_to([0, 0])
+"""
+    return parse_script(head + "".join(f"    {line}\n" for line in lines.splitlines()))
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_a_pointer_that_moves_stays_in_the_buffer_that_it_leads_to(name: str) -> None:
+    lines, said = MOVING[name]
+    with pytest.raises(SimulationError, match="outside of") as raised:
+        tw.simulate(moving(lines), array(8), check="bounds")
+    assert str(raised.value.given).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "for i in range(8):\n    r[0] = T.ptx.ld(p + 4 * x, dtype='float32')\n    p = p + 64",
+        "p = p + 512\nr[0] = T.ptx.ld(p - 4 * x - 4, dtype='float32')",
+        "q = t.ptr_to([0, 0])\nfor i in range(4):\n    r[0] = T.ptx.ld(p + 4 * x, dtype='float32')\n    p, q = q, p",
+        "if x > 7:\n    p = p + 4096\nr[0] = T.ptx.ld(p, dtype='float32') if x < 8 else 0.0",
+    ],
+)
+def test_a_pointer_may_be_anywhere_while_nobody_follows_it(lines: str) -> None:
+    tw.simulate(moving(lines), array(8), check="bounds")

@@ -350,3 +350,21 @@ def test_lanes_with_masks_of_their_own_group_need_each_other_only() -> None:
     k.do("cuda.ballot_sync", T.select(lane < 16, low, T.uint32(0xFFFF8000)), lane > 3)
     with pytest.raises(SimulationError, match=r"cuda\.ballot_sync: masks that differ between the lanes that they name"):
         k.run(check="none")
+
+
+def test_lanes_of_a_warp_name_one_barrier() -> None:
+    k = Lowered(threads=64)
+    k.do("ptx.bar.sync", lane + 1, 64)
+
+    with pytest.raises(SimulationError, match="lanes of a warp name different numbers") as raised:
+        k.run()
+
+    assert raised.value.given == "1 and 2 in warp 0"
+
+
+def test_there_are_sixteen_barriers() -> None:
+    k = Lowered(threads=64)
+    k.do("ptx.bar.sync", warp * 16, 32)
+
+    with pytest.raises(SimulationError, match="there is no barrier 16"):
+        k.run()

@@ -131,6 +131,10 @@ SYMPTOMS: dict[str, Callable[[], object]] = {
     "an element that is a number": lambda: layout.mma_shared_layout(1, 3, (8, 64)),  # type: ignore[arg-type]
     "a masked array": lambda: EXECUTABLE(np.ma.masked_array(np.zeros(64, np.float32)), 1),
     "a region of no buffer": lambda: T.region(3),
+    "a swizzle that is mirrored by a list": lambda: layout.SwizzleLayout(1, 1, 2, [3]),  # type: ignore[arg-type]
+    "a fragment of vectors": lambda: layout.wgmma_fragment(128, 8, "A", "float32x4"),
+    "an atom of nothing": lambda: layout.mma_atom_layout("void", 3),
+    "a vector of pointers": lambda: dtype("handlex2"),
     "a node that does not exist": lambda: T.exactly("@", 3),
 }
 

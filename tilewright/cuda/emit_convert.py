@@ -50,7 +50,7 @@ def convert(value: Cpp, source: DType, target: DType, unit: Unit) -> Cpp:
         number = to_float32(value, source, unit) if source.is_float and source.bits < 64 else value
         return Cpp(f"{number.at(Level.RELATION)} != 0", Level.EQUALITY)
     if "handle" in (source.kind, target.kind):
-        wide = value.cast("long long") if (target.bits == 64 and target.is_integer) or source.bits < 64 else value
+        wide = value.cast("long long") if target.is_integer or source.bits < 64 else value
         return wide.cast(cpp_type(target))
     if source.is_float and target.is_integer:
         return _integer(value, source, target, unit)

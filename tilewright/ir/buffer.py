@@ -102,7 +102,7 @@ class Buffer(_Remembered, Tiled):
         if len(indices) < len(self.shape) or any(isinstance(part, _OF_REGIONS) for part in indices):
             return Region.of(self, indices)
         self._check_rank(len(indices))
-        element = Load(self, tuple(as_expr(as_index(part)) for part in indices))
+        element = Load(self, tuple(as_expr(as_index(part, self.name)) for part in indices))
         hear = reader.get()
         if hear is not None:
             hear(element)
@@ -111,7 +111,7 @@ class Buffer(_Remembered, Tiled):
     def ptr_to(self, indices: Sequence[Value]) -> AddressOf:
         """A pointer to the element at ``indices``."""
         self._check_rank(len(indices))
-        return AddressOf(self, tuple(as_expr(as_index(part)) for part in indices))
+        return AddressOf(self, tuple(as_expr(as_index(part, self.name)) for part in indices))
 
     def access_ptr(self, mode: str = "rw", offset: Value = 0) -> Expr:
         """A pointer ``offset`` elements past the start of storage; ``mode`` (r, w or rw) is a promise to readers."""
@@ -119,7 +119,7 @@ class Buffer(_Remembered, Tiled):
             raise KernelError(f"unknown access mode {mode!r}", given=mode, allowed="r, w, rw")
         if const_value(offset) == 0:
             return AddressOf(self)
-        elements, bits = as_expr(as_index(offset)), self.dtype.bits
+        elements, bits = as_expr(as_index(offset, self.name)), self.dtype.bits
         size = self.shape[0] if self.layout is None else collected(self.layout.storage().cosize("m"))
         start = AddressOf(self, owed=(Within(elements, as_expr(size, INT64), self.name, Within.STORAGE),))
         return start + (elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8)
@@ -354,11 +354,11 @@ class Region(Tiled):
         box: list[tuple[Value, Value]] = []
         for part, extent in zip(indices, buffer.shape, strict=True):
             if not isinstance(part, slice):
-                box.append((as_index(part), 1))
+                box.append((as_index(part, buffer.name), 1))
                 continue
             start = 0 if part.start is None else part.start
             stop = extent if part.stop is None else part.stop
-            box.append((as_index(start), as_index(distance(start, stop))))
+            box.append((as_index(start, buffer.name), as_index(distance(start, stop), buffer.name)))
         return Region(buffer, tuple(box))
 
     def __str__(self) -> str:

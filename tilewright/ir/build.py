@@ -98,6 +98,13 @@ def cast(value: Value, kind: DType) -> Expr:
     expr = as_expr(value) if isinstance(value, Expr) else _literal(value, kind)
     if expr.dtype == kind:
         return expr
+    if HANDLE in (expr.dtype, kind) and (expr.dtype.is_float or kind.is_float):
+        raise KernelError(
+            f"`{expr}` of {expr.dtype} has no conversion to {kind}",
+            given=f"{expr.dtype} as {kind}",
+            allowed="a pointer is a 64-bit integer",
+            hint=f'T.cast({expr}, "int64")',
+        )
     if expr.dtype.lanes not in (1, kind.lanes):
         raise KernelError(
             f"`{expr}` has {expr.dtype.lanes} components",

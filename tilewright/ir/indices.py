@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tilewright.dtypes import INT32, INT64
-from tilewright.errors import KernelError
+from tilewright.errors import KernelError, described
 from tilewright.ir.build import as_expr, cast
 from tilewright.ir.expr import Expr, Value, Within, const_value
 from tilewright.ir.sums import distance
@@ -79,11 +81,21 @@ def spread(buffer: Buffer, indices: tuple[object, ...]) -> tuple[Buffer, tuple[o
     return view, (*(rest for _, rest in rests), *made)
 
 
-def as_index(value: object) -> Value:
+def as_index(value: object, of: str = "") -> Value:
     """An index, with at least the bits of an int32: what strides make of it must not wrap where it did not."""
-    if isinstance(value, Expr) and value.dtype.is_integer and value.dtype.bits < 32:
-        return cast(value, INT32)
-    return value  # type: ignore[return-value]  # as_expr refuses what is no value
+    if isinstance(value, Expr):
+        return cast(value, INT32) if value.dtype.is_integer and value.dtype.bits < 32 else value
+    if isinstance(value, np.integer):  # which wraps where Python's do not
+        return int(value)
+    if isinstance(value, int) and value.bit_length() > 64:
+        given = described(value)
+        raise KernelError(
+            f"an index{of and f' of {of}'} has {value.bit_length():,} bits", given=given, allowed="at most 64 bits"
+        )
+    if not hasattr(type(value), "__index__"):
+        allowed = "an int or an integer expression"
+        raise KernelError(f"an index{of and f' of {of}'} is an integer", given=described(value), allowed=allowed)
+    return value  # type: ignore[return-value]  # it has an index
 
 
 def owed_of_row(buffer: Buffer, first: Value, count: int) -> Iterator[Within]:

@@ -16,7 +16,7 @@ from tilewright.ir.walk import statements
 if TYPE_CHECKING:
     from tilewright.errors import Span
 
-__all__ = ["Pointers", "check_origins", "chosen", "owed_to_origins", "pointers"]
+__all__ = ["Pointers", "base_of", "check_origins", "chosen", "leaves", "owed_to_origins", "pointers"]
 
 Pointers = Mapping[str, tuple[Expr, ...]]
 """Of each variable wide enough for a pointer all that some statement gives it."""
@@ -41,7 +41,7 @@ def chosen(buffer: Buffer) -> Expr | None:
 
 def check_origins(view: Buffer, pointer: Expr, values: Pointers, at: Span | None) -> None:
     """Raises KernelError for a view that may lie anywhere in shared memory or registers."""
-    strange = [leaf for leaf in _leaves(pointer, values) if not isinstance(leaf, (AddressOf, Call))]
+    strange = [leaf for leaf in leaves(pointer, values) if not isinstance(leaf, (AddressOf, Call))]
     if strange:
         raise KernelError(
             f"nothing says which buffer the view {view.name} lies in",
@@ -59,10 +59,10 @@ def owed_to_origins(
     The address decides which buffer that is: the last candidate, if it is in none of the others. place: the access,
     lowered.
     """
-    leaves = _leaves(pointer, values)
-    if not all(isinstance(leaf, AddressOf) for leaf in leaves):
+    found = leaves(pointer, values)
+    if not all(isinstance(leaf, AddressOf) for leaf in found):
         return
-    roots = {leaf.buffer.name: leaf.buffer for leaf in leaves if isinstance(leaf, AddressOf)}
+    roots = {leaf.buffer.name: leaf.buffer for leaf in found if isinstance(leaf, AddressOf)}
     *others, last = sorted(roots.values(), key=lambda root: -root.storage_size() * root.dtype.bits)
     elsewhere: Value = True
     for root in (*others, last):
@@ -80,7 +80,14 @@ def _address(pointer: Expr) -> Expr:
     return Reinterpret(pointer, INT64)
 
 
-def _leaves(pointer: Expr, values: Pointers) -> tuple[Expr, ...]:
+def base_of(pointer: Expr) -> Expr:
+    """The pointer to which arithmetic adds bytes."""
+    while isinstance(pointer, (Binary, Cast, Reinterpret)):
+        pointer = pointer.a
+    return pointer
+
+
+def leaves(pointer: Expr, values: Pointers) -> tuple[Expr, ...]:
     """The possible origins of a pointer: pointers into buffers, and expressions whose origin is unknown."""
     found: list[Expr] = []
     seen: set[str] = set()

@@ -192,6 +192,7 @@ for _way, _kinds in ((WAYS[3], INTO_GLOBAL), (WAYS[2], INTO_CTA)):
         operands=(reads("dst", _way.target), reads("src", _way.source), counts("n"), *_bar),
         pattern="[{dst}], [{src}], {n}" + (", [{bar}]" if _bar else ""),
         doc=f"A thread has ``n`` bytes combined, as elements of a dtype, from {_way.doc}.",
+        hints=("L2::cache_hint",),
         forms=tuple(
             Form(
                 f"cp.reduce.async.bulk{_way.text}{COMPLETION[_way.counted]}{{op}}{{kind}}",
@@ -213,6 +214,7 @@ instruction(
     operands=(reads("src", "global"), counts("n")),
     pattern="[{src}], {n}",
     doc="Has ``n`` bytes of global memory brought to the L2 cache; no value changes.",
+    hints=("L2::cache_hint",),
     forms=(
         Form(
             "cp.async.bulk.prefetch.L2.global",

@@ -22,15 +22,15 @@ from tilewright.ir import (
     Expr,
     Load,
     Region,
-    Reinterpret,
     as_expr,
     cast,
     common_dtype,
     const_value,
 )
 from tilewright.ir.convert import converted
+from tilewright.isa.addresses import ADDRESS
 from tilewright.isa.refusals import misused, no_form, usage, written
-from tilewright.isa.registers import as_bits, as_register, register_types
+from tilewright.isa.registers import as_bits, as_register, integer_dtype, register_types
 from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Instruction, Operand, lookup
 from tilewright.records import replace
 
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["bind", "call", "usage"]
 
 FLOAT32 = dtype("float32")
-UINT32, UINT64 = dtype("uint32"), dtype("uint64")
-ADDRESSES = ("shared", "global", "generic")
+UINT64 = dtype("uint64")
 
 
 def call(name: str, /, *args: object, **kwargs: object) -> Expr:
@@ -146,7 +145,8 @@ def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DTy
     typed = [value for name, value in given if _kind(row, name) == "typed"]
     if not typed or any(isinstance(value, str) for value in typed):
         return None, None
-    pointed = [value.buffer.dtype for _, value in given if isinstance(value, AddressOf)]
+    places = [_buffer_of(value) for name, value in given if _kind(row, name) != "typed"]
+    pointed = [place.dtype for place in places if place is not None]
     dtypes = pointed[:1] or [value.dtype for value in typed if isinstance(value, Expr)]
     known = {kind for form in row.forms for kind in form.modifiers["dtype"]}
     if not dtypes:
@@ -154,6 +154,8 @@ def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DTy
         kind = FLOAT32 if any(floats) else INT32
         return (kind, kind) if kind in known else (FLOAT32, FLOAT32)
     kind = reduce(common_dtype, dtypes)
+    if kind == HANDLE and kind not in known:  # a pointer moves as the number that it is
+        return kind, next((number for number in (INT64, UINT64) if number in known), kind)
     widened = row.widens and kind.is_float and kind not in known
     return kind, FLOAT32 if widened else kind
 
@@ -162,11 +164,17 @@ def _pointed(row: Instruction, pointer: object, kind: object) -> DType:
     """The dtype of an element in memory: ``kind``, or that of the buffer that is pointed into."""
     if kind is not None:
         return dtype(str(kind))
-    if not isinstance(pointer, (AddressOf, Buffer, Region)):
+    place = _buffer_of(pointer)
+    if place is None:
         raise InstructionError(
             f"T.{row.name}: {pointer} does not say what it points to", given="dtype=None", allowed=usage(row)
         )
-    return (pointer.buffer if isinstance(pointer, (AddressOf, Region)) else pointer).dtype
+    return place.dtype
+
+
+def _buffer_of(value: object) -> Buffer | None:
+    """The buffer that a pointer, a region or the buffer itself leads to."""
+    return value.buffer if isinstance(value, (AddressOf, Region)) else value if isinstance(value, Buffer) else None
 
 
 def _kind(row: Instruction, name: str) -> str:
@@ -258,15 +266,15 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
         return value
     if isinstance(value, str):
         raise InstructionError(f"{what} is an operand", given=repr(value), allowed="an expression")
-    if operand.kind in _ADDRESS:
-        return _ADDRESS[operand.kind](what, value)
+    if operand.kind in ADDRESS:
+        return ADDRESS[operand.kind](what, value)
     if operand.kind == "imm" and type(const_value(value)) is not int:
         raise InstructionError(f"{what} is part of the instruction", given=str(value), allowed="an integer constant")
     if operand.kind == "pred":
         return cast(value, BOOL)  # type: ignore[arg-type]  # cast refuses what is no value
     if operand.kind in _TYPED and typed is not None:
         return _TYPED[operand.kind](value, typed, what)
-    made = as_expr(value, _integer_dtype(value))  # type: ignore[arg-type]
+    made = as_expr(value, integer_dtype(value))  # type: ignore[arg-type]
     return as_register(what, operand, made)
 
 
@@ -276,54 +284,6 @@ _TYPED: Mapping[str, Callable[..., Expr]] = {"bits": as_bits, "typed": converted
 def _given(value: object) -> Expr:
     """An operand of a call that was made; a default that is a number may be any 32 bits."""
     return cast(value, INT32) if type(value) is int else as_expr(value)  # type: ignore[arg-type]  # checked by call
-
-
-def _integer_dtype(value: object) -> DType:
-    """The dtype of a Python integer: int32, or the first of uint32, int64 and uint64 that holds it."""
-    for kind in (INT32, UINT32, INT64):
-        if not isinstance(value, int) or value >> (kind.bits - kind.is_signed) in (0, -kind.is_signed):
-            return kind
-    return dtype("uint64")
-
-
-def _address(what: str, value: object) -> Expr:
-    made = as_expr(value, _integer_dtype(value))  # type: ignore[arg-type]  # as_expr refuses what is no value
-    if made.dtype.kind not in ("handle", "int", "uint") or made.dtype.bits < 32:
-        raise InstructionError(
-            f"{what} is an address",
-            given=f"{made}, {made.dtype}",
-            allowed="a pointer, or an integer of 32 or 64 bits",
-            hint=f"T.address_of({made})" if isinstance(made, Load) else None,
-        )
-    return made
-
-
-def _shared_address(what: str, value: object) -> Expr:
-    made = _address(what, value)
-    if isinstance(made, AddressOf) and made.buffer.space in ("global", "local"):
-        given = f"{made}, in {made.buffer.space} memory"
-        raise InstructionError(f"{what} is an address in shared memory", given=given, allowed="a shared buffer")
-    return Reinterpret(made, HANDLE) if made.dtype == UINT64 else made  # a generic address, as `map_shared_rank` gives
-
-
-def _tmem_address(what: str, value: object) -> Expr:
-    made = as_expr(value, _integer_dtype(value))  # type: ignore[arg-type]  # as_expr refuses what is no value
-    if made.dtype.kind not in ("int", "uint") or made.dtype.bits != 32:
-        points = isinstance(made, AddressOf) and made.buffer.dtype.bits == 32 and len(made.indices) == 1
-        raise InstructionError(
-            f"{what} is an address of tensor memory",
-            given=f"{made}, {made.dtype}",
-            allowed="an integer of 32 bits, as tcgen05.alloc leaves it in shared memory",
-            hint=f"{made.buffer.name}[{made.indices[0]}]" if isinstance(made, AddressOf) and points else None,
-        )
-    return made
-
-
-_ADDRESS: Mapping[str, Callable[[str, object], Expr]] = {
-    **dict.fromkeys((*ADDRESSES, "place"), _address),
-    "shared": _shared_address,
-    "tmem": _tmem_address,
-}
 
 
 def bind(made: Call) -> Bound:

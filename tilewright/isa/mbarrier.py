@@ -49,7 +49,18 @@ from tilewright.isa.table import (
     reads,
 )
 
-__all__: list[str] = []
+__all__ = [
+    "CHANGE",
+    "ORDERED",
+    "OWN",
+    "PTR",
+    "SOURCE",
+    "STATE",
+    "arrivals",
+    "changed",
+    "check_constants",
+    "within",
+]
 
 SOURCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier.{}"'
 STATE = dtype("uint64")
@@ -58,8 +69,8 @@ STATE = dtype("uint64")
 RANGES = {"count": (1, MBARRIER_LIMIT), "bytes": (0, MBARRIER_LIMIT), "phase": (0, 1)}
 
 
-def _check_constants(bound: Bound) -> None:
-    """Raises InstructionError for a constant out of its range; `_within` checks other values when the kernel runs."""
+def check_constants(bound: Bound) -> None:
+    """Raises InstructionError for a constant out of its range; `within` checks other values when the kernel runs."""
     for name, (low, high) in RANGES.items():
         for operand in bound.operands.get(name, ()):
             known = const_value(operand)
@@ -67,7 +78,8 @@ def _check_constants(bound: Bound) -> None:
                 raise InstructionError(f"T.{bound.instruction.name}: {name}", given=known, allowed=f"{low}..{high}")
 
 
-def _within(machine: Machine, name: str, value: Lanes) -> None:
+def within(machine: Machine, name: str, value: Lanes) -> None:
+    """Stops the kernel where a value is out of its range."""
     low, high = RANGES[name]
     outside = (value < low) | (value > high)
     if outside.any() and (wrong := machine.active & outside).any():
@@ -81,7 +93,7 @@ def _check_alive(machine: Machine, words: Lanes) -> None:
         machine.fault(trouble(int(np.broadcast_to(words, dead.shape)[dead][0])), dead)
 
 
-def _changed(machine: Machine, address: Lanes, change: Callable[[Lanes, Lanes], Lanes], by: Lanes) -> Lanes:
+def changed(machine: Machine, address: Lanes, change: Callable[[Lanes, Lanes], Lanes], by: Lanes) -> Lanes:
     """Change the m-barriers, each lane in turn; returns what each lane found there."""
     amount = np.broadcast_to(by, np.broadcast_shapes(address.shape, by.shape)).astype(np.uint64)
     found = machine.shared.atomic(address, change, amount)
@@ -100,7 +112,7 @@ def _read(machine: Machine, address: Lanes) -> Lanes:
 
 def initialise(machine: Machine, address: Lanes, count: Lanes) -> None:
     """Phase 0 begins, with ``count`` arrivals to wait for and no bytes."""
-    _within(machine, "count", count)
+    within(machine, "count", count)
     words = np.broadcast_to(fresh(count), np.broadcast_shapes(address.shape, count.shape))
     machine.shared.store_rows(address, np.ascontiguousarray(words)[..., None].view(np.uint8))
 
@@ -113,31 +125,31 @@ def invalidate(machine: Machine, address: Lanes) -> None:
 
 def arrive_once(machine: Machine, address: Lanes) -> Lanes:
     """One arrival; returns the state before it, which names the phase."""
-    return _changed(machine, address, arrived, np.ones(address.shape, np.uint64))
+    return changed(machine, address, arrived, np.ones(address.shape, np.uint64))
 
 
 def arrive(machine: Machine, address: Lanes, count: Lanes) -> Lanes:
     """``count`` arrivals; returns the state before them, which names the phase."""
-    _within(machine, "count", count)
-    return _changed(machine, address, arrived, count)
+    within(machine, "count", count)
+    return changed(machine, address, arrived, count)
 
 
 def arrive_expecting(machine: Machine, address: Lanes, nbytes: Lanes) -> Lanes:
     """Announces ``nbytes``, then arrives once; returns the state before, which names the phase."""
-    _within(machine, "bytes", nbytes)
-    return _changed(machine, address, announced_and_arrived, nbytes)
+    within(machine, "bytes", nbytes)
+    return changed(machine, address, announced_and_arrived, nbytes)
 
 
 def expect(machine: Machine, address: Lanes, nbytes: Lanes) -> None:
     """Announces ``nbytes``: the phase does not end before they have come."""
-    _within(machine, "bytes", nbytes)
-    _changed(machine, address, announced, nbytes)
+    within(machine, "bytes", nbytes)
+    changed(machine, address, announced, nbytes)
 
 
 def complete(machine: Machine, address: Lanes, nbytes: Lanes) -> None:
     """``nbytes`` have come, as if an asynchronous copy had brought them."""
-    _within(machine, "bytes", nbytes)
-    _changed(machine, address, completed, nbytes)
+    within(machine, "bytes", nbytes)
+    changed(machine, address, completed, nbytes)
 
 
 def parity_is_over(machine: Machine, address: Lanes, phase: Lanes) -> Lanes:
@@ -145,7 +157,7 @@ def parity_is_over(machine: Machine, address: Lanes, phase: Lanes) -> Lanes:
 
     In phase 0 that holds for parity 1, as if a phase before the first had ended.
     """
-    _within(machine, "phase", phase)
+    within(machine, "phase", phase)
     over: Lanes = phase_of(_read(machine, address)) % 2 != phase
     return over
 
@@ -218,7 +230,7 @@ def _plain_row(name: str, execute: Callable[..., None], doc: str, *more: Operand
         params=("ptr", *(operand.name for operand in more)),
         operands=(PTR, *more),
         pattern=", ".join(["[{ptr}]", *(f"{{{operand.name}}}" for operand in more)]),
-        check=_check_constants,
+        check=check_constants,
         doc=doc,
         forms=(
             Form(
@@ -242,9 +254,10 @@ _plain_row(
 _plain_row("inval", invalidate, "Ends an m-barrier; its bytes may be used for something else.")
 
 
-def _arrivals(
+def arrivals(
     opcode: str, execute: Callable[..., Lanes], more: str, first: str, given: Mapping[str, Spellings] = {}
 ) -> Iterator[Form]:
+    """The forms of an arrival."""
     for order in _orders("release", first, remote=True):
         remote = order.modifiers["space"] is REMOTE
         yield Form(
@@ -270,11 +283,11 @@ instruction(
     params=("ptr",),
     keywords={"count": None, **ORDERED},
     operands=(PTR, counts("count")),
-    check=_check_constants,
+    check=check_constants,
     doc="Arrives at an m-barrier, ``count`` times; returns its state before, unless it is in another CTA.",
     forms=(
-        *_arrivals("arrive", arrive_once, "", "sm_80", {"count": LEFT_OUT}),
-        *_arrivals("arrive", arrive, ", {count}", "sm_90", {"count": GIVEN}),
+        *arrivals("arrive", arrive_once, "", "sm_80", {"count": LEFT_OUT}),
+        *arrivals("arrive", arrive, ", {count}", "sm_90", {"count": GIVEN}),
     ),
 )
 instruction(
@@ -282,9 +295,9 @@ instruction(
     params=("ptr", "bytes"),
     keywords=ORDERED,
     operands=(PTR, counts("bytes")),
-    check=_check_constants,
+    check=check_constants,
     doc="Announces ``bytes`` to an m-barrier, then arrives; returns its state before, unless it is in another CTA.",
-    forms=tuple(_arrivals("arrive.expect_tx", arrive_expecting, ", {bytes}", "sm_90")),
+    forms=tuple(arrivals("arrive.expect_tx", arrive_expecting, ", {bytes}", "sm_90")),
 )
 
 for _name, _execute, _doc in (
@@ -297,7 +310,7 @@ for _name, _execute, _doc in (
         keywords={"scope": None, "space": "shared"},
         operands=(PTR, counts("bytes")),
         pattern="[{ptr}], {bytes}",
-        check=_check_constants,
+        check=check_constants,
         doc=_doc,
         forms=tuple(
             Form(
@@ -365,7 +378,7 @@ def _wait_row(name: str, phase: Named, pattern: str, doc: str, first: str = "sm_
         params=("ptr", phase.operand.name),
         keywords=WAITED,
         operands=(PTR, phase.operand),
-        check=_check_constants,
+        check=check_constants,
         doc=doc.format(phase=phase.doc),
         forms=tuple(_waits(opcode, pattern % f"{{{phase.operand.name}}}", phase.is_over, first)),
     )
@@ -379,7 +392,7 @@ def _ask_row(name: str, phase: Named) -> None:
         params=("ptr", phase.operand.name),
         keywords={"ns": None, **WAITED},
         operands=(PTR, phase.operand, counts("ns")),
-        check=_check_constants,
+        check=check_constants,
         doc=f"Whether {phase.doc} is over; may sleep a while, at most about ``ns`` nanoseconds, before it answers no.",
         forms=(
             *_waits(opcode, ASKING % operand, phase.is_over, "sm_90", {"ns": LEFT_OUT}),

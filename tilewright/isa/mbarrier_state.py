@@ -31,8 +31,10 @@ __all__ = [
     "PhaseState",
     "announced",
     "announced_and_arrived",
+    "announced_and_dropped",
     "arrived",
     "completed",
+    "dropped",
     "fresh",
     "is_alive",
     "phase_of",
@@ -102,15 +104,17 @@ def _packed(pending: Lanes, expected: Lanes, tx: Lanes | int, phase: Lanes | int
     return word
 
 
-def _counted(word: Lanes, arrivals: Lanes | int, announced: Lanes | int) -> Lanes:
+def _counted(word: Lanes, arrivals: Lanes | int, announced: Lanes | int, leaving: Lanes | int = 0) -> Lanes:
     """The m-barrier after so many arrivals and with so many more bytes to wait for; the phase ends if that was all.
+
+    leaving: arrivals that later phases no longer wait for.
 
     A dead m-barrier stays as it is; one whose count leaves its range becomes dead, so that its next use is an error.
     """
     state = phase_state(word)
-    pending, tx = state.pending - arrivals, state.tx + announced
+    pending, tx, expected = state.pending - arrivals, state.tx + announced, state.expected - leaving
     ends = (pending == 0) & (tx == 0)
-    after = _packed(np.where(ends, state.expected, pending), state.expected, tx, (state.phase + ends) & 3)
+    after = _packed(np.where(ends, expected, pending), expected, tx, (state.phase + ends) & 3)
     after = np.where(np.abs(tx) > MBARRIER_LIMIT, _TX_OUT_OF_RANGE, after)
     after = np.where(pending < 0, _OVERRUN, after)
     return np.where(state.alive, after, word)
@@ -134,3 +138,13 @@ def completed(word: Lanes, nbytes: Lanes) -> Lanes:
 def announced_and_arrived(word: Lanes, nbytes: Lanes) -> Lanes:
     """The m-barrier with ``nbytes`` more to wait for and one arrival less."""
     return _counted(word, 1, nbytes.astype(np.int64))
+
+
+def dropped(word: Lanes, count: Lanes) -> Lanes:
+    """The m-barrier after ``count`` arrivals of threads that no later phase waits for."""
+    return _counted(word, count.astype(np.int64), 0, count.astype(np.int64))
+
+
+def announced_and_dropped(word: Lanes, nbytes: Lanes) -> Lanes:
+    """The m-barrier with ``nbytes`` more to wait for, and after the last arrival of a thread."""
+    return _counted(word, 1, nbytes.astype(np.int64), 1)

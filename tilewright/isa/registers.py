@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.dtypes import BOOL, DType, dtype
+from tilewright.dtypes import BOOL, INT32, INT64, DType, dtype
 from tilewright.errors import InstructionError
-from tilewright.ir import Argument, Expr, as_expr, cast, const_value
-from tilewright.isa.table import Instruction, Operand
+from tilewright.ir import AddressOf, Argument, Const, Expr, Load, Reinterpret, as_expr, cast, const_value
+from tilewright.isa.table import KINDS, Instruction, Operand
 from tilewright.isa.types import TYPES
 
-__all__ = ["as_bits", "as_register", "register_types"]
+__all__ = ["as_bits", "as_register", "integer_dtype", "register_types"]
 
 FLOAT32 = dtype("float32")
 
@@ -41,13 +41,48 @@ def as_bits(value: object, typed: DType, what: str) -> Expr:
 
 
 def as_register(what: str, operand: Operand, made: Expr) -> Expr:
-    """An operand as a register. Refuses a float for a count, and fewer than 64 bits for a descriptor or a state."""
+    """An operand as a register.
+
+    Raises InstructionError for a float as a count, fewer than 64 bits for a descriptor or a state, and a value that no
+    register of the operand's kind holds.
+    """
+    nbytes = KINDS[operand.kind].nbytes
+    if nbytes and not _is_held(made, 8 * nbytes):
+        given, allowed = f"{made}, {made.dtype}", f"a register of {8 * nbytes} bits"
+        raise InstructionError(f"{what} is {allowed}", given=given, allowed=allowed)
     if operand.kind == "value" and made.dtype.is_float and made.dtype.bits < 32:
         return cast(made, FLOAT32)  # as C promotes what goes through an ellipsis
     if operand.counts and not _is_count(made, int(operand.kind[1:])):
         allowed = f"an integer of {operand.kind[1:]} bits" if const_value(made) is not None else _COUNTS[operand.kind]
         raise InstructionError(f"{what} is {allowed}", given=f"{made}, {made.dtype}", allowed=allowed)
-    return made
+    return _of_width(made, 8 * nbytes) if operand.kind in ("b16", "b32", "b64") else made
+
+
+def integer_dtype(value: object) -> DType:
+    """The dtype of a Python integer: int32, or the first of uint32, int64 and uint64 that holds it."""
+    for kind in (INT32, dtype("uint32"), INT64):
+        if not isinstance(value, int) or value >> (kind.bits - kind.is_signed) in (0, -kind.is_signed):
+            return kind
+    return dtype("uint64")
+
+
+def _of_width(made: Expr, bits: int) -> Expr:
+    """A value of run time in a register of another width: the low bits, or zeros above them; a number's own sign."""
+    if made.dtype.bits == bits or isinstance(made, (AddressOf, Const)) or _is_place(made):
+        return made
+    if made.dtype.is_float:
+        made = Reinterpret(made, dtype(f"uint{made.dtype.bits}"))
+    return cast(made, dtype(f"uint{bits}"))
+
+
+def _is_place(made: Expr) -> bool:
+    return isinstance(made, (AddressOf, Load)) and made.buffer.space == "local"
+
+
+def _is_held(made: Expr, bits: int) -> bool:
+    """Does a register of so many bits hold it? Of a wider integer it has the low ones; a place stands for registers."""
+    number = made.dtype.kind in ("int", "uint", "bool") and made.dtype.lanes == 1
+    return _is_place(made) or number or made.dtype.bits <= bits
 
 
 _COUNTS = {"b16": "an integer", "b32": "an integer", "b64": "an integer of 64 bits"}

@@ -143,6 +143,10 @@ _SYNONYMS = tuple((re.compile(pattern), meant) for pattern, meant in (
     (r"getctarank\.u(?:32|64)", "getctarank.shared::cluster.u32"),
     (r"(bar|barrier)\.cta", r"\1"),
     (r"membar\.proxy", "fence.proxy"),
+    (r"^(mbarrier\.\w+(?:\.\w+)?)\.(?:release|acquire)\.cta\b", r"\1"),
+    (r"^barrier(?:\.cta)?\.arrive(?:\.aligned)?", "bar.arrive"),
+    (r"^st\.async\.shared", "st.async.weak.shared"),
+    (r"^(st\.async\S*)\.b(32|64)$", r"\1.u\2"),
     (r"(fence\.(?:sc|acq_rel|acquire|release))", r"\1.gpu"),
 ))  # fmt: skip
 """Other ways to write one instruction: each is tried where no form has the spelling as it stands."""
@@ -164,7 +168,9 @@ def opcode(mnemonic: str) -> Opcode:
 @cache
 def opcodes(mnemonic: str) -> Sequence[Opcode]:
     """All forms that have a spelling, which their operands tell apart; those that compilers write stand alone."""
-    tried = [mnemonic, *(pattern.sub(meant, mnemonic) for pattern, meant in _SYNONYMS if pattern.search(mnemonic))]
+    tried = [mnemonic]
+    for pattern, meant in _SYNONYMS:
+        tried += [pattern.sub(meant, one) for one in tried if pattern.search(one)]
     found = next(filter(None, (tuple(_opcodes(one)) for one in dict.fromkeys(tried))), ())
     if not found:
         raise InstructionError(f"no instruction is spelled {mnemonic}", given=mnemonic, allowed=_near(mnemonic))

@@ -18,7 +18,7 @@ from tilewright.isa.machine import Lanes
 from tilewright.isa.widen import widened
 from tilewright.layout import S, TileLayout, laneid
 
-__all__ = ["ELEMENTS", "Element", "Held", "Matrix", "dealt_out", "extents", "fragment"]
+__all__ = ["ELEMENTS", "Element", "Held", "Matrix", "dealt_out", "extents", "fragment", "numbers"]
 
 Matrix = NDArray[Any]
 
@@ -122,12 +122,12 @@ class Held(NamedTuple):
 
     def matrix(self, words: Lanes) -> Matrix:
         """(..., registers, 32) as (..., rows, columns) values; nothing is rounded."""
-        values = _numbers(words, self.kind)
+        values = numbers(words, self.kind)
         places = _places(self.operand, self.rows, self.columns, ELEMENTS[self.kind].per_register)
         return values.reshape(*values.shape[:-3], -1).take(places, axis=-1)
 
 
-def _numbers(words: Lanes, kind: str) -> Matrix:
+def numbers(words: Lanes, kind: str) -> Matrix:
     """(..., elements of a register) values of registers."""
     element = ELEMENTS[kind]
     registers = np.ascontiguousarray(words)[..., None]

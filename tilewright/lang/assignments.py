@@ -31,9 +31,10 @@ from tilewright.ir import (
     as_expr,
 )
 from tilewright.isa import written
+from tilewright.lang.arithmetic import computed
 from tilewright.lang.builder import Builder
 from tilewright.lang.environment import Entry
-from tilewright.lang.expressions import BINARY, registers_instead
+from tilewright.lang.expressions import registers_instead
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.meta import is_meta
 from tilewright.lang.parser import Parser, statement
@@ -274,7 +275,7 @@ def _joined(parser: Parser, node: ast.AugAssign, old: object) -> object:
     """What ``old op= value`` comes to."""
     value = parser.eval(node.value)
     try:
-        return BINARY[type(node.op)](old, value)
+        return computed(node.op, old, value)
     except TypeError as error:  # an operator that the values lack
         raise parser.failed(node, error) from error
 

@@ -27,6 +27,7 @@ from tilewright.ir import (
     component,
     unary,
 )
+from tilewright.lang.arithmetic import computed
 from tilewright.lang.calls import call
 from tilewright.lang.elsewhere import hint_for
 from tilewright.lang.indexing import element
@@ -34,23 +35,8 @@ from tilewright.lang.parser import Parser, expression
 from tilewright.lang.tile_assignments import hold
 from tilewright.lang.values import MetaValue
 
-__all__ = ["BINARY", "compared", "define", "known_truth", "registers_instead", "several"]
+__all__ = ["compared", "define", "known_truth", "registers_instead", "several"]
 
-BINARY: dict[type[ast.operator], Callable[..., object]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.MatMult: operator.matmul,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-}
 _UNARY: dict[type[ast.unaryop], tuple[str, Callable[..., object]]] = {
     ast.USub: ("-", operator.neg),
     ast.Invert: ("~", operator.invert),
@@ -153,7 +139,7 @@ def arithmetic(parser: Parser, node: ast.BinOp) -> object:
         if ids and (error := several(ast.unparse(step), value, right)):  # Python would repeat the tuple
             raise error.located(parser.source.span(step))
         try:
-            value = BINARY[type(step.op)](value, right)
+            value = computed(step.op, value, right)
         except TilewrightError as error:
             raise error.located(parser.source.span(step)) from None
         except Exception as fault:  # an operator that the values lack
@@ -345,6 +331,7 @@ def _rounds(parser: Parser, generators: Sequence[ast.comprehension]) -> Iterator
     values = parser.eval(first.iter)
     for value in values:  # type: ignore[attr-defined]  # Python's own error is the right one
         with parser.frame(first.target):
+            parser.step()
             define(parser, first.target, value)
             if all(_is_true(parser, test) for test in first.ifs):
                 yield from _rounds(parser, rest)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.dtypes import HANDLE, dtype
-from tilewright.errors import KernelError, choices
+from tilewright.errors import KernelError, choices, described
 from tilewright.ir import (
     AddressOf,
     Buffer,
@@ -43,13 +43,20 @@ def extents(shape: object, what: str) -> tuple[Value, ...]:
             number = int(value)
         if number is None and isinstance(value, Expr) and value.dtype.is_integer:
             made.append(value)
-        elif isinstance(number, int) and not isinstance(number, bool) and number > 0:
+        elif isinstance(number, int) and not isinstance(number, bool) and 0 < number < 1 << 64:
             made.append(number)
         else:
             raise KernelError(
-                f"the shape of {what}", given=f"({', '.join(map(str, values))})", allowed="positive integers"
+                f"the shape of {what}",
+                given=f"({', '.join(map(described, values))})",
+                allowed="positive integers of at most 64 bits",
             )
     return tuple(made)
+
+
+def _shown(value: object) -> str:
+    """A number that Python does not write, since it has too many digits, in words."""
+    return described(value) if isinstance(value, int) and value.bit_length() > 64 else str(value)
 
 
 def new_buffer(
@@ -75,7 +82,10 @@ def new_buffer(
         layout = row_major(shape)
     if layout is not None:
         layout = reached(name, shape, layout)
-    made = Buffer(name, dtype(str(kind)), shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
+    element = dtype(str(kind))
+    if not element.bits:
+        raise KernelError(f"{name} has elements without bits", given=element, allowed='a number\'s type, as "float16"')
+    made = Buffer(name, element, shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
     check_placement(made)
     return made
 

@@ -76,8 +76,9 @@ class Read:
     """A value that depends on its moment: an element, a scalar that changes, a call, or a choice that holds one.
 
     changes: what it depends on, spaces of memory and names of scalars. tick: how many changes came before it; order:
-    how many reads. depth: how many loops of run time are around it. once: a call that must not be repeated or moved.
-    effect: takes place even if the value is not used. name: what its binding is called.
+    twice as many as reads did, so that a choice has room right after its parts. depth: how many loops of run time are
+    around it. once: a call that must not be repeated or moved. effect: takes place even if the value is not used.
+    name: of its binding.
     """
 
     node: Expr
@@ -172,7 +173,7 @@ class Moments:
             self._change(_effects(stmt.value)[0])
 
     def _heard(self, node: Expr, block: Block, at: Span | None, changes: frozenset[str]) -> Read:
-        made = Read(node, block, len(block), len(self._reads), self._tick, len(self._loops), at, changes)
+        made = Read(node, block, len(block), 2 * len(self._reads), self._tick, len(self._loops), at, changes)
         self._reads[id(node)] = made
         block.reads.append(made)
         return made
@@ -241,7 +242,7 @@ class Moments:
             if last.tick == read.tick:
                 block, index = last.place()
                 read = self._reads.get(id(use.choice)) or self._heard(use.choice, block, last.at, frozenset())
-                read.index = index
+                read.index, read.order = index, last.order + 1
         if read.kept is None:
             read.kept = Var(self._unique(read.name), read.node.dtype)
             self._kept = True

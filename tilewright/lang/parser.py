@@ -15,6 +15,7 @@ from typing import TypeVar
 from tilewright.dtypes import VOID
 from tilewright.errors import KernelError, TilewrightError
 from tilewright.ir import Expr
+from tilewright.lang.arithmetic import MOST_STEPS, too_many_steps
 from tilewright.lang.builder import Builder
 from tilewright.lang.elsewhere import hint_for_python
 from tilewright.lang.environment import Environment
@@ -79,6 +80,7 @@ class Parser:
         self.loops: list[tuple[str, int]] = []  # of each loop at work: its kind, and the depth of its body
         self.keeps_meta: ast.expr | None = None  # the call whose T.meta_var an assignment wants to see
         self.calls: list[int] = [1]  # the depth of each function at work
+        self.steps = 0
 
     def eval(self, node: ast.expr, *, may_be_void: bool = False) -> object:
         """The value of an expression; an error gets the place of the innermost expression that caused it.
@@ -107,6 +109,12 @@ class Parser:
         hint = hint_for_python(node) if isinstance(error, TypeError) else None
         return KernelError(f"`{text}` fails: {error}", given=type(error).__name__, hint=hint, at=self.source.span(node))
 
+    def step(self) -> None:
+        """One more statement or round. Raises KernelError beyond `MOST_STEPS`."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise too_many_steps()
+
     def run(self, body: Sequence[ast.stmt]) -> None:
         """Parse statements into the current block."""
         builder = self.builder
@@ -115,6 +123,7 @@ class Parser:
             builder.hints = ()
             builder.fresh.clear()
             try:
+                self.step()
                 STATEMENTS.get(type(node), _refuse_statement)(self, node)
             except TilewrightError as error:
                 error.located(self.source.span(node))

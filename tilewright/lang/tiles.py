@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Protocol, cast
 
 from tilewright.dtypes import INT32, INT64, dtype
-from tilewright.errors import KernelError, choices
+from tilewright.errors import KernelError, choices, described
 from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr, const_value, special
 from tilewright.ir.expr import truth_is_an_error
 from tilewright.ir.verify_places import check_regions
@@ -48,6 +48,9 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
     def call(*args: object, dispatch: str | None = None, **config: object) -> None:
         builder = current(f"Tx.{name}")
         _check_keywords(row, config)
+        if not isinstance(dispatch, str | None):
+            given = described(dispatch)
+            raise KernelError(f"Tx.{name}: dispatch is the name of a variant", given=given, allowed="a string")
         operands = _operands(row, args, config)
         first = operands[0]
         assert isinstance(first, Region), "a primitive writes its first operand"

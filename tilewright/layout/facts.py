@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from tilewright.errors import LayoutError, described
-from tilewright.public import Kind, Public, instances, sequence_of
+from tilewright.public import Kind, Public, instances, plain_number, sequence_of
 
 __all__ = ["INDEX", "INTS", "Facts", "Value", "as_int", "checked", "listed", "plus", "product", "public", "times"]
 
@@ -77,13 +77,23 @@ def _is_symbolic(value: object) -> bool:
 
 
 def _is_array(value: object) -> bool:
-    return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "iu"
+    return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray) and value.dtype == np.int64
+
+
+def _plain_index(value: Any) -> Any:
+    """An index in NumPy's type that computes without wrapping; all else as it is."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+        wide = value.astype(np.int64)
+        return value if wide.dtype != value.dtype and (wide < 0).any() != (value < 0).any() else wide
+    return plain_number(value)
 
 
 NUMBER = Kind(
-    "an int or an integer expression", lambda value: isinstance(value, int | np.integer) or _is_symbolic(value)
+    "an int or an integer expression", lambda value: isinstance(value, int) or _is_symbolic(value), plain_number
 )
-INDEX = Kind("an int, an integer expression or a NumPy array of ints", lambda v: NUMBER.fits(v) or _is_array(v))
+INDEX = Kind(
+    "an int, an integer expression or a NumPy array of ints", lambda v: NUMBER.fits(v) or _is_array(v), _plain_index
+)
 ASKED = tuple(name for name in vars(Facts) if not name.startswith("_"))
 
 
@@ -100,14 +110,15 @@ public = Public(
     LayoutError,
     {
         "Value": NUMBER,
-        **dict.fromkeys(("*coord: Value", "value: Value", "**inputs: Value", "thread: Any"), INDEX),
+        **dict.fromkeys(("*coord: Value", "value: Value", "**inputs: Value"), INDEX),
+        "thread: Any": Kind(INDEX.allowed, lambda v: INDEX.fits(v) or INDEX.fits(_plain_index(v))),  # of its own type
         "coord: Sequence[Value]": sequence_of(INDEX),
         "Table": instances("what `table` made", dict),
         "Facts": Kind(
             "INTS, or what answers " + ", ".join(ASKED), lambda v: all(hasattr(type(v), name) for name in ASKED)
         ),
-        "Ends": Kind("(begin, end) or a range for each dimension: [(0, 8), range(16, 32)]", _are_ends),
-        "Region": Kind("(start, extent) for each dimension: [(0, 8), (16, 16)]", _is_region),
+        "Ends": Kind("(begin, end) or a range for each dimension: [(0, 8), range(16, 32)]", _are_ends, plain_number),
+        "Region": Kind("(start, extent) for each dimension: [(0, 8), (16, 16)]", _is_region, plain_number),
     },
 )
 """The decorator of this room's public functions."""

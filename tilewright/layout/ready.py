@@ -80,7 +80,7 @@ def wgmma_fragment(rows: int, columns: int, operand: str = "D", element: str = "
     """
     if operand not in ("A", "D"):
         raise LayoutError(f"no fragment of wgmma's {operand}", given=operand, allowed=choices(operand, "AD"))
-    held = 2 if operand == "D" else 32 // dtype(element).bits  # neighbours of a row that a thread has
+    held = 2 if operand == "D" else _elements(element, 4)  # neighbours of a row that a thread has
     across = 4 * held * (1 if operand == "D" else 2)  # columns that the fragment comes in
     if rows < 1 or columns < 1 or rows % 64 or columns % across:
         raise LayoutError(
@@ -149,13 +149,11 @@ def mma_fragment_layout(
     """
     if operand not in FRAGMENTS:
         raise LayoutError(f"mma has no operand {operand!r}", given=operand, allowed=choices(operand, FRAGMENTS))
-    if len(shape) != 2 or len(warps) != 2 or dtype(element).bits > 32:
-        given = f"shape {listed(shape)} of {element}, warps {listed(warps)}"
-        raise LayoutError(
-            "no fragment of mma", given=given, allowed="two extents, two numbers of warps, at most 32 bits"
-        )
+    if len(shape) != 2 or len(warps) != 2:
+        given = f"shape {listed(shape)}, warps {listed(warps)}"
+        raise LayoutError("no fragment of mma", given=given, allowed="two extents, two numbers of warps")
     rows, columns = shape
-    per_register = 32 // dtype(element).bits
+    per_register = _elements(element, 4)
     unit = 4 * per_register  # along K: what a register of each lane of a group makes up
     along, across = (Iter(warps[0], warps[1], axis), Iter(warps[1], 1, axis))
     parts = {"M": (along, 16), "N": (across, 8), "K": (Iter(1, 1), unit)}
@@ -257,5 +255,11 @@ def _compact_tile(layout: TileLayout, shape: Sequence[Value], facts: Facts) -> T
 
 
 def _elements(element: str, nbytes: int) -> int:
-    """Elements in so many bytes; 16 bytes are a power of two of them for every type in the table."""
-    return nbytes * 8 // dtype(element).bits
+    """Elements in so many bytes; 16 bytes are a power of two of them for every type in the table.
+
+    Raises LayoutError for a type of which not even one fits.
+    """
+    bits = dtype(element).bits
+    if not 0 < bits <= nbytes * 8:
+        raise LayoutError(f"{element} in {nbytes} bytes", given=f"{bits} bits", allowed=f"1 to {nbytes * 8} bits")
+    return nbytes * 8 // bits

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tilewright.errors import LayoutError
+from tilewright.errors import LayoutError, described
 from tilewright.layout.axes import Axis, m
 from tilewright.layout.base import Layout, Table, require_layout
 from tilewright.layout.compose import ComposeLayout
@@ -48,6 +48,9 @@ class SwizzleLayout(SwizzledLayout):
             if number is None or number < 0:
                 raise LayoutError(f"{name} of a swizzle is {value}", given=value, allowed="an int of at least 0")
             object.__setattr__(self, name, number)
+        if not isinstance(self.swizzle_inner, bool):
+            given = described(self.swizzle_inner)
+            raise LayoutError("swizzle_inner of a swizzle is a choice", given=given, allowed="True or False")
         if self.atom_len < self.swizzle_len:
             raise LayoutError(
                 f"a swizzle of {self.swizzle_len} bits over a distance of {self.atom_len}",

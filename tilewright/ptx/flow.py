@@ -11,6 +11,7 @@ from math import gcd
 
 from tilewright.errors import KernelError, choices
 from tilewright.ir import Assign, Branch, Exit, Expr, Jump, Load, Store, Var, cast, const
+from tilewright.isa.arch import since
 from tilewright.ptx.bits import unsigned
 from tilewright.ptx.callgraph import addressed, call_parts
 from tilewright.ptx.declare import variable
@@ -18,8 +19,8 @@ from tilewright.ptx.names import Memory, Scope, Symbol, element_bytes, identifie
 from tilewright.ptx.outside import OUTSIDE
 from tilewright.ptx.recursion import Cycle
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
-from tilewright.ptx.tree import Body, Function, Name, Operand, Targets, Variable
-from tilewright.ptx.values import assigned, element, lookup, read, stored
+from tilewright.ptx.tree import Address, Body, Function, Name, Operand, Targets, Variable
+from tilewright.ptx.values import assigned, element, lookup, number_of, pointer, read, stored
 
 __all__ = ["FLOW", "inlined"]
 
@@ -80,6 +81,23 @@ def table(low: Lowering, step: Step) -> None:
         following = low.new()
         low.end(Branch(value == number, _target(Name(name), step), following, at=step.at), following)
     low.end(Exit(at=step.at), after)
+
+
+def clear(low: Lowering, step: Step) -> None:
+    """``st.bulk``: bytes of shared memory become 0, eight at a time."""
+    low.check_target(step.ins.mnemonic, since("sm_100"))
+    address, size, _ = step.ins.operands
+    assert isinstance(address, Address)
+    space = "shared" if "shared::cta" in step.ins.modifiers else ""
+    after, head, inside = low.new(), low.new(), low.new()
+    _guarded(low, step, after)
+    start = number_of(pointer(low, address, step, space), space)
+    at, end = Var(low.fresh("cleared"), start.dtype), Var(low.fresh("end"), start.dtype)
+    low.add([Assign(at, start, at=step.at), Assign(end, at + read(low, size, step, start.dtype), at=step.at)])
+    low.end(Jump(head, at=step.at), head)
+    low.end(Branch(at < end, inside, after, at=step.at), inside)
+    low.add([stored(low, at, [const(0, UINT64)], UINT64, space, step.at), Assign(at, at + 8, at=step.at)])
+    low.end(Jump(head, at=step.at), after)
 
 
 def _guarded(low: Lowering, step: Step, after: int) -> None:
@@ -238,5 +256,6 @@ FLOW: Mapping[str, Callable[[Lowering, Step], None]] = {
     "exit": leave,
     "brx": table,
     "call": call,
+    "st.bulk": clear,
 }
 """The functions for instructions that end a block, by opcode."""

@@ -7,6 +7,7 @@ row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tilewright import isa
 from tilewright.dtypes import BOOL, VOID, DType, dtype
@@ -35,6 +36,7 @@ from tilewright.ptx.plain import alone, load, move, store
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.spaces import convert_address, is_in_space
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.tensor_maps import change_map
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
 from tilewright.ptx.values import assigned, exact, number_of, pointer, read, register
 from tilewright.ptx.warps import reduce_at_barrier, with_mask
@@ -44,6 +46,7 @@ from tilewright.ptx.written import RESULT, written
 __all__ = ["OWN", "instruction"]
 
 MASKED = ("vote", "shfl")  # which had no mask before sm_70
+HINTED = "L2::cache_hint"  # a hint that a last operand belongs to, the cache policy
 
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
@@ -114,6 +117,7 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
     "atom": _wide_atomic,
     "createpolicy": _policy,
     "wmma": matrix,
+    "tensormap": change_map,
     **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
 }
 
@@ -122,6 +126,8 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
 
 
 def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
+    if any(HINTED in one.hints for one in isa.opcodes(step.ins.mnemonic)):
+        step = replace(step, ins=replace(step.ins, operands=step.ins.operands[:-1]))
     found = _fitting(step)
     if found.row.written:
         yield from _of_compilers(low, found, step)

@@ -48,6 +48,8 @@ __all__ = ["Lowered", "lower"]
 UNSUPPORTED = {
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), "textures and surfaces"),
     **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "local memory of a size that only the run knows"),
+    "multimem": "memory that several GPUs have in common",
+    "clusterlaunchcontrol": "clusters that take over the work of others, which have not begun",
 }
 
 
@@ -167,7 +169,7 @@ def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None,
         raise KernelError(f"{ins.mnemonic} is not supported", given=UNSUPPORTED[ins.opcode])
     guard = _guard(low, ins, scope, at)
     step = Step(ins, scope, returns, guard, at)
-    flow = FLOW.get(ins.opcode)
+    flow = FLOW.get(ins.opcode) or FLOW.get(".".join((ins.opcode, *ins.modifiers[:1])))
     if flow is not None:
         flow(low, step)
         return

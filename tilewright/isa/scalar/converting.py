@@ -110,7 +110,8 @@ def _tf32(*, rnd: str, relu: bool = False, finite: bool = False, **_: object) ->
         rounded = (bits + more) & np.uint32(0xFFFFE000)
         if finite:
             rounded = np.where(rounded & np.uint32(0x7FFFFFFF) == 0x7F800000, rounded - np.uint32(0x2000), rounded)
-            rounded = np.where(bits & np.uint32(0x7FFFFFFF) == 0x7F800000, bits & np.uint32(0xFF7FE000), rounded)
+            largest = bits & np.uint32(0x80000000) | np.uint32(0x7F7FE000)
+            rounded = np.where(bits & np.uint32(0x7FFFFFFF) == 0x7F800000, largest, rounded)
         special = (bits & np.uint32(0x7F800000)) == 0x7F800000
         found = np.where(special & ~(finite & (a == a)), bits, rounded)
         nan = bits & np.uint32(0xFFFFE000) if rnd == "rna" else np.uint32(0x7FFFE000)
@@ -302,6 +303,18 @@ scalar(
         "sm_90",
     ),
     (
+        "cvt{rnd}.satfinite{type}{atype}",
+        {"type": words("tf32"), "atype": words("f32"), "rnd": words("rna"), "finite": {True: ""}},
+        _tf32,
+        "sm_80",
+    ),
+    (
+        "cvt{rnd}.satfinite{relu}{type}{atype}",
+        {"type": words("tf32"), "atype": words("f32"), "rnd": words("rn", "rz"), "relu": RELU, "finite": {True: ""}},
+        _tf32,
+        "sm_100",
+    ),
+    (
         "cvt{rnd}{relu}{type}{atype}",
         {"type": words("f16x2"), "atype": words("e4m3x2", "e5m2x2"), "rnd": words("rn"), "relu": RELU},
         _from_narrow,
@@ -380,6 +393,7 @@ scalar(
     "cvt.pack.onto",
     "a:s32 b:s32 c:b32",
     ("cvt.pack.sat{type}.s32.b32", {"type": words("u8", "s8")}, _packed_integers),
+    ("cvt.pack.sat{type}.s32.b32", {"type": words("u4", "s4", "u2", "s2")}, _packed_integers),
     doc="Two integers clamped and put side by side, a above, below the bits of c, which move up.",
     chapter=CHAPTER,
     result="b32",

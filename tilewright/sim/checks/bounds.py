@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
 
-__all__ = ["Bounds", "Dimension"]
+__all__ = ["Bounds", "Chosen", "Dimension"]
 
 
 class Bounds(Check):
@@ -30,21 +30,49 @@ class Bounds(Check):
 
     def escapes(self, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
         """Raises SimulationError for the first warp with lanes outside."""
-        assert site.place is not None
-        lanes = np.broadcast_to(outside, (*batch.shape[:2], outside.shape[2]))
-        cta, warp = map(int, np.argwhere(lanes.any(-1))[0])
-        lane = int(np.flatnonzero(lanes[cta, warp])[0])
-        address = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
-        size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.sizes[site.place.name]
-        verb = "writes" if site.write else "reads"
-        by, hint = site.advice
-        raise SimulationError(
-            f"{by or site.op} {verb} outside of {site.place.name}",
-            given=f"{_span(self.program, site, address, size)} in {where_text(batch, cta, warp, lanes[cta, warp])}",
-            allowed=self.program.extent_text(site.place, size, batch.wave.run.scalars),
-            hint=hint,
-            at=site.at,
-        )
+        escape(self.program, site, batch, outside, at)
+
+
+def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
+    """Raises SimulationError for the first warp with lanes outside of the site's buffer. at: bytes in its window."""
+    assert site.place is not None
+    lanes = np.broadcast_to(outside, (*batch.shape[:2], outside.shape[2]))
+    cta, warp = map(int, np.argwhere(lanes.any(-1))[0])
+    lane = int(np.flatnonzero(lanes[cta, warp])[0])
+    address = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
+    size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.sizes[site.place.name]
+    verb = "writes" if site.write else "reads"
+    by, hint = site.advice
+    raise SimulationError(
+        f"{by or site.op} {verb} outside of {site.place.name}",
+        given=f"{_span(program, site, address, size)} in {where_text(batch, cta, warp, lanes[cta, warp])}",
+        allowed=program.extent_text(site.place, size, batch.wave.run.scalars),
+        hint=hint,
+        at=site.at,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Looks at an access by a pointer that a run chooses, before it: it stays in the buffer that the pointer leads to.
+
+    sites: the access, once for each buffer that the pointer may lead to; the last one where it leads to none of them.
+    """
+
+    sites: tuple[Site, ...]
+
+    def __call__(self, batch: Batch, mask: Mask, base: Address, at: Address) -> None:
+        start, address = base.full(), at.full()
+        left = mask.full & (np.arange(32) < self.sites[0].lanes)
+        for site in self.sites:
+            place = site.place
+            assert place is not None
+            size = place.nbytes if place.nbytes >= 0 else batch.wave.run.sizes[place.name]
+            here = left if site is self.sites[-1] else left & (start >= place.base) & (start < place.base + size)
+            outside = here & ((address < place.base) | (address + site.width > place.base + size))
+            if outside.any():
+                escape(batch.wave.run.program, site, batch, outside, at.shifted(place.start - place.base))
+            left = left & ~here
 
 
 def _span(program: Subject, site: Site, address: int, size: int) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tilewright.ir import AddressOf, Binary, Buffer, Call, Cast, Expr, Load, Var, Within, const_value, walk
-from tilewright.sim.checks.bounds import Dimension
+from tilewright.ir.origins import base_of, leaves
+from tilewright.sim.checks.bounds import Chosen, Dimension
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.lifting import is_taken_apart, taken_apart
@@ -23,7 +24,16 @@ from tilewright.sim.machine.sites import Site
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
 
-__all__ = ["Terms", "access_text", "address_text", "advice_of", "generic_address_text", "inside", "terms_of"]
+__all__ = [
+    "Terms",
+    "access_text",
+    "address_text",
+    "advice_of",
+    "generic_address_text",
+    "inside",
+    "place_of",
+    "terms_of",
+]
 
 THREADS, CTAS, BOTH = "threads", "ctas", "both"
 
@@ -58,6 +68,8 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
 
     width: bytes of the access, of each lane.
     """
+    if "bounds" in e.program.checks:
+        _stays(e, expr, mask, Site(e.at, op, None, width, write, lanes=lanes))
     start = expr.a if isinstance(expr, Binary) else expr
     owed = [within for within in _owed(start) if not within.implied]
     if not owed or "bounds" not in e.program.checks:
@@ -80,6 +92,17 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
         e.known.pop(node, None)
 
 
+def _stays(e: Emitter, pointer: Expr, mask: str, site: Site) -> None:
+    """Emit the check that an access stays in the buffer that its pointer leads to, where a run chooses the pointer."""
+    if e.program.raw or pointer.dtype.kind != "handle" or place_of(e, pointer) is not None:
+        return
+    places = {place_of(e, leaf): None for leaf in leaves(pointer, e.program.pointers)}
+    if places and None not in places:
+        check = Chosen(tuple(replace(site, place=place) for place in places))
+        base = generic_address_text(e, base_of(pointer), mask)
+        e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {base}, {generic_address_text(e, pointer, mask)})")
+
+
 def _owed(start: Expr) -> tuple[Within, ...]:
     return start.owed if isinstance(start, (Load, AddressOf)) else ()
 
@@ -96,6 +119,15 @@ def _is_odd_view(e: Emitter, buffer: Buffer) -> bool:
         return False
     offsets = [const_value(index) for index in buffer.data.indices]
     return any(offset is None or offset for offset in offsets) or _is_odd_view(e, buffer.data.buffer)
+
+
+def place_of(e: Emitter, pointer: Expr) -> Place | None:
+    """The storage that a pointer expression certainly points into."""
+    if isinstance(pointer, AddressOf):
+        data = pointer.buffer.data
+        own = e.places.of(pointer.buffer)
+        return own or (place_of(e, data) if isinstance(data, AddressOf) else None)
+    return place_of(e, pointer.a) if isinstance(pointer, Binary) and pointer.op in ("+", "-") else None
 
 
 def terms_of(e: Emitter, expr: Expr, mask: str, *, nibbles: bool = False) -> tuple[Place | None, Terms]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import HANDLE, dtype
@@ -24,6 +25,7 @@ from tilewright.ir import (
     statements,
 )
 from tilewright.ir.evaluate import evaluate
+from tilewright.ir.origins import Pointers, pointers
 from tilewright.ir.tensor_map import mapped
 from tilewright.isa import bind
 from tilewright.sim.checks import checks_of
@@ -73,6 +75,11 @@ class Analysed(Subject):
         )
         self.spans = {segment.index: segment.end.at for segment in self.cut}
         self.live = [self._axes_of(names) for names in self.live_in]
+
+    @cached_property
+    def pointers(self) -> Pointers:
+        """What each variable that may be a pointer is given."""
+        return pointers(self.kernel.body)
 
     # Arguments
 

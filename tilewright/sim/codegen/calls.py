@@ -7,10 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import VOID
-from tilewright.ir import AddressOf, Binary, Call, Expr, Load, const_value
+from tilewright.ir import AddressOf, Call, Expr, Load, const_value
 from tilewright.isa import KINDS, WARPGROUP, WHOLE_WARP, Bound, ProxyFence, bind
 from tilewright.isa import Operand as Row
-from tilewright.sim.codegen.addressing import address_text, advice_of, generic_address_text, inside, terms_of
+from tilewright.sim.codegen.addressing import (
+    address_text,
+    advice_of,
+    generic_address_text,
+    inside,
+    place_of,
+    terms_of,
+)
 from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.pure import is_pure, pure_value
 from tilewright.sim.fast.loads import Loads
@@ -20,7 +27,6 @@ from tilewright.sim.machine.sites import Site
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.addressing import Terms
-    from tilewright.sim.machine.places import Place
 
 __all__ = ["asked", "call_value", "executed"]
 
@@ -141,7 +147,7 @@ def _instruction(
     for access in bound.form.accesses:
         is_signal = access.operand in barriers
         pointer = bound.operands[access.operand][0]
-        place = _place_of(e, pointer) if access.space != "shared" or pointer.dtype.kind == "handle" else None
+        place = place_of(e, pointer) if access.space != "shared" or pointer.dtype.kind == "handle" else None
         if place is None and access.space == "shared":
             place = e.places.arena
         site = Site(
@@ -168,15 +174,6 @@ def _instruction(
         sites.append((read.index(access.operand), e.program.add_site(site)))
     result = "bool" if bound.form.sync is not None else str(expr.dtype)  # lanes that may go on
     return Instruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result)
-
-
-def _place_of(e: Emitter, pointer: Expr) -> Place | None:
-    """The storage that a pointer expression certainly points into."""
-    if isinstance(pointer, AddressOf):
-        data = pointer.buffer.data
-        own = e.places.of(pointer.buffer)
-        return own or (_place_of(e, data) if isinstance(data, AddressOf) else None)
-    return _place_of(e, pointer.a) if isinstance(pointer, Binary) and pointer.op in ("+", "-") else None
 
 
 def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:

@@ -89,10 +89,13 @@ def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
 class MemoryFacet:
     """All memories as one `Memory`, by generic addresses."""
 
-    def __init__(self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage]) -> None:
+    def __init__(
+        self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage], at: Span | None = None
+    ) -> None:
         self.batch = batch
         self.mask = mask
         self.storage = storage
+        self.at = at
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
         """For each buffer: its bytes, the lanes that point there, and where."""
@@ -100,6 +103,10 @@ class MemoryFacet:
         full = _safe(address, self.mask)
         found = []
         for window in np.unique(full >> WINDOW_BITS):
+            if not places.has_window(int(window)):
+                given = f"address {int(full[full >> WINDOW_BITS == window].flat[0]):#x}"
+                allowed = "a pointer into a buffer of the kernel"
+                raise SimulationError("a pointer to nowhere", given=given, allowed=allowed, at=self.at)
             lanes = self.mask.narrowed(full >> WINDOW_BITS == window)
             if lanes is not None:
                 at = Address(0, Part(_safe(full - (int(window) << WINDOW_BITS), lanes)))
@@ -172,7 +179,7 @@ class Facet:
 
     @property
     def memory(self) -> MemoryFacet:
-        return MemoryFacet(self.batch, self.mask, self.storage)
+        return MemoryFacet(self.batch, self.mask, self.storage, self.at)
 
     @property
     def tmem(self) -> TmemFacet:

@@ -107,8 +107,8 @@ class Issuers:
         """The issuers' part of values (CTAs, warps, 32) or (CTAs, warps, registers, 32), an axis of issuers first."""
         vector = value.shape[2:-1] if value.ndim > 3 else ()
         full = np.moveaxis(np.broadcast_to(value, (*shape[:2], *vector, 32)), -1, 2)  # registers last
-        if 1 < self.lanes and self.lanes * len(self.rows) == 32 * shape[0] * shape[1]:  # everyone, in order
-            found = full.reshape(len(self.rows), -1, *vector)
+        if self.lanes > 1 and self.lanes * len(self.rows) == 32 * shape[0] * shape[1]:  # everyone, in order
+            found = full.reshape(len(self.rows), -1, *vector).copy()  # registers change
         else:
             found = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
         if self.lanes == 1:

@@ -157,12 +157,21 @@ class Site:
         batch.wave.storage(self.place).store(batch, harmless(at, mask) if guarded else at, self.width, bits, mask)
 
     def peek(self, batch: Batch, mask: Mask, at: Address) -> Bits:
-        """The bytes at an address that is about to be written; not an access of the kernel's."""
+        """The bytes at an address that is about to be written, any bytes outside of the buffer; no access of the
+        kernel's.
+        """
         return self._joined(
-            (batch.wave.storage(site.place).load(batch, harmless(there, lanes), self.width), lanes)
+            (batch.wave.storage(site.place).load(batch, site._inside(batch, harmless(there, lanes)), self.width), lanes)
             for site, lanes, there in self._everywhere(batch, mask, at)
             if site.place is not None
         )
+
+    def _inside(self, batch: Batch, at: Address) -> Address:
+        """``at`` with the addresses outside of the buffer brought to its ends."""
+        assert self.place is not None
+        size = self.place.nbytes if self.place.nbytes >= 0 else batch.wave.run.sizes[self.place.name]
+        first, last = self.place.start, self.place.start + size - self.width
+        return at if first <= at.lo and at.hi <= last else Address(0, Part(at.full().clip(first, last)))
 
     def _resolved_load(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         found = [(site.load(batch, lanes, there), lanes) for site, lanes, there in self.resolve(batch, mask, at)]

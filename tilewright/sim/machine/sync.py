@@ -89,7 +89,7 @@ class Barriers:
         """Let a batch of whole warps arrive. None where it may go on at once."""
         sync = place.sync
         assert sync is not None
-        ids, counts = self._ids(sync, number, count)
+        ids, counts = self._ids(batch, place, number, count)
         if sync.scope == "cluster":
             self._take_turns(batch, place, arrives=not sync.wait_only, waits=not sync.arrive_only)
         if sync.wait_only:
@@ -97,17 +97,19 @@ class Barriers:
         if self._all_at_once(batch, sync, ids, counts):
             return None
         warps = batch.mask.full.any(-1)
-        barrier = np.broadcast_to(ids, warps.shape).astype(np.int64)
+        barrier = np.where(warps, np.broadcast_to(ids, warps.shape), 0).astype(np.int64)
+        wanted = {one: np.unique(np.broadcast_to(counts, warps.shape)[warps & (barrier == one)])
+                  for one in map(int, np.unique(barrier[warps]))}  # fmt: skip
+        for one, threads in wanted.items():
+            self._check(place, one, threads)
         rows = self._rows(batch, sync)
         generation = self.generation[rows[:, None], barrier]
-        for one in np.unique(barrier[warps]):
+        for one, threads in wanted.items():
             here = warps & (barrier == one)
-            wanted = np.unique(np.broadcast_to(counts, warps.shape)[here])
-            self._check(place, int(one), wanted)
             if sync.scope == "cluster":
                 before = self.arrived_in[batch.ctas, batch.warps]
                 self.arrived_in[batch.ctas, batch.warps] = np.where(here, generation, before)
-            self._count(batch, place, rows, int(one), here, int(wanted[0]))
+            self._count(batch, place, rows, one, here, int(threads[0]))
         return None if sync.arrive_only else Crossing(place, barrier, generation)
 
     def _take_turns(self, batch: Batch, place: BarrierSite, *, arrives: bool, waits: bool) -> None:
@@ -140,17 +142,19 @@ class Barriers:
                 check.acquired(self.wave, own, late, NAMED + turn, rows)
         return Crossing(place, np.full(batch.shape[:2], NAMED), generation)
 
-    def _ids(self, sync: Sync, number: Value, count: Value) -> tuple[Value, Value]:
+    def _ids(self, batch: Batch, place: BarrierSite, number: Value, count: Value) -> tuple[Value, Value]:
         """The barrier's number and how many threads meet there, ints or (CTAs or 1, warps or 1)."""
+        sync = place.sync
+        assert sync is not None
         threads = self.wave.run.warps * WARP
         if sync.scope == "cluster":
             return NAMED, threads * self.wave.run.cluster_ctas
         if sync.scope == "cta":
             return 0, threads
-        ids = number if isinstance(number, int) else number[..., 0]
+        ids = _of_warps(batch, place, "a barrier", number)
         if sync.scope == "warpgroup":
             return ids, 4 * WARP
-        return ids, count if isinstance(count, int) else count[..., 0]
+        return ids, _of_warps(batch, place, "a number of threads", count)
 
     def _all_at_once(self, batch: Batch, sync: Sync, ids: Value, counts: Value) -> bool:
         """Are these all the threads that meet there, so that nothing need be kept?"""
@@ -264,3 +268,22 @@ class Barriers:
         rows = self._rows(batch, crossing.place.sync)
         passed: Bools = self.generation[rows[:, None], crossing.barrier] != crossing.generation
         return passed
+
+
+def _of_warps(batch: Batch, place: BarrierSite, what: str, values: Value) -> Value:
+    """What the lanes of each warp name together, an int or (CTAs or 1, warps or 1)."""
+    if isinstance(values, int) or values.shape[-1] == 1:
+        return values if isinstance(values, int) else values[..., 0]
+    full = batch.mask.full
+    named = np.broadcast_to(values, full.shape)
+    first = np.take_along_axis(named, full.argmax(-1, keepdims=True), -1)
+    apart = full & (named != first)
+    if apart.any():
+        at = tuple(np.argwhere(apart)[0])
+        raise SimulationError(
+            f"{place.name}: lanes of a warp name different numbers",
+            given=f"{first[at[:2]][0]} and {named[at]} in warp {numbers(batch.warps)[at[1]]}",
+            allowed=f"{what} for the whole warp",
+            at=place.at,
+        )
+    return first[..., 0]

@@ -155,7 +155,8 @@ class Touched:
             outside = outside & rows & self.touches
             if outside.any():
                 which = np.isin(np.arange(len(issuers.rows)), self.issuer[outside.reshape(len(at), -1).any(1)])
-                issuers.fault(f"outside of {name}: byte {int(at[outside].max())} of {size}", which)
+                said = f"outside of {name}: byte {int(at[outside].max())} of {size}"
+                issuers.fault(said if size else f"an address that is not in {name}", which)
 
     def _is_inside(self, wave: Wave) -> bool:
         """Are all places known to be inside of one memory?"""
@@ -165,7 +166,7 @@ class Touched:
         window = low >> WINDOW_BITS
         if window != high - 1 >> WINDOW_BITS:
             return low == high
-        return high - (window << WINDOW_BITS) <= wave.run.blocks[wave.run.places.at(window, 0).name].nbytes
+        return high - (window << WINDOW_BITS) <= _memory(wave, window)[1]
 
     def _memories(self, wave: Wave) -> Iterator[tuple[Bools, Ints, int, str]]:
         """For each memory: which places are in it, their addresses there, its bytes and its name."""
@@ -173,8 +174,8 @@ class Touched:
             yield np.ones(self.at.shape, np.bool_), self.at, wave.run.shared_bytes, "shared memory"
         else:
             for window, there in self.windows():
-                block = wave.run.blocks[(place := wave.run.places.at(window, 0)).name]
-                yield there, self.at & (1 << WINDOW_BITS) - 1, block.nbytes, place.name
+                name, nbytes = _memory(wave, window)
+                yield there, self.at & (1 << WINDOW_BITS) - 1, nbytes, name
 
     def windows(self) -> Iterator[tuple[int, Bools]]:
         """The global buffers, by their windows, and which of the places that count are in each."""
@@ -320,6 +321,14 @@ class Touched:
         assert self.effect.change is not None
         given = tuple(value[self.issuer] for value in values)
         atomic_words(wave, self.rows, self.at, self.effect.change, given)
+
+
+def _memory(wave: Wave, window: int) -> tuple[str, int]:
+    """The name and the bytes of the global buffer in a window; none where there is none."""
+    places = wave.run.places
+    name = places.at(window, 0).name if places.has_window(window) else ""
+    block = wave.run.blocks.get(name)
+    return ("global memory", 0) if block is None else (name, block.nbytes)
 
 
 def _repeated(places: Ints, count: int) -> Ints:

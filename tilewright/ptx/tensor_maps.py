@@ -1,0 +1,117 @@
+"""tensormap: threads change fields of a tensor map, and hand it on; plain accesses to the words that have the fields.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions: tensormap.replace", "Parallel Synchronization and
+Communication Instructions: tensormap.cp_fenceproxy"; where the fields are: `tilewright.ir.tensor_map`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tilewright import isa
+from tilewright.errors import InstructionError, choices
+from tilewright.ir import Assign, Evaluate, Expr, If, Stmt, Var, binary, cast, const
+from tilewright.isa.arch import only, since
+from tilewright.ptx.special import special_register
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.tree import Address, Immediate, Operand
+from tilewright.ptx.values import element, number_of, pointer, read, stored
+
+__all__ = ["change_map"]
+
+MAP_BYTES, WORD_BYTES = 128, 4
+REPLACING = ("sm_90a", *(f"sm_{number}{suffix}" for number in (100, 103, 110, 120, 121) for suffix in "af"))
+
+
+class Place(NamedTuple):
+    """Bits of a word of the map. after: the bits of the value that stand in other words, or nowhere."""
+
+    word: int
+    shift: int = 0
+    bits: int = 32
+    after: int = 0
+
+
+class Field(NamedTuple):
+    """A field of a map. less: what is subtracted from a value before it is stored."""
+
+    places: Callable[[int], Sequence[Place]]
+    less: int = 0
+    indexed: bool = False
+
+
+FIELDS: Mapping[str, Field] = {
+    "global_address": Field(lambda _: (Place(0), Place(1, after=32))),
+    "rank": Field(lambda _: (Place(2, 4, 3),)),
+    "elemtype": Field(lambda _: (Place(2, 7, 4),)),
+    "interleave_layout": Field(lambda _: (Place(2, 11, 2),)),
+    "swizzle_mode": Field(lambda _: (Place(2, 13, 2),)),
+    "fill_mode": Field(lambda _: (Place(2, 15, 1),)),
+    "global_dim": Field(lambda i: (Place(8 + i),), less=1, indexed=True),
+    "global_stride": Field(lambda i: (Place(3 + i, after=4), Place(7, 4 * i, 4, after=36)), indexed=True),
+    "element_stride": Field(lambda i: (Place(13, 3 * i, 3),), less=1, indexed=True),
+    "box_dim": Field(lambda i: (Place(14, 8 * i - 8, 8) if i else Place(13, 24, 8),), less=1, indexed=True),
+}
+
+
+def change_map(low: Lowering, step: Step) -> Sequence[Stmt]:
+    """``tensormap.replace`` or ``tensormap.cp_fenceproxy``."""
+    return _replaced(low, step) if step.ins.modifiers[0] == "replace" else _handed_on(low, step)
+
+
+def _replaced(low: Lowering, step: Step) -> Sequence[Stmt]:
+    words = step.ins.modifiers
+    low.check_target(step.ins.mnemonic, only(*REPLACING))
+    field = FIELDS.get(words[2]) if words[1:2] == ("tile",) else None
+    address, *rest = step.ins.operands
+    if field is None or not isinstance(address, Address) or len(rest) != 1 + field.indexed:
+        name = words[2] if len(words) > 2 else ""
+        raise InstructionError(f"{step.ins.mnemonic} is not supported", given=name, allowed=choices(name, FIELDS))
+    index = rest[0].value if field.indexed and isinstance(rest[0], Immediate) else 0
+    space = next((word for word in words if word.partition("::")[0] in ("shared", "global")), "")
+    kind = UINT64 if words[-1] == "b64" else UINT32
+    value = Var(low.fresh("field"), UINT64)
+    made: list[Stmt] = [
+        Assign(value, binary("-", cast(read(low, rest[-1], step, kind), UINT64), const(field.less, UINT64)), at=step.at)
+    ]
+    start = _start(low, address, step, space, made)
+    for place in field.places(index):
+        part = cast(binary(">>", value, const(place.after, UINT64)), UINT32)
+        mask = (1 << place.bits) - 1
+        at = start + const(WORD_BYTES * place.word, start.dtype)
+        if place.bits < 32:
+            kept = element(low, at, UINT32, space) & const(~(mask << place.shift) & 0xFFFFFFFF, UINT32)
+            part = kept | binary("<<", part & const(mask, UINT32), const(place.shift, UINT32))
+        made.append(stored(low, at, [part], UINT32, space, step.at))
+    return made
+
+
+def _start(low: Lowering, address: Operand, step: Step, space: str, made: list[Stmt]) -> Var:
+    """The address in a register of its own."""
+    assert isinstance(address, Address)
+    number: Expr = number_of(pointer(low, address, step, space), space)
+    held = Var(low.fresh("map"), number.dtype)
+    made.append(Assign(held, number, at=step.at))
+    return held
+
+
+def _handed_on(low: Lowering, step: Step) -> Sequence[Stmt]:
+    """The first lane copies the map from shared to global memory; then all of the warp release it."""
+    low.check_target(step.ins.mnemonic, since("sm_90"))
+    target, source, size = step.ins.operands
+    scope = next((word for word in step.ins.modifiers if word in ("cta", "cluster", "gpu", "sys")), "")
+    if not isinstance(size, Immediate) or size.value != MAP_BYTES or not scope:
+        raise InstructionError(f"{step.ins.mnemonic} has other operands", allowed=f"[dst], [src], {MAP_BYTES}")
+    made: list[Stmt] = []
+    to = _start(low, target, step, "global", made)
+    start = _start(low, source, step, "shared", made)
+    lane = special_register("%laneid", low.machine)
+    assert lane is not None
+    copies = [
+        stored(low, to + const(at, UINT64), [element(low, start + const(at, UINT32), UINT64, "shared")], UINT64,
+               "global", step.at)
+        for at in range(0, MAP_BYTES, 8)
+    ]  # fmt: skip
+    released = isa.call("ptx.fence.proxy_tensormap.release", scope)
+    return [*made, If(binary("==", lane, const(0, UINT32)), tuple(copies), at=step.at), Evaluate(released, at=step.at)]
