@@ -29,7 +29,8 @@ from tilewright.isa.mbarrier_state import (
     arrived,
     completed,
     fresh,
-    phase_state,
+    is_alive,
+    phase_of,
     trouble,
 )
 from tilewright.isa.table import (
@@ -80,15 +81,15 @@ def check_constants(bound: Bound) -> None:
 def within(machine: Machine, name: str, value: Lanes) -> None:
     """Stops the kernel where a value is out of its range."""
     low, high = RANGES[name]
-    wrong = machine.active & ((value < low) | (value > high))
-    if wrong.any():
+    outside = (value < low) | (value > high)
+    if outside.any() and (wrong := machine.active & outside).any():
         given = np.broadcast_to(value, wrong.shape)[wrong][0]
         machine.fault(f"{name} of an m-barrier is {low}..{high}, not {given}", wrong)
 
 
 def _check_alive(machine: Machine, words: Lanes) -> None:
-    dead = machine.active & ~phase_state(words).alive
-    if dead.any():
+    alive = is_alive(words)
+    if not alive.all() and (dead := machine.active & ~alive).any():
         machine.fault(trouble(int(np.broadcast_to(words, dead.shape)[dead][0])), dead)
 
 
@@ -97,7 +98,9 @@ def changed(machine: Machine, address: Lanes, change: Callable[[Lanes, Lanes], L
     amount = np.broadcast_to(by, np.broadcast_shapes(address.shape, by.shape)).astype(np.uint64)
     found = machine.shared.atomic(address, change, amount)
     _check_alive(machine, found)
-    _check_alive(machine, change(found, amount))
+    here = np.broadcast_to(machine.active, found.shape)  # often few lanes
+    if not is_alive(change(found[here], np.broadcast_to(amount, found.shape)[here])).all():
+        _check_alive(machine, change(found, amount))
     return found
 
 
@@ -155,13 +158,13 @@ def parity_is_over(machine: Machine, address: Lanes, phase: Lanes) -> Lanes:
     In phase 0 that holds for parity 1, as if a phase before the first had ended.
     """
     within(machine, "phase", phase)
-    over: Lanes = phase_state(_read(machine, address)).phase % 2 != phase
+    over: Lanes = phase_of(_read(machine, address)) % 2 != phase
     return over
 
 
 def state_is_over(machine: Machine, address: Lanes, state: Lanes) -> Lanes:
     """True where the phase in which an arrival returned ``state`` has ended."""
-    over: Lanes = phase_state(_read(machine, address)).phase != phase_state(state).phase
+    over: Lanes = phase_of(_read(machine, address)) != phase_of(state)
     return over
 
 

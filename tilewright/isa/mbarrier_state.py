@@ -36,6 +36,8 @@ __all__ = [
     "completed",
     "dropped",
     "fresh",
+    "is_alive",
+    "phase_of",
     "phase_state",
     "trouble",
 ]
@@ -70,6 +72,16 @@ def phase_state(words: Lanes) -> PhaseState:
 
     tx = field(40, 21)
     return PhaseState(field(0, 20), field(20, 20), tx - (tx >> 20 << 21), field(61, 2), (bits & _ALIVE) != 0)
+
+
+def is_alive(words: Lanes) -> NDArray[np.bool_]:
+    """Which m-barriers have been initialised, and not ended since?"""
+    return np.asarray((words & _ALIVE) != 0)
+
+
+def phase_of(words: Lanes) -> NDArray[np.int64]:
+    """The phases of m-barriers, modulo 4."""
+    return (np.asarray(words, np.uint64) >> np.uint64(61) & np.uint64(3)).astype(np.int64)
 
 
 def trouble(word: int) -> str:

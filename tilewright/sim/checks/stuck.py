@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tilewright.isa import phase_state
+from tilewright.isa import phase_of, phase_state
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.remote import split
@@ -104,7 +104,7 @@ class Stuck(Check):
         rows, address = where
         words = wave.shared.view(8)[rows, address >> 3] if words is None else words
         nbytes = np.broadcast_to(n, address.shape).astype(np.int64)
-        self.told[wave].append(Told(kind, by, at, rows, address, phase_state(words).phase, nbytes))
+        self.told[wave].append(Told(kind, by, at, rows, address, phase_of(words), nbytes))
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         if not waited:

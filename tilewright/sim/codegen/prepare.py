@@ -75,7 +75,7 @@ def _definitions(body: Body) -> dict[str, Expr]:
     for stmt in statements(body):
         if isinstance(stmt, Bind) and stmt.var.name not in changed:
             value = _put_in(stmt.value, found)
-            nodes = list(walk(value))
+            nodes = walk(value)
             changing = any(isinstance(node, Var) and node.name in changed for node in nodes)
             if not changing and not any(isinstance(node, (Load, Call)) for node in nodes):
                 found[stmt.var.name] = value
@@ -83,6 +83,8 @@ def _definitions(body: Body) -> dict[str, Expr]:
 
 
 def _put_in(node: Node, definitions: Mapping[str, Expr]) -> Node:
+    if not any(isinstance(part, Var) and part.name in definitions for part in walk(node)):
+        return node
     return rewrite(node, lambda node: definitions.get(node.name) if isinstance(node, Var) else None)
 
 
@@ -94,7 +96,9 @@ def _inlined(body: Body, definitions: Mapping[str, Expr]) -> Body:
         if isinstance(node, Var):
             return pointers.get(node.name)
         if isinstance(node, (Load, AddressOf)):
-            return replace(node, indices=_put_in(node.indices, definitions), owed=_put_in(node.owed, definitions))
+            indices, owed = _put_in(node.indices, definitions), _put_in(node.owed, definitions)
+            is_kept = indices is node.indices and owed is node.owed
+            return None if is_kept else replace(node, indices=indices, owed=owed)
         return None
 
     named = map_body(body, lambda stmt: () if isinstance(stmt, Bind) and stmt.var.name in pointers else None)

@@ -65,6 +65,7 @@ class Structured:
         self.cut: set[int] = set()
         self.loops: set[int] = set()  # of those, the loops
         self.lanes_part = False
+        self._waits: dict[int, bool | None] = {}
         before: tuple[bool, int] | None = None
         while before != (now := (self.lanes_part, len(self.loops))):  # these cause further cuts
             before = now
@@ -95,7 +96,9 @@ class Structured:
             return next(outer for outer in reversed(around) if isinstance(outer, (For, While))) in self
         if isinstance(stmt, If):
             return self.orders and bool(self._parts(stmt) & ~LANE) and shows_order((*stmt.then, *stmt.orelse))
-        found = waits(stmt)
+        if id(stmt) not in self._waits:
+            self._waits[id(stmt)] = waits(stmt)
+        found = self._waits[id(stmt)]
         return self.lanes_part or any(self._parts(outer) & LANE for outer in around) if found is None else found
 
 

@@ -62,13 +62,9 @@ class SharedFacet:
         )
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
-        if int(address.max()) >> OFFSET_BITS:
-            block = self.storage(self.batch, self.batch.wave.run.places.arena)
-            at = Address(0, Part(self._across(block, _safe(address, self.mask))))
-            return MemoryFacet(self.batch, self.mask, self.storage).changed(block, self.mask, at, combine, *values)
-        return MemoryFacet(self.batch, self.mask, self.storage).atomic(
-            address + (SHARED_WINDOW << WINDOW_BITS), combine, *values
-        )
+        block = self.storage(self.batch, self.batch.wave.run.places.arena)
+        at = Address(0, Part(self._across(block, _safe(address, self.mask))))
+        return MemoryFacet(self.batch, self.mask, self.storage).changed(block, self.mask, at, combine, *values)
 
     def _across(self, block: Any, address: NDArray[np.int64]) -> NDArray[np.int64]:
         """Addresses of the cluster's window, counted from the own CTA's first byte: the CTAs follow each other."""
@@ -84,8 +80,10 @@ def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
     full = address.astype(np.int64, copy=False)
     if mask.array is None:
         return full
-    spread = np.broadcast_to(full, mask.shape)
-    return np.where(mask.full, full, spread[mask.full][0] if mask.full.any() else 0)
+    active = mask.array
+    shape = np.broadcast_shapes(full.shape, active.shape)
+    among = np.broadcast_to(full, shape)[np.broadcast_to(active, shape)]
+    return np.where(active, full, among[0] if len(among) else 0)
 
 
 class MemoryFacet:
@@ -142,13 +140,14 @@ class MemoryFacet:
         olds = np.zeros(self.mask.shape, values[0].dtype)
         words = block.view(olds.itemsize).view(olds.dtype)
         row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
-        place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape).reshape(-1)
-        given = [np.broadcast_to(value, olds.shape).reshape(-1) for value in values]
-        words, flat = words.reshape(-1), olds.reshape(-1)
-        for turn in in_turns(place, self.batch.wave.run.precedence.taken(lanes.flat)):
+        place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape)[lanes.full]
+        given = [np.broadcast_to(value, olds.shape)[lanes.full] for value in values]
+        words, found = words.reshape(-1), np.empty(len(place), olds.dtype)
+        for turn in in_turns(place, self.batch.wave.run.precedence.taken(np.arange(len(place)))):
             there = place[turn]
-            flat[turn] = old = words[there]
+            found[turn] = old = words[there]
             words[there] = np.asarray(combine(old, *(value[turn] for value in given))).astype(olds.dtype)
+        olds[lanes.full] = found
         return olds
 
     def _in_registers(

@@ -206,7 +206,8 @@ class Instruction:
         barrier = arguments[[row.name for row in self.bound.read].index(signal.barrier)]
         told = mask.narrowed(found) if signal.kind == "wait" else mask
         if told is None or told.lanes < mask.lanes:
-            cta, warp, lane = np.argwhere(mask.full & ~np.broadcast_to(found, mask.shape))[0]
+            first = int(np.argmax(mask.full & ~np.broadcast_to(found, mask.shape)))
+            cta, warp, lane = np.unravel_index(first, mask.shape)
             address = int(np.broadcast_to(barrier, mask.shape)[cta, warp, lane])
             batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
         resolved = replace(signal, scope=self.bound.form.word(signal.scope, self.bound.mods))

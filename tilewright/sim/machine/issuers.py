@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Issuers", "issuers_of"]
 
+Scalar = TypeVar("Scalar", bound=np.generic)
 LANES = {ANY_LANES: 1, WARPGROUP: 128}  # lanes of each issuer; all other issuers are warps
 
 
@@ -86,16 +87,30 @@ class Issuers:
     def fault(self, what: str, issuers: Bools) -> NoReturn:
         raise SimulationError(what, given=self.name(int(np.flatnonzero(issuers)[0])), at=self.at)
 
+    def are(self, other: Issuers) -> bool:
+        """Do the same lanes issue together there?"""
+        alike = self.lanes == other.lanes and np.array_equal(self.rows, other.rows)
+        return alike and np.array_equal(self.threads, other.threads)
+
     def each(self) -> tuple[Ints, Ints]:
         """Row and thread of all that take part, (n, lanes)."""
         threads = self.threads[:, None] + np.arange(self.lanes)
         return np.broadcast_to(self.rows[:, None], threads.shape), threads
 
+    def of_threads(self, table: NDArray[Scalar]) -> NDArray[Scalar]:
+        """What a table (CTAs, threads) has for all that take part, (n, lanes)."""
+        first = self.rows * table.shape[1] + self.threads
+        found: NDArray[Scalar] = table.reshape(-1).take(first[:, None] + np.arange(self.lanes))
+        return found
+
     def taken(self, value: Array, shape: tuple[int, ...]) -> Array:
         """The issuers' part of values (CTAs, warps, 32) or (CTAs, warps, registers, 32), an axis of issuers first."""
         vector = value.shape[2:-1] if value.ndim > 3 else ()
         full = np.moveaxis(np.broadcast_to(value, (*shape[:2], *vector, 32)), -1, 2)  # registers last
-        found = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
+        if self.lanes > 1 and self.lanes * len(self.rows) == 32 * shape[0] * shape[1]:  # everyone, in order
+            found = full.reshape(len(self.rows), -1, *vector).copy()  # registers change
+        else:
+            found = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
         if self.lanes == 1:
             return found
         found = found.reshape(len(self.rows), self.lanes, *vector)

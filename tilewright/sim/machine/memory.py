@@ -8,6 +8,7 @@ item of a void type, which no arithmetic can touch. Addresses are in bounds when
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["SHIFT", "UNITS", "WIDEST", "Block"]
+__all__ = ["SHIFT", "UNITS", "WIDEST", "Block", "keep_pages"]
 
 UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
@@ -34,6 +35,16 @@ UNITS: dict[int, np.dtype[Any]] = {
 }
 SHIFT = {width: width.bit_length() - 1 for width in UNITS}
 WIDEST = 256
+KEPT_BYTES = 8 << 20  # larger blocks come from the system, which clears what is touched of them
+
+
+@cache
+def keep_pages() -> None:
+    """Make the C library keep the memory that arrays give back, whose pages the system else has to clear anew.
+
+    glibc keeps blocks as large as the largest one that was ever given back, up to 32 MiB. Nothing touches this one.
+    """
+    np.empty(KEPT_BYTES, np.uint8)
 
 
 class Block:

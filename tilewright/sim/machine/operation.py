@@ -170,7 +170,7 @@ class Operation:
         mine, other, issue = self.instruction.bound, later.instruction.bound, later.form.issue
         if self.form.joined is None or issue is None or mine.form is not other.form or mine.mods != other.mods:
             return False
-        same = self.batch.key == later.batch.key and np.array_equal(self.issuers.each(), later.issuers.each())
+        same = self.batch.key == later.batch.key and self.issuers.are(later.issuers)
         if not same or not later.arguments[issue.accumulates].all():
             return False
         registers, others = list(self.registers()), list(later.registers())

@@ -44,10 +44,9 @@ class Waiting:
         """(n, lanes): the threads that wait for their part of an operation."""
         if operation.group != self.effect.group or operation.is_commit:
             return np.zeros((1, 1), np.bool_)
-        rows, threads = operation.issuers.each()
-        waits: Bools = self.threads[rows, threads]
+        waits: Bools = operation.issuers.of_threads(self.threads)
         if self.pending is not None:
-            waits = waits & (operation.serial < self.commits[rows, threads] - self.pending)
+            waits = waits & (operation.serial < operation.issuers.of_threads(self.commits) - self.pending)
         return waits
 
 
@@ -92,7 +91,7 @@ class Pending:
             given[name] = issuers.taken(each, batch.shape)
         effect = bound.form.issue or bound.form.commit
         assert effect is not None
-        serial = self.commits_of(effect.group)[issuers.each()]
+        serial = issuers.of_threads(self.commits_of(effect.group))
         self.last += 1
         return Operation(self.last, instruction, batch, mask, issuers, taken, sinks, held, given, serial)
 

@@ -116,7 +116,7 @@ class Touched:
         """Does it read and write as one access?"""
         return isinstance(self.effect, Access) and self.effect.rmw
 
-    @property
+    @cached_property
     def touches(self) -> Bools:
         """(m, ...) bools: the places of which at least one byte counts."""
         return np.broadcast_to(np.True_, self.shape) if self.nbytes is None else self.nbytes > 0

@@ -5,6 +5,7 @@ channels    barriers and phases of m-barriers, which hand a clock on; locations:
 releases    what strong writes publish; fence_sc: and the order that fences of kind sc have by it
 actors      warps with some of their lanes
 places      the last accesses of each place in shared and in global memory; records: and their statements
+accesses    one access, and the tags that it leaves
 observed    what strong reads have seen
 races       two accesses: may they meet? constants: reads of memory that the kernel must not write
 operations  asynchronous operations and their completion; completion: the places that they touch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.isa import phase_state
+from tilewright.isa import phase_of
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.remote import split
 from tilewright.sim.order.actors import Actors
@@ -55,12 +55,19 @@ def signals_of(batch: Batch, mask: Mask, barrier: Lanes, words: Lanes | None) ->
     words: of the m-barriers before it, where they have changed since.
     """
     active = mask.full
+    if words is None and (barrier == barrier[..., :1]).all():
+        warps_there = active.any(-1)
+        rows, warps = batch.rows_and_warps(warps_there)
+        there = np.broadcast_to(barrier[..., 0], warps_there.shape)[warps_there].astype(np.int64)
+        home, offset = split(batch.wave, rows, there)
+        phase = phase_of(batch.wave.shared.view(8)[home, offset >> 3])
+        return Signals(Actors(rows, warps, active[warps_there]), home, offset, phase)
     rows, warps = batch.rows_and_warps(active)
     lanes = np.nonzero(active)[2]
     home, offset = split(batch.wave, rows, np.broadcast_to(barrier, active.shape)[active].astype(np.int64))
     now = batch.wave.shared.view(8)[home, offset >> 3]
     given = now if words is None else np.broadcast_to(words, active.shape)[active]
-    who, (home, offset, phase) = _alike(rows, warps, lanes, home, offset, phase_state(given).phase)
+    who, (home, offset, phase) = _alike(rows, warps, lanes, home, offset, phase_of(given))
     return Signals(who, home, offset, phase)
 
 
@@ -83,7 +90,7 @@ def _alike(rows: Ints, warps: Ints, lanes: Ints, *values: Ints) -> tuple[Actors,
 
 def arrivals_of(wave: Wave, rows: Ints, home: Ints, offset: Ints) -> Signals:
     """The signals of asynchronous units, on behalf of CTAs ``rows``, at m-barriers of CTAs ``home``."""
-    phase = phase_state(wave.shared.view(8)[home, offset >> 3]).phase
+    phase = phase_of(wave.shared.view(8)[home, offset >> 3])
     return Signals(Actors(rows, np.zeros_like(rows), np.zeros((len(rows), 32), np.bool_)), home, offset, phase)
 
 
@@ -157,7 +164,7 @@ class Phases:
         """The phases that have ended by the end of the wave without a thread that waited for them."""
         words = self.clocks.wave.shared.view(8)
         for offset, state in self._at.items():
-            self._moved(state, np.flatnonzero(phase_state(words[:, offset >> 3]).phase != state.phase))
+            self._moved(state, np.flatnonzero(phase_of(words[:, offset >> 3]) != state.phase))
 
     def arrived(self, signals: Signals, known: Known, after: Times, *, wide: bool) -> Ints:
         """Arrivals, with what each of them publishes; returns those at phases whose predecessor no thread saw over.
@@ -176,7 +183,8 @@ class Phases:
                 of_warps = reach.reshape(*state.met.shape, 32).max(-1)
                 state.waited.reshape(*of_warps.shape, 32)[(state.met > 0) & (of_warps >= state.met)] = 0
             own = signals.who.rows[those] == home
-            state.running.add(home[own], known[those[own]])
+            near = those[own]
+            state.running.add(home[own], known if len(near) == len(signals.home) else known[near])
             far = those[~own]
             if len(far) and state.remote is not None:
                 given = known[far]
@@ -211,10 +219,10 @@ class Phases:
 
     def _looked(self, state: _Barriers, who: Actors, home: Ints) -> None:
         self.clocks.now += 1
-        which, lane = np.nonzero(who.lanes)
-        thread = self.clocks.first_column(who.rows[which]) + 32 * who.warps[which] + lane
-        state.waited[home[which], thread] = self.clocks.now
-        state.met[home[which], thread >> 5] = 0
+        warps = (self.clocks.first_column(who.rows) >> 5) + who.warps
+        waited = state.waited.reshape(*state.met.shape, 32)
+        waited[home, warps] = np.where(who.lanes, self.clocks.now, waited[home, warps])
+        state.met[home, warps] = 0
         self._looked_at[id(state)] = state
 
     def warps_met(self, rows: Ints, threads: Ints) -> None:

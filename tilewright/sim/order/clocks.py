@@ -178,15 +178,17 @@ class Clocks:
             return
         self.expand()
         whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
-        self._join(who.rows[whole], who.warps[whole], known[whole])
+        if whole.all():
+            self._join(who.rows, who.warps, known)
+        else:
+            self._join(who.rows[whole], who.warps[whole], known[whole])
         for thread, knower in list(self.alone.items()) if whole.any() else ():
             here = whole & (who.warps == thread >> 5)
             if here.any():
                 self._join(who.rows[here], np.full(int(here.sum()), knower), known[here])
-        for k in np.flatnonzero(~whole).tolist():
-            for lane in np.flatnonzero(who.lanes[k]).tolist():
-                knower = self._alone(int(who.warps[k]) * 32 + lane)
-                self._join(who.rows[k : k + 1], np.array([knower]), known[np.array([k])])
+        k, lanes = np.nonzero(who.lanes & ~whole[:, None])
+        knowers = [self._alone(thread) for thread in (32 * who.warps[k] + lanes).tolist()]
+        self._join(who.rows[k], np.array(knowers, np.int64), known[k])
         self._changed()
 
     def _join(self, rows: Ints, knowers: Ints, known: Known) -> None:

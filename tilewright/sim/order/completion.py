@@ -82,11 +82,11 @@ def _touch_bytes(known: Operations, operation: Operation, own: Ints, every: Touc
         for k in range(each):
             warps = operation.issuers.threads[one.issuer] // 32 + k
             for warp in np.unique(warps).tolist():
-                of_warp = along(warps == warp, one.at) & one.touches
-                rows_of, units = (part[of_warp] for part in where)
-                known.holders_of(warp)[rows_of, units] = np.broadcast_to(
-                    along(own[one.issuer * each + k], one.at), one.at.shape
-                )[of_warp]
+                of_warp = warps == warp
+                there = one.touches[of_warp]
+                rows_of, units = (part[of_warp][there] for part in where)
+                numbers = along(own[one.issuer[of_warp] * each + k], one.at)
+                known.holders_of(warp)[rows_of, units] = np.broadcast_to(numbers, there.shape)[there]
 
 
 def _combining(known: Operations, numbers: NDArray[np.int32]) -> list[int]:

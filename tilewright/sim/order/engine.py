@@ -15,6 +15,7 @@ from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
+from tilewright.sim.order.accesses import Access
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.completion import check_freed, check_issue
@@ -25,7 +26,7 @@ from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.on_behalf import awaited, places_of
 from tilewright.sim.order.operations import Stretch
-from tilewright.sim.order.places import Access, Places
+from tilewright.sim.order.places import Places
 from tilewright.sim.order.protocol import CLUSTER
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.releases import Pattern, Release
@@ -386,6 +387,8 @@ class Order(Check):
         check_constants(self.program, self.globals.values(), wave)
         self.doubtful |= order.phases.overtaken
         order.protocol.closed()
+        for places in self.globals.values():
+            places.let_go()
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         operations = self.orders[wave].operations

@@ -81,11 +81,18 @@ class Known:
 
 def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values: NDArray[np.integer]) -> None:
     """``combine.at(table, rows, values)`` for whole rows, of which some may come several times."""
-    if len(rows):
+    if not len(rows):
+        return
+    if (rows[1:] < rows[:-1]).any():
         order = np.argsort(rows, kind="stable")
-        (first,) = np.nonzero(np.diff(rows[order], prepend=-1))
-        once = rows[order[first]]
-        table[once] = combine(table[once], combine.reduceat(values[order], first, axis=0))
+        rows, values = rows[order], values[order]
+    (first,) = np.nonzero(np.diff(rows, prepend=-1))
+    once, each = rows[first], len(rows) // len(first)
+    if np.array_equal(first, np.arange(0, len(rows), each)):  # as many of each
+        found = combine.reduce(values.reshape(len(once), each, -1), axis=1)
+    else:
+        found = combine.reduceat(values, first, axis=0)
+    table[once] = combine(table[once], found)
 
 
 class Ledger:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.order.places import Access
+    from tilewright.sim.order.accesses import Access
 
 __all__ = ["Locations"]
 

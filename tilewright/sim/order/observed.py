@@ -13,7 +13,7 @@ from tilewright.sim.order.releases import holds
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.places import Access
+    from tilewright.sim.order.accesses import Access
     from tilewright.sim.order.records import Record
 
 __all__ = ["Look", "finds_out", "last_look"]

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.units import Touched
+    from tilewright.sim.order.accesses import Access
     from tilewright.sim.order.engine import Order
     from tilewright.sim.order.operations import Operations
-    from tilewright.sim.order.places import Access, Places
+    from tilewright.sim.order.places import Places
 
 __all__ = ["awaited", "places_of"]
 

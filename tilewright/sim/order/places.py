@@ -9,18 +9,17 @@ or without another access of the place, that is never. Until then one byte for e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.floats import likeness
+from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.machine.memory import UNITS, WIDEST, Block
+from tilewright.sim.machine.memory import WIDEST, Block
 from tilewright.sim.machine.sites import harmless
+from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, Access, bound_of
 from tilewright.sim.order.clocks import Clocks
 from tilewright.sim.order.knowledge import Times
 from tilewright.sim.order.records import Candidates, Log, Record
@@ -35,125 +34,10 @@ if TYPE_CHECKING:
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 
-__all__ = ["CTA", "CTA_BITS", "MANY", "THREAD", "Access", "Places", "bound_of"]
+__all__ = ["Places"]
 
-THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; the bit of "several threads"; bits below the CTA
-CTA_BITS = 23
 MOST_LATE = 64  # reads that no tag shows yet
 NOWHERE = (1 << 62, -1)  # a span without bytes
-
-
-@dataclass(eq=False, slots=True)  # not frozen: one is made per access of a run, and freezing takes time
-class Access:
-    """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
-    count as known, beside the first.
-    """
-
-    places: Places
-    clocks: Clocks
-    site: Site
-    batch: Batch
-    look: Look
-    mask: Mask
-    at: Address
-    time: int
-    also: tuple[int, ...] = ()
-
-    def tags(self) -> Tags:
-        """The tag of each lane, (CTAs or 1, warps, 32)."""
-        threads = np.array(numbers(self.look.warps)).reshape(1, -1, 1) * 32 + np.arange(32)
-        own = threads | self.time << self.places.shift
-        if self.site.collective:
-            own = own | MANY
-        if self.places.is_global:
-            own = own | (self.batch.rows(1) + self.batch.wave.first) << CTA
-        return own.astype(self.places.tag)
-
-    def known(self) -> Times:
-        """(CTAs or 1, warps, warps): up to when each warp knows each other of its CTA."""
-        return self.clocks.known_warps(self.look)
-
-    def load(self, block: Block) -> Tags:
-        """The tags in a block, (CTAs or 1, warps or 1, 32 or 1, tags of an access)."""
-        found = np.ascontiguousarray(block.load(self.look, self.where, self.width))
-        return found[..., None].view(self.places.tag)
-
-    def store(self, block: Block, tags: Tags, mask: Mask | None = None) -> None:
-        """Store the tag of each lane at all places that it touches."""
-        if self.grains > 1:
-            wide = np.ascontiguousarray(np.broadcast_to(tags[..., None], (*tags.shape, self.grains)))
-            tags = wide.view(block.view(self.width).dtype)[..., 0]
-        where = self.where if mask is None else harmless(self.where, mask)
-        block.store(self.look, where, self.width, tags, mask or self.mask)
-
-    @property
-    def grains(self) -> int:
-        """Places that each lane touches."""
-        return self.site.width // self.places.grain
-
-    @property
-    def where(self) -> Address:
-        """The tags of each lane."""
-        return _scaled(self.at, self.places.grain, self.places.tag.itemsize)
-
-    @property
-    def width(self) -> int:
-        """Bytes of these tags."""
-        return self.grains * self.places.tag.itemsize
-
-    def is_aligned(self) -> bool:
-        """Is each lane's address a multiple of the width?"""
-        return not self.at.bits & (self.site.width - 1)
-
-    def marks(self) -> tuple[NDArray[np.generic], Ints]:
-        """The marks of late writes in items as wide as this access, which is aligned, and the items that it touches."""
-        rows, pitch = self.places.late.shape
-        width = self.site.width
-        shift = width.bit_length() - 1
-        first, items = self.at.units(self.look, shift, pitch // self.grains if rows > 1 else 0)
-        return self.places.late.reshape(-1).view(UNITS[self.grains])[first:], items
-
-    def is_one_to_one(self) -> bool:
-        """Is it certain that no two lanes touch one place?"""
-        rows, pitch = self.places.late.shape
-        return self.is_aligned() and self.at.is_one_to_one(self.look, pitch * self.places.grain if rows > 1 else 0)
-
-    def lost(self, block: Block, tags: Tags) -> Bools | None:
-        """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
-        differs = self.load(block) != tags[..., None]
-        if not differs.any():
-            return None
-        lanes: Bools = differs.any(-1) & self.mask.full
-        return lanes if lanes.any() else None
-
-    def address(self, lane: tuple[int, int, int]) -> int:
-        """Where a lane's bytes begin."""
-        return int(np.broadcast_to(self.at.full(), self.batch.shape)[lane])
-
-    def shown_address(self, lane: tuple[int, int, int]) -> int:
-        """That address as a kernel counts, from the first byte of the CTA whose memory it is."""
-        return self.address(lane) % self.places.pitch
-
-    def wrote_alike(self) -> str:
-        """Do lanes that write one place at once write equal values (`EQUAL`), nearly so (`ROUNDED`), or not ("")?"""
-        if (pending := self.site.to_write) is None:
-            return ""
-        row = 0 if self.places.is_global else self.batch.rows(1 << 40)
-        active = spread(self.mask.full, self.batch.shape)
-        place = np.broadcast_to(self.where.full() + row, self.batch.shape)[active]
-        given = np.broadcast_to(pending, self.batch.shape)[active]
-        bits = np.ascontiguousarray(given)[:, None].view(np.uint8)
-        order = np.argsort(place, kind="stable")
-        meets = np.diff(place[order]) == 0
-        return likeness(bits[order][1:][meets], bits[order][:-1][meets])
-
-    def finds_equal(self, racing: Bools) -> bool:
-        """Does memory already hold the values that the racing lanes are about to write?"""
-        if (pending := self.site.to_write) is None or self.site.place is None or self.at.hi >= self.places.pitch:
-            return False
-        old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
-        same = np.broadcast_to(old == pending, self.batch.shape)
-        return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
 
 
 class Places:
@@ -172,35 +56,51 @@ class Places:
         self.tag = np.dtype(np.uint64 if is_global else np.uint32)
         self.shift = CTA + (CTA_BITS if is_global else 0)
         self.nbytes = nbytes
-        self.writers = self._block(1)
-        self.readers = self._block(1)
+        self.rows = 1  # that tags and marks have
         self.written: dict[str, Times] = {}  # by buffer: when each warp wrote there last
         self.read: dict[str, Times] = {}
         self.has_strong = False  # any strong accesses?
         self.log = Log()
         self._late: list[tuple[Access, Times]] = []  # reads without tags so far, and what the readers knew then
         self._late_writes: list[Access] = []
-        self.late = self._marks(1)  # for each place: was it written since the last turn, and the tag not?
+        self.late = self._marks()  # for each place: was it written since the last turn, and the tag not?
         self._turn = 1
         self._marked = 0  # late writes that are marked there
         self._late_span = NOWHERE  # of their bytes
         self._spans = {True: NOWHERE, False: NOWHERE}  # of bytes that were written, that were read
 
-    def _block(self, rows: int) -> Block:
-        return Block.zeros(rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
+    @cached_property
+    def writers(self) -> Block:
+        """The tags of the last writes; there once an access looks at them or is written down, as is `readers`."""
+        return self._block()
 
-    def _marks(self, rows: int) -> NDArray[np.uint8]:
-        return np.zeros((rows, -(-max(self.nbytes, 1) // (WIDEST * self.grain)) * WIDEST), np.uint8)  # whole accesses
+    @cached_property
+    def readers(self) -> Block:
+        """The tags of the last reads."""
+        return self._block()
+
+    def _block(self) -> Block:
+        return Block.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
+
+    def _marks(self) -> NDArray[np.uint8]:
+        whole = -(-max(self.nbytes, 1) // (WIDEST * self.grain))  # of the widest accesses
+        return np.zeros((self.rows, whole * WIDEST), np.uint8)
 
     def expand(self, ctas: int) -> None:
         """From now on every CTA has tags of its own."""
-        if not self.is_global and self.writers.rows == 1 and ctas > 1:
+        if not self.is_global and self.rows == 1 and ctas > 1:
             self._write_all_down()
-            self.writers, self.readers = self.writers.expanded(ctas), self.readers.expanded(ctas)
-            self.late = self._marks(ctas)
+            self.rows = ctas
+            for name, old in self._tags().items():
+                setattr(self, name, old.expanded(ctas))
+            self.late = self._marks()
+
+    def _tags(self) -> dict[str, Block]:
+        """The blocks of tags that are there."""
+        return {name: vars(self)[name] for name in ("writers", "readers") if name in vars(self)}
 
     def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
-        if self.is_global or batch.wave.ctas == 1 or self.writers.rows > 1:
+        if self.is_global or batch.wave.ctas == 1 or self.rows > 1:
             return batch, mask
         if batch.is_whole_wave and not mask.varies_by_cta and not at.varies_by_cta:
             return batch.single, mask.single
@@ -222,9 +122,8 @@ class Places:
         """Times have outgrown the tags."""
         self._write_all_down()
         self.tag = np.dtype(np.uint64)
-        for name in ("writers", "readers"):
-            old: Block = getattr(self, name)
-            wide = self._block(old.rows)
+        for name, old in self._tags().items():
+            wide = self._block()
             wide.view(8)[:, : old.pitch // 4] = old.view(4)
             setattr(self, name, wide)
 
@@ -355,6 +254,11 @@ class Places:
             if len(self._late) >= MOST_LATE:
                 self._settle_reads()
 
+    def let_go(self) -> None:
+        """A wave has ended: drop what its late accesses keep for speed alone."""
+        for access in (*self._late_writes, *(read for read, _ in self._late)):
+            access.look.sums.clear()
+
     def _write_all_down(self) -> None:
         self._settle_writes()
         self._settle_reads()
@@ -391,17 +295,3 @@ class Places:
         lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)
         if lanes.any():
             self._store_many(access, self.readers, tags, lanes)
-
-
-def bound_of(known: Times) -> Ints:
-    """The time up to which each warp knows all threads of its CTA, (CTAs or 1, warps, 1, 1)."""
-    return np.asarray(known.min(-1)[..., None, None], np.int64)
-
-
-def _scaled(at: Address, grain: int, tag_bytes: int) -> Address:
-    """Where the tags of an address are: ``tag_bytes`` for each ``grain`` bytes."""
-    if grain == tag_bytes:
-        return at
-    if all(part.bits % grain == 0 for part in at.parts):
-        return Address(at.start * tag_bytes // grain, *(part.scaled(tag_bytes, grain) for part in at.parts))
-    return Address(0, Part(at.full() // grain * tag_bytes))

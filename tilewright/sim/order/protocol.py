@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLUSTER", "Protocol"]
 
+MOST_LOOKS = 256
 CLUSTER = 16  # from this number on barriers are the cluster's
 INIT = Fence("release", "cluster", "mbarrier.init")
 
@@ -67,6 +68,17 @@ class Protocol:
         self.made: dict[tuple[int, int], Made] = {}
         self.visits: list[Visit] = []
         self.completed: dict[int, tuple[Ints, Bools]] = {}
+        self._passed: set[tuple[bytes, ...]] = set()  # of m-barriers that are alive, see `_has_passed`
+
+    def _has_passed(self, *look: Ints | Bools) -> bool:
+        """Was there a look at the same before? What threads know, they go on knowing."""
+        key = tuple(each.tobytes() for each in look)
+        if key in self._passed:
+            return True
+        if len(self._passed) >= MOST_LOOKS:
+            self._passed.clear()
+        self._passed.add(key)  # a look that fails ends the run
+        return False
 
     def _name(self, offset: int) -> str:
         program = self.wave.run.program
@@ -131,11 +143,13 @@ class Protocol:
                     at=at,
                 )
             self.made[where] = Made(thread, self.clocks.now)
+        self._passed.clear()
 
     def ended(self, signals: Signals) -> None:
         """Remove m-barriers that have been invalidated."""
         for row, offset in zip(signals.home.tolist(), signals.offset.tolist(), strict=True):
             self.made.pop((row, offset), None)
+        self._passed.clear()
 
     def fenced(self, who: Actors) -> None:
         """Threads have fenced what they made, for the cluster."""
@@ -164,6 +178,8 @@ class Protocol:
         """An operation was issued that will signal m-barriers: is it certain that these have been made?"""
         issuers = operation.issuers
         for one in operation.signals:
+            if self._has_passed(issuers.rows, issuers.threads, one.issuer, one.rows, one.at):
+                continue
             for k, (home, offset) in enumerate(zip(one.rows.tolist(), one.at.tolist(), strict=True)):
                 row, thread = (int(each[one.issuer[k]]) for each in (issuers.rows, issuers.threads))
                 made = self.made.get((home, offset))
@@ -235,6 +251,8 @@ class Protocol:
     def _looked(self, signals: Signals, at: Span | None) -> None:
         """Threads wait at m-barriers of their own CTA, which they know to be made."""
         who = signals.who
+        if self._has_passed(who.rows, who.warps, who.lanes, signals.home, signals.offset):
+            return
         new: list[tuple[int, Made]] = []
         for k, (home, offset) in enumerate(zip(signals.home.tolist(), signals.offset.tolist(), strict=True)):
             made = self.made.get((home, offset))

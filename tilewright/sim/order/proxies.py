@@ -105,10 +105,12 @@ class GlobalStores:
     def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
         """The stores that an operation which begins now may not see, in words, and the missing fence."""
         for one in operation.touched:
+            if one.proxy != "async" or one.space in ("shared", "tmem"):
+                continue
             own = np.broadcast_to(
                 operation.issuers.rows[one.issuer].reshape(-1, *[1] * (one.at.ndim - 1)), one.at.shape
             )
-            for window, there in one.windows() if one.proxy == "async" and one.space not in ("shared", "tmem") else ():
+            for window, there in one.windows():
                 since, by = self.since.get(window, (None, None))
                 if since is None or by is None:
                     continue

@@ -13,8 +13,8 @@ import numpy as np
 
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.floats import EQUAL, ROUNDED
+from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, THREAD, Access, bound_of
 from tilewright.sim.order.observed import Look, finds_out, last_look
-from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, bound_of
 from tilewright.sim.order.records import Candidates, Record
 from tilewright.sim.order.releases import holds
 

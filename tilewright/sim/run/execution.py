@@ -16,6 +16,7 @@ from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
 from tilewright.sim.machine.device import Device
 from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.memory import keep_pages
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
 from tilewright.sim.machine.wave import Wave
 from tilewright.sim.run.limits import Watch
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Execution", "Run"]
 
-WAVE_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
+WAVE_BYTES = 12 << 20  # shared memory, registers and temporaries of the CTAs that run together
 LEAST_LANES = 16384  # with fewer lanes a statement costs what Python costs
 MOST_LANES = 1 << 17
 ISSUING = 2  # times as many lanes, as an operation of few costs as much Python as several statements of all
@@ -74,6 +75,7 @@ class Execution(Device):
         precedence: Precedence = FORWARDS,
     ) -> None:
         """arrays: by the name of the buffer."""
+        keep_pages()
         self.scalars = program.bound_scalars(scalars)
         super().__init__(program, arrays, program.grid(self.scalars), program.own_checks, precedence)
         self.program: Compiled = program
