@@ -39,7 +39,7 @@ def test_tags_are_kept_for_each_cta_only_once_they_differ() -> None:
 def test_the_last_records_are_kept_and_nothing_of_older_ones() -> None:
     log = Log()
     for time in range(2 * REMEMBERED):
-        log.add(cast(Any, SimpleNamespace(time=time, at=Address(0))))
+        log.add(cast(Any, SimpleNamespace(time=time, at=Address(0), site=SimpleNamespace(write=False))))
 
     assert [record.time for record in log.newest_first()] == list(range(2 * REMEMBERED - 1, REMEMBERED - 1, -1))
     assert log.find(0, 0) is None

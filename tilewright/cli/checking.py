@@ -31,6 +31,7 @@ from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
+    from tilewright.sim import Run
 
 __all__ = ["Request", "check_file", "made_argument", "requests_beside"]
 
@@ -236,7 +237,7 @@ def _compared(
     return replace(verdict, status="wrong" if apart else "clean", findings=(*apart, *verdict.findings))
 
 
-def _say(verdict: Verdict, outcome: Any) -> None:
+def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None:
     if isinstance(outcome, TilewrightError):
         complain(str(as_options(outcome)))
         return
@@ -245,8 +246,9 @@ def _say(verdict: Verdict, outcome: Any) -> None:
     say(f"{verdict.kernel}: {verdict.status}")
     for finding in verdict.findings:
         say(f"warning: {finding.message}" if finding.severity == "warning" else f"  {finding.message}")
-    say()
-    say(str(outcome.counts))
+    if not isinstance(outcome, MemoryError):
+        say()
+        say(str(outcome.counts))
 
 
 def _arguments(kernel: LoadedKernel, request: Request, random: np.random.Generator) -> list[Any]:
