@@ -43,7 +43,7 @@ IN_PROGRAMS = {
     "ptx.barrier.sync",
     *(f"ptx.cp_async{name}" for name in ("", ".commit_group", ".wait_group", ".wait_all", ".mbarrier.arrive")),
     *("cuda.warp_sync", "cuda.warpgroup_sync", "cuda.cta_sync", "cuda.cluster_sync", "ptx.bar.sync", "ptx.bar.arrive"),
-    "ptx.bar.warp.sync",
+    *("ptx.bar.warp.sync", "ptx.barrier.arrive"),
     *("ptx.barrier.cluster.arrive", "ptx.barrier.cluster.wait"),
     *(f"ptx.mbarrier.{name}" for name in M_BARRIERS),
     *MAPPING,

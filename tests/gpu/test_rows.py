@@ -170,12 +170,13 @@ def test_barriers_let_values_through(scope: str, bench: Bench) -> None:
     bench.run(meeting(scope).kernel(), {"out": np.zeros(1024, np.int32)}, check="all")
 
 
-def test_who_only_arrives_at_a_barrier_lets_the_others_through(bench: Bench) -> None:
+@pytest.mark.parametrize("arrive", ["ptx.bar.arrive", "ptx.barrier.arrive"])
+def test_who_only_arrives_at_a_barrier_lets_the_others_through(arrive: str, bench: Bench) -> None:
     k = Lowered("arriving", threads=64)
     out, tile = k.array("out", "int32", 32), k.shared("tile", "int32", 32)
     with k.when(warp == 0):
         k.store(tile, lane, lane * lane)
-        k.do("ptx.bar.arrive", 3, 64)
+        k.do(arrive, 3, 64)
     with k.otherwise():
         k.do("ptx.bar.sync", 3, 64)
         k.store(out, lane, get(tile, 31 - lane))

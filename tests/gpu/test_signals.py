@@ -82,6 +82,8 @@ class Script:
 def test_every_arrival_and_every_announcement_counts_as_the_simulator_says(
     bound: Bound, expected: int, bench: Bench
 ) -> None:
+    if "drop" in bound.instruction.name or "no_complete" in bound.instruction.name:
+        expected *= 4  # so that later phases have arrivals left
     script = Script(expected)
     script.ask()
     for _ in range(2):
@@ -92,7 +94,7 @@ def test_every_arrival_and_every_announcement_counts_as_the_simulator_says(
     if "_tx" in bound.instruction.name:  # before a phase ends, its bytes must have come
         script.do("expect_tx" if "complete" in bound.instruction.name else "complete_tx", bytes=as_expr(64))
         script.ask()
-    for _ in range(3 * expected):
+    for _ in range(min(3 * expected, 12)):
         script.do("arrive")
         script.ask()
 

@@ -170,7 +170,8 @@ TARGETS = ((words("u32", "s32", "f32", "f16"), ""), (words("bf16"), "sm_90"))  #
 
 def _number_rows(name: str, operands: tuple[Operand, ...], bool_ops: Any, joined: str) -> None:
     shapes = []
-    for (types, compare, may_flush, first), (target, least) in product(KINDS, TARGETS):
+    for (types, compare, flushable, first), (target, least) in product(KINDS, TARGETS):
+        may_flush = flushable and "bf16" not in target
         flushes = "{ftz}" if may_flush else ""
         table: dict[str, Any] = {"type": target, "stype": types, "compare": compare, "bool_op": bool_ops}
         table |= {"ftz": flag("ftz")} if may_flush else {}

@@ -372,8 +372,7 @@ class Order(Check):
                 self._check_seen(wave, signals, early, operation.instruction.at, operation.who(int(one.issuer[0])))
 
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
-        operations = self.orders[wave].operations
-        if operations is not None:
+        if (operations := self.orders[wave].operations) is not None:
             awaited(self, operations, waiting)
 
     def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
@@ -391,12 +390,10 @@ class Order(Check):
             places.let_go()
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
-        operations = self.orders[wave].operations
-        if operations is None:
+        if (operations := self.orders[wave].operations) is None:
             return ""
-        ideas = (
-            missing_commit(operations, each, int(each.operation.issuers.rows[0])) for each in operations.parts.values()
-        )
+        parts = operations.parts.values()
+        ideas = (missing_commit(operations, each, int(each.operation.issuers.rows[0])) for each in parts)
         return next(filter(None, ideas), "")
 
 
