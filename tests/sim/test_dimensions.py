@@ -490,3 +490,24 @@ def test_a_pointer_that_moves_stays_in_the_buffer_that_it_leads_to(name: str) ->
 )
 def test_a_pointer_may_be_anywhere_while_nobody_follows_it(lines: str) -> None:
     tw.simulate(moving(lines), array(8), check="bounds")
+
+
+@pytest.mark.parametrize(("last", "outside"), [(90, False), (60, True)])
+def test_a_view_that_is_as_long_as_each_cta_loads_has_bounds_of_its_own(last: int, outside: bool) -> None:
+    @T.prim_func
+    def ragged(X: T.Buffer((96,), "float32"), starts: T.Buffer((3,), "int32"), Y: T.Buffer((2, 32), "float32")):
+        row = T.cta_id([2])
+        tid = T.thread_id([32])
+        length = starts[row + 1] - starts[row]
+        inside = T.decl_buffer((length,), "float32", data=X.data, elem_offset=starts[row])
+        Y[row, tid] = inside[tid]
+
+    x, y = np.arange(96, dtype=np.float32), np.zeros((2, 32), np.float32)
+    given = np.array([0, 40, last], np.int32)
+    if outside:
+        with pytest.raises(SimulationError, match="reads outside of inside") as raised:
+            tw.simulate(ragged, x, given, y)
+        assert "index 20 of dimension 0 in CTA (1, 0, 0)" in str(raised.value)
+    else:
+        tw.simulate(ragged, x, given, y)
+        assert (y == np.stack([x[:32], x[40:72]])).all()

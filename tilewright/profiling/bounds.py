@@ -87,7 +87,8 @@ class Profile:
         gpu, ctas = self.gpu, self.ctas * self.scale
         cycles = min(gpu.sms, max(1, ctas)) * gpu.clock
         hbm = self.read_bytes * self.scale + max(0, self.written_bytes * self.scale - gpu.l2_bytes)
-        instructions = sum(self.counts.instructions.values())
+        counted = self.counts.instructions.items()
+        instructions = sum(many for name, many in counted if not name.endswith(" local"))  # which are registers
         found = {
             "HBM": hbm / gpu.hbm,
             "L2": self.l2_bytes * self.scale / (SECTOR_RATE * cycles),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Within
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
@@ -110,17 +110,18 @@ class Dimension:
     lanes: int
     span: int
 
-    def __call__(self, batch: Batch, mask: Mask, index: Address, end: int) -> None:
-        extent = end - self.span + 1
-        if index.lo >= 0 and index.hi < extent:
+    def __call__(self, batch: Batch, mask: Mask, index: Address, end: int | Ints) -> None:
+        extent = end - self.span + 1  # differs between CTAs where they load it
+        if index.lo >= 0 and index.hi < np.min(extent):
             return
         full = index.full()
         outside = mask.full & ((full < 0) | (full >= extent)) & (np.arange(32) < self.lanes)
         if outside.any():
             self._fault(batch, mask, np.broadcast_to(outside, batch.shape), index, end)
 
-    def _fault(self, batch: Batch, mask: Mask, outside: Bools, at: Address, extent: int) -> None:
+    def _fault(self, batch: Batch, mask: Mask, outside: Bools, at: Address, end: int | Ints) -> None:
         cta, warp, lane = map(int, np.argwhere(outside)[0])
+        extent = int(np.broadcast_to(end, batch.shape)[cta, warp, lane])
         number = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
         dim = self.within.dim
         first = number if number < 0 else max(number, extent)  # that is outside
