@@ -17,6 +17,7 @@ from tests.gpu.ptx_programs import (
     HEAD,
     Case,
     cases,
+    is_approximate,
     read_of,
     register,
     result_width,
@@ -26,7 +27,6 @@ from tests.gpu.ptx_programs import (
     word_of,
 )
 from tests.isa.scalar_inputs import corners
-from tilewright.isa.scalar.approximate import ERRORS
 
 Array = NDArray[Any]
 LENGTH = 12  # rows of a program
@@ -167,12 +167,7 @@ def chain(number: int, each: list[Case], count: int) -> Program:
 
 def exact() -> list[Case]:
     """Every row with its modifiers whose bits are promised, of any operands and among other instructions."""
-    return [case for row in rows() for case in cases(row) if not (is_near(case) or is_alone(case))]
-
-
-def is_near(case: Case) -> bool:
-    near = {name for name, _ in ERRORS}
-    return case.row.name.partition(".")[2] in near and case.mods.get("rnd", "approx") in ("approx", "full")
+    return [case for row in rows() for case in cases(row) if not (is_approximate(case) or is_alone(case))]
 
 
 def is_alone(case: Case) -> bool:

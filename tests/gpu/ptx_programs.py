@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tests.isa.scalar_inputs import covering, registers
 from tilewright import isa
 from tilewright.cuda import driver
+from tilewright.isa.scalar.approximate import ERRORS
 from tilewright.isa.table import Bound, Form, Instruction
 from tilewright.isa.types import TYPES, value_dtype
 
@@ -26,6 +27,7 @@ THREADS = 256
 LUTS = 40  # constants of an instruction that has one in its text
 HEAD = ".version 8.5\n.target sm_90a\n.address_size 64\n"
 OPTIMIZATION_LEVEL = 7  # CUjit_option of the driver
+APPROXIMATE = ("approx", "full")  # what is not rounded as arithmetic is
 VIDEO = ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vset", "vmad")  # on whole words
 
 
@@ -73,6 +75,12 @@ def departs(case: Case) -> bool:
     odd = mods.get("sat") or mods.get("scale") or mods.get("d_part") == "h1" or second
     narrow = case.row.name == "ptx.cvt" and mods["type"] == "tf32" and mods.get("finite") and mods["rnd"] == "rna"
     return bool(narrow or (case.row.name.split(".")[1] in VIDEO and odd))
+
+
+def is_approximate(case: Case) -> bool:
+    """Whether the bits of its result are not promised."""
+    name = case.row.name.partition(".")[2]
+    return case.mods.get("rnd", "approx") in APPROXIMATE and any(op == name for op, _ in ERRORS)
 
 
 def rows() -> list[Instruction]:

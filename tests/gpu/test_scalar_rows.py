@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.gpu.hardware import Bench
-from tests.gpu.ptx_programs import HEAD, Array, Case, cases, inputs, launched, program, rows, simulated
+from tests.gpu.ptx_programs import HEAD, Array, Case, cases, inputs, is_approximate, launched, program, rows, simulated
 from tilewright.isa.scalar.approximate import ERRORS
 from tilewright.isa.table import Instruction
 from tilewright.isa.types import TYPES
@@ -21,13 +21,7 @@ pytestmark = pytest.mark.gpu
 
 VALUES = 1 << 20  # of each row
 LEAST = 1 << 13  # of each program
-APPROXIMATE = ("approx", "full")
 SHOWN = 12
-
-
-def is_approximate(case: Case) -> bool:
-    name = case.row.name.partition(".")[2]
-    return case.mods.get("rnd", "approx") in APPROXIMATE and any(op == name for op, _ in ERRORS)
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.name)

@@ -144,12 +144,6 @@ class Flow:
             a = joins[a]
         return a == b
 
-    def dominates(self, a: int, b: int) -> bool:
-        """Does every way to ``b`` pass ``a``?"""
-        while self.rank[b] > self.rank[a]:
-            b = self.dominators[b]
-        return a == b
-
     def between(self, block: int, avoiding: int | None = None) -> list[int]:
         """For each successor of a branch the blocks that are reached from there before the ways join, as bits.
 

@@ -15,9 +15,9 @@ from string import Formatter
 
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import Argument
-from tilewright.isa.table import INSTRUCTIONS, Form, Instruction, Mods, Spellings, public
+from tilewright.isa.table import INSTRUCTIONS, Form, Instruction, Spellings, public
 
-__all__ = ["Opcode", "mnemonics", "opcode", "opcodes", "spelled"]
+__all__ = ["Opcode", "opcode", "opcodes", "spelled"]
 
 _ORDERED = re.compile(r"(b|s|u|f|bf|tf|e|ue)\d\w*|row|col|pred")
 
@@ -39,15 +39,6 @@ class Opcode:
     mods: Mapping[str, Argument]
     outs: tuple[str, ...] = ()
     hints: Words = field(default=())
-
-
-def mnemonics() -> Iterator[tuple[str, Instruction, Form, Mods]]:
-    """Every PTX spelling of the table, with what it spells."""
-    for row in INSTRUCTIONS.values():
-        for form in row.forms:
-            if form.language == "ptx":
-                for mods in form.all_mods():
-                    yield form.mnemonic(mods), row, form, mods
 
 
 @cache
@@ -144,7 +135,6 @@ _SYNONYMS = tuple((re.compile(pattern), meant) for pattern, meant in (
     (r"(bar|barrier)\.cta", r"\1"),
     (r"membar\.proxy", "fence.proxy"),
     (r"^(mbarrier\.\w+(?:\.\w+)?)\.(?:release|acquire)\.cta\b", r"\1"),
-    (r"^barrier(?:\.cta)?\.arrive(?:\.aligned)?", "bar.arrive"),
     (r"^st\.async\.shared", "st.async.weak.shared"),
     (r"^(st\.async\S*)\.b(32|64)$", r"\1.u\2"),
     (r"(fence\.(?:sc|acq_rel|acquire|release))", r"\1.gpu"),

@@ -112,7 +112,7 @@ class Dimension:
 
     def __call__(self, batch: Batch, mask: Mask, index: Address, end: int | Ints) -> None:
         extent = end - self.span + 1  # differs between CTAs where they load it
-        if index.lo >= 0 and index.hi < np.min(extent):
+        if index.lo >= 0 and index.hi < (extent if isinstance(extent, int) else extent.min()):
             return
         full = index.full()
         outside = mask.full & ((full < 0) | (full >= extent)) & (np.arange(32) < self.lanes)
