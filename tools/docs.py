@@ -12,7 +12,7 @@ from examples import block_scales, tensor_copy
 from tilewright.dtypes import dtype
 from tilewright.isa import CopyAtom, MmaAtom, WgmmaAtom, mma_atom, wgmma_atom
 from tilewright.isa.atoms import ATOMS
-from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Form, Instruction
+from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Form, Instruction, Ptx
 from tilewright.lang.elsewhere import PAGES
 from tilewright.layout import Layout
 from tilewright.ptx.flow import FLOW
@@ -118,10 +118,10 @@ def _drawn(row: Instruction) -> Iterator[str]:
 
 
 def _form(row: Instruction, form: Form) -> Iterator[str]:
-    yield f"- `{form.text.replace('{{', '{').replace('}}', '}')}`: {form.arch}. {form.source}."
+    yield f"- `{form.wording.template.replace('{{', '{').replace('}}', '}')}`: {form.arch}. {form.source}."
     if meaning := _meaning(form):
         yield f"  {meaning}"
-    for modifier, spellings in form.modifiers.items():
+    for modifier, spellings in form.wording.modifiers.items():
         if row.operand(modifier):  # an operand that may be left out
             yield f"  - {modifier}: {'left out' if None in spellings else 'given'}"
             continue
@@ -131,9 +131,9 @@ def _form(row: Instruction, form: Form) -> Iterator[str]:
 
 def _meaning(form: Form) -> str:
     """The first paragraph of the docstring of a form's meaning, where that is a function of this project."""
-    if not inspect.isfunction(form.execute):
+    if not inspect.isfunction(form.meaning.execute):
         return ""
-    first, *_ = (inspect.getdoc(form.execute) or "").split("\n\n")
+    first, *_ = (inspect.getdoc(form.meaning.execute) or "").split("\n\n")
     return " ".join(first.split())
 
 
@@ -173,9 +173,9 @@ def _opcodes() -> str:
     counts: dict[str, int] = dict.fromkeys((*OWN, *FLOW), 0)
     for row in INSTRUCTIONS.values():
         for form in row.forms:
-            if form.language == "ptx":
-                name = re.split(r"[.{\s]", form.text)[0]
-                counts[name] = counts.get(name, 0) + prod(len(values) for values in form.modifiers.values())
+            if isinstance(form.wording, Ptx):
+                name = re.split(r"[.{\s]", form.wording.template)[0]
+                counts[name] = counts.get(name, 0) + prod(len(values) for values in form.wording.modifiers.values())
     rows = [f"| `{name}` | {number or 'all'} |" for name, number in sorted(counts.items()) if name]
     return "\n".join(["| opcode | spellings |", "| --- | --- |", *rows])
 

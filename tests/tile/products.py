@@ -29,9 +29,14 @@ Array = NDArray[Any]
 THREADS = {"warp": 32, "warpgroup": 128, "cta": 64}
 SHARES = {"warp": [(1, 1)], "warpgroup": [(4, 1), (2, 2), (1, 4)], "cta": [(2, 1), (1, 2)]}
 NUMBERING = {"warp": "warpid", "warpgroup": "wid_in_wg", "cta": "warpid"}
-TYPES = sorted({str(types) for form in MMA.forms for types in form.modifiers["types"]})
+TYPES = sorted({str(types) for form in MMA.forms for types in form.wording.modifiers["types"]})
 SHORTEST = {  # the smallest K of the types
-    types: min(mma_shape(str(s))[2] for f in MMA.forms if types in f.modifiers["types"] for s in f.modifiers["shape"])
+    types: min(
+        mma_shape(str(s))[2]
+        for f in MMA.forms
+        if types in f.wording.modifiers["types"]
+        for s in f.wording.modifiers["shape"]
+    )
     for types in TYPES
 }
 

@@ -19,7 +19,7 @@ from tilewright.isa.atomics import compared, exchanged
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import SCOPES, check_place, everywhere, nbytes, newer, scope_of, sem_of
-from tilewright.isa.table import Form, Operand, Spellings, instruction, reads, writes
+from tilewright.isa.table import Form, Meaning, Operand, Ptx, Spellings, instruction, reads, writes
 
 __all__: list[str] = []
 
@@ -113,12 +113,13 @@ def _forms(
     orders = {order: f".{order}" for order in ORDERS[name]}
     for reach, scopes in everywhere(SCOPES):
         yield Form(
-            f"{name}{{sem}}{{scope}}{{space}}.{operation.partition('.')[0]}{{dtype}}",
+            Ptx(
+                f"{name}{{sem}}{{scope}}{{space}}.{operation.partition('.')[0]}{{dtype}}",
+                {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": kinds},
+            ),
             newer(first, reach.first, scopes.first),
             SOURCE.format(name),
-            {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": kinds},
-            execute,
-            on=reach.on,
+            Meaning(execute, on=reach.on),
             effects=read_and_written(
                 "ptr", reach.space, nbytes, sem=sem_of, scope=scope_of, compares=combine is compared
             ),
@@ -191,20 +192,21 @@ for _operation in ("exch", "cas"):
         doc=f"{_does.doc}, 16 bytes; the two registers `old` get what stood there.",
         forms=tuple(
             Form(
-                f"atom{{sem}}{{scope}}{{space}}.{_operation}.b128",
+                Ptx(
+                    f"atom{{sem}}{{scope}}{{space}}.{_operation}.b128",
+                    {
+                        "sem": {order: f".{order}" for order in ORDERS["atom"]},
+                        "scope": _scopes.spellings,
+                        "space": _reach.spellings,
+                    },
+                ),
                 newer("sm_90", _reach.first, _scopes.first),
                 SOURCE.format("atom"),
-                {
-                    "sem": {order: f".{order}" for order in ORDERS["atom"]},
-                    "scope": _scopes.spellings,
-                    "space": _reach.spellings,
-                },
-                _wide(_does.combine),
-                on=_reach.on,
-                registers=2,
+                Meaning(_wide(_does.combine), on=_reach.on),
                 effects=read_and_written(
                     "ptr", _reach.space, 16, sem=sem_of, scope=scope_of, compares=_does.combine is compared
                 ),
+                registers=2,
             )
             for _reach, _scopes in everywhere(SCOPES)
         ),

@@ -39,8 +39,10 @@ from tilewright.isa.table import (
     Access,
     Bound,
     Form,
+    Meaning,
     Mods,
     Operand,
+    Ptx,
     Signal,
     Spellings,
     Sync,
@@ -234,11 +236,10 @@ def _plain_row(name: str, execute: Callable[..., None], doc: str, *more: Operand
         doc=doc,
         forms=(
             Form(
-                f"mbarrier.{name}.shared.b64",
+                Ptx(f"mbarrier.{name}.shared.b64"),
                 since("sm_80"),
                 SOURCE.format(name),
-                execute=execute,
-                on="machine",
+                Meaning(execute, on="machine"),
                 effects=(
                     Access("ptr", "shared", 8, write=True),
                     Signal("ptr", name),
@@ -261,17 +262,18 @@ def arrivals(
     for order in _orders("release", first, remote=True):
         remote = order.modifiers["space"] is REMOTE
         yield Form(
-            f"mbarrier.{opcode}{order.text}.b64",
+            Ptx(
+                f"mbarrier.{opcode}{order.text}.b64",
+                {**given, **order.modifiers},
+                pattern=f"{'_' if remote else '{result}'}, [{{ptr}}]{more}",
+            ),
             since(order.first),
             SOURCE.format(opcode),
-            {**given, **order.modifiers},
-            execute,
-            on="machine",
+            Meaning(execute, on="machine"),
             effects=(
                 *CHANGE,
                 order.signal("arrive"),
             ),
-            pattern=f"{'_' if remote else '{result}'}, [{{ptr}}]{more}",
             result=VOID if remote else STATE,
         )
 
@@ -314,12 +316,10 @@ for _name, _execute, _doc in (
         doc=_doc,
         forms=tuple(
             Form(
-                f"mbarrier.{_name}.relaxed{{scope}}{{space}}.b64",
+                Ptx(f"mbarrier.{_name}.relaxed{{scope}}{{space}}.b64", {"scope": scopes, "space": spaces}),
                 since("sm_90"),
                 SOURCE.format(_name),
-                {"scope": scopes, "space": spaces},
-                _execute,
-                on="machine",
+                Meaning(_execute, on="machine"),
                 effects=(
                     *CHANGE,
                     Signal("ptr", "bytes", "relaxed", scope_of),
@@ -340,14 +340,15 @@ def _waits(
     blocking = pattern.startswith(BLOCKING.partition("%s")[0])
     for order in _orders("acquire", first, remote=False):
         yield Form(
-            f"mbarrier.{opcode}{order.text.replace('{space}', '.shared')}.b64",
+            Ptx(
+                f"mbarrier.{opcode}{order.text.replace('{space}', '.shared')}.b64",
+                {**given, "sem": order.modifiers["sem"], "scope": order.modifiers["scope"]},
+                pattern=pattern,
+            ),
             since(order.first),
             SOURCE.format(opcode.replace(".parity", "")),
-            {**given, "sem": order.modifiers["sem"], "scope": order.modifiers["scope"]},
-            execute,
-            on="machine",
+            Meaning(execute, on="machine"),
             effects=(READ, order.signal("wait"), *((Sync("poll"),) if blocking else ())),
-            pattern=pattern,
             result=VOID if blocking else BOOL,
         )
 

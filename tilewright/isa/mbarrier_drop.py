@@ -22,7 +22,7 @@ from tilewright.isa.mbarrier import (
     within,
 )
 from tilewright.isa.mbarrier_state import announced_and_dropped, arrived, dropped, phase_state
-from tilewright.isa.table import GIVEN, LEFT_OUT, Form, Signal, counts, instruction
+from tilewright.isa.table import GIVEN, LEFT_OUT, Form, Meaning, Ptx, Signal, counts, instruction
 
 __all__: list[str] = []
 
@@ -102,12 +102,10 @@ for _name, _execute in (("arrive", arrive_within), ("arrive_drop", drop_within))
         doc="Arrives ``count`` times; ending the phase is an error. Returns the m-barrier's state before.",
         forms=(
             Form(
-                f"mbarrier.{_name}.noComplete{{space}}.b64",
+                Ptx(f"mbarrier.{_name}.noComplete{{space}}.b64", {"space": OWN}),
                 since("sm_80"),
                 SOURCE.format(_name),
-                {"space": OWN},
-                _execute,
-                on="machine",
+                Meaning(_execute, on="machine"),
                 effects=(*CHANGE, Signal("ptr", "arrive", "release", "cta")),
                 result=STATE,
             ),
@@ -121,10 +119,10 @@ instruction(
     doc="How many arrivals were pending when an arrival gave ``state``.",
     forms=(
         Form(
-            "mbarrier.pending_count.b64",
+            Ptx("mbarrier.pending_count.b64"),
             since("sm_80"),
             SOURCE.format("pending_count"),
-            execute=pending_of,
+            Meaning(pending_of),
             result=lambda mods: "u32",
         ),
     ),

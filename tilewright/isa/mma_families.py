@@ -17,7 +17,7 @@ from tilewright.ir import Argument
 from tilewright.isa.arch import Requirement, only, since
 from tilewright.isa.machine import Lanes
 from tilewright.isa.scalar.floats import arithmetic
-from tilewright.isa.table import WHOLE_WARP, Form, Mods, Spellings, instruction, reads, writes
+from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
 from tilewright.isa.warp_matrices import Held, Matrix, dealt_out, extents
 
 __all__ = ["REGISTERS", "SATURATE", "SOURCE", "Product", "added", "chain", "families", "pairs_of", "sides_of"]
@@ -114,16 +114,17 @@ def families(
         doc=doc,
         forms=tuple(
             Form(
-                text,
+                Ptx(
+                    text,
+                    {
+                        "shape": {shape: f".{shape}"},
+                        "types": {each: f".{each}" for each in types},
+                        **{key: spelled for key, (_, spelled) in more.items()},
+                    },
+                ),
                 first,
                 SOURCE,
-                {
-                    "shape": {shape: f".{shape}"},
-                    "types": {each: f".{each}" for each in types},
-                    **{key: spelled for key, (_, spelled) in more.items()},
-                },
-                meaning,
-                passes=("shape", "types", *more),
+                Meaning(meaning, passes=("shape", "types", *more)),
                 registers=REGISTERS,
             )
             for shape, types, first in products

@@ -53,7 +53,7 @@ class Kind:
     @property
     def nums(self) -> list[int]:
         """How many matrices an instruction may move, the most first."""
-        return sorted(self.form.modifiers["num"], reverse=True)
+        return sorted(self.form.wording.modifiers["num"], reverse=True)
 
     @property
     def name(self) -> str:

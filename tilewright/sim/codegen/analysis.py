@@ -188,7 +188,7 @@ class Analysed(Subject):
             return self.may_be_poison(expr.a)
         if self.raw and (parts := parts_of(expr)):
             return any(map(self.may_be_poison, parts))
-        return isinstance(expr, Call) and bind(expr).form.moves and expr.dtype.bits > 0
+        return isinstance(expr, Call) and bind(expr).form.meaning.moves and expr.dtype.bits > 0
 
     def _shadowed(self) -> frozenset[str]:
         undefined = (stmt.var.name for stmt in self.axes.undefined if isinstance(stmt, Bind))

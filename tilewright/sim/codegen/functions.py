@@ -171,7 +171,7 @@ class SegmentEmitter(Emitter):
         signal = bound.form.signal
         tally: int | None = None
         barrier = "None"
-        if bound.form.ready is not None:
+        if bound.form.meaning.ready is not None:
             passed = asked(self, end.call, bound)
         else:
             assert signal is not None, "threads poll m-barriers"

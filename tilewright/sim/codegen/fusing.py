@@ -108,7 +108,7 @@ class Fusing:
             return self._loop(stmt)
         if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call):
             bound = bind(stmt.value)
-            product = bound.form.product(bound.mods) if bound.form.product else None
+            product = bound.form.meaning.product(bound.mods) if bound.form.meaning.product else None
             return self._call_starts(bound, product) if product is not None else None
         return None
 

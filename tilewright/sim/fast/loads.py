@@ -163,7 +163,8 @@ def _is_load(stmt: Stmt) -> bool:
 
 
 def _loads_matrices(form: Form) -> bool:
-    return form.moves and form.on == "shared" and not form.asynchronous and [a.write for a in form.accesses] == [False]
+    moves = form.meaning.moves and form.meaning.on == "shared" and not form.asynchronous
+    return moves and [access.write for access in form.accesses] == [False]
 
 
 def _says_no_memory(*exprs: Expr) -> bool:

@@ -170,7 +170,7 @@ class Facet:
         self.storage = storage
 
     def given(self, on: str) -> tuple[object, ...]:
-        """What ``execute`` gets first, by the row's `Form.on`: the machine, a part of it, or nothing."""
+        """What ``execute`` gets first, by the row's `Meaning.on`: the machine, a part of it, or nothing."""
         return _GIVEN[on](self)
 
     @property

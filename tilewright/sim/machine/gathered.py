@@ -45,7 +45,7 @@ def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...
 def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:
     """The lanes that execute a row together: where masks name several groups of a warp, each group by itself."""
     names = [row.name for row in bound.read]
-    if bound.form.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
+    if bound.form.meaning.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
         return [mask]
     given = values[names.index("mask")]
     if given.shape[-1] == 1 or (given == given[..., :1]).all():
@@ -67,8 +67,8 @@ def _troubles(bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[
         (mask.full & ~_bits(given), "lanes that execute it, and that its mask does not name"),
         ((named & differs).any(-1), "masks that differ between the lanes that they name"),
     ]
-    if bound.form.source_lane is not None:
-        source = np.broadcast_to(bound.form.source_lane(*values), mask.shape)
+    if bound.form.meaning.source_lane is not None:
+        source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
         found.append((mask.full & (given >> source & 1 == 0), "lanes that read from one outside the mask"))
         silent = ~np.take_along_axis(mask.full, source.astype(np.int64), -1)
         found.append((mask.full & silent, "lanes that read from one that has ended"))

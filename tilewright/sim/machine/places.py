@@ -161,7 +161,7 @@ def _units(kernel: Kernel) -> dict[str, int]:
 def _widths(expr: Expr) -> Iterator[tuple[str, int]]:
     if isinstance(expr, Load) and expr.buffer.dtype.bits // 8 in UNITS:
         yield expr.buffer.name, expr.buffer.dtype.bits // 8
-    if isinstance(expr, Call) and (form := bind(expr).form).moves and form.execute is None:
+    if isinstance(expr, Call) and (form := bind(expr).form).is_copy:
         bound = bind(expr)
         for access in form.accesses:
             for operand in bound.operands[access.operand]:

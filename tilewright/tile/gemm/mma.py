@@ -143,7 +143,7 @@ def kind_of(call: TileCall) -> Kind:
     """The instructions for the call's types. Raises Decline where there are none, or none on the target."""
     names = {name: NAMES.get(str(call[name].dtype), "") for name in "DAB"}
     types = ".".join([*names.values(), names["D"]])
-    forms = [form for form in isa.lookup("ptx.mma").forms if types in form.modifiers["types"]]
+    forms = [form for form in isa.lookup("ptx.mma").forms if types in form.wording.modifiers["types"]]
     if not forms:
         given = ", ".join(f"{name} is {call[name].dtype}" for name in "DAB")
         changes = other_types(call, ("float32", "int32", "float16"))
@@ -151,7 +151,9 @@ def kind_of(call: TileCall) -> Kind:
     fitting = [form for form in forms if form.arch.admits(call.arch)]
     if not fitting:
         check_target(call, f"mma {types}", forms[0])
-    ks = sorted((isa.mma_shape(str(shape))[2] for form in fitting for shape in form.modifiers["shape"]), reverse=True)
+    ks = sorted(
+        (isa.mma_shape(str(shape))[2] for form in fitting for shape in form.wording.modifiers["shape"]), reverse=True
+    )
     return Kind(types, tuple(ks), 32 // call["A"].dtype.bits, 32 // call["D"].dtype.bits)
 
 
@@ -159,7 +161,7 @@ def allowed_types() -> str:
     """``D float32: A, B float16; ...``."""
     pairs: dict[str, list[str]] = {}
     for form in isa.lookup("ptx.mma").forms:
-        for types in form.modifiers["types"]:
+        for types in form.wording.modifiers["types"]:
             d, a, b, _ = (DTYPES[name] for name in str(types).split("."))
             both = a if a == b else f"{a} and {b}"
             if both not in pairs.setdefault(d, []):
