@@ -101,7 +101,7 @@ def test_an_operand_of_an_unknown_kind_cannot_be_built() -> None:
 
 
 def test_a_form_that_begins_an_operation_has_an_async_meaning_and_no_other_form_has() -> None:
-    refused = pytest.raises(ValueError, match="toy.send: an AsyncMeaning is that of a form that begins an operation")
+    refused = pytest.raises(ValueError, match=r"toy\.send: an AsyncMeaning is that of a form that begins an operation")
     with refused:
         Form(Ptx("toy.send"), isa.since("sm_90"), "a test", Meaning(moves=True), effects=(Issue("toy"),))
     with refused:

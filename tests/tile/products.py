@@ -58,12 +58,12 @@ class Call:
     threads: int = 0
 
     @cached_property
-    def stmt(self) -> ir.TileCall:
+    def stmt(self) -> ir.TileCallStmt:
         config = {"transpose_A": self.transpose_a, "transpose_B": self.transpose_b}
         args = (self.d, self.a, self.b, self.c or self.d)
         factors = (as_expr(self.alpha), as_expr(self.beta))
         settings = tuple((key, value) for key, value in config.items() if value)
-        return ir.TileCall("gemm", self.scope, (*(each.region() for each in args), *factors), None, settings, at=AT)
+        return ir.TileCallStmt("gemm", self.scope, (*(each.region() for each in args), *factors), None, settings, at=AT)
 
     @property
     def buffers(self) -> dict[str, Buffer]:
@@ -83,7 +83,7 @@ class Call:
 
 
 def copied(into: Buffer, source: Buffer, scope: str) -> ir.Stmt:
-    return ir.TileCall("copy", scope, (into.region(), source.region()), None, (), at=AT)
+    return ir.TileCallStmt("copy", scope, (into.region(), source.region()), None, (), at=AT)
 
 
 def run(call: Call, arrays: dict[str, Array]) -> tuple[Array, Entry]:

@@ -56,7 +56,7 @@ def of_pairs(kind: str) -> Callable[[Lanes, Lanes], Lanes]:
     return added
 
 
-class Operation(NamedTuple):
+class AtomicOperation(NamedTuple):
     """What is done to a place. dtypes: in groups, each from an architecture on. reduces: does ``red`` have it?"""
 
     doc: str
@@ -71,28 +71,28 @@ def _since_sm_75(*spellings: Spellings) -> tuple[tuple[Spellings, str], ...]:
 
 
 OPERATIONS = {
-    "add": Operation("Adds", np.add, (*_since_sm_75(SUMS, HALF), (BRAIN, "sm_90"))),
-    "min": Operation("Keeps the smaller", np.minimum, _since_sm_75(UNSIGNED, SIGNED)),
-    "max": Operation("Keeps the larger", np.maximum, _since_sm_75(UNSIGNED, SIGNED)),
-    "and": Operation("Bitwise and", np.bitwise_and, _since_sm_75(BITS)),
-    "or": Operation("Bitwise or", np.bitwise_or, _since_sm_75(BITS)),
-    "xor": Operation("Bitwise exclusive or", np.bitwise_xor, _since_sm_75(BITS)),
-    "exch": Operation("Stores `value`", exchanged, _since_sm_75(BITS, FLOAT_BITS), reduces=False),
-    "cas": Operation(
+    "add": AtomicOperation("Adds", np.add, (*_since_sm_75(SUMS, HALF), (BRAIN, "sm_90"))),
+    "min": AtomicOperation("Keeps the smaller", np.minimum, _since_sm_75(UNSIGNED, SIGNED)),
+    "max": AtomicOperation("Keeps the larger", np.maximum, _since_sm_75(UNSIGNED, SIGNED)),
+    "and": AtomicOperation("Bitwise and", np.bitwise_and, _since_sm_75(BITS)),
+    "or": AtomicOperation("Bitwise or", np.bitwise_or, _since_sm_75(BITS)),
+    "xor": AtomicOperation("Bitwise exclusive or", np.bitwise_xor, _since_sm_75(BITS)),
+    "exch": AtomicOperation("Stores `value`", exchanged, _since_sm_75(BITS, FLOAT_BITS), reduces=False),
+    "cas": AtomicOperation(
         "Stores `value` where `compare` stands",
         compared,
         _since_sm_75(BITS, SHORTS),
         ("compare", "value"),
         reduces=False,
     ),
-    "inc": Operation("Counts up to `value`, then from 0 again", incremented, _since_sm_75({"uint32": ".u32"})),
-    "dec": Operation("Counts down to 0, then from `value` again", decremented, _since_sm_75({"uint32": ".u32"})),
-    "add.f16x2": Operation(
+    "inc": AtomicOperation("Counts up to `value`, then from 0 again", incremented, _since_sm_75({"uint32": ".u32"})),
+    "dec": AtomicOperation("Counts down to 0, then from `value` again", decremented, _since_sm_75({"uint32": ".u32"})),
+    "add.f16x2": AtomicOperation(
         "Adds the two float16 of 32 bits, each an access of its own",
         of_pairs("float16"),
         _since_sm_75({"uint32": ".noftz.f16x2"}),
     ),
-    "add.bf16x2": Operation(
+    "add.bf16x2": AtomicOperation(
         "Adds the two bfloat16 of 32 bits, each an access of its own",
         of_pairs("bfloat16"),
         (({"uint32": ".noftz.bf16x2"}, "sm_90"),),

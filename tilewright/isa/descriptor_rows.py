@@ -38,7 +38,7 @@ __device__ __forceinline__ unsigned long long tw_smem_desc_add_16B_offset(unsign
 """
 
 
-class Field(NamedTuple):
+class DescriptorField(NamedTuple):
     """A field of a descriptor: 14 bits, for a number that is a multiple of ``step``."""
 
     name: str
@@ -54,9 +54,9 @@ class Field(NamedTuple):
 MOST = (1 << 14) - 1
 OFFSET = 0x3FFFF  # the bits of a shared address that are the offset in the CTA's window
 FIELDS = {
-    "ptr": Field("the start address", UNIT, f"a multiple of 16, at most {MOST * UNIT:#x}"),
-    "ldo": Field("ldo", 1, f"0..{MOST}, in units of 16 bytes"),
-    "sdo": Field("sdo", 1, f"0..{MOST}, in units of 16 bytes"),
+    "ptr": DescriptorField("the start address", UNIT, f"a multiple of 16, at most {MOST * UNIT:#x}"),
+    "ldo": DescriptorField("ldo", 1, f"0..{MOST}, in units of 16 bytes"),
+    "sdo": DescriptorField("sdo", 1, f"0..{MOST}, in units of 16 bytes"),
 }
 
 

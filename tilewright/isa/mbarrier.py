@@ -195,7 +195,7 @@ def scope_of(mods: Mods) -> str:
     return str(mods["scope"] or ("cluster" if mods.get("space") in REMOTE else "cta"))
 
 
-class Order(NamedTuple):
+class BarrierOrder(NamedTuple):
     """One way to order an access to an m-barrier."""
 
     text: str
@@ -208,17 +208,19 @@ class Order(NamedTuple):
         return Signal("ptr", kind, str(sem), scope_of)
 
 
-def _orders(sem: str, first: str, *, remote: bool) -> Iterator[Order]:
+def _orders(sem: str, first: str, *, remote: bool) -> Iterator[BarrierOrder]:
     """Arrivals release, waits acquire, unless they are relaxed; only the plain form is older than sm_90."""
     strong, weak = {sem: f".{sem}"}, {"relaxed": ".relaxed"}
-    yield Order("{space}", {"sem": {sem: ""}, "scope": OWN_SCOPE, "space": OWN}, first)
-    yield Order("{sem}{scope}{space}", {"sem": strong, "scope": CLUSTER, "space": OWN}, "sm_90")
-    yield Order("{sem}{scope}{space}", {"sem": weak, "scope": ANY_SCOPE, "space": OWN}, "sm_90")
+    yield BarrierOrder("{space}", {"sem": {sem: ""}, "scope": OWN_SCOPE, "space": OWN}, first)
+    yield BarrierOrder("{sem}{scope}{space}", {"sem": strong, "scope": CLUSTER, "space": OWN}, "sm_90")
+    yield BarrierOrder("{sem}{scope}{space}", {"sem": weak, "scope": ANY_SCOPE, "space": OWN}, "sm_90")
     if remote:
-        yield Order("{space}", {"sem": {sem: ""}, "scope": {"cta": ""}, "space": REMOTE}, "sm_90")  # the cheap one
+        yield BarrierOrder(
+            "{space}", {"sem": {sem: ""}, "scope": {"cta": ""}, "space": REMOTE}, "sm_90"
+        )  # the cheap one
         far = {"scope": REMOTE_SCOPE, "space": REMOTE}
-        yield Order("{sem}{scope}{space}", {"sem": strong, **far}, "sm_90")
-        yield Order("{sem}{scope}{space}", {"sem": weak, **far}, "sm_90")
+        yield BarrierOrder("{sem}{scope}{space}", {"sem": strong, **far}, "sm_90")
+        yield BarrierOrder("{sem}{scope}{space}", {"sem": weak, **far}, "sm_90")
 
 
 PTR = reads("ptr", "shared")

@@ -20,8 +20,8 @@ from tilewright.isa.places import (
     GENERIC,
     NO_SCOPE,
     SCOPES,
-    Reach,
     Scopes,
+    SpaceReach,
     check_place,
     everywhere,
     nbytes,
@@ -72,7 +72,7 @@ def store_vector(memory: Memory, address: Lanes, registers: Lanes) -> None:
     memory.store_rows(address, words.view(np.uint8))
 
 
-def _orders(ordered: str) -> Iterator[tuple[Spellings, Reach, Scopes]]:
+def _orders(ordered: str) -> Iterator[tuple[Spellings, SpaceReach, Scopes]]:
     """Every way to access memory: the modifier ``sem``, the memory and the scopes."""
     for reach, scopes in everywhere(NO_SCOPE):
         yield {"weak": ".weak", "volatile": ".volatile"}, reach, scopes

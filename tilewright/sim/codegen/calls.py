@@ -22,7 +22,7 @@ from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.pure import is_pure, pure_value
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import to_bits
-from tilewright.sim.machine.instructions import ADDRESSES, Instruction, Move, RegisterFile
+from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile
 from tilewright.sim.machine.sites import Site
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _arguments(e: Emitter, bound: Bound, mask: str) -> tuple[list[str], list[str
 
 def _instruction(
     e: Emitter, bound: Bound, sinks: list[RegisterFile], sources: list[RegisterFile], expr: Call
-) -> Instruction:
+) -> CompiledInstruction:
     sites: list[tuple[int, Site]] = []
     read = [row.name for row in bound.arguments]
     barriers = {signal.barrier for signal in bound.form.signals}
@@ -175,7 +175,7 @@ def _instruction(
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))
     result = "bool" if bound.form.sync is not None else str(expr.dtype)  # lanes that may go on
-    return Instruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result)
+    return CompiledInstruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result)
 
 
 def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:

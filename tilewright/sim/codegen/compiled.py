@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from tilewright.sim.codegen.analysis import Analysed
 from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter
 from tilewright.sim.codegen.nesting import compiled
-from tilewright.sim.codegen.source import Source
+from tilewright.sim.codegen.source import PySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ class Compiled(Analysed):
 
     def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
         super().__init__(kernel, checks, groups)
-        out = Source(dict(NAMESPACE))
+        out = PySource(dict(NAMESPACE))
         for segment in self.cut:
             live_out = frozenset().union(*(self.live_in[k] for k in segment.end.targets))
             SegmentEmitter(self, out, segment, live_out).emit()

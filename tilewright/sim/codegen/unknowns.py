@@ -15,7 +15,7 @@ from tilewright.ir.operators import OPERATORS
 from tilewright.sim.codegen.emitter import Operand
 from tilewright.sim.codegen.pure import computed, is_pure
 from tilewright.sim.machine.arithmetic import caster
-from tilewright.sim.machine.unknown import Spread
+from tilewright.sim.machine.unknown import ArrayOperation
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
@@ -56,7 +56,7 @@ def spread(e: Emitter, expr: Expr, mask: str) -> Operand | None:
     some = [shadow for shadow in dict.fromkeys(shadows) if shadow != "None"]
     if not some:
         return Operand(text)
-    made = e.out.constant("U", Spread(_function(expr), tuple(part.dtype for part in parts), expr.dtype))
+    made = e.out.constant("U", ArrayOperation(_function(expr), tuple(part.dtype for part in parts), expr.dtype))
     given = f"({', '.join(names)},), ({', '.join(shadows)},)"
     unknown = e.out.fresh("s")
     e.out.line(f"{unknown} = None if {' is None and '.join(some)} is None else {made}({given})")

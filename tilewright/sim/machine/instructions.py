@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
 
-__all__ = ["ADDRESSES", "Instruction", "Move", "RegisterFile", "lanes", "stacked", "to_shared"]
+__all__ = ["ADDRESSES", "CompiledInstruction", "Move", "RegisterFile", "lanes", "stacked", "to_shared"]
 
 ADDRESSES = ("shared", "global", "generic")
 
@@ -77,7 +77,7 @@ class _Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class Instruction:
+class CompiledInstruction:
     """A row with a meaning. accesses: (operand number, site) of memory that it touches; sinks: registers it writes;
     sources: registers that an operation reads until it is complete.
     """

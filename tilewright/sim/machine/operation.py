@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Given, Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.instructions import Instruction
+    from tilewright.sim.machine.instructions import CompiledInstruction
     from tilewright.sim.machine.issuers import Issuers
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
@@ -40,7 +40,7 @@ class Operation:
     """
 
     number: int
-    instruction: Instruction
+    instruction: CompiledInstruction
     batch: Batch
     mask: Mask
     issuers: Issuers

@@ -31,7 +31,7 @@ from tilewright.sim.machine.overlaps import Group, name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LOCAL_WINDOW", "SHARED_WINDOW", "WINDOW_BITS", "Place", "Places"]
+__all__ = ["LOCAL_WINDOW", "SHARED_WINDOW", "WINDOW_BITS", "BufferPlaces", "Place"]
 
 WINDOW_BITS = 40
 LOCAL_WINDOW, SHARED_WINDOW = 126, 127
@@ -59,7 +59,7 @@ class Place:
         return (self.window << WINDOW_BITS) + self.start
 
 
-class Places:
+class BufferPlaces:
     """The places of a kernel, by buffer name and by window. groups: arguments that share memory."""
 
     def __init__(self, kernel: Kernel, groups: tuple[Group, ...] = ()) -> None:

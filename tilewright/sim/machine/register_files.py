@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.memory import UNITS
-from tilewright.sim.machine.registers import Held, Spread
+from tilewright.sim.machine.registers import NewerMatrix, Spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +123,7 @@ class RegisterFile:
         held = registers.held((spread, batch.key))
         if held is None:
             words = spread.matrix(registers.flat(batch.ctas, batch.warps))
-            held = Held(batch.ctas, batch.warps, spread, frozenset(range(first, first + self.count)), words)
+            held = NewerMatrix(batch.ctas, batch.warps, spread, frozenset(range(first, first + self.count)), words)
             registers.hold((spread, batch.key), held)
         return held.matrix
 

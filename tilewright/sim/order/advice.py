@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.subject import Subject
 
-__all__ = ["BARRIERS", "Step", "advice", "handover", "kept_apart", "lock_advice"]
+__all__ = ["BARRIERS", "StepDown", "advice", "handover", "kept_apart", "lock_advice"]
 
 BARRIERS = {  # the axes over which the threads that meet there differ
     "T.cuda.warp_sync()": LANE,
@@ -31,7 +31,7 @@ APART = "different places for the lanes of this statement, or atomics"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepDown:
     """A statement on the way down to an access, and the body that it stands in."""
 
     body: Body
@@ -73,17 +73,17 @@ def handover(program: Subject, first: Span | None, then: Span | None, scope: str
     return handover_advice(Axes(program.kernel), before, after, scope)
 
 
-def _way(body: Body, at: Span) -> tuple[Step, ...]:
+def _way(body: Body, at: Span) -> tuple[StepDown, ...]:
     """From the kernel's body down to the last statement of a line's place; empty where there is none.
 
     Statements that prepare a tile call come before the access itself.
     """
     for stmt in reversed(body):
         if stmt.at == at:
-            return (Step(body, stmt),)
+            return (StepDown(body, stmt),)
         for inner in bodies(stmt):
             if way := _way(inner, at):
-                return (Step(body, stmt), *way)
+                return (StepDown(body, stmt), *way)
     return ()
 
 
@@ -97,7 +97,7 @@ def kept_apart(program: Subject, at: Span | None, among: int) -> Span | None:
 # A barrier between the two
 
 
-def _between(axes: Axes, barrier: str, before: tuple[Step, ...], after: tuple[Step, ...]) -> str | None:
+def _between(axes: Axes, barrier: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> str | None:
     depth = _common(before, after)
     around = [step.stmt for step in before[:depth]]
     parting = [stmt for stmt in around if _parting(axes, stmt) & BARRIERS[barrier]]
@@ -126,7 +126,7 @@ def _in_order(barrier: str, around: list[Stmt], parting: list[Stmt], start: int,
     return None
 
 
-def _common(before: tuple[Step, ...], after: tuple[Step, ...]) -> int:
+def _common(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> int:
     """How many steps both ways have in common, before they reach different statements of one body, or the access."""
     depth = 0
     most = min(len(before), len(after)) - 1
@@ -152,7 +152,7 @@ def _last_line(stmt: Stmt) -> int:
 # Other means than a barrier
 
 
-def _waited_for(before: tuple[Step, ...], after: tuple[Step, ...]) -> str | None:
+def _waited_for(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> str | None:
     """A wait for an m-barrier, where it is signalled between the first access and the other."""
     for step in reversed(before):
         until = next((other.index for other in after if other.body is step.body), len(step.body))
@@ -164,7 +164,7 @@ def _waited_for(before: tuple[Step, ...], after: tuple[Step, ...]) -> str | None
     return None
 
 
-def _lock(way: tuple[Step, ...]) -> str | None:
+def _lock(way: tuple[StepDown, ...]) -> str | None:
     """A fence, where an access is between a loop that takes a lock by an atomic and the statement that releases it."""
     for step in reversed(way):
         takes = [stmt for stmt in step.body[: step.index] if isinstance(stmt, While) and polls(stmt) and _atomic(stmt)]

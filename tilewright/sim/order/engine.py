@@ -15,7 +15,7 @@ from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
-from tilewright.sim.order.accesses import Access
+from tilewright.sim.order.accesses import AccessRecord
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.completion import check_freed, check_issue
@@ -26,7 +26,7 @@ from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.on_behalf import awaited, places_of
 from tilewright.sim.order.operations import Stretch
-from tilewright.sim.order.places import Places
+from tilewright.sim.order.places import TaggedPlaces
 from tilewright.sim.order.protocol import CLUSTER
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.releases import Pattern, Release
@@ -64,7 +64,7 @@ class Order(Check):
     def __init__(self, program: Subject) -> None:
         super().__init__(program)
         self.orders: dict[Wave, WaveOrder] = {}  # of the waves that run
-        self.globals: dict[int, Places] = {}  # by window: buffers that overlap share one
+        self.globals: dict[int, TaggedPlaces] = {}  # by window: buffers that overlap share one
         self.locations = Locations()
         self.warned: set[tuple[str, str]] = set()
 
@@ -138,21 +138,21 @@ class Order(Check):
 
         return hook
 
-    def buffer(self, place: Place, batch: Batch) -> Places:
+    def buffer(self, place: Place, batch: Batch) -> TaggedPlaces:
         if place.window not in self.globals:
             nbytes = batch.wave.run.blocks[place.name].nbytes
             name, grain = f"window {place.window}", self._grain(place.window)
-            self.globals[place.window] = Places(name, nbytes, grain, is_global=True)
+            self.globals[place.window] = TaggedPlaces(name, nbytes, grain, is_global=True)
         return self.globals[place.window]
 
-    def _access(self, places: Places, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+    def _access(self, places: TaggedPlaces, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         order = self.orders[batch.wave]
         access = places.access(order.clocks, site, batch, mask, at)
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
 
-    def _judge(self, access: Access) -> None:
+    def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
         places = access.places
         strong = self._meet(access)
@@ -166,7 +166,7 @@ class Order(Check):
         if strong is not None and len(strong) and access.site.sem != "weak":
             places.mark_many(access, strong.lanes(access.look.shape))
 
-    def _meet(self, access: Access) -> Candidates | None:
+    def _meet(self, access: AccessRecord) -> Candidates | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
         found = access.places.writes_before(access)
         clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)

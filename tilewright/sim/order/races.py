@@ -13,8 +13,8 @@ import numpy as np
 
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.floats import EQUAL, ROUNDED
-from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, THREAD, Access, bound_of
-from tilewright.sim.order.observed import Look, finds_out, last_look
+from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, THREAD, AccessRecord, bound_of
+from tilewright.sim.order.observed import StrongRead, finds_out, last_look
 from tilewright.sim.order.records import Candidates, Record
 from tilewright.sim.order.releases import holds
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.places import Places
+    from tilewright.sim.order.places import TaggedPlaces
 
 SPAN = 1 << 32  # places; more than the shared memory of one CTA has
 AT_ONCE = 1 << 18  # pairs of accesses
@@ -43,7 +43,7 @@ class Clash:
     practice? checked: is one a plain read, the other a compare-and-swap, which finds out what changed in between?
     """
 
-    access: Access
+    access: AccessRecord
     lane: tuple[int, int, int]
     other_cta: int
     other_thread: int
@@ -105,7 +105,7 @@ class _Pairs:
     other_cta: Ints
 
 
-def _pairs(access: Access, found: Candidates) -> _Pairs:
+def _pairs(access: AccessRecord, found: Candidates) -> _Pairs:
     places, clocks = access.places, access.clocks
     row = np.array(numbers(access.look.ctas))[found.cta]
     warp = np.array(numbers(access.look.warps))[found.warp]
@@ -116,7 +116,7 @@ def _pairs(access: Access, found: Candidates) -> _Pairs:
     return _Pairs(row, thread, knower, cta, found.tags >> places.shift, found.tags & THREAD, other)
 
 
-def clash_with_reads(access: Access, found: Candidates) -> Clash | None:
+def clash_with_reads(access: AccessRecord, found: Candidates) -> Clash | None:
     """The race of a write with earlier reads that is reported; loose, where all of them come first in practice."""
     clash, _ = clash_of(access, found, with_writer=False)
     if clash is not None and access.clocks.loose:
@@ -125,7 +125,7 @@ def clash_with_reads(access: Access, found: Candidates) -> Clash | None:
     return clash
 
 
-def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Candidates]:
+def clash_of(access: AccessRecord, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Candidates]:
     """The race among candidates that is reported, if there is one, and the candidates that are legal without an order.
 
     A race with another warp is reported first, as it needs the wider barrier.
@@ -149,17 +149,17 @@ def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[C
     return clash, found[unknown | many] if clash is None or clash.checked else unordered
 
 
-def _knows(access: Access, of: _Pairs) -> Bools:
+def _knows(access: AccessRecord, of: _Pairs) -> Bools:
     return access.clocks.knows(of.row, of.knower, of.other_cta, of.other_thread, of.time, also=access.also)
 
 
-def _is_strong_with_all(access: Access) -> bool:
+def _is_strong_with_all(access: AccessRecord) -> bool:
     """Is an access morally strong with everything that was written since its threads last met?"""
     seen = _met(access)
     return all(each.time <= seen or _is_surely_strong(access, each) for each in access.places.log.writes.values())
 
 
-def _met(access: Access) -> int:
+def _met(access: AccessRecord) -> int:
     """The time until which the threads of an access know everyone."""
     return 0 if access.places.is_global else int(bound_of(access.known()).min())
 
@@ -168,7 +168,7 @@ def _select(pairs: _Pairs, which: Bools | Ints) -> _Pairs:
     return _Pairs(*(getattr(pairs, name)[which] for name in _Pairs.__slots__))
 
 
-def _are_known_together(access: Access, pairs: _Pairs) -> Bools:
+def _are_known_together(access: AccessRecord, pairs: _Pairs) -> Bools:
     """Which earlier writes are known, and of one weak statement that a warp makes together, without another warp's?"""
     known = np.zeros(len(pairs.row), np.bool_)
     for time in np.unique(pairs.time).tolist():
@@ -180,7 +180,7 @@ def _are_known_together(access: Access, pairs: _Pairs) -> Bools:
     return known
 
 
-def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bool) -> tuple[Bools, Bools]:
+def _racing(access: AccessRecord, pairs: _Pairs, found: Candidates, *, with_writer: bool) -> tuple[Bools, Bools]:
     """Which unordered pairs are neither morally strong nor come after what they have observed? And those of them that a
     compare-and-swap finds out.
     """
@@ -210,7 +210,7 @@ def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bo
     return racing, checked
 
 
-def _are_morally_strong(access: Access, pairs: _Pairs, other: Record) -> Bools:
+def _are_morally_strong(access: AccessRecord, pairs: _Pairs, other: Record) -> Bools:
     a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
     if "weak" in (a.sem, b.sem) or a.element != b.element:
         return np.zeros(pairs.cta.shape, np.bool_)
@@ -219,11 +219,11 @@ def _are_morally_strong(access: Access, pairs: _Pairs, other: Record) -> Bools:
     return strong
 
 
-def _may_rely(access: Access, other: Record) -> bool:
+def _may_rely(access: AccessRecord, other: Record) -> bool:
     return not access.places.is_global and access.site.sem == other.site.sem == "volatile"
 
 
-def _relies_on_lockstep(access: Access, pairs: _Pairs, other: Record) -> Bools:
+def _relies_on_lockstep(access: AccessRecord, pairs: _Pairs, other: Record) -> Bools:
     """Which volatile accesses of shared memory are of two lanes that made the earlier one together?
 
     The lanes of a warp went on together until sm_70 let each go its own way; ``volatile`` gives them no order.
@@ -233,7 +233,7 @@ def _relies_on_lockstep(access: Access, pairs: _Pairs, other: Record) -> Bools:
     return both
 
 
-def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clash | None:
+def _among_many(access: AccessRecord, found: Candidates, *, with_writer: bool) -> Clash | None:
     """Of places that several threads have touched unordered, look at each of their accesses."""
     places = access.places
     at = np.broadcast_to(access.at.full(), access.look.shape)[found.cta, found.warp, found.lane]
@@ -253,7 +253,7 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
         if record.site.write != with_writer or last < low or first > high or _is_surely_strong(access, record):
             continue
         checked = finds_out(access.site, record.site)
-        looks: dict[int, Look | None] = {}
+        looks: dict[int, StrongRead | None] = {}
         for k, cta, thread in _unordered_in(access, record, mine, key):
             lane = (int(found.cta[order[k]]), int(found.warp[order[k]]), int(found.lane[order[k]]))
             if with_writer and record.site.sem != "weak" and k not in looks:
@@ -275,14 +275,14 @@ def _two_of_each(*keys: Ints) -> Bools:
     return kept
 
 
-def _is_surely_strong(access: Access, record: Record) -> bool:
+def _is_surely_strong(access: AccessRecord, record: Record) -> bool:
     """Are the two morally strong, whichever threads they are of?"""
     sites, own = (access.site, record.site), not access.places.is_global
     wide = all(site.sem != "weak" and (own or site.scope in WIDE) for site in sites)
     return wide and access.site.element == record.site.element and not _may_rely(access, record)
 
 
-def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> Iterator[tuple[int, int, int]]:
+def _unordered_in(access: AccessRecord, record: Record, mine: _Pairs, key: Ints) -> Iterator[tuple[int, int, int]]:
     """The accesses of a record that may race with this one: number among mine, CTA and thread. key: ascending."""
     grain, collective = access.places.grain, access.site.collective or record.site.collective
     ctas, threads, address = record.threads()
@@ -311,7 +311,7 @@ def _portions(*found: Ints) -> Iterator[list[Ints]]:
         yield from zip(*(np.array_split(each, parts) for each in found), strict=True)
 
 
-def _known_of(access: Access, record: Record, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints) -> Bools:
+def _known_of(access: AccessRecord, record: Record, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints) -> Bools:
     """Is what these threads did in a record known? What a warp did together, all of its lanes did."""
     time = np.full(len(rows), record.time)
     if not record.site.collective:
@@ -322,7 +322,7 @@ def _known_of(access: Access, record: Record, rows: Ints, knowers: Ints, ctas: I
     return known
 
 
-def _told(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
+def _told(access: AccessRecord, racing: Candidates, *, with_writer: bool) -> Clash:
     pairs = _pairs(access, racing)
     elsewhere = (pairs.other_thread >> 5 != pairs.thread >> 5) | (pairs.other_cta != pairs.cta)
     k = int(np.argmax(elsewhere))
@@ -338,11 +338,11 @@ def _told(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
     )
 
 
-def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
+def lost_store(access: AccessRecord, lost: Bools, now: Ints) -> Clash | None:
     """Two lanes of one statement have stored to one place; those of one warp may store the same, and strong ones what
     they like within their scope.
     """
-    places: Places = access.places
+    places: TaggedPlaces = access.places
     weak = access.site.sem == "weak"
     if not weak:
         if not places.is_global:
@@ -363,7 +363,7 @@ def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
                  rounded=alike == ROUNDED)  # fmt: skip
 
 
-def _is_held(access: Access, others: Ints) -> Bools:
+def _is_held(access: AccessRecord, others: Ints) -> Bools:
     """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
     own = access.batch.rows(1) + access.batch.wave.first
     held: Bools = holds(access.site.scope, own, others, access.batch.wave.run.cluster_ctas)

@@ -7,7 +7,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, one_place_each, only_in, registers_inside
 from tilewright.tile.dispatch import condition, variant
-from tilewright.tile.flow import Flow, emit_flow, flowing
+from tilewright.tile.flow import TileFlow, emit_flow, flowing
 from tilewright.tile.round_loops import emit_rounds
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, registers_alike
 
@@ -21,7 +21,7 @@ def asked(call: TileCall) -> str | None:
     return "neither clip=True nor fill= is given"
 
 
-def by_runs(call: TileCall) -> Rounds | Flow:
+def by_runs(call: TileCall) -> Rounds | TileFlow:
     """The plan of a copy between any memories, of extents that numbers or the run give."""
     size = call["dst"].size
     if size is None or (size > MOST_LISTED and "local" not in call.spaces):
@@ -30,9 +30,9 @@ def by_runs(call: TileCall) -> Rounds | Flow:
     return by_turns(call) if leading is None else by_holders(call, leading)
 
 
-def emit_runs(plan: Rounds | Flow, call: TileCall, out: Builder) -> None:
+def emit_runs(plan: Rounds | TileFlow, call: TileCall, out: Builder) -> None:
     """Writes such a plan."""
-    if isinstance(plan, Flow):
+    if isinstance(plan, TileFlow):
         emit_flow(plan, call, out)
     else:
         emit_rounds(plan, call, out)
@@ -44,7 +44,7 @@ def emit_runs(plan: Rounds | Flow, call: TileCall, out: Builder) -> None:
     keywords=("vec_len", *ASKED),
     when=[asked, only_in("local", "shared", "global"), bits_only, one_place_each, registers_inside],
 )
-def clipped(call: TileCall) -> Rounds | Flow:
+def clipped(call: TileCall) -> Rounds | TileFlow:
     """Runs of up to 128 bits, of which those that a buffer ends in are copied element by element."""
     return by_runs(call)
 

@@ -19,7 +19,7 @@ from tilewright.tile.conditions import by_several, constant_extents, one_place_e
 from tilewright.tile.copy.converted import dtypes_differ
 from tilewright.tile.dispatch import Chosen, Decline, elementwise, variant
 from tilewright.tile.elementwise.holders import some_registers
-from tilewright.tile.inner import Registers, Staging, inner_call, planned, staging
+from tilewright.tile.inner import ScratchRegisters, Staging, inner_call, planned, staging
 from tilewright.tile.rounds import held_elsewhere, registers_alike
 
 __all__ = ["staged"]
@@ -31,7 +31,7 @@ class Brought:
 
     name: str
     tile: str
-    to: Registers | Staging
+    to: ScratchRegisters | Staging
     primitive: str
     way: Chosen
 
@@ -77,7 +77,7 @@ def _brought(call: TileCall, name: str, leading: Side) -> Brought:
         layout = TileLayout(
             leading.tile.shard, leading.tile.replica, [each for each in leading.tile.offset if each.axis.name != "m"]
         )
-        made = Registers(side_of(Buffer("staged", side.dtype, shape, "local", layout).region(), call.facts))
+        made = ScratchRegisters(side_of(Buffer("staged", side.dtype, shape, "local", layout).region(), call.facts))
         try:
             inner = inner_call(call, "permute_layout", {"dst": made.side, "src": side})
             return Brought(name, side.name, made, "permute_layout", planned(inner))

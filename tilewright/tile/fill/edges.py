@@ -6,7 +6,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in
 from tilewright.tile.dispatch import Decline, variant
-from tilewright.tile.flow import Flow, emit_flow, flowing
+from tilewright.tile.flow import TileFlow, emit_flow, flowing
 from tilewright.tile.round_loops import emit_rounds
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_turns
 
@@ -16,7 +16,7 @@ __all__ = ["edges"]
 @variant(
     "fill", "memset", "zero", priority=12, keywords=("vec_len",), when=[only_in("shared", "global"), one_place_each]
 )
-def edges(call: TileCall) -> Rounds | Flow:
+def edges(call: TileCall) -> Rounds | TileFlow:
     """Runs of up to 128 bits, of which those that the buffer ends in are stored element by element."""
     size = call["dst"].size
     if size is None or size > MOST_LISTED:
@@ -28,8 +28,8 @@ def edges(call: TileCall) -> Rounds | Flow:
 
 
 @edges.emit
-def _(plan: Rounds | Flow, call: TileCall, out: Builder) -> None:
-    if isinstance(plan, Flow):
+def _(plan: Rounds | TileFlow, call: TileCall, out: Builder) -> None:
+    if isinstance(plan, TileFlow):
         emit_flow(plan, call, out)
     else:
         emit_rounds(plan, call, out)

@@ -18,7 +18,7 @@ from tilewright.tile.owners import all_hold, owners
 from tilewright.tile.partials import (
     Delivery,
     Lanes,
-    Store,
+    PartialStore,
     at_once,
     begin_with_nothing,
     emit_lanes,
@@ -172,7 +172,7 @@ class _Emission:
     call: TileCall
     out: Builder
     reduction: Reduction
-    parts: Store
+    parts: PartialStore
     run: Buffer
 
     @property
@@ -274,7 +274,9 @@ def _position(emission: _Emission, column: Value, turn: Value, e: Value) -> Expr
     return number if exists is None else select(exists, number, last)
 
 
-def _hand_on(emission: _Emission, block: Value, column: Value, exists: Expr | None, scratch: Store | None) -> None:
+def _hand_on(
+    emission: _Emission, block: Value, column: Value, exists: Expr | None, scratch: PartialStore | None
+) -> None:
     """Store the results of lanes to the destination, or to scratch memory."""
     plan, call, out, deal = emission.plan, emission.call, emission.out, emission.plan.deal
     if plan.slots is not None:
