@@ -9,7 +9,7 @@ In the order in which to read:
     calls, spelling     from ``T.ptx.name(...)`` to the row and back; from a PTX mnemonic to the row
     stmatrix, movmatrix, mma, mma_families, mma_sparse
                         matrices in registers, with fragments, products, widen, and by CuTe's names: atoms, majorness
-    copy, address, cluster, atomics
+    copy, shared_addresses, cluster, atomics
                         memory, and the windows that addresses point into
     strong, atom_red    accesses with an order and a scope; places: which memory, which scopes, for both
     sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state

@@ -28,7 +28,7 @@ from tilewright.ir import (
     const_value,
 )
 from tilewright.ir.convert import converted
-from tilewright.isa.addresses import ADDRESS
+from tilewright.isa.address_operands import ADDRESS
 from tilewright.isa.refusals import misused, no_form, usage, written
 from tilewright.isa.registers import as_bits, as_register, integer_dtype, register_types
 from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Instruction, Operand, lookup

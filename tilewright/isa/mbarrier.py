@@ -58,7 +58,7 @@ __all__ = [
     "PTR",
     "SOURCE",
     "STATE",
-    "arrivals",
+    "arrival_rows",
     "changed",
     "check_constants",
     "within",
@@ -257,7 +257,7 @@ _plain_row(
 _plain_row("inval", invalidate, "Ends an m-barrier; its bytes may be used for something else.")
 
 
-def arrivals(
+def _arrivals(
     opcode: str, execute: Callable[..., Lanes], more: str, first: str, given: Mapping[str, Spellings] = {}
 ) -> Iterator[Form]:
     """The forms of an arrival."""
@@ -282,26 +282,42 @@ def arrivals(
 
 ORDERED = {"sem": "release", "scope": None, "space": "shared"}
 
-instruction(
-    "ptx.mbarrier.arrive",
-    params=("ptr",),
-    keywords={"count": None, **ORDERED},
-    operands=(PTR, counts("count")),
-    check=check_constants,
-    doc="Arrives at an m-barrier, ``count`` times; returns its state before, unless it is in another CTA.",
-    forms=(
-        *arrivals("arrive", arrive_once, "", "sm_80", {"count": LEFT_OUT}),
-        *arrivals("arrive", arrive, ", {count}", "sm_90", {"count": GIVEN}),
-    ),
-)
-instruction(
-    "ptx.mbarrier.arrive.expect_tx",
-    params=("ptr", "bytes"),
-    keywords=ORDERED,
-    operands=(PTR, counts("bytes")),
-    check=check_constants,
-    doc="Announces ``bytes`` to an m-barrier, then arrives; returns its state before, unless it is in another CTA.",
-    forms=tuple(arrivals("arrive.expect_tx", arrive_expecting, ", {bytes}", "sm_90")),
+
+def arrival_rows(
+    name: str, once: Callable[..., Lanes], often: Callable[..., Lanes], expecting: Callable[..., Lanes], *docs: str
+) -> None:
+    """``T.ptx.mbarrier.<name>``, and the same after bytes are announced. docs: of both."""
+    arrives, announces = docs
+    instruction(
+        f"ptx.mbarrier.{name}",
+        params=("ptr",),
+        keywords={"count": None, **ORDERED},
+        operands=(PTR, counts("count")),
+        check=check_constants,
+        doc=arrives,
+        forms=(
+            *_arrivals(name, once, "", "sm_80", {"count": LEFT_OUT}),
+            *_arrivals(name, often, ", {count}", "sm_90", {"count": GIVEN}),
+        ),
+    )
+    instruction(
+        f"ptx.mbarrier.{name}.expect_tx",
+        params=("ptr", "bytes"),
+        keywords=ORDERED,
+        operands=(PTR, counts("bytes")),
+        check=check_constants,
+        doc=announces,
+        forms=tuple(_arrivals(f"{name}.expect_tx", expecting, ", {bytes}", "sm_90")),
+    )
+
+
+arrival_rows(
+    "arrive",
+    arrive_once,
+    arrive,
+    arrive_expecting,
+    "Arrives at an m-barrier, ``count`` times; returns its state before, unless it is in another CTA.",
+    "Announces ``bytes`` to an m-barrier, then arrives; returns its state before, unless it is in another CTA.",
 )
 
 for _name, _execute, _doc in (

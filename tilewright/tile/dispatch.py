@@ -242,6 +242,10 @@ class Chosen:
     plan: Plan
     tried: tuple[Tried, ...] = ()
 
+    def write(self, call: TileCall, out: Builder) -> None:
+        """Write the call as it is planned."""
+        self.variant.emitter(self.plan, call, out)
+
 
 def choose(call: TileCall) -> Chosen:
     """The first variant that plans the call, or the one that ``dispatch=`` names.

@@ -19,11 +19,11 @@ from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partition import storage_start, vector_lengths
-from tilewright.tile.round_loops import Writer, once_each, own_digits
-from tilewright.tile.rounds import in_batches
+from tilewright.tile.round_loops import Writer, emit_rounds, once_each, own_digits
+from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, in_batches, registers_alike
 from tilewright.tile.walks import plus, times
 
-__all__ = ["TileFlow", "emit_flow", "flowing"]
+__all__ = ["TileFlow", "by_runs", "emit_flow", "emit_runs", "flowing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,3 +264,23 @@ def emit_flow(plan: TileFlow, call: TileCall, out: Builder) -> None:
     """Loads, computes and stores."""
     call = flattened(call)
     _Flowing(plan, call, out).write()  # type: ignore[arg-type]  # what it has in common with Rounds
+
+
+# Runs of either kind
+
+
+def by_runs(call: TileCall) -> Rounds | TileFlow:
+    """The plan of a copy between any memories, listed or by arithmetic."""
+    size = call["dst"].size
+    if size is None or (size > MOST_LISTED and "local" not in call.spaces):
+        return flowing(call)
+    leading = registers_alike(call)
+    return by_turns(call) if leading is None else by_holders(call, leading)
+
+
+def emit_runs(plan: Rounds | TileFlow, call: TileCall, out: Builder) -> None:
+    """Write a plan of either kind."""
+    if isinstance(plan, TileFlow):
+        emit_flow(plan, call, out)
+    else:
+        emit_rounds(plan, call, out)

@@ -100,7 +100,7 @@ class _Resolver:
             out = Builder(self.names, stmt.at, facts, self.preparations, self.meeting)
             label = f"{stmt.primitive}/{chosen.variant.name}"
             out.comment(f"{label} ({stmt.at})" if stmt.at else label)
-            chosen.variant.emitter(chosen.plan, call, out)
+            chosen.write(call, out)
         except TilewrightError as error:
             raise error.located(stmt.at) from None
         self.entries.append(entry_of(call, chosen))

@@ -52,7 +52,7 @@ class Staged:
     def emit(self, out: Builder, registers: Buffer) -> None:
         """The copy, with ``registers`` for its side in registers."""
         side = replace(self.local, region=registers.region())
-        self.chosen.variant.emitter(self.chosen.plan, self.call.with_side(self.local, side), out)
+        self.chosen.write(self.call.with_side(self.local, side), out)
 
 
 def allocated(buffer: Buffer, out: Builder) -> Buffer:

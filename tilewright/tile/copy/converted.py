@@ -7,9 +7,8 @@ import numpy as np
 from tilewright.primitives.copy import ASKED, FILL
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in, registers_inside
-from tilewright.tile.copy.clipped import by_runs, emit_runs
 from tilewright.tile.dispatch import condition, variant
-from tilewright.tile.flow import TileFlow
+from tilewright.tile.flow import TileFlow, by_runs, emit_runs
 from tilewright.tile.rounds import Rounds
 
 __all__ = ["converted", "dtypes_differ"]

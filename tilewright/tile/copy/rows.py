@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, one_place_each, only_in
-from tilewright.tile.copy.clipped import emit_runs
 from tilewright.tile.dispatch import Decline, condition, variant
-from tilewright.tile.flow import TileFlow, flowing
+from tilewright.tile.flow import TileFlow, emit_runs, flowing
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, registers_alike
 
 __all__ = ["rows"]

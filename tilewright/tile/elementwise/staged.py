@@ -98,11 +98,11 @@ def emit_staged(plan: StagedOperands, call: TileCall, out: Builder) -> None:
     """Brings the operands, then computes."""
     sides = {each.name: each.to.allocated(call, out) for each in plan.brought}
     for each in plan.brought:
-        each.way.variant.emitter(each.way.plan, each.call(call, sides[each.name]), out)
+        each.way.write(each.call(call, sides[each.name]), out)
     through_memory = any(isinstance(each.to, Staging) for each in plan.brought)
     if through_memory:
         out.meet(call)
-    plan.rest.variant.emitter(plan.rest.plan, _rest(call, sides), out)
+    plan.rest.write(_rest(call, sides), out)
     if through_memory:
         out.meet(call)
 

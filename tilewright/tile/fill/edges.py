@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in
 from tilewright.tile.dispatch import Decline, variant
-from tilewright.tile.flow import TileFlow, emit_flow, flowing
-from tilewright.tile.round_loops import emit_rounds
+from tilewright.tile.flow import TileFlow, emit_runs, flowing
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_turns
 
 __all__ = ["edges"]
@@ -27,9 +25,4 @@ def edges(call: TileCall) -> Rounds | TileFlow:
     return plan
 
 
-@edges.emit
-def _(plan: Rounds | TileFlow, call: TileCall, out: Builder) -> None:
-    if isinstance(plan, TileFlow):
-        emit_flow(plan, call, out)
-    else:
-        emit_rounds(plan, call, out)
+edges.emit(emit_runs)

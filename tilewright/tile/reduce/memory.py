@@ -193,9 +193,7 @@ class _Emission:
 
     def digits(self, column: Value, turn: Value) -> list[Value]:
         """The coordinates of a vector in the source."""
-        deal = self.plan.deal
-        at: Mapping[int, Value] = {**deal.kept.digits(column), **deal.reduced.digits(turn)}
-        return [at.get(dim, 0) for dim in range(len(self.call["src"].extents))]
+        return self.plan.deal.digits(column, turn, len(self.call["src"].extents))
 
     def exists(self, turn: Value, digits: list[Value]) -> Expr | None:
         """Is there such a vector, inside of the buffer?"""

@@ -120,4 +120,4 @@ def _(plan: PaddedReduction, call: TileCall, out: Builder) -> None:
     axes = axes_of(dict(call.config), len(call["src"].extents)) or ()
     made = plan.made.allocated(call, out)
     for chosen, inner in zip(plan.steps, _steps(call, made, axes), strict=True):
-        chosen.variant.emitter(chosen.plan, inner, out)
+        chosen.write(inner, out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value, special
@@ -84,9 +83,7 @@ class _ScanEmission:
 
     def digits(self, column: Value, turn: Value) -> list[Value]:
         """The coordinates of a run."""
-        deal = self.plan.deal
-        at: Mapping[int, Value] = {**deal.kept.digits(column), **deal.reduced.digits(turn)}
-        return [at.get(dim, 0) for dim in range(len(self.call["src"].extents))]
+        return self.plan.deal.digits(column, turn, len(self.call["src"].extents))
 
     def in_destination(self, digits: list[Value]) -> list[Value]:
         """The coordinates in the destination, whose dimensions of 1 may be elsewhere."""
