@@ -283,8 +283,8 @@ def test_names_are_new_to_the_kernel_and_to_each_call() -> None:
 def test_a_kernel_without_tile_calls_stays_as_it_is() -> None:
     made = kernel(AllocBuffer(shared()))
 
-    assert tile.resolve(made, "sm_90a") == (made, tile.Report())
-    assert str(tile.Report()) == "no tile calls"
+    assert tile.resolve(made, "sm_90a") == (made, tile.DispatchReport())
+    assert str(tile.DispatchReport()) == "no tile calls"
 
 
 def test_a_view_is_as_aligned_as_the_place_it_views() -> None:
