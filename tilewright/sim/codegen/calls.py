@@ -273,7 +273,7 @@ def _file(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> tuple[Reg
     run = alike and steps == [width * k for k in range(len(found))]
     addresses = [address_text(e, terms) for _, terms in (found[:1] if run else found)]
     site = Site(e.at, "register", place, width, row.written, shifts=True)
-    sites = tuple(e.program.add_site(replace(site, place=p)) for p, _ in found[:1] + found[-1:])
+    sites = tuple(e.program.add_site(replace(site, place=p)) for p, _ in (found[:1] if run else found))
     places = tuple(p for p, _ in found if p is not None)
     file = RegisterFile(places, width, len(found), row.many, run, sites, row.kind)
     return file, addresses[0] if run else f"({''.join(f'{a}, ' for a in addresses)})"
