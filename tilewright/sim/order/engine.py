@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import SimulationError
 from tilewright.isa import Fence, ProxyFence, Signal
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
@@ -280,10 +278,12 @@ class Order(Check):
             order.phases.forget(signals)
             order.protocol.ended(signals)
         elif signal.kind == "arrive":
+            order.clocks.signalled.note(signals, at, order.clocks.now, waits=False)
             order.protocol.signalled(signals, at)
             self._arrived(batch.wave, signals, signal, at)
             order.protocol.visited(signals, at, arrives=True)
         else:
+            order.clocks.signalled.note(signals, at, order.clocks.now, waits=True)
             order.protocol.seen(signals, at)
             for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
                 self._waited(batch.wave, signals.who[those], known, signal)
@@ -299,20 +299,7 @@ class Order(Check):
                 for pattern in order.fences.before(signals.who, k):
                     one = np.array([k])
                     order.phases.arrived(signals[one], pattern.known, after, wide=wide and pattern.scope != "cta")
-        self._check_seen(wave, signals, order.phases.arrived(signals, known, after, wide=wide), at)
-
-    def _check_seen(self, wave: Wave, signals: Signals, early: Ints, at: Span | None, who: str = "") -> None:
-        """Raises SimulationError where a thread arrives for a phase though no thread has seen the last one over."""
-        for k in early.tolist():
-            offset = int(signals.offset[k])
-            name = element_text(self.program, self.program.places.shared_at(offset), offset)
-            raise SimulationError(
-                f"an arrival at {name} for its next phase, and nobody has seen the last one over",
-                given=who or f"CTA {wave.cta_name(int(signals.who.rows[k]))}, warp {int(signals.who.warps[k])}",
-                allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
-                hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",
-                at=at,
-            )
+        order.protocol.arrived_early(signals, order.phases.arrived(signals, known, after, wide=wide), at)
 
     def _waited(self, wave: Wave, who: Actors, known: Known, signal: Signal) -> None:
         order = self.orders[wave]
@@ -334,7 +321,7 @@ class Order(Check):
         self._expand(operation.batch.wave)
         key, unseen = (str(operation.instruction.at), ""), ""
         if order.stores is not None and key not in self.warned:
-            unseen = next(order.stores.unseen_by(operation, operations, self.program), "")
+            unseen = next(order.stores.unseen_by(operation, operations, self.program, order.shared.log), "")
             if not unseen and order.abroad is not None:
                 unseen = next(order.abroad.unseen_by(operation, self.program), "")
             if not unseen and order.maps is not None:
@@ -369,7 +356,8 @@ class Order(Check):
             signals, given, reach = together(signals, known[one.issuer], after[one.issuer])
             early = self.orders[wave].phases.arrived(signals, given, reach, wide=True)
             if one.effect.kind == "arrive":
-                self._check_seen(wave, signals, early, operation.instruction.at, operation.who(int(one.issuer[0])))
+                who = operation.who(int(one.issuer[0]))
+                self.orders[wave].protocol.arrived_early(signals, early, operation.instruction.at, who)
 
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
         if (operations := self.orders[wave].operations) is not None:

@@ -85,9 +85,15 @@ class Clash:
         """The thread that makes the later access, counted in its CTA."""
         return numbers(self.batch.warps)[self.lane[1]] * 32 + self.lane[2]
 
+    @property
+    def apart(self) -> int:
+        """How far the two threads are apart, see `_apart`."""
+        one, other = (np.array([[self.cta], [self.thread]]), np.array([[self.other_cta], [self.other_thread]]))
+        return int(_apart(*one, *other, cluster=self.batch.wave.run.cluster_ctas)[0])
+
     def is_inside_warp(self) -> bool:
         """Are both accesses of one warp?"""
-        return (self.other_cta, self.other_thread // 32) == (self.cta, self.thread // 32)
+        return self.apart == 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -103,6 +109,12 @@ class _Pairs:
     time: Ints
     other_thread: Ints
     other_cta: Ints
+
+
+def _apart(cta: Ints, thread: Ints, other_cta: Ints, other_thread: Ints, *, cluster: int) -> Ints:
+    """How far threads are apart: 0 of one warp, 1 of one CTA, 2 of one cluster, 3 beyond."""
+    warps = np.where(thread >> 5 != other_thread >> 5, 1, 0)
+    return np.where(cta // cluster != other_cta // cluster, 3, np.where(cta != other_cta, 2, warps))
 
 
 def _pairs(access: AccessRecord, found: Candidates) -> _Pairs:
@@ -128,7 +140,7 @@ def clash_with_reads(access: AccessRecord, found: Candidates) -> Clash | None:
 def clash_of(access: AccessRecord, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Candidates]:
     """The race among candidates that is reported, if there is one, and the candidates that are legal without an order.
 
-    A race with another warp is reported first, as it needs the wider barrier.
+    Of all pairs of threads those are told that are farthest apart: what orders them orders the others.
     """
     many = found.tags & MANY != 0
     if with_writer and _is_strong_with_all(access):
@@ -141,9 +153,12 @@ def clash_of(access: AccessRecord, found: Candidates, *, with_writer: bool) -> t
     unknown = ~known & ~many
     unordered = found[unknown]
     racing, checked = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
+    clash = _told(access, unordered[racing], with_writer=with_writer) if racing.any() else None
+    if clash is None or (clash.apart < 2 and not clash.is_benign):
+        others = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
+        clash = others if clash is None or (others is not None and others.apart > clash.apart) else clash
     if racing.any():
-        return _told(access, unordered[racing], with_writer=with_writer), unordered
-    clash = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
+        return clash, unordered
     if clash is None and checked.any():
         clash = replace(_told(access, unordered[checked], with_writer=with_writer), equal_values=False, checked=True)
     return clash, found[unknown | many] if clash is None or clash.checked else unordered
@@ -244,10 +259,11 @@ def _among_many(access: AccessRecord, found: Candidates, *, with_writer: bool) -
     order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
     low, high = int(place.min()), int(place.max())
     seen = _met(access)
+    farthest: Clash | None = None
     doubt: Clash | None = None
     mine, key = _select(pairs, order), key[order]
     for record in places.log.newest_first():
-        if record.time <= seen:
+        if record.time <= seen or (farthest and (farthest.apart > 1 or not _is_of_line(record, farthest))):
             break
         first, last = record.at.lo // places.grain, (record.at.hi + record.site.width) // places.grain
         if record.site.write != with_writer or last < low or first > high or _is_surely_strong(access, record):
@@ -261,11 +277,16 @@ def _among_many(access: AccessRecord, found: Candidates, *, with_writer: bool) -
             look = looks.get(k)
             if look is None or not look.has_seen(access, record, (cta, thread)):
                 clash = Clash(access, lane, cta, thread, record, with_writer, equal_values=False, checked=checked)
-                if not checked:
-                    return clash
-                doubt = doubt or clash
+                if checked:
+                    doubt = doubt or clash
+                elif farthest is None or clash.apart > farthest.apart:
+                    farthest = clash
                 break
-    return doubt
+    return farthest or doubt
+
+
+def _is_of_line(record: Record, clash: Clash) -> bool:
+    return clash.other is not None and record.site.at == clash.other.site.at
 
 
 def _two_of_each(*keys: Ints) -> Bools:
@@ -300,7 +321,8 @@ def _unordered_in(access: AccessRecord, record: Record, mine: _Pairs, key: Ints)
         right |= _are_morally_strong(access, each_pair, record)
         right |= _known_of(access, record, mine.row[k], mine.knower[k], theirs, thread)
         bad = np.flatnonzero(~right)
-        for told in bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]]))].tolist():
+        near = -_apart_in(access, _select(each_pair, bad))
+        for told in bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]], near))].tolist():
             yield int(k[told]), int(theirs[told]), int(thread[told])
 
 
@@ -322,10 +344,14 @@ def _known_of(access: AccessRecord, record: Record, rows: Ints, knowers: Ints, c
     return known
 
 
+def _apart_in(access: AccessRecord, pairs: _Pairs) -> Ints:
+    size = access.batch.wave.run.cluster_ctas
+    return _apart(pairs.cta, pairs.thread, pairs.other_cta, pairs.other_thread, cluster=size)
+
+
 def _told(access: AccessRecord, racing: Candidates, *, with_writer: bool) -> Clash:
     pairs = _pairs(access, racing)
-    elsewhere = (pairs.other_thread >> 5 != pairs.thread >> 5) | (pairs.other_cta != pairs.cta)
-    k = int(np.argmax(elsewhere))
+    k = int(np.argmax(_apart_in(access, pairs)))
     other = access.places.log.find(int(pairs.other_cta[k]), int(pairs.time[k]))
     return Clash(
         access,
