@@ -14,8 +14,9 @@ def nested(depth: int) -> LoadedKernel:
     """So many loops of ``n`` turns in one another; the innermost counts how often it comes by."""
     heads = [f"mov.u32 r{k}, 0; L{k}:" for k in range(depth)]
     ends = [f"add.u32 r{k}, r{k}, 1; setp.lt.u32 p, r{k}, turns; @p bra L{k};" for k in reversed(range(depth))]
-    body = [f".reg .b32 r<{depth}>, turns, s; .reg .pred p; .reg .b64 at;", "ld.param.u64 at, [a];",
-            "ld.param.u32 turns, [n]; mov.u32 s, 0;", *heads, "add.u32 s, s, 1;", *ends, "st.global.u32 [at], s; ret;"]  # fmt: skip
+    declared = f".reg .b32 r<{depth}>, turns, s; .reg .pred p; .reg .b64 at;"
+    begin, end = "ld.param.u64 at, [a]; ld.param.u32 turns, [n]; mov.u32 s, 0;", "st.global.u32 [at], s; ret;"
+    body = [declared, begin, *heads, "add.u32 s, s, 1;", *ends, end]
     return load_ptx(module("\n".join(body)))["k"]
 
 
