@@ -95,12 +95,8 @@ def _flow_of(blocks: Sequence[Block]) -> Flow:
     flow = Flow([block.end.targets for block in blocks])
     deepest = max(flow.around, key=lambda block: len(flow.around[block]))
     if (loops := len(flow.around[deepest])) > MOST_LOOPS:
-        raise KernelError(
-            "the loops of the kernel are nested too deeply",
-            given=f"{loops} loops in one another",
-            allowed=f"{MOST_LOOPS}",
-            at=blocks[deepest].end.at,
-        )
+        given, allowed = f"{loops} loops in one another", f"{MOST_LOOPS}"
+        raise KernelError("loops are nested too deeply", given=given, allowed=allowed, at=blocks[deepest].end.at)
     return flow
 
 
