@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from tilewright.ir import deep_recursion
 from tilewright.sim.codegen.analysis import Analysed
 from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter
 from tilewright.sim.codegen.nesting import compiled
@@ -25,6 +26,7 @@ Function: TypeAlias = "Callable[[Batch], int | None]"  # of a segment: which one
 class Compiled(Analysed):
     """A kernel with its functions, ``segments``. `source` shows them; they run in `namespace`."""
 
+    @deep_recursion()
     def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
         super().__init__(kernel, checks, groups)
         out = PySource(dict(NAMESPACE))

@@ -68,7 +68,7 @@ def polls(loop: Stmt) -> bool:
 
 def polls_in_graph(loop: Loop, blocks: Sequence[Block]) -> bool:
     """Does a loop of a graph branch on memory that it reads in each turn, until another thread writes there?"""
-    inside = [blocks[number] for number in loop.blocks()]
+    inside = [blocks[number] for number in loop.blocks]
     stmts = [stmt for block in inside for stmt in statements(block.body)]
     conds = [block.end.cond for block in inside if isinstance(block.end, Branch)]
     return _read_again([*conds, *(stmt.cond for stmt in stmts if isinstance(stmt, If))], stmts)
