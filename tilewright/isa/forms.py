@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tilewright.isa.machine import Addresses, Lanes
     from tilewright.isa.products import Accumulator, MatrixProduct
 
-__all__ = ["GIVEN", "LEFT_OUT", "RUNS_ON", "Form", "Spellings"]
+__all__ = ["GIVEN", "LEFT_OUT", "RUNS_ON", "Form", "Spellings", "Undefined"]
 
 Spellings = Mapping[Any, str]  # what a modifier means (a Python value) -> how it is spelled
 
@@ -53,6 +53,16 @@ GIVEN: Spellings = {"given": ""}
 
 
 _E = TypeVar("_E")
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """The values of ``operand`` with which an instruction ``does`` what leaves its result open; allowed: the others."""
+
+    operand: str
+    where: Callable[[Lanes], Lanes]
+    does: str
+    allowed: str
 
 
 @dataclass(frozen=True)  # no slots: the cached properties need a dict
@@ -73,6 +83,7 @@ class Form:
     computes by itself (`ANY_LANES`) and ``on`` is "", arrays of any shapes that broadcast will do.
     result: the dtype of the call's value, or the operand whose dtype it has, or the modifier that names it, or what
     tells PTX's word for its type from the modifiers.
+    undefined: of a form that only computes, for which values of an operand its result is any.
     meaning: of a form that only computes, each lane for itself: the function of its operands that these modifiers make
     of `execute`, for callers that run it often.
     effects: what it does besides computing, see `tilewright.isa.effects`.
@@ -124,6 +135,7 @@ class Form:
     pattern: str = ""
     result: DType | str | Callable[[Mods], str] = VOID
     meaning: Callable[[Mods], Callable[..., Lanes]] | None = None
+    undefined: Undefined | None = None
 
     def __post_init__(self) -> None:
         if self.on not in RUNS_ON:

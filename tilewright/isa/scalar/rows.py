@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa.arch import since
-from tilewright.isa.forms import Form
+from tilewright.isa.forms import Form, Undefined
 from tilewright.isa.operands import Operand
 from tilewright.isa.table import REQUIRED, Instruction, Mods, Spellings, instruction
 from tilewright.isa.types import TYPES, Numbers, PtxType
@@ -119,7 +119,8 @@ def scalar(
     keywords: Mapping[str, object] | None = None,
     hints: tuple[str, ...] = (),
 ) -> Instruction:
-    """A row ``T.ptx.<name>``. shapes: text, modifiers, meaning, first architecture (sm_75), perhaps their own pattern.
+    """A row ``T.ptx.<name>``. shapes: text, modifiers, meaning, first architecture (sm_75), perhaps their own pattern,
+    and when their result is undefined.
 
     Modifiers that a shape lacks are as if left out. keywords: the defaults of modifiers that are not left out.
     """
@@ -131,7 +132,12 @@ def scalar(
         return result(mods) if callable(result) else str(mods.get(result, result))
 
     def form(
-        text: str, modifiers: Mapping[str, Spellings], meaning: Meaning, first: Any = "sm_75", own: str = ""
+        text: str,
+        modifiers: Mapping[str, Spellings],
+        meaning: Meaning,
+        first: Any = "sm_75",
+        own: str = "",
+        undefined: Undefined | None = None,
     ) -> Form:
         table = {key: modifiers.get(key, {known[key]: ""}) for key in order}
         function = _specialised(read, typed, meaning, tuple(order))
@@ -145,6 +151,7 @@ def scalar(
             result=typed,
             meaning=function,
             pattern=own or _patterned(read, typed, table),
+            undefined=undefined,
         )
 
     return instruction(
