@@ -131,14 +131,8 @@ def scalar(
     def typed(mods: Mods) -> str:
         return result(mods) if callable(result) else str(mods.get(result, result))
 
-    def form(
-        text: str,
-        modifiers: Mapping[str, Spellings],
-        meaning: Meaning,
-        first: Any = "sm_75",
-        own: str = "",
-        undefined: Undefined | None = None,
-    ) -> Form:
+    def form(text: str, modifiers: Mapping[str, Spellings], meaning: Meaning, first: Any = "sm_75", own: str = "",
+             undefined: Undefined | None = None) -> Form:  # fmt: skip
         table = {key: modifiers.get(key, {known[key]: ""}) for key in order}
         function = _specialised(read, typed, meaning, tuple(order))
         return Form(

@@ -213,6 +213,7 @@ class SegmentEmitter(Emitter):
     def statement(self, stmt: Stmt, mask: str) -> None:
         """One statement, by the rule of its kind."""
         self.out.at = stmt.at
+        self.stmt = stmt
         try:
             _RULES[type(stmt)](self, stmt, mask)
         except TilewrightError as error:

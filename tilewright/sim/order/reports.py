@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "warning"]
 
+VOLATILE = "fences between the data and the flag on both sides: volatile orders no other access"
 IN_STEP = "; the lanes of a warp are not in step since sm_70"
 NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
 
@@ -32,7 +33,7 @@ def report(program: Subject, clash: Clash) -> SimulationError:
     return SimulationError(
         f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
         given=f"{site.at}: {_who(clash, clash.cta, clash.thread)}\n{did}{where}: {_other(clash)}",
-        allowed=f"accesses that a barrier orders{IN_STEP if clash.is_inside_warp() else ''}",
+        allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * clash.is_inside_warp()}",
         hint=_missing(program, clash, other),
         at=site.at,
     )
