@@ -171,6 +171,8 @@ def _instruction(
             observes=bound.form.result != VOID,
             compares=access.compares,
             constant=access.constant,
+            polls=id(e.stmt) in e.axes.polled,
+            compared=id(e.stmt) in e.axes.compared,
             advice=advice_of(pointer),
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))

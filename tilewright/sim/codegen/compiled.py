@@ -27,8 +27,10 @@ class Compiled(Analysed):
     """A kernel with its functions, ``segments``. `source` shows them; they run in `namespace`."""
 
     @deep_recursion()
-    def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
-        super().__init__(kernel, checks, groups)
+    def __init__(
+        self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), *, follows: bool = False
+    ) -> None:
+        super().__init__(kernel, checks, groups, follows=follows)
         out = PySource(dict(NAMESPACE))
         for segment in self.cut:
             live_out = frozenset().union(*(self.live_in[k] for k in segment.end.targets))

@@ -18,6 +18,7 @@ from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.completion import check_freed, check_issue
 from tilewright.sim.order.constants import check_constants
+from tilewright.sim.order.hearsay import Hearsay
 from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
 from tilewright.sim.order.knowledge import HEARD, SEEN, Known
 from tilewright.sim.order.locations import Locations
@@ -63,12 +64,12 @@ class Order(Check):
         super().__init__(program)
         self.orders: dict[Wave, WaveOrder] = {}  # of the waves that run
         self.globals: dict[int, TaggedPlaces] = {}  # by window: buffers that overlap share one
-        self.locations = Locations()
         self.warned: set[tuple[str, str]] = set()
 
     def begin(self, run: Device) -> None:
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
+        self.hearsay = Hearsay(self.orders, self.program.sites)
         touched = (one for bound in self.program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
@@ -137,10 +138,9 @@ class Order(Check):
         return hook
 
     def buffer(self, place: Place, batch: Batch) -> TaggedPlaces:
-        if place.window not in self.globals:
+        if (window := place.window) not in self.globals:
             nbytes = batch.wave.run.blocks[place.name].nbytes
-            name, grain = f"window {place.window}", self._grain(place.window)
-            self.globals[place.window] = TaggedPlaces(name, nbytes, grain, is_global=True)
+            self.globals[window] = TaggedPlaces(f"window {window}", nbytes, self._grain(window), is_global=True)
         return self.globals[place.window]
 
     def _access(self, places: TaggedPlaces, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
@@ -149,20 +149,21 @@ class Order(Check):
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
+        self.hearsay.counted(access)
 
     def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
-        places = access.places
         strong = self._meet(access)
+        self._tell(self.hearsay.met(access, strong))
         if not access.site.write:
             return
-        lost = places.write(access)
+        lost = access.places.write(access)
         if lost is not None:
             self._tell(lost_store(access, *lost))
             if access.site.sem != "weak":
-                places.mark_many(access, lost[0])
+                access.places.mark_many(access, lost[0])
         if strong is not None and len(strong) and access.site.sem != "weak":
-            places.mark_many(access, strong.lanes(access.look.shape))
+            access.places.mark_many(access, strong.lanes(access.look.shape))
 
     def _meet(self, access: AccessRecord) -> Candidates | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
@@ -380,9 +381,8 @@ class Order(Check):
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         if (operations := self.orders[wave].operations) is None:
             return ""
-        parts = operations.parts.values()
-        ideas = (missing_commit(operations, each, int(each.operation.issuers.rows[0])) for each in parts)
-        return next(filter(None, ideas), "")
+        parts = [(each, int(each.operation.issuers.rows[0])) for each in operations.parts.values()]
+        return next(filter(None, (missing_commit(operations, each, row) for each, row in parts)), "")
 
 
 register("races", "accesses to one place, one of them a write, that nothing orders", Order)
