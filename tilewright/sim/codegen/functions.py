@@ -41,6 +41,8 @@ from tilewright.ir import (
 )
 from tilewright.ir.operators import OPERATORS
 from tilewright.isa import BY_MASK, WARPGROUP, bind
+from tilewright.isa.arith import larger, smaller
+from tilewright.isa.casts import quotient
 from tilewright.sim.codegen.addressing import access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
@@ -54,7 +56,7 @@ from tilewright.sim.codegen.rounds import ENDLESS, leaving, written
 from tilewright.sim.codegen.source import PySource
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
-from tilewright.sim.machine import arithmetic, instructions
+from tilewright.sim.machine import instructions
 from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, to_bits
 from tilewright.sim.machine.nibbles import load_nibbles, nibble_flags, store_nibbles
@@ -80,7 +82,9 @@ NAMESPACE: dict[str, object] = {
     "blended": blended,
     "nibble_flags": nibble_flags,
     "store_nibbles": store_nibbles,
-    **{name: getattr(arithmetic, name) for name in arithmetic.__all__},
+    "quotient": quotient,
+    "float_min": smaller,
+    "float_max": larger,
     **{meaning.__name__: meaning for row in OPERATORS.values() for meaning in (row.number, row.array)},
     **{name: getattr(instructions, name) for name in ("lanes", "stacked", "to_shared")},
 }

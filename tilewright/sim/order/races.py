@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.floats import EQUAL, ROUNDED
-from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, THREAD, AccessRecord, bound_of
+from tilewright.sim.order.accesses import CTA, CTA_BITS, EQUAL, MANY, ROUNDED, THREAD, AccessRecord, bound_of
 from tilewright.sim.order.observed import StrongRead, finds_out, last_look
 from tilewright.sim.order.records import Candidates, Record
 from tilewright.sim.order.releases import holds
