@@ -162,7 +162,7 @@ class Executable:
         """What a notebook shows: what it is, and how each tile call is carried out."""
         from tilewright.view import preformatted
 
-        return preformatted(f"{self!r}\n{self.report}")
+        return preformatted("\n".join([repr(self), *map(str, self.report.entries)]))
 
     # Stages
 

@@ -167,8 +167,8 @@ def test_an_ended_barrier_is_recognised() -> None:
 
     run(form("inval"), machine, np.zeros(32, np.int64))
 
-    assert isa.trouble(words_of(machine)[0]) == "the m-barrier was invalidated"
-    assert isa.trouble(Barrier(1).word) == ""
+    assert isa.trouble(words_of(machine)[0])[0] == "the m-barrier was invalidated"
+    assert isa.trouble(Barrier(1).word) == ("", "")
 
 
 COUNT = np.full(32, 2, np.uint32)

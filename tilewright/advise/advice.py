@@ -13,10 +13,11 @@ from tilewright import host
 from tilewright.advise.accesses import IDLE, Accesses, Sectors, cause, record
 from tilewright.advise.search import Choice, cost_now, search
 from tilewright.advise.tiles import Cannot, SharedTile, tiles_of, with_layout
-from tilewright.errors import TilewrightError
+from tilewright.errors import SimulationError, TilewrightError
 from tilewright.inputs import make_arguments
 from tilewright.layout import ComposeLayout, Layout, S, SwizzleMode, mma_shared_layout
 from tilewright.records import replace
+from tilewright.verdict import Finding, finding_of
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -31,12 +32,16 @@ MOST_PROOFS = 6
 """How many candidates for one buffer are compiled and run, the most promising first."""
 
 
+NO_PROOF = "in a run", "the results are equal in that one order of threads, which proves nothing of a wrong kernel"
+
+
 @dataclass(frozen=True, slots=True)
 class LayoutChange:
     """Another layout for a buffer, with which the kernel ran and gave the same results.
 
     text: what to write. before, after: passes of shared memory that the buffer's accesses took. tried: how many
     layouts fit. other: a padding that does as well, proved too. rest: why conflicts are left, if any are.
+    is_proof: are results of the kernel those of every order of its threads, as no check finds anything?
     """
 
     buffer: str
@@ -50,16 +55,19 @@ class LayoutChange:
     tried: int
     other: str = ""
     rest: str = ""
+    is_proof: bool = True
 
     def __str__(self) -> str:
+        ran, equal = ("proved by a run", "the results are equal") if self.is_proof else NO_PROOF
         more = f", {self.extra_bytes:,} bytes more" if self.extra_bytes else ""
         left = f" ({self.ideal:,} ideal)" if self.after != self.ideal else ", no conflicts"
         lines = [
             f"{self.buffer}: layout={self.text}",
-            f"  proved by a run: {self.before:,} -> {self.after:,} wavefronts{left}{more}; the results are equal",
+            f"  {ran}: {self.before:,} -> {self.after:,} wavefronts{left}{more}; {equal}",
             f"  found among {self.tried:,} layouts by what all accesses of {self.buffer} need",
         ]
-        return "\n".join([*lines, *(f"  {more}" for more in (self.other, self.rest) if more)])
+        other = self.other if self.is_proof else self.other.replace("proved too", "in a run too")
+        return "\n".join([*lines, *(f"  {more}" for more in (other, self.rest) if more)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ class Advice:
     """The cost of a kernel's accesses, line by line, and changes that lower it.
 
     lines: as counted. causes: of lines with conflicts, which lanes meet in which bank. sectors: of global memory.
-    kernel: with all changes made.
+    kernel: with all changes made. findings: what all checks of the simulator find in the kernel as it is.
     """
 
     name: str
@@ -90,6 +98,7 @@ class Advice:
     changes: tuple[LayoutChange, ...]
     refused: tuple[Refused, ...]
     kernel: Kernel
+    findings: tuple[Finding, ...] = ()
 
     @property
     def bank_conflicts(self) -> int:
@@ -98,7 +107,9 @@ class Advice:
 
     def __str__(self) -> str:
         notes = list(_notes(self.lines, self.causes, self.sectors))
-        text = [f"{self.name} for {self.target}: {self.bank_conflicts:,} bank conflicts", *_annotated(self.at, notes)]
+        wrong = [f"the kernel is wrong, whatever its layouts:\n{finding}\n" for finding in self.findings]
+        title = f"{self.name} for {self.target}: {self.bank_conflicts:,} bank conflicts"
+        text = [*wrong, title, *_annotated(self.at, notes)]
         found = [*self.changes, *self.refused]
         return "\n".join([*text, "", *map(str, found)] if found else [*text, "", "shared memory has no conflicts"])
 
@@ -109,6 +120,7 @@ def advise(exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], see
 
     if not args:
         args = tuple(make_arguments(exe.kernel, {}, sizes, seed).values())
+    findings = _findings(exe, args)
     program = Program(exe.lowered, parse_checks("default"))
     accesses, sectors = record(program)
     before = _Proof(exe, args, exe.run_program(program, own := _copies(args)), own)
@@ -125,12 +137,21 @@ def advise(exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], see
             refused.append(Refused(tile.buffer.name, str(reason)))
             continue
         if isinstance(change, LayoutChange):
-            changes.append(change)
+            changes.append(replace(change, is_proof=not findings))
         elif change.why:
             refused.append(change)
     causes = tuple(cause(_at(line, accesses)) for line in lines)
     return Advice(exe.name, str(exe.target), exe.kernel.at, tuple(lines), causes, _joined(sectors), tuple(changes),
-                  tuple(refused), before.exe.kernel)  # fmt: skip
+                  tuple(refused), before.exe.kernel, findings)  # fmt: skip
+
+
+def _findings(exe: Executable, args: tuple[Any, ...]) -> tuple[Finding, ...]:
+    """The error that ends a run under every check, if one does."""
+    try:
+        exe.simulate(*_copies(args), check="all")
+    except SimulationError as error:
+        return (finding_of(error, [buffer.name for buffer in exe.kernel.buffers]),)
+    return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,7 @@ class Machine(Protocol):
         """Output of ``printf``: ``count`` strings, one per active lane in lane order, each made where it is wanted."""
         ...
 
-    def fault(self, what: str, lanes: NDArray[np.bool_]) -> None:
+    def fault(self, what: str, lanes: NDArray[np.bool_], *, hint: str | None = None) -> None:
         """Stop the kernel because of what ``lanes`` did; raises SimulationError with the kernel's line."""
         ...
 

@@ -58,10 +58,10 @@ class _Function:
 
 
 _FUNCTIONS = {
-    "exp": _Function("exp", np.exp, "e to the power x", (2, 1)),
+    "exp": _Function("exp", np.exp, "the exponential of x", (2, 1)),
     "exp2": _Function("exp2", np.exp2, "2 to the power x", (2, 1)),
     "exp10": _Function("exp10", lambda x: np.power(10.0, x), "10 to the power x", (2, 1)),
-    "expm1": _Function("expm1", np.expm1, "exp(x) - 1, without cancellation", (1, 2)),
+    "expm1": _Function("expm1", np.expm1, "the exponential of x less 1, without cancellation", (1, 2)),
     "log": _Function("log", np.log, "the natural logarithm", (1, 1)),
     "log2": _Function("log2", np.log2, "the logarithm to base 2", (1, 2)),
     "log10": _Function("log10", np.log10, "the logarithm to base 10", (2, 2)),
@@ -79,7 +79,7 @@ _FUNCTIONS = {
     "tanh": _Function("tanh", np.tanh, "the hyperbolic tangent", (2, 2)),
     "erf": _Function("erf", np.vectorize(math.erf, otypes=[np.float64]), "the error function", (2, 2)),
     "atan2": _Function("atan2", np.arctan2, "the angle of the point (x, y)", (3, 2), params=("y", "x")),
-    "pow": _Function("pow", np.power, "x to the power y", (4, 2), params=("x", "y")),
+    "pow": _Function("pow", np.power, "the power y of x", (4, 2), params=("x", "y")),
     "hypot": _Function("hypot", np.hypot, "the length of (x, y)", (3, 2), params=("x", "y")),
     "fmod": _Function("fmod", np.fmod, "the remainder of x / y with the sign of x", params=("x", "y"), exact=True),
     "floor": _Function("floor", np.floor, "the largest integer not above x", exact=True),

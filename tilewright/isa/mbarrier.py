@@ -92,7 +92,8 @@ def within(machine: Machine, name: str, value: Lanes) -> None:
 def _check_alive(machine: Machine, words: Lanes) -> None:
     alive = is_alive(words)
     if not alive.all() and (dead := machine.active & ~alive).any():
-        machine.fault(trouble(int(np.broadcast_to(words, dead.shape)[dead][0])), dead)
+        what, hint = trouble(int(np.broadcast_to(words, dead.shape)[dead][0]))
+        machine.fault(what, dead, hint=hint)
 
 
 def changed(machine: Machine, address: Lanes, change: Callable[[Lanes, Lanes], Lanes], by: Lanes) -> Lanes:

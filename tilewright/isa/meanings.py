@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tilewright.isa.machine import Addresses, Lanes
     from tilewright.isa.products import Accumulator, MatrixProduct
 
-__all__ = ["NOTHING", "RUNS_ON", "AsyncMeaning", "Meaning"]
+__all__ = ["NOTHING", "RUNS_ON", "AsyncMeaning", "Meaning", "Undefined"]
 
 RUNS_ON = {
     "": "nothing but its operands",
@@ -23,6 +23,16 @@ RUNS_ON = {
     "machine": "the whole `Machine`",
 }
 """What `Meaning.on` may be, and what `execute` then gets first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """The values of ``operand`` with which an instruction ``does`` what leaves its result open; allowed: the others."""
+
+    operand: str
+    where: Callable[[Lanes], Lanes]
+    does: str
+    allowed: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,7 @@ class Meaning:
     and 0 for not, `execute` then gives the validity of what it writes; where bits do not stay in bytes of their own,
     `validity` does.
     blind: an operand that the result does not depend on.
+    undefined: of a form that only computes, for which values of an operand its result is any.
     source_lane: where other lanes' values are read: gets what `execute` gets, returns the lane that each reads.
     ready: where a form may have to wait for others: gets what `execute` gets, returns in which lanes the form may run,
     and reserves for them what they waited for.
@@ -55,6 +66,7 @@ class Meaning:
     moves: bool = False
     validity: Callable[..., object] | None = None
     blind: str = ""
+    undefined: Undefined | None = None
     source_lane: Callable[..., Lanes] | None = None
     ready: Callable[..., object] | None = None
     of_lanes: Callable[[Mods], Callable[..., Lanes]] | None = None

@@ -202,6 +202,7 @@ class TileCall:
         values = {name: part.value if isinstance(part, Const) else part for name, part in self.scalars.items()}
         parts = [*map(str, self.tiles), *(str(part) for name, part in values.items() if name not in named)]
         parts += [f"{name}={part}" for name, part in values.items() if name in named and part != named[name]]
+        parts += [f"{name}={part!r}" if isinstance(part, str) else f"{name}={part}" for name, part in self.config]
         return f"{call_name(self.stmt)}({', '.join(parts)})"
 
     @property

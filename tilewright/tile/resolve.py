@@ -35,7 +35,7 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, DispatchReport]:
     target = isa.arch(arch) if isinstance(arch, str) else arch
     kernel = with_variables(kernel)
     if not any(isinstance(stmt, ir.TileCallStmt) for stmt in ir.statements(kernel.body)):
-        return kernel, DispatchReport()
+        return kernel, DispatchReport((), kernel.name, str(target))
     resolver = _Resolver(kernel, target)
     body = resolver.body(kernel.body, resolver.control.everyone(), RangeFacts.of_kernel(kernel))
     maps = resolver.preparations.maps.values()
@@ -45,7 +45,7 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, DispatchReport]:
         buffers=(*kernel.buffers, *(buffer for _, buffer in maps)),
         maps=(*kernel.maps, *(each for each, _ in maps)),
     )
-    return made, DispatchReport(tuple(resolver.entries))
+    return made, DispatchReport(tuple(resolver.entries), kernel.name, str(target))
 
 
 class _Resolver:

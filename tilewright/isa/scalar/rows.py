@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.isa.arch import since
 from tilewright.isa.forms import Form
-from tilewright.isa.meanings import Meaning
+from tilewright.isa.meanings import Meaning, Undefined
 from tilewright.isa.operands import Operand
 from tilewright.isa.table import REQUIRED, Instruction, Mods, Spellings, instruction
 from tilewright.isa.types import TYPES, Numbers, PtxType
@@ -132,7 +132,8 @@ def scalar(
     keywords: Mapping[str, object] | None = None,
     hints: tuple[str, ...] = (),
 ) -> Instruction:
-    """A row ``T.ptx.<name>``. shapes: text, modifiers, meaning, first architecture (sm_75), perhaps their own pattern.
+    """A row ``T.ptx.<name>``. shapes: text, modifiers, meaning, first architecture (sm_75), perhaps their own pattern,
+    and when their result is undefined.
 
     Modifiers that a shape lacks are as if left out. keywords: the defaults of modifiers that are not left out.
     """
@@ -143,16 +144,15 @@ def scalar(
     def typed(mods: Mods) -> str:
         return result(mods) if callable(result) else str(mods.get(result, result))
 
-    def form(
-        text: str, modifiers: Mapping[str, Spellings], meaning: MeaningOf, first: Any = "sm_75", own: str = ""
-    ) -> Form:
+    def form(text: str, modifiers: Mapping[str, Spellings], meaning: MeaningOf, first: Any = "sm_75", own: str = "",
+             undefined: Undefined | None = None) -> Form:  # fmt: skip
         table = {key: modifiers.get(key, {known[key]: ""}) for key in order}
         function = _specialised(read, typed, meaning, tuple(order))
         return Form(
             Ptx(text, table, pattern=own or _patterned(read, typed, table)),
             since(first) if isinstance(first, str) else first,
             f'PTX ISA, "{chapter}: {name}"',
-            Meaning(_executing(function), passes=tuple(order), of_lanes=function),
+            Meaning(_executing(function), passes=tuple(order), undefined=undefined, of_lanes=function),
             result=typed,
         )
 

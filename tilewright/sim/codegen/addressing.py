@@ -202,7 +202,7 @@ def _part(e: Emitter, group: str, terms: Terms) -> str:
     text = " + ".join(terms.groups[group])
     nodes = list(walk(tuple(terms.leaves[group])))
     used = {node.name: node for node in nodes if isinstance(node, Var)}
-    counters = [var for name, var in sorted(used.items()) if name not in e.program.parameters]
+    counters = [var for name, var in sorted(used.items()) if name not in e.program.fixed]
     fleeting = any(isinstance(node, (Load, Call)) for node in nodes)
     if fleeting or any(e.axes.of(var) != UNIFORM or var.dtype.is_float for var in counters):
         return f"Part({text})"

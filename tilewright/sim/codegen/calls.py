@@ -171,6 +171,8 @@ def _instruction(
             observes=bound.form.result != VOID,
             compares=access.compares,
             constant=access.constant,
+            polls=id(e.stmt) in e.axes.polled,
+            compared=id(e.stmt) in e.axes.compared,
             advice=advice_of(pointer),
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))
@@ -188,13 +190,14 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
                 name, write = bound.instruction.name, access.write
                 checks.enter_context(inside(e, given[0], mask, name, width, write=write, lanes=lanes))
             return _address_operand(e, row, given[0], mask), "None"
-    if KINDS[row.kind].nbytes and (row.many or _is_place(given[0])):
+    held = bound.form.issue is not None and row.name in bound.form.issue.holds  # checked when issued
+    by_name = any(isinstance(one, Load) and not one.indices for one in given)  # compiled code's own registers
+    if KINDS[row.kind].nbytes and (row.many or _is_place(given[0])) and not by_name:
         file, at = _file(e, row, given, mask)
         if file is not None:
             name = e.out.constant("X", file)
             address = e.out.named("a", at)
             flags = f"{name}.flags(b, {mask}, {address})" if e.with_shadows else "None"
-            held = bound.form.issue is not None and row.name in bound.form.issue.holds  # checked when issued
             return f"{name}.load(b, {mask}, {address}{', checked=True' if held else ''})", flags
     texts: list[str] = []
     shadows: list[str | None] = []
@@ -272,7 +275,7 @@ def _file(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> tuple[Reg
     run = alike and steps == [width * k for k in range(len(found))]
     addresses = [address_text(e, terms) for _, terms in (found[:1] if run else found)]
     site = Site(e.at, "register", place, width, row.written, shifts=True)
-    sites = tuple(e.program.add_site(replace(site, place=p)) for p, _ in found[:1] + found[-1:])
+    sites = tuple(e.program.add_site(replace(site, place=p)) for p, _ in (found[:1] if run else found))
     places = tuple(p for p, _ in found if p is not None)
     file = RegisterFile(places, width, len(found), row.many, run, sites, row.kind)
     return file, addresses[0] if run else f"({''.join(f'{a}, ' for a in addresses)})"

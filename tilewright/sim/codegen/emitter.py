@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.ir import Call, Expr, Load, Reinterpret, Var, walk
+from tilewright.ir import Call, Expr, Load, Reinterpret, Stmt, Var, walk
 from tilewright.sim.checks.arithmetic import may_fault
 from tilewright.sim.checks.poison import Need
 from tilewright.sim.codegen.axes import UNIFORM
@@ -95,6 +95,7 @@ class Emitter:
         self.may_be_poison = program.may_be_poison
         self.known: dict[Expr, Operand] = {}
         self.turns_of_loads: str | None = None
+        self.stmt: Stmt | None = None
         self.uncounted = False  # has an earlier text of the same code been counted?
 
     @property

@@ -62,7 +62,7 @@ from tilewright.sim.machine.convert import component, to_bits
 from tilewright.sim.machine.nibbles import load_nibbles, nibble_flags, store_nibbles
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.turns import Turns
-from tilewright.sim.machine.unknown import blended, nothing_known
+from tilewright.sim.machine.unknown import blended, either, nothing_known
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.analysis import Analysed
@@ -80,6 +80,7 @@ NAMESPACE: dict[str, object] = {
     "component": component,
     "load_nibbles": load_nibbles,
     "blended": blended,
+    "either": either,
     "nibble_flags": nibble_flags,
     "store_nibbles": store_nibbles,
     "quotient": quotient,
@@ -216,6 +217,7 @@ class SegmentEmitter(Emitter):
     def statement(self, stmt: Stmt, mask: str) -> None:
         """One statement, by the rule of its kind."""
         self.out.at = stmt.at
+        self.stmt = stmt
         try:
             _RULES[type(stmt)](self, stmt, mask)
         except TilewrightError as error:

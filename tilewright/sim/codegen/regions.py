@@ -96,14 +96,14 @@ class _Homes:
         self.blocks = blocks
         self.flow = flow
         self.outer = outer
-        self.whole = {block: loop for loop in reversed(flow.loops) if self._is_whole(loop) for block in loop.blocks()}
+        self.whole = {block: loop for loop in reversed(flow.loops) if self._is_whole(loop) for block in loop.blocks}
         self.homes: dict[int, int] = {}
         for number in flow.line:
             loop = self.whole.get(number)
             if loop is not None and number != loop.head:
                 self.homes[number] = self.homes[loop.head]
             else:
-                self.homes[number] = self._home(number, frozenset(loop.blocks() if loop else ()))
+                self.homes[number] = self._home(number, frozenset(loop.blocks if loop else ()))
 
     def _leads_out(self, number: int) -> bool:
         end = self.blocks[number].end
@@ -111,7 +111,7 @@ class _Homes:
 
     def _is_whole(self, loop: Loop) -> bool:
         """Is the loop without waits, and entered only at its head?"""
-        inside = frozenset(loop.blocks())
+        inside = frozenset(loop.blocks)
         others = inside - {loop.head}
         return not any(map(self._leads_out, inside)) and all(
             before in inside for number in others for before in self.flow.predecessors[number]

@@ -48,7 +48,7 @@ class _Writer:
     def find(self, items: Order) -> None:
         for item in items:
             if isinstance(item, Loop):
-                self.inside[item.head] = frozenset(item.blocks())
+                self.inside[item.head] = frozenset(item.blocks)
                 self.find(item.items)
 
     def region(self) -> None:
@@ -95,7 +95,7 @@ class _Writer:
                 self.out.line(f"now{loop.head} = {go}; {go} = None")
                 self.block(loop.head, f"now{loop.head}")
                 self.items(loop.items[1:])
-                spent = [f"go{n}" for n in loop.blocks() if self.r.masks[n] == n and n not in self.heads]
+                spent = [f"go{n}" for n in loop.blocks if self.r.masks[n] == n and n not in self.heads]
                 if spent:
                     self.out.line(" = ".join([*spent, "None"]))
                 self.out.line(f"if {go} is None: break")

@@ -142,7 +142,7 @@ class Open:
         ends: the last part of each block before the cut.
         """
         for loop in self.polling:
-            for number in loop.blocks():
+            for number in loop.blocks:
                 block = blocks[ends[number]]
                 if loop.head in block.end.targets:
                     ways = {loop.head: len(blocks)}

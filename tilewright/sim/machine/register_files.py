@@ -43,7 +43,10 @@ def _spread(accumulator: Accumulator, first: int, per_unit: int) -> Spread:
 
 @dataclass(frozen=True, eq=False)
 class RegisterFile:
-    """An operand in registers. run: they follow each other, and one address says where; else there is one for each."""
+    """An operand in registers. run: they follow each other, and one address says where; else there is one for each.
+
+    sites: one for all registers of a run, else one for each register.
+    """
 
     places: tuple[Place, ...]
     width: int
@@ -63,8 +66,8 @@ class RegisterFile:
             if self.count > 1:
                 self.sites[0].reach(batch, mask, at.shifted((self.count - 1) * self.width))
         else:
-            for one in at:
-                self.sites[0].reach(batch, mask, one)
+            for site, one in zip(self.sites, at, strict=True):
+                site.reach(batch, mask, one)
 
     def is_inside(self, start: int) -> bool:
         """Are all registers from this address on inside of the buffer, and aligned?"""

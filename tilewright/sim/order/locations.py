@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.order.accesses import AccessRecord
 
-__all__ = ["Locations"]
+__all__ = ["Locations", "Where", "threads_of"]
 
 Where: TypeAlias = "tuple[object, int]"  # a memory (a buffer's name, or the row of a CTA), and the address in it
 
@@ -81,7 +81,7 @@ class Locations:
         """Record an access: a strong one releases and acquires; a read of a weak write observes nothing."""
         site, places = access.site, access.places
         if site.sem == "weak":
-            for _, where in _threads(access) if site.write and places.name in self.memories else ():
+            for _, where in threads_of(access) if site.write and places.name in self.memories else ():
                 self.overwritten(where)
             return
         releasing = site.write and site.sem in ("release", "acq_rel")
@@ -90,7 +90,7 @@ class Locations:
         self.awake = True
         if site.write:
             self.memories.add(places.name)
-        threads = list(_threads(access))
+        threads = list(threads_of(access))
         every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
         for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
             self._of_warp(access, fences, list(warp))  # the lanes have no order among themselves
@@ -195,7 +195,7 @@ class Locations:
             clocks.passed.fenced(who, scope)
 
 
-def _threads(access: AccessRecord) -> Iterator[tuple[tuple[int, int], Where]]:
+def threads_of(access: AccessRecord) -> Iterator[tuple[tuple[int, int], Where]]:
     """Row and thread of each lane of an access, and the location that it touches."""
     batch, places = access.batch, access.places
     rows, warps, lanes = np.nonzero(np.broadcast_to(access.mask.full, batch.shape))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
 from tilewright.sim.order.knowledge import HEARD, SEEN
+from tilewright.sim.order.signalled import too_soon
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -68,7 +69,7 @@ def missing_step(
         first, then = earlier.at.line, at.line
         between = f"between line {first} and line {then}" + (" of the next turn" if then <= first else "")
     if not operations.knows(*place, earlier, SEEN):
-        return _how_to_see(operations, earlier, place, between)
+        return _how_to_see(operations, earlier, place, at, between)
     if not fences:
         return f"a meeting with the warp that has waited, {between}"
     if not operations.knows(*place, earlier, HEARD):
@@ -85,7 +86,9 @@ def _without_group(part: OperationPart, row: int) -> bool:
     return bool(still[(rows == row) & (threads == part.thread)].all())
 
 
-def _how_to_see(operations: Operations, earlier: OperationPart, place: tuple[int, int], between: str) -> str:
+def _how_to_see(
+    operations: Operations, earlier: OperationPart, place: tuple[int, int], at: Span | None, between: str
+) -> str:
     operation = earlier.operation
     far = earlier.row(place[0]) != place[0]
     if (wait := _named(operation.group, waits=True)) and not (far and operation.signals):
@@ -99,6 +102,8 @@ def _how_to_see(operations: Operations, earlier: OperationPart, place: tuple[int
         who = f"{wait} by the {'thread' if earlier.is_alone else 'warp'} that issued it"
         return f"a barrier after {who}, {between}" if waited else f"{who}, and a barrier, {between}"
     if operation.signals:
+        if mistake := too_soon(earlier, operations.clocks, place, at):
+            return mistake
         return f"a wait for the phase of the m-barrier that the {operation.name} at {earlier.at} signals, {between}"
     if commit := missing_commit(operations, earlier, place[0]):
         return f"{commit}, and a wait for the m-barrier's phase, {between}"
