@@ -56,9 +56,9 @@ from tilewright.sim.codegen.rounds import ENDLESS, leaving, written
 from tilewright.sim.codegen.source import PySource
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
-from tilewright.sim.machine import instructions
 from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, to_bits
+from tilewright.sim.machine.instructions import lanes, stacked, to_shared
 from tilewright.sim.machine.nibbles import load_nibbles, nibble_flags, store_nibbles
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.turns import Turns
@@ -69,26 +69,12 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
-NAMESPACE: dict[str, object] = {
-    "np": np,
-    "Address": Address,
-    "Part": Part,
-    "keep": keep,
-    "load_all": load_all,
-    "int64": int64,
-    "Turns": Turns,
-    "component": component,
-    "load_nibbles": load_nibbles,
-    "blended": blended,
-    "either": either,
-    "nibble_flags": nibble_flags,
-    "store_nibbles": store_nibbles,
-    "quotient": quotient,
-    "float_min": smaller,
-    "float_max": larger,
-    **{meaning.__name__: meaning for row in OPERATORS.values() for meaning in (row.number, row.array)},
-    **{name: getattr(instructions, name) for name in ("lanes", "stacked", "to_shared")},
-}
+CALLED: tuple[Callable[..., object], ...] = (
+    *(Address, Part, Turns, blended, component, either, int64, keep, lanes, larger, load_all, load_nibbles),
+    *(nibble_flags, quotient, smaller, stacked, store_nibbles, to_shared),
+    *(meaning for row in OPERATORS.values() for meaning in (row.number, row.array)),
+)
+NAMESPACE: dict[str, object] = {"np": np} | {each.__name__: each for each in CALLED}
 
 
 class SegmentEmitter(Emitter):
