@@ -44,7 +44,8 @@ class HostStretch:
 def stretches_of(arrays: Iterable[HostStretch]) -> list[HostStretch]:
     """The memory of some arrays, those that overlap as one stretch.
 
-    >>> [(stretch.first, stretch.end) for stretch in stretches_of([Stretch(8, 16), Stretch(4, 9), Stretch(16, 20)])]
+    >>> arrays = [HostStretch(8, 16), HostStretch(4, 9), HostStretch(16, 20)]
+    >>> [(stretch.first, stretch.end) for stretch in stretches_of(arrays)]
     [(4, 16), (16, 20)]
     """
     found: list[HostStretch] = []
