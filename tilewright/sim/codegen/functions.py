@@ -37,7 +37,6 @@ from tilewright.ir import (
     Store,
     Var,
     While,
-    statements,
 )
 from tilewright.ir.operators import OPERATORS
 from tilewright.isa import BY_MASK, WARPGROUP, bind
@@ -369,14 +368,9 @@ class SegmentEmitter(Emitter):
     def turn(self, turns: str | None, stmt: Stmt) -> None:
         """Count one more turn, and tell the count which variables the turn may have changed."""
         if turns is not None and isinstance(stmt, While):
-            outer = sorted(changed_names(stmt) & self.program.axes.variables.keys() - self._inside(stmt))
+            outer = sorted(changed_names(stmt) & self.program.axes.variables.keys())
             state = "".join(f"{self.variable(Var(name))}, " for name in outer)
             self.out.line(f"{turns}.next(b, m0, ({state}))")
-
-    @staticmethod
-    def _inside(loop: While) -> set[str]:
-        """Variables that begin again in each turn."""
-        return {stmt.var.name for stmt in statements(loop.body) if isinstance(stmt, (Bind, For))}
 
     def masked_loop(self, test: str | None, stmt: For | While, mask: str, onward: str | None) -> None:
         """A loop that lanes leave one by one. live: lanes still in it; gone: those that left this iteration."""
