@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.registers import Registers
     from tilewright.sim.machine.wave import Storage
 
 __all__ = ["Facet", "MemoryFacet", "SharedFacet"]
@@ -154,7 +155,7 @@ class MemoryFacet(_Seen):
         return olds
 
     def _in_registers(
-        self, registers: Any, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
+        self, registers: Registers, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
     ) -> None:
         """Change words in registers, which no other thread can reach."""
         bits = np.ascontiguousarray(registers.load(self.batch, at, olds.itemsize))
