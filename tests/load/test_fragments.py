@@ -90,7 +90,7 @@ def products(text: str) -> list[dict[str, tuple[Expr, ...]]]:
     calls = [
         bind(stmt.value) for stmt in code_of(kernel) if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call)
     ]
-    return [dict(call.operands) for call in calls if call.form.product]
+    return [dict(call.operands) for call in calls if call.form.meaning.product]
 
 
 def place(register: Expr) -> tuple[object, ...]:

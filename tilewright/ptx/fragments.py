@@ -48,12 +48,12 @@ def place_fragments(low: Lowering) -> None:
     code = [stmt for block in low.ended.values() for stmt in statements(block.body)]
     calls = [bind(stmt.value) for stmt in code if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call)]
     calls = [call for call in calls if call.instruction.lanes == WHOLE_WARP]
-    products = [call for call in calls if call.form.product and call.form.product(call.mods)]
+    products = [call for call in calls if call.form.meaning.product and call.form.meaning.product(call.mods)]
     if not products or "stack" in vars(low):
         return
     taken = {_key(stmt.value): stmt.var for stmt in code if isinstance(stmt, Assign) and _is_place(stmt.value)}
     operands = [found for call in products if len(found := tuple(_registers(call, taken))) == 4]
-    loaded = [each for call in calls if call.form.moves for each in _registers(call, taken)]
+    loaded = [each for call in calls if call.form.meaning.moves for each in _registers(call, taken)]
     some = {var for each in (*operands, loaded) for one in each for var in one if var.dtype == UINT32}
     some = _exact(some - low.in_flight.keys(), code)
     places = _Places(sorted(some, key=lambda var: var.name), low.ended)

@@ -66,6 +66,7 @@ UNSUPPORTED = {
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), "textures and surfaces"),
     "multimem": "memory that several GPUs have in common",
     "clusterlaunchcontrol": "clusters that take over the work of others, which have not begun",
+    "tcgen05.mma": "products that go to tensor memory",
 }
 
 
@@ -230,11 +231,13 @@ def _in_bytes(low: Lowering, ins: Instruction, scope: Scope) -> Instruction:
 
 
 def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None, at: Span) -> None:
-    if ins.opcode in UNSUPPORTED:
-        raise KernelError(f"{ins.mnemonic} is not supported", given=UNSUPPORTED[ins.opcode])
+    family = ".".join((ins.opcode, *ins.modifiers[:1]))
+    reason = UNSUPPORTED.get(ins.opcode) or UNSUPPORTED.get(family)
+    if reason is not None:
+        raise KernelError(f"{ins.mnemonic} is not supported", given=reason)
     guard = _guard(low, ins, scope, at)
     step = Step(ins, scope, returns, guard, at)
-    flow = FLOW.get(ins.opcode) or FLOW.get(".".join((ins.opcode, *ins.modifiers[:1])))
+    flow = FLOW.get(ins.opcode) or FLOW.get(family)
     if flow is not None:
         flow(low, step)
         return

@@ -208,6 +208,7 @@ class Cycle:
             if each in function.params:
                 kind = unsigned(8 * element_bytes(each.type))
                 low.add([Assign(register, cast(element(low, symbol.at(), kind), register.dtype), at=step.at)])
+        scope.gather(tuple(scope.symbols))
         body(low, function.body or (), scope, leave)
         low.end(Jump(leave, at=step.at), leave)
         for each in function.returns:

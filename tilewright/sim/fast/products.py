@@ -110,7 +110,7 @@ class Gather:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Block:
+class LargeProduct:
     """One large product. registers: the numbers of those that hold its sums."""
 
     left: Gather
@@ -123,7 +123,7 @@ class Block:
 class ProductPlan:
     """The large products of a run. products: how many small ones. used: the registers of each place that it reads."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[LargeProduct, ...]
     products: int
     used: tuple[tuple[Place, Ints], ...]
 
@@ -165,7 +165,7 @@ class ProductRun:
         look, _ = shadows.view(batch, mask)
         return all(shadows.registers[place.name].all_set(look, which) for place, which in plan.used)
 
-    def _multiply(self, block: Block, batch: Batch, mask: Mask) -> None:
+    def _multiply(self, block: LargeProduct, batch: Batch, mask: Mask) -> None:
         alike = block.left.alike(batch), block.right.alike(batch)
         grid = grid_of(batch.shape[1], *alike) if mask.array is None else None
         warps = batch.shape[1]
@@ -177,7 +177,7 @@ class ProductRun:
         active = None if mask.array is None else mask.full[..., :1, None]
         self._sums(block, batch).add(left, right, grid, active)
 
-    def _sums(self, block: Block, batch: Batch) -> Sums:
+    def _sums(self, block: LargeProduct, batch: Batch) -> Sums:
         """The accumulators as matrices: those that this run has left, or made from the registers."""
         registers = batch.wave.registers[self.total.place.name]
         key = (block, batch.key)
@@ -232,7 +232,7 @@ class ProductRun:
         }
         return len(written) == len(set(written)) and read.isdisjoint(written)
 
-    def _blocks(self, rows: dict[Chain, dict[Chain, int]]) -> Iterator[Block]:
+    def _blocks(self, rows: dict[Chain, dict[Chain, int]]) -> Iterator[LargeProduct]:
         """Rows that have the same columns make one block."""
         alike: dict[frozenset[Chain], list[Chain]] = {}
         for lefts, columns in rows.items():
@@ -241,7 +241,9 @@ class ProductRun:
             across = list(rows[down[0]])
             totals = [tuple(rows[lefts][rights] for rights in across) for lefts in down]
             held = frozenset(number for row in totals for first in row for number in self.total.registers(first))
-            yield Block(Gather(self.left, down), Gather(self.right, across), Spread(self.total.matrix(totals)), held)
+            yield LargeProduct(
+                Gather(self.left, down), Gather(self.right, across), Spread(self.total.matrix(totals)), held
+            )
 
     def _used(self, starts: tuple[Starts, ...]) -> tuple[tuple[Place, Ints], ...]:
         found: dict[Place, set[int]] = {}

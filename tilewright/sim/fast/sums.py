@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.isa.widen import widened
-from tilewright.sim.machine.registers import Matrix
+from tilewright.sim.machine.registers import NewerMatrix
 
 if TYPE_CHECKING:
     from tilewright.isa.widen import Floats, Patterns
@@ -27,7 +27,7 @@ DEPTH = 256  # the K of a product that is done
 ROWS_AT_ONCE = 1024  # so that widened matrices fit into the cache
 
 
-class Sums(Matrix):
+class Sums(NewerMatrix):
     """kinds: the dtypes of left and right factors. `matrix` is what the sums are with all products."""
 
     def __init__(

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.memory import UNITS
-from tilewright.sim.machine.registers import Matrix, Spread
+from tilewright.sim.machine.registers import NewerMatrix, Spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,9 +124,9 @@ class RegisterFile:
         first = (at.start - place.start) // 4
         spread = _spread(accumulator, first, registers.unit // 4)
         held = registers.held((spread, batch.key))
-        if not isinstance(held, Matrix):
+        if not isinstance(held, NewerMatrix):
             words = spread.matrix(registers.flat(batch.ctas, batch.warps))
-            held = Matrix(batch, spread, frozenset(range(first, first + self.count)), words)
+            held = NewerMatrix(batch, spread, frozenset(range(first, first + self.count)), words)
             registers.hold((spread, batch.key), held)
         return held.matrix
 

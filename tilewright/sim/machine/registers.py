@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["Held", "Matrix", "Registers", "Spread"]
+__all__ = ["Newer", "NewerMatrix", "Registers", "Spread"]
 
 LANES = np.arange(32, dtype=np.int64)
 
@@ -47,7 +47,7 @@ class Spread:
         flat[:, :, self._words] = matrix.reshape(*matrix.shape[:2], -1).take(self._order, axis=2)
 
 
-class Held:
+class Newer:
     """Registers of some CTAs and warps as an array of another shape, which is newer than their words.
 
     numbers: of the registers that these are.
@@ -60,18 +60,18 @@ class Held:
         """Write the words."""
         raise NotImplementedError
 
-    def meets(self, other: Held) -> bool:
+    def meets(self, other: Newer) -> bool:
         """Do the two have a register of one thread in common?"""
         pairs = ((self.ctas, other.ctas), (self.warps, other.warps))
         both = all(mine == theirs or set(numbers(mine)) & set(numbers(theirs)) for mine, theirs in pairs)
         return both and not self.numbers.isdisjoint(other.numbers)
 
-    def covers(self, other: Held) -> bool:
+    def covers(self, other: Newer) -> bool:
         """Has it every register of the other?"""
         return self.ctas == other.ctas and self.warps == other.warps and self.numbers >= other.numbers
 
 
-class Matrix(Held):
+class NewerMatrix(Newer):
     """(CTAs, warps, rows, columns)."""
 
     def __init__(self, look: Look, spread: Spread, numbers: frozenset[int], matrix: NDArray[Any]) -> None:
@@ -88,7 +88,7 @@ class Matrix(Held):
         self.spread.put(registers.flat(self.ctas, self.warps), self.matrix.view(np.uint32))
 
 
-class Words(Held):
+class NewerWords(Newer):
     """The words of registers from number ``first`` on, (CTAs, warps that are not alike, registers, 32)."""
 
     def __init__(self, look: Look, first: int, words: Bits, alike: UniformWarps) -> None:
@@ -120,7 +120,7 @@ class Registers:
         self.nbytes = nbytes
         self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self._views: dict[int, Bits] = {}
-        self._held: dict[object, Held] = {}
+        self._held: dict[object, Newer] = {}
         self._alike: dict[int, tuple[object, UniformWarps]] = {}  # by register: warps of a batch that hold the same
 
     @property
@@ -205,7 +205,7 @@ class Registers:
         """
         first, count = (start - self.start) // 4, words.shape[-2]
         if alike is not None and self.unit == 4:
-            self.hold(("words", first, batch.key), Words(batch, first, words, alike))
+            self.hold(("words", first, batch.key), NewerWords(batch, first, words, alike))
         elif self.unit == 4 and mask.array is None:
             self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0] = words
         else:
@@ -227,7 +227,7 @@ class Registers:
         """Words of registers of some warps, (CTAs, warps, words), and how many words before them are left out."""
         for held in self._held.values():
             same = (held.ctas, held.warps) == (batch.ctas, batch.warps)
-            if same and isinstance(held, Words) and numbers <= held.numbers:
+            if same and isinstance(held, NewerWords) and numbers <= held.numbers:
                 return held.of(warps), 32 * held.first
         return self.flat(batch.ctas, batch.warps)[:, slice(warps.start, warps.stop, warps.step)], 0
 
@@ -245,11 +245,11 @@ class Registers:
         units: slice | Ints = np.asarray(numbers, np.int64) * 4 // self.unit if alone else slice(first, last)
         return bool(self.data[self._ctas(look), look.warps, units].view(np.bool_).all())
 
-    def held(self, key: object) -> Held | None:
+    def held(self, key: object) -> Newer | None:
         """What `hold` got under this key, unless one of its registers has been accessed since."""
         return self._held.get(key)
 
-    def hold(self, key: object, held: Held) -> None:
+    def hold(self, key: object, held: Newer) -> None:
         """The registers hold this from now on."""
         for other in [other for other, one in self._held.items() if one.meets(held)]:
             before = self._held.pop(other)
@@ -264,7 +264,7 @@ class Registers:
         while self._held:
             self._settle(self._held.popitem()[1])
 
-    def _settle(self, held: Held) -> None:
+    def _settle(self, held: Newer) -> None:
         kept, self._held = self._held, {}
         held.put(self)
         self._held = kept

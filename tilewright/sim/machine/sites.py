@@ -60,6 +60,8 @@ class Site:
     sized: bool = False  # some lanes may touch fewer bytes, or none
     observes: bool = True  # does the kernel see what it reads?
     compares: bool = False  # does it write only where it finds the expected value?
+    polls: bool = False  # does a loop wait until it finds here what another thread has written?
+    compared: bool = False  # is what it finds compared with anything?
     constant: bool = False  # does it read what nobody may write while the kernel runs?
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
