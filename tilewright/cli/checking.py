@@ -27,7 +27,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.verdict import Finding, Report, Verdict
-from tilewright.view.terminal import complain, say
+from tilewright.view.terminal import say
 
 if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
@@ -238,15 +238,18 @@ def _compared(
 
 
 def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None:
-    if isinstance(outcome, TilewrightError):
-        complain(str(as_options(outcome)))
-        return
+    """The verdict, all of it, to stdout; an error of usage has been raised before."""
     if verdict.output:
         say(verdict.output.rstrip("\n"))
     say(f"{verdict.kernel}: {verdict.status}")
+    if isinstance(outcome, TilewrightError):
+        say(str(as_options(outcome)))
     for finding in verdict.findings:
-        say(f"warning: {finding.message}" if finding.severity == "warning" else f"  {finding.message}")
-    if not isinstance(outcome, MemoryError):
+        if finding.severity == "warning":
+            say(f"warning: {finding.message}")
+        elif not isinstance(outcome, TilewrightError):
+            say(f"  {finding.message}")
+    if not isinstance(outcome, TilewrightError | MemoryError):
         say()
         say(str(outcome.counts))
 

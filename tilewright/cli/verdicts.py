@@ -30,7 +30,7 @@ from tilewright.inputs import make_arguments, parse_limits, parse_sizes
 from tilewright.ir import Kernel
 from tilewright.process import hold
 from tilewright.verdict import Finding, Report, Verdict, report_from, verdict_on
-from tilewright.view.terminal import say
+from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
     from typer import Context
@@ -86,7 +86,11 @@ def judged(asked: Asked, context: Context) -> Report:
     if not (asked.json or asked.is_python):
         return judged_here(asked)
     report = report_with_options(judged_apart(str(asked.file), options_of(context), asked.limit))
-    say(json.dumps(report.as_dict(), indent=2) if asked.json else str(report))
+    if asked.json:
+        say(json.dumps(report.as_dict(), indent=2))
+        return report
+    for verdict in report.verdicts:  # what cannot be run as asked is an error of usage
+        (complain if verdict.status == "refused" else say)(str(verdict))
     return report
 
 
