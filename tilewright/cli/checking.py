@@ -46,7 +46,11 @@ TYPES = {
 FILLS = ("zeros", "ones", "ramp", "random")
 _ARGUMENT = re.compile(r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>[\d,x\s]+)\]\s*(?:=\s*(?P<how>.+))?")
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.+)\}", re.DOTALL)
-ALLOWED = "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD}"
+_TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
+ALLOWED = (
+    "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD} of such, where a "
+    "field of unknown type is i32(7)"
+)
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,8 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
         if not path.is_file():
             raise ArgumentError(f"there is no file {path}", given=text, allowed=ALLOWED)
         return name or None, np.load(path)
+    if (typed := _TYPED.fullmatch(value.strip())) is not None and typed["type"] in TYPES:
+        return name or None, _array(text, typed["type"], (), typed["value"], random)[()]
     try:
         number: int | float = int(value, 0)
     except ValueError:

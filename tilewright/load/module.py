@@ -215,7 +215,7 @@ class LoadedKernel:
         Raises SimulationError, at the author's line, where a check finds something.
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
-        with _in_words(self.module.words):
+        with _in_words(((rf"(?<!\w){re.escape(self.entry.name)}(?!\w)", self.name), *self.module.words)):
             bound, passed = self._given(args, named).with_copies()
             machine = self.machine(grid, block, cluster, shared_bytes)
             lowered, program = self._program(bound, machine, check)
