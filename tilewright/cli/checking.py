@@ -48,8 +48,8 @@ _ARGUMENT = re.compile(r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.+)\}", re.DOTALL)
 _TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
 ALLOWED = (
-    "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD} of such, where a "
-    "field of unknown type is i32(7)"
+    "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD} of such, "
+    "where i32(7) has its type"
 )
 
 

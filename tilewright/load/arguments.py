@@ -181,8 +181,12 @@ def _records(value: NDArray[Any], name: str, written: Parameter) -> NDArray[np.u
     """The bytes of an array of NumPy records, for a pointer to structures."""
     size = written.element_bytes
     if size not in (0, value.itemsize):
-        raise ArgumentError(f"argument {name} points to structures of {size} bytes", given=f"records of {value.itemsize}",
-                            allowed=f"an itemsize of {size}", hint="np.dtype([...], align=True)")  # fmt: skip
+        raise ArgumentError(
+            f"argument {name} points to structures of {size} bytes",
+            given=f"records of {value.itemsize}",
+            allowed=f"an itemsize of {size}",
+            hint="np.dtype([...], align=True)",
+        )
     if not value.flags.c_contiguous:
         raise ArgumentError(
             f"argument {name} has gaps between its records", given=described(value), hint=f"{name}.copy()"

@@ -85,14 +85,17 @@ def spins(loop: Loop, blocks: Mapping[int, Block]) -> bool:
     inside = set(loop.blocks())
     if not inside <= blocks.keys():
         return False
-    assigned = {stmt.var.name for n in inside for stmt in statements(blocks[n].body) if isinstance(stmt, (Assign, Bind))}
+    turn = (stmt for n in inside for stmt in statements(blocks[n].body))
+    assigned = {stmt.var.name for stmt in turn if isinstance(stmt, (Assign, Bind))}
     exits = [blocks[n].end for n in inside if not set(blocks[n].end.targets) <= inside or not blocks[n].end.targets]
     conds = [end.cond if isinstance(end, Branch) else None for end in exits]
     return all(cond is not None and not _may_change(cond, assigned) for cond in conds)
 
 
 def _may_change(cond: Expr, assigned: set[str]) -> bool:
-    return any(isinstance(part, (Load, Call)) or (isinstance(part, Var) and part.name in assigned) for part in walk(cond))
+    return any(
+        isinstance(part, (Load, Call)) or (isinstance(part, Var) and part.name in assigned) for part in walk(cond)
+    )
 
 
 def reads_nothing(loop: Loop, blocks: Mapping[int, Block]) -> bool:

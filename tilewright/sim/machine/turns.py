@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Turns"]
 
 HOISTED = (
-    "a volatile or an atomic load of what it waits for: nothing says that another thread may change that place, and so the "
-    "compiler has taken a plain load out of the loop"
+    "a volatile or an atomic load of what it waits for: nothing says that another thread may change that place, and so "
+    "the compiler has taken a plain load out of the loop"
 )
 PATIENCE = 1 << 16  # turns between two looks
 
