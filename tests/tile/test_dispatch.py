@@ -97,7 +97,7 @@ def test_the_report_has_an_entry_for_each_call_with_every_reason() -> None:
         "  copy/reg: 4 x 4 bytes (2 elements) per thread; not by 16 bytes, as 8 neighbours are not contiguous in A",
         "  not gmem_smem: A is in shared memory and R in local, not global and shared",
     ]
-    assert not [stmt for stmt in statements(done.body) if isinstance(stmt, ir.TileCall)]
+    assert not [stmt for stmt in statements(done.body) if isinstance(stmt, ir.TileCallStmt)]
 
 
 @pytest.mark.parametrize(
@@ -221,10 +221,10 @@ def test_a_forced_variant_whose_condition_fails_says_what_is_allowed() -> None:
             "the dtypes differ",
             "R is float16, T is float32",
         ),
-        (ir.TileCall("copy", "warp", (REGISTERS.region(),), at=AT), "takes dst and src", "R[0:16, 0:16]"),
+        (ir.TileCallStmt("copy", "warp", (REGISTERS.region(),), at=AT), "takes dst and src", "R[0:16, 0:16]"),
     ],
 )
-def test_a_call_that_makes_no_sense_is_refused_at_its_line(call: ir.TileCall, what: str, part: str) -> None:
+def test_a_call_that_makes_no_sense_is_refused_at_its_line(call: ir.TileCallStmt, what: str, part: str) -> None:
     error = refusal(call)
 
     assert what in error.what
@@ -306,8 +306,8 @@ def test_names_are_new_to_the_kernel_and_to_each_call() -> None:
 def test_a_kernel_without_tile_calls_stays_as_it_is() -> None:
     made = kernel(AllocBuffer(shared()))
 
-    assert tile.resolve(made, "sm_90a") == (made, tile.Report((), made.name, "sm_90a"))
-    assert str(tile.Report()) == "no tile calls"
+    assert tile.resolve(made, "sm_90a") == (made, tile.DispatchReport((), made.name, "sm_90a"))
+    assert str(tile.DispatchReport()) == "no tile calls"
 
 
 def test_a_view_is_as_aligned_as_the_place_it_views() -> None:
@@ -327,7 +327,7 @@ def test_calls_inside_loops_and_branches_are_resolved() -> None:
 
     done, _ = resolved(For(Var("k"), as_expr(0), as_expr(2), (inner,)))
 
-    assert not [stmt for stmt in statements(done.body) if isinstance(stmt, ir.TileCall)]
+    assert not [stmt for stmt in statements(done.body) if isinstance(stmt, ir.TileCallStmt)]
 
 
 def test_the_target_may_be_a_name_and_must_exist() -> None:
@@ -350,6 +350,6 @@ def test_no_warning_is_given_where_a_real_variant_fits() -> None:
 
 
 def test_the_error_shows_the_line_of_the_kernel() -> None:
-    call = ir.TileCall("copy", "warp", (REGISTERS.region(), top(shared(20))), "ldstmatrix", at=Span("other.py", 7))
+    call = ir.TileCallStmt("copy", "warp", (REGISTERS.region(), top(shared(20))), "ldstmatrix", at=Span("other.py", 7))
 
     assert str(refusal(call)).startswith("other.py:7: Tx.warp.copy(")

@@ -65,7 +65,7 @@ class Tensor(Protocol):
 class Unit(Protocol):
     """An asynchronous unit, on behalf of the ``n`` threads, warps or warpgroups that issue an instruction together.
 
-    Arrays have those along their first axis. `Form.addresses` may ask it where they are.
+    Arrays have those along their first axis. `AsyncMeaning.addresses` may ask it where they are.
     """
 
     @property
@@ -102,7 +102,7 @@ class Addresses:
     for the issuer's own, unless an address of the cluster's window says another. nbytes: (m, ...), how many of an
     access's bytes are touched from each address on; None for all. What is then not read counts as zeros, or as
     ``fill``, (n, width) bytes of each issuer. width: bytes of each place where they depend on the call; None for the
-    access's own. Of a signal, nbytes is its amount. Under a name of `Form.takes`, ``at`` is what it gets.
+    access's own. Of a signal, nbytes is its amount. Under a name of `AsyncMeaning.takes`, ``at`` is what it gets.
     """
 
     at: NDArray[Any]

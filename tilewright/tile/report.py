@@ -11,7 +11,7 @@ from tilewright.tile.dispatch import Chosen, Tried, Widens, alike
 if TYPE_CHECKING:
     from tilewright.tile.call import TileCall
 
-__all__ = ["Entry", "Report", "entry_of"]
+__all__ = ["DispatchReport", "Entry", "entry_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def entry_of(call: TileCall, chosen: Chosen) -> Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DispatchReport:
     """The entries of a kernel's tile calls, in the order of the kernel, for a target."""
 
     entries: tuple[Entry, ...] = ()

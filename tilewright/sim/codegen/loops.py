@@ -41,11 +41,14 @@ if TYPE_CHECKING:
 __all__ = [
     "asks",
     "changed_names",
+    "compared_in_graph",
     "is_closed",
     "is_long",
     "is_strong",
+    "is_volatile",
     "leaves",
     "parts_from",
+    "polled_in_graph",
     "polls",
     "polls_in_graph",
     "reads_nothing",
@@ -72,17 +75,48 @@ def polls(loop: Stmt) -> bool:
 
 def polls_in_graph(loop: Loop, blocks: Sequence[Block]) -> bool:
     """Does a loop of a graph branch on memory that it reads in each turn, until another thread writes there?"""
-    inside = [blocks[number] for number in loop.blocks()]
+    return _read_again(*_turn_of(loop, blocks))
+
+
+def polled_in_graph(loop: Loop, blocks: Sequence[Block]) -> Iterator[Stmt]:
+    """The statements of such a loop that give variables on which its branches depend."""
+    return _giving(*_turn_of(loop, blocks))
+
+
+def compared_in_graph(blocks: Sequence[Block]) -> Iterator[Stmt]:
+    """The statements that give variables on which a predicate depends."""
+    stmts = [stmt for block in blocks for stmt in statements(block.body)]
+    predicates = (stmt.value for stmt in stmts if isinstance(stmt, (Assign, Bind)) and stmt.var.dtype.kind == "bool")
+    return _giving(predicates, stmts)
+
+
+def _giving(exprs: Iterable[Expr], stmts: Iterable[Stmt]) -> Iterator[Stmt]:
+    """The statements that give variables on which expressions depend."""
+    values: dict[str, list[Stmt]] = {}
+    for stmt in stmts:
+        if isinstance(stmt, (Assign, Bind)):
+            values.setdefault(stmt.var.name, []).append(stmt)
+    todo = list(exprs)
+    while todo:
+        for node in walk(todo.pop()):
+            for stmt in values.pop(node.name, ()) if isinstance(node, Var) else ():
+                yield stmt
+                todo += expressions(stmt)
+
+
+def _turn_of(loop: Loop, blocks: Sequence[Block]) -> tuple[list[Expr], list[Stmt]]:
+    """The conditions of a loop of a graph, and its statements."""
+    inside = [blocks[number] for number in loop.blocks]
     stmts = [stmt for block in inside for stmt in statements(block.body)]
     conds = [block.end.cond for block in inside if isinstance(block.end, Branch)]
-    return _read_again([*conds, *(stmt.cond for stmt in stmts if isinstance(stmt, If))], stmts)
+    return [*conds, *(stmt.cond for stmt in stmts if isinstance(stmt, If))], stmts
 
 
 def spins(loop: Loop, blocks: Mapping[int, Block]) -> bool:
     """Does no lane that takes a second turn of a loop of compiled code ever leave it: is there no way out, or none that
     depends on what a turn changes?
     """
-    inside = set(loop.blocks())
+    inside = set(loop.blocks)
     if not inside <= blocks.keys():
         return False
     turn = (stmt for n in inside for stmt in statements(blocks[n].body))
@@ -100,7 +134,7 @@ def _may_change(cond: Expr, assigned: set[str]) -> bool:
 
 def reads_nothing(loop: Loop, blocks: Mapping[int, Block]) -> bool:
     """Does no block of a loop touch memory?"""
-    each = (expr for n in loop.blocks() for stmt in statements(blocks[n].body) for expr in (stmt, *expressions(stmt)))
+    each = (expr for n in loop.blocks for stmt in statements(blocks[n].body) for expr in (stmt, *expressions(stmt)))
     return not any(isinstance(part, (Load, Store)) or (isinstance(part, Call) and not is_pure(part)) for part in each)
 
 
@@ -137,6 +171,12 @@ def is_strong(call: Call) -> bool:
     """Does a call access memory strongly: an atomic, or a load or store with an order?"""
     bound = bind(call)
     return any(bound.form.word(access.sem, bound.mods) != "weak" for access in bound.form.accesses)
+
+
+def is_volatile(stmt: Stmt) -> bool:
+    """Does a statement access memory by a volatile instruction?"""
+    bounds = map(bind, calls_of(stmt))
+    return any(one.form.word(access.sem, one.mods) == "volatile" for one in bounds for access in one.form.accesses)
 
 
 def asks(call: Call) -> bool:

@@ -51,7 +51,7 @@ def _warn_of_ended(bound: Bound, batch: Batch, gone: Bools, at: Span | None) -> 
     that have not exited, and only those have a part in the result; what comes from an exited one is unpredictable.
     """
     cta, warp = map(int, np.argwhere(gone.any(-1))[0])
-    undefined = ", and what a lane would read from one of them is undefined" if bound.form.source_lane else ""
+    undefined = ", and what a lane would read from one of them is undefined" if bound.form.meaning.source_lane else ""
     ended = f"its mask names {lanes_text(gone[cta, warp])}, which had ended"
     text = f"{at}: {bound.instruction.name}: {ended}; the others go on without them{undefined}"
     if text not in batch.wave.run.warnings:
@@ -61,7 +61,7 @@ def _warn_of_ended(bound: Bound, batch: Batch, gone: Bools, at: Span | None) -> 
 def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:
     """The lanes that execute a row together: where masks name several groups of a warp, each group by itself."""
     names = [row.name for row in bound.read]
-    if bound.form.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
+    if bound.form.meaning.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
         return [mask]
     given = values[names.index("mask")]
     if given.shape[-1] == 1 or (given == given[..., :1]).all():
@@ -87,8 +87,8 @@ def _troubles(
         (mask.full & ~_bits(given), "lanes that execute it, and that its mask does not name", "a mask that names them"),
         ((named & differs).any(-1), "masks that differ between the lanes that they name", "one mask for all of them"),
     ]
-    if bound.form.source_lane is not None:
-        source = np.broadcast_to(bound.form.source_lane(*values), mask.shape)
+    if bound.form.meaning.source_lane is not None:
+        source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
         outside = mask.full & (given >> source & 1 == 0)
         found.append((outside, "lanes that read from one outside the mask", "a mask that names those, too"))
         silent = ~np.take_along_axis(mask.full, source.astype(np.int64), -1)

@@ -25,7 +25,7 @@ from tilewright.ir import (
     walk,
 )
 from tilewright.isa import Fence, bind
-from tilewright.sim.machine.places import Place, Places, storage_bytes
+from tilewright.sim.machine.places import BufferPlaces, Place, storage_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ class Subject:
         self.kernel = kernel
         self.checks = checks
         self.groups = groups
-        self.places = Places(kernel, groups)
+        self.places = BufferPlaces(kernel, groups)
         self.with_shadows = "poison" in checks
         self.sites: list[Site] = []
         self.tallies: list[str] = []

@@ -6,7 +6,7 @@ releases    what strong writes publish; fence_sc: and the order that fences of k
 actors      warps with some of their lanes
 places      the last accesses of each place in shared and in global memory; records: and their statements
 accesses    one access, and the tags that it leaves
-observed    what strong reads have seen
+observed    what strong reads have seen; hearsay: and what volatile ones rely on, unordered
 races       two accesses: may they meet? constants: reads of memory that the kernel must not write
 operations  asynchronous operations and their completion; completion: the places that they touch
 on_behalf   their accesses as those of their issuers; in_flight: accesses of threads meanwhile

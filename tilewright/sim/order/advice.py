@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.subject import Subject
 
-__all__ = ["BARRIERS", "Step", "advice", "arrivals_after", "handover", "kept_apart", "lock_advice", "statement_at"]
+__all__ = ["BARRIERS", "StepDown", "advice", "arrivals_after", "handover", "kept_apart", "lock_advice", "statement_at"]
 
 BARRIERS = {  # the axes over which the threads that meet there differ
     "T.cuda.warp_sync()": LANE,
@@ -33,7 +33,7 @@ SECOND = "or another array to write to"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepDown:
     """A statement on the way down to an access, and the body that it stands in."""
 
     body: Body
@@ -91,17 +91,17 @@ def handover(program: Subject, first: Span | None, then: Span | None, scope: str
     return handover_advice(Axes(program.kernel), before, after, scope)
 
 
-def _way(body: Body, at: Span) -> tuple[Step, ...]:
+def _way(body: Body, at: Span) -> tuple[StepDown, ...]:
     """From the kernel's body down to the last statement of a line's place; empty where there is none.
 
     Statements that prepare a tile call come before the access itself.
     """
     for stmt in reversed(body):
         if stmt.at == at:
-            return (Step(body, stmt),)
+            return (StepDown(body, stmt),)
         for inner in bodies(stmt):
             if way := _way(inner, at):
-                return (Step(body, stmt), *way)
+                return (StepDown(body, stmt), *way)
     return ()
 
 
@@ -127,7 +127,7 @@ def kept_apart(program: Subject, at: Span | None, among: int) -> Span | None:
 
 
 def _between(
-    axes: Axes, barrier: str, before: tuple[Step, ...], after: tuple[Step, ...], *, one_turn: bool
+    axes: Axes, barrier: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...], *, one_turn: bool
 ) -> str | None:
     depth = _common(before, after)
     around = [step.stmt for step in before[:depth]]
@@ -146,7 +146,7 @@ def _between(
     return f"{apart}; and {turns}" if turns else apart
 
 
-def _each_turn(axes: Axes, barrier: str, before: tuple[Step, ...], after: tuple[Step, ...]) -> str | None:
+def _each_turn(axes: Axes, barrier: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> str | None:
     """A barrier between two turns of the innermost loop around both accesses; None where one stands, or none can."""
     depth, among = _common(before, after), BARRIERS[barrier]
     loop = next((k for k in reversed(range(depth)) if isinstance(before[k].stmt, (For, While))), None)
@@ -179,7 +179,7 @@ def _in_order(barrier: str, around: list[Stmt], parting: list[Stmt], start: int,
     return None
 
 
-def _common(before: tuple[Step, ...], after: tuple[Step, ...]) -> int:
+def _common(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> int:
     """How many steps both ways have in common, before they reach different statements of one body, or the access."""
     depth = 0
     most = min(len(before), len(after)) - 1
@@ -205,7 +205,7 @@ def _last_line(stmt: Stmt) -> int:
 # Other means than a barrier
 
 
-def _waited_for(before: tuple[Step, ...], after: tuple[Step, ...]) -> str | None:
+def _waited_for(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> str | None:
     """A wait for an m-barrier, where it is signalled between the first access and the other."""
     for step in reversed(before):
         until = next((other.index for other in after if other.body is step.body), len(step.body))
@@ -217,7 +217,7 @@ def _waited_for(before: tuple[Step, ...], after: tuple[Step, ...]) -> str | None
     return None
 
 
-def _lock(way: tuple[Step, ...]) -> str | None:
+def _lock(way: tuple[StepDown, ...]) -> str | None:
     """A fence, where an access is between a loop that takes a lock by an atomic and the statement that releases it."""
     for step in reversed(way):
         takes = [stmt for stmt in step.body[: step.index] if isinstance(stmt, While) and polls(stmt) and _atomic(stmt)]
@@ -227,7 +227,7 @@ def _lock(way: tuple[Step, ...]) -> str | None:
     return None
 
 
-def _fences(step: Step, take: Stmt, give: Stmt) -> str | None:
+def _fences(step: StepDown, take: Stmt, give: Stmt) -> str | None:
     """The fences that are missing between a lock's loop, an access, and the release of the lock."""
     first, last = (next(k for k, stmt in enumerate(step.body) if stmt is one) for one in (take, give))
     ends = (f"after the loop at line {_line(take)}", step.body[first + 1 : step.index])

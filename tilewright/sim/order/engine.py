@@ -13,18 +13,19 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
-from tilewright.sim.order.accesses import Access
+from tilewright.sim.order.accesses import AccessRecord
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.completion import check_freed, check_issue
 from tilewright.sim.order.constants import check_constants
+from tilewright.sim.order.hearsay import Hearsay
 from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
 from tilewright.sim.order.knowledge import HEARD, SEEN, Known
 from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.on_behalf import awaited, places_of
 from tilewright.sim.order.operations import Stretch
-from tilewright.sim.order.places import Places
+from tilewright.sim.order.places import TaggedPlaces
 from tilewright.sim.order.protocol import CLUSTER
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.releases import Pattern, Release
@@ -62,13 +63,13 @@ class Order(Check):
     def __init__(self, program: Subject) -> None:
         super().__init__(program)
         self.orders: dict[Wave, WaveOrder] = {}  # of the waves that run
-        self.globals: dict[int, Places] = {}  # by window: buffers that overlap share one
-        self.locations = Locations()
+        self.globals: dict[int, TaggedPlaces] = {}  # by window: buffers that overlap share one
         self.warned: set[tuple[str, str]] = set()
 
     def begin(self, run: Device) -> None:
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
+        self.hearsay = Hearsay(self.orders, self.program.sites)
         touched = (one for bound in self.program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
@@ -136,35 +137,35 @@ class Order(Check):
 
         return hook
 
-    def buffer(self, place: Place, batch: Batch) -> Places:
-        if place.window not in self.globals:
+    def buffer(self, place: Place, batch: Batch) -> TaggedPlaces:
+        if (window := place.window) not in self.globals:
             nbytes = batch.wave.run.blocks[place.name].nbytes
-            name, grain = f"window {place.window}", self._grain(place.window)
-            self.globals[place.window] = Places(name, nbytes, grain, is_global=True)
+            self.globals[window] = TaggedPlaces(f"window {window}", nbytes, self._grain(window), is_global=True)
         return self.globals[place.window]
 
-    def _access(self, places: Places, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+    def _access(self, places: TaggedPlaces, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         order = self.orders[batch.wave]
         access = places.access(order.clocks, site, batch, mask, at)
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
+        self.hearsay.counted(access)
 
-    def _judge(self, access: Access) -> None:
+    def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
-        places = access.places
         strong = self._meet(access)
+        self._tell(self.hearsay.met(access, strong))
         if not access.site.write:
             return
-        lost = places.write(access)
+        lost = access.places.write(access)
         if lost is not None:
             self._tell(lost_store(access, *lost))
             if access.site.sem != "weak":
-                places.mark_many(access, lost[0])
+                access.places.mark_many(access, lost[0])
         if strong is not None and len(strong) and access.site.sem != "weak":
-            places.mark_many(access, strong.lanes(access.look.shape))
+            access.places.mark_many(access, strong.lanes(access.look.shape))
 
-    def _meet(self, access: Access) -> Candidates | None:
+    def _meet(self, access: AccessRecord) -> Candidates | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
         found = access.places.writes_before(access)
         clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)
@@ -380,9 +381,8 @@ class Order(Check):
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         if (operations := self.orders[wave].operations) is None:
             return ""
-        parts = operations.parts.values()
-        ideas = (missing_commit(operations, each, int(each.operation.issuers.rows[0])) for each in parts)
-        return next(filter(None, ideas), "")
+        parts = [(each, int(each.operation.issuers.rows[0])) for each in operations.parts.values()]
+        return next(filter(None, (missing_commit(operations, each, row) for each, row in parts)), "")
 
 
 register("races", "accesses to one place, one of them a write, that nothing orders", Order)

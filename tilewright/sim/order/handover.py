@@ -21,9 +21,9 @@ from tilewright.sim.order.missing import fence_name
 if TYPE_CHECKING:
     from tilewright.isa import Bound
     from tilewright.sim.codegen.axes import Axes
-    from tilewright.sim.order.advice import Step
+    from tilewright.sim.order.advice import StepDown
 
-    Way: TypeAlias = "tuple[Step, ...]"
+    Way: TypeAlias = "tuple[StepDown, ...]"
 
 __all__ = ["SCOPES", "arrivals_behind", "handover_advice"]
 

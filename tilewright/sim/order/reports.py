@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "warning"]
 
+VOLATILE = "fences between the data and the flag on both sides: volatile orders no other access"
 IN_STEP = "; the lanes of a warp are not in step since sm_70"
 NO_BARRIER_BETWEEN = "no barrier orders CTAs: write to a second array, which nobody reads, or split the kernel in two"
 NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
@@ -35,7 +36,7 @@ def report(program: Subject, clash: Clash) -> SimulationError:
     return SimulationError(
         f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
         given=f"{site.at}: {_who(clash, clash.cta, clash.thread)}\n{did}{where}: {_other(clash)}",
-        allowed=f"accesses that a barrier orders{IN_STEP if clash.is_inside_warp() else ''}",
+        allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * clash.is_inside_warp()}",
         hint=_missing(program, clash, other),
         at=site.at,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.channels import Signals
     from tilewright.sim.order.clocks import Clocks
-    from tilewright.sim.order.operations import Part
+    from tilewright.sim.order.operations import OperationPart
     from tilewright.sim.order.races import Clash
 
 __all__ = ["Moment", "Signalled", "let_pass", "too_early", "too_soon"]
@@ -125,7 +125,7 @@ def _other_phase(name: str, wait: _One, told: str, line: int) -> str:
     )
 
 
-def too_soon(earlier: Part, clocks: Clocks, place: tuple[int, int], at: Span | None) -> str | None:
+def too_soon(earlier: OperationPart, clocks: Clocks, place: tuple[int, int], at: Span | None) -> str | None:
     """What is wrong with the wait for an operation that signals an m-barrier, where the knower at ``place`` (its row
     and number) goes on too soon; None where it does not wait at all, or where nothing is known.
     """
