@@ -27,7 +27,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.verdict import Finding, Report, Verdict
-from tilewright.view.terminal import complain, say
+from tilewright.view.terminal import say
 
 if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
@@ -46,7 +46,11 @@ TYPES = {
 FILLS = ("zeros", "ones", "ramp", "random")
 _ARGUMENT = re.compile(r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>[\d,x\s]+)\]\s*(?:=\s*(?P<how>.+))?")
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.+)\}", re.DOTALL)
-ALLOWED = "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD}"
+_TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
+ALLOWED = (
+    "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD} of such, "
+    "where i32(7) has its type"
+)
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,8 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
         if not path.is_file():
             raise ArgumentError(f"there is no file {path}", given=text, allowed=ALLOWED)
         return name or None, np.load(path)
+    if (typed := _TYPED.fullmatch(value.strip())) is not None and typed["type"] in TYPES:
+        return name or None, _array(text, typed["type"], (), typed["value"], random)[()]
     try:
         number: int | float = int(value, 0)
     except ValueError:
@@ -238,15 +244,18 @@ def _compared(
 
 
 def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None:
-    if isinstance(outcome, TilewrightError):
-        complain(str(as_options(outcome)))
-        return
+    """The verdict, all of it, to stdout; an error of usage has been raised before."""
     if verdict.output:
         say(verdict.output.rstrip("\n"))
     say(f"{verdict.kernel}: {verdict.status}")
+    if isinstance(outcome, TilewrightError):
+        say(str(as_options(outcome)))
     for finding in verdict.findings:
-        say(f"warning: {finding.message}" if finding.severity == "warning" else f"  {finding.message}")
-    if not isinstance(outcome, MemoryError):
+        if finding.severity == "warning":
+            say(f"warning: {finding.message}")
+        elif not isinstance(outcome, TilewrightError):
+            say(f"  {finding.message}")
+    if not isinstance(outcome, TilewrightError | MemoryError):
         say()
         say(str(outcome.counts))
 
