@@ -18,6 +18,7 @@ from tilewright.ptx.instructions import OWN
 from tilewright.view import memory_grid, plain, svg
 from tools.instructions import instruction_files
 from tools.names import NAMES_PAGE, names_page
+from tools.pictures import step_pictures
 from tools.primitives import PRIMITIVES_PAGE, STUB, primitives_page, stub
 from tools.size import ROOT
 
@@ -86,6 +87,7 @@ def made() -> Mapping[Path, str]:
     """Every file that is made, with its text; of the page on tensor memory the parts between marks are."""
     files = {
         **instruction_files(),
+        **step_pictures(),
         NAMES_PAGE: names_page(),
         PRIMITIVES_PAGE: primitives_page(),
         STUB: stub(),
