@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -18,7 +19,7 @@ SHOWN = COMMAND.findall((ROOT / "docs" / "howto" / "questions.md").read_text("ut
 
 def said(command: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines that a command prints, the errors among them."""
-    monkeypatch.setattr("sys.argv", ["tilewright", *command.split()])
+    monkeypatch.setattr("sys.argv", ["tilewright", *shlex.split(command)])
     monkeypatch.chdir(ROOT)
     out = StringIO()
     with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit):

@@ -95,7 +95,7 @@ def kept_inside(call: TileCall) -> str | None:
     return None
 
 
-@condition("whole warps execute the call together")
+@condition("whole warps execute the call together: Tx.warp, Tx.wg, Tx.cta")
 def whole_warps(call: TileCall) -> str | None:
     if call.scope.lanes == 32:
         return None
