@@ -10,7 +10,7 @@ from pathlib import Path
 
 from examples import block_scales, tensor_copy
 from tilewright.dtypes import dtype
-from tilewright.isa.table import INSTRUCTIONS
+from tilewright.isa.table import INSTRUCTIONS, Ptx
 from tilewright.lang.elsewhere import PAGES
 from tilewright.layout import Layout
 from tilewright.ptx.flow import FLOW
@@ -117,9 +117,9 @@ def _opcodes() -> str:
     counts: dict[str, int] = dict.fromkeys((*OWN, *FLOW), 0)
     for row in INSTRUCTIONS.values():
         for form in row.forms:
-            if form.language == "ptx":
-                name = re.split(r"[.{\s]", form.text)[0]
-                counts[name] = counts.get(name, 0) + prod(len(values) for values in form.modifiers.values())
+            if isinstance(form.wording, Ptx):
+                name = re.split(r"[.{\s]", form.wording.template)[0]
+                counts[name] = counts.get(name, 0) + prod(len(values) for values in form.wording.modifiers.values())
     rows = [f"| `{name}` | {number or 'all'} |" for name, number in sorted(counts.items()) if name]
     return "\n".join(["| opcode | spellings |", "| --- | --- |", *rows])
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tilewright.isa import CopyAtom, MmaAtom, WgmmaAtom, mma_atom, wgmma_atom
 from tilewright.isa.atoms import ATOMS
-from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Form, Instruction
+from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Cuda, Form, Instruction
 from tilewright.view import Grid, atom_grids, mma_grids, plain, svg
 from tools.size import ROOT
 
@@ -142,7 +142,7 @@ def _page(family: Family, rows: list[Instruction]) -> Iterator[str]:
     if simple:
         yield from ("| call | value | dtypes |", "| --- | --- | --- |")
         for row in simple:
-            kinds = dict.fromkeys(str(value) for form in row.forms for value in form.modifiers.get("dtype", ()))
+            kinds = dict.fromkeys(str(value) for form in row.forms for value in form.wording.modifiers.get("dtype", ()))
             yield f"| `T.{row.name}({', '.join(row.params)})` | {_cell(row.doc)} | {', '.join(kinds)} |"
         yield from ("", _SIMPLE, "")
     for row in rows:
@@ -159,7 +159,7 @@ _SIMPLE = (
 def _is_simple(row: Instruction) -> bool:
     """Is it a function of numbers that CUDA has for some dtypes?"""
     return "." not in row.name and all(
-        form.language == "cuda" and form.modifiers.keys() <= {"dtype"} for form in row.forms
+        isinstance(form.wording, Cuda) and form.wording.modifiers.keys() <= {"dtype"} for form in row.forms
     )
 
 
@@ -198,7 +198,7 @@ def _groups(row: Instruction) -> list[_Group]:
     """The forms of a row, joined where they differ in one modifier only: first those that are alike in all else."""
     groups: list[_Group] = []
     for form in row.forms:
-        found = _Group(form, {name: dict(spelled) for name, spelled in form.modifiers.items()})
+        found = _Group(form, {name: dict(spelled) for name, spelled in form.wording.modifiers.items()})
         groups.append(found)
     joined = True
     while joined:
@@ -229,14 +229,14 @@ def _agree(one: Mapping[object, str], other: Mapping[object, str]) -> bool:
 
 
 def _said(form: Form) -> tuple[str, str, str, str]:
-    return form.text, str(form.arch), form.source, _meaning(form)
+    return form.wording.template, str(form.arch), form.source, _meaning(form)
 
 
 def _meaning(form: Form) -> str:
     """The first paragraph of the docstring of a form's meaning, where that is a function of this project."""
-    if not inspect.isfunction(form.execute):
+    if not inspect.isfunction(form.meaning.execute):
         return ""
-    first, *_ = (inspect.getdoc(form.execute) or "").split("\n\n")
+    first, *_ = (inspect.getdoc(form.meaning.execute) or "").split("\n\n")
     return " ".join(first.split())
 
 
@@ -321,7 +321,7 @@ def _sources(sources: Iterable[str]) -> str:
 
 
 def _text(form: Form) -> str:
-    return form.text.replace("{{", "{").replace("}}", "}").replace("`", "")
+    return form.wording.template.replace("{{", "{").replace("}}", "}").replace("`", "")
 
 
 # Pictures

@@ -47,14 +47,14 @@ def test_every_text_and_value_of_a_form_is_in_the_section_of_its_instruction() -
             continue
         section = page.partition(f"## T.{name}\n")[2].partition("\n## ")[0]
         for form in row.forms:
-            assert f"- `{form.text.replace('{{', '{').replace('}}', '}')}`: {form.arch}" in section.replace("`` ", "`")
-            for modifier, spellings in form.modifiers.items():
+            template = form.wording.template.replace("{{", "{").replace("}}", "}")
+            assert f"- `{template}`: {form.arch}" in section.replace("`` ", "`")
+            for modifier, spellings in form.wording.modifiers.items():
                 shown = section.partition(f"| `{modifier}` | ")[2].partition(" |\n")[0]
                 by_ends = re.search(r", \.\.\. to \d+$", shown)
                 alone = not shown and list(spellings) == [row.keywords.get(modifier)]
-                assert (
-                    by_ends or alone or row.operand(modifier) or [v for v in spellings if f"`{v!r}`" not in shown] == []
-                )
+                told = [value for value in spellings if f"`{value!r}`" in shown]
+                assert by_ends or alone or row.operand(modifier) or told == list(spellings)
 
 
 def test_every_copy_atom_stands_with_its_instruction() -> None:

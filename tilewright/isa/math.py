@@ -18,7 +18,7 @@ from tilewright.dtypes import BOOL
 from tilewright.isa.arch import since
 from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import Form, instruction, reads
+from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
 __all__ = ["APPROXIMATIONS", "ULP", "in_float64"]
 
@@ -112,12 +112,10 @@ def _function_row(name: str, row: _Function) -> None:
         doc=f"{row.doc[0].upper()}{row.doc[1:]}{bound}.",
         forms=(
             Form(
-                f"{{dtype}}({_holes(row.params)})",
+                Cuda(f"{{dtype}}({_holes(row.params)})", {"dtype": {"float32": f"{row.stem}f", "float64": row.stem}}),
                 since("sm_75"),
                 SOURCE,
-                {"dtype": {"float32": f"{row.stem}f", "float64": row.stem}},
-                row.meaning if row.exact else in_float64(row.meaning),
-                language="cuda",
+                Meaning(row.meaning if row.exact else in_float64(row.meaning)),
                 result=row.params[0],
             ),
         ),
@@ -140,22 +138,23 @@ instruction(
     doc="The magnitude of x; the smallest integer stays as it is.",
     forms=(
         Form(
-            "{dtype}({x})",
+            Cuda(
+                "{dtype}({x})",
+                {
+                    "dtype": {
+                        **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), ""),
+                        "int8": "(signed char)abs",
+                        "int16": "(short)abs",
+                        "int32": "abs",
+                        "int64": "llabs",
+                        "float32": "fabsf",
+                        "float64": "fabs",
+                    }
+                },
+            ),
             since("sm_75"),
             SOURCE,
-            {
-                "dtype": {
-                    **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), ""),
-                    "int8": "(signed char)abs",
-                    "int16": "(short)abs",
-                    "int32": "abs",
-                    "int64": "llabs",
-                    "float32": "fabsf",
-                    "float64": "fabs",
-                }
-            },
-            _absolute,
-            language="cuda",
+            Meaning(_absolute),
             result="x",
         ),
     ),
@@ -171,12 +170,10 @@ def _question_row(name: str, meaning: Callable[[Lanes], Lanes], doc: str) -> Non
         doc=doc,
         forms=(
             Form(
-                f"(bool){name}(({{dtype}})({{x}}))",
+                Cuda(f"(bool){name}(({{dtype}})({{x}}))", {"dtype": {"float32": "float", "float64": "double"}}),
                 since("sm_75"),
                 SOURCE,
-                {"dtype": {"float32": "float", "float64": "double"}},
-                meaning,
-                language="cuda",
+                Meaning(meaning),
                 result=BOOL,
             ),
         ),

@@ -8,7 +8,7 @@ from tilewright.ir import deep_recursion
 from tilewright.sim.codegen.analysis import Analysed
 from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter
 from tilewright.sim.codegen.nesting import compiled
-from tilewright.sim.codegen.source import Source
+from tilewright.sim.codegen.source import PySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,9 +27,11 @@ class Compiled(Analysed):
     """A kernel with its functions, ``segments``. `source` shows them; they run in `namespace`."""
 
     @deep_recursion()
-    def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
-        super().__init__(kernel, checks, groups)
-        out = Source(dict(NAMESPACE))
+    def __init__(
+        self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), *, follows: bool = False
+    ) -> None:
+        super().__init__(kernel, checks, groups, follows=follows)
+        out = PySource(dict(NAMESPACE))
         for segment in self.cut:
             live_out = frozenset().union(*(self.live_in[k] for k in segment.end.targets))
             SegmentEmitter(self, out, segment, live_out).emit()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tilewright.ir.flow import Order
     from tilewright.sim.codegen.functions import SegmentEmitter
-    from tilewright.sim.codegen.regions import Region
+    from tilewright.sim.codegen.regions import CodeRegion
 
 __all__ = ["ENDLESS", "leaving", "written"]
 
@@ -31,13 +31,13 @@ def leaving(segment: int) -> str:
     return f"to{segment}"
 
 
-def written(e: SegmentEmitter, region: Region) -> None:
+def written(e: SegmentEmitter, region: CodeRegion) -> None:
     """Writes the blocks of a region."""
     _Writer(e, region).region()
 
 
 class _Writer:
-    def __init__(self, e: SegmentEmitter, region: Region) -> None:
+    def __init__(self, e: SegmentEmitter, region: CodeRegion) -> None:
         self.e = e
         self.out = e.out
         self.r = region
