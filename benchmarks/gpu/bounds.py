@@ -1,6 +1,6 @@
 """The lower bound by the simulator's counts beside the measured time, which no bound may exceed.
 
-    python -m benchmarks.gpu.bounds            # on an H200; --gpu H100 on that
+    python -m benchmarks.gpu bounds            # on an H200 or an H100
 
 Kernels over rows or over one long array are counted on a part of it and scaled to what is measured; of products their
 tiles give the bound.
@@ -8,18 +8,19 @@ tiles give the bound.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import tilewright as tw
+from benchmarks.gpu.measure import Claim, Table
 from benchmarks.gpu.restrict import launches
 from benchmarks.gpu.restrict_kernels import N, products, scale, stencil, table
 from benchmarks.gpu.tune_rows import BYTES, EXTRA, KINDS, arguments, made, usual
-from tilewright.profiling import Gpu, gpu, profile
+from tilewright.profiling import GPUS, Gpu, profile
 from tilewright.profiling.gpus import SECTOR_RATE
 
 COUNTED_ROWS = 64
@@ -28,6 +29,7 @@ LENGTHS = (1024, 4096, 16384)
 SHAPES = [(size, size, size) for size in (2048, 4096, 8192)]
 SHAPES += [(m, n, k) for m in (16, 128, 512) for n, k in ((4096, 4096), (14336, 4096), (4096, 14336))]
 """M, N, K of products: thin ones wait for the memory of B."""
+TIGHT = ("HBM", "tensor cores")  # units whose bounds are at least half of the time
 LONG: tuple[Callable[[int], Any], ...] = (scale, stencil, table, products)
 """Kernels over one long array, by the number of its elements."""
 
@@ -48,25 +50,34 @@ def counted(name: str, columns: int, kind: str, on: Gpu) -> tuple[float, str]:
     return found.bound, found.unit
 
 
-def row(what: str, bound: float, unit: str, measured: float) -> bool:
-    """Print a row; is the bound at most the measured time?"""
-    verdict = "" if bound <= measured else "  ABOVE"
-    print(f"{what:<32}{bound * 1e6:10.1f}{measured * 1e6:10.1f}{bound / measured:8.2f}  {unit}{verdict}", flush=True)
-    return bound <= measured
+@dataclass(frozen=True)
+class Row:
+    """A kernel: seconds at least, the unit that needs them, seconds measured."""
+
+    what: str
+    bound: float
+    unit: str
+    measured: float
+
+    @property
+    def ratio(self) -> float:
+        return self.bound / self.measured
+
+    def cells(self) -> tuple[str, ...]:
+        return (self.what, f"{self.bound * 1e6:.1f}", f"{self.measured * 1e6:.1f}", f"{self.ratio:.2f}", self.unit)
 
 
-def rows_table(on: Gpu) -> bool:
+def rows(on: Gpu) -> Iterator[Row]:
+    """Kernels over rows, which are read and written once."""
     from benchmarks.gpu.memory_bound import Captured, cold
 
-    fine = True
     for name in EXTRA:
         for kind in KINDS:
             for columns in LENGTHS:
                 args = arguments(name, columns, kind)
                 call = Captured(partial(made(name, usual(name, columns, KINDS[kind]), kind), *args))
                 measured = cold({"ours": call}, rounds=7)["ours"]
-                fine &= row(f"{name} {kind} {columns}", *counted(name, columns, kind, on), measured)
-    return fine
+                yield Row(f"{name} {kind} {columns}", *counted(name, columns, kind, on), measured)
 
 
 def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
@@ -88,23 +99,22 @@ def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
     }
 
 
-def products_table(on: Gpu) -> bool:
+def matmuls(on: Gpu) -> Iterator[Row]:
+    """Products, large and thin."""
     import torch
 
     from benchmarks.gpu.memory_bound import Captured, cold
     from tilewright import kernels
 
-    fine = True
     for m, n, k in SHAPES:
         a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((m, k), (k, n)))
         measured = cold({"ours": Captured(partial(kernels.matmul, a, b))}, rounds=7)["ours"]
         units = product_bounds(m, n, k, on)
         unit = max(units, key=lambda name: units[name])
-        fine &= row(f"matmul bfloat16 {m} x {n} x {k}", units[unit], unit, measured)
-    return fine
+        yield Row(f"matmul bfloat16 {m} x {n} x {k}", units[unit], unit, measured)
 
 
-def moves_table(on: Gpu) -> bool:
+def moves(on: Gpu) -> Iterator[Row]:
     """Reductions and moves of an array that is read once: memory alone bounds them."""
     import torch
 
@@ -119,12 +129,10 @@ def moves_table(on: Gpu) -> bool:
         "transpose": (partial(kernels.transpose, x), 1, 1),
         "silu_mul": (partial(kernels.silu_mul, x, x.clone()), 2, 1),
     }
-    fine = True
     for name, (call, read, written) in calls.items():
         measured = cold({"ours": Captured(call)}, rounds=7)["ours"]
         bound = (read * BYTES + max(0, written * BYTES - on.l2_bytes)) / on.hbm
-        fine &= row(f"{name} float32 4096", bound, "HBM", measured)
-    return fine
+        yield Row(f"{name} float32 4096", bound, "HBM", measured)
 
 
 def long_bound(make: Callable[[int], Any], on: Gpu) -> tuple[float, str]:
@@ -135,23 +143,32 @@ def long_bound(make: Callable[[int], Any], on: Gpu) -> tuple[float, str]:
     return found.bound, found.unit
 
 
-def long_table(on: Gpu) -> bool:
+def long(on: Gpu) -> Iterator[Row]:
     """Kernels over one long array, among them a stencil."""
     from benchmarks.gpu.memory_bound import Captured, cold
 
-    fine = True
     for make in LONG:
         measured = cold({"ours": Captured(launches(make(N))["with"])}, rounds=7)["ours"]
-        fine &= row(f"{make.__name__} of {N}", *long_bound(make, on), measured)
-    return fine
+        yield Row(f"{make.__name__} of {N}", *long_bound(make, on), measured)
 
 
-def main() -> None:
-    on = gpu(sys.argv[2] if sys.argv[1:2] == ["--gpu"] else "H200")
-    print(f"{'us on ' + on.name:<32}{'at least':>10}{'measured':>10}{'ratio':>8}  bound by")
-    fine = [rows_table(on), moves_table(on), long_table(on), products_table(on)]
-    raise SystemExit(0 if all(fine) else 1)
+def run() -> Table:
+    from tilewright.cuda import driver
+
+    on = next((each for each in GPUS.values() if each.name in driver.device(0).name), GPUS["H200"])
+    found = []
+    for part in (rows, moves, long, matmuls):
+        for row in part(on):
+            print(" | ".join(row.cells()), flush=True)
+            found.append(row)
+    tight = [row.ratio for row in found if row.unit in TIGHT]
+    claims = (
+        Claim("the highest bound, of the measured time", max(row.ratio for row in found), 1.0, most=True),
+        Claim("the lowest of kernels that HBM or tensor cores bound", min(tight), 0.5),
+    )
+    head = ("kernel", "at least, us", "measured, us", "ratio", "bound by")
+    return Table("Bounds without a GPU, beside the time on one", head, tuple(row.cells() for row in found), claims)
 
 
 if __name__ == "__main__":
-    main()
+    print(run().markdown())
