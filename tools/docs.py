@@ -54,17 +54,10 @@ PICTURE = """\
 </details>"""
 BEGIN, END = "<!-- made by make docs: {} -->", "<!-- end of {} -->"
 
-_ELSEWHERE = """\
-# Coming from CUDA, Triton, CuTe, NumPy
 
-A kernel that uses one of these names gets an error that says what it is here. This page is made by `make docs` from
-`tilewright/lang/elsewhere.py`.
-"""
-
-
-def elsewhere_page() -> str:
+def elsewhere_tables() -> str:
     """The names of other projects, a table for each."""
-    lines = [_ELSEWHERE]
+    lines = []
     for title, names in PAGES.items():
         lines += [f"## {title}", "", "| there | here |", "| --- | --- |"]
         lines += [f"| `{name}` | {_as_code(here)} |" for name, here in names.items()] + [""]
@@ -91,7 +84,6 @@ def made() -> Mapping[Path, str]:
         NAMES_PAGE: names_page(),
         PRIMITIVES_PAGE: primitives_page(),
         STUB: stub(),
-        ELSEWHERE_PAGE: elsewhere_page(),
     }
     text = TENSOR_PAGE.read_text(encoding="utf-8")
     for name, shows, layout, shape in PICTURES:
@@ -101,6 +93,7 @@ def made() -> Mapping[Path, str]:
     return {
         **files,
         TENSOR_PAGE: text,
+        ELSEWHERE_PAGE: _between(ELSEWHERE_PAGE.read_text(encoding="utf-8"), "names", elsewhere_tables()),
         CUDA_PAGE: _between(CUDA_PAGE.read_text(encoding="utf-8"), "opcodes", _opcodes()),
     }
 
