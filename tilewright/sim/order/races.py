@@ -144,6 +144,10 @@ def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[C
     unknown = ~known & ~many
     unordered = found[unknown]
     racing, checked = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
+    for k in np.flatnonzero(racing & access.site.ends).tolist():
+        mine = _select(pairs, unknown)
+        cta, thread = int(mine.other_cta[k]), int(mine.other_thread[k])
+        racing[k] = not _went_along(access, access.places.log.find(cta, int(mine.time[k])), mine, k, cta, thread)
     if racing.any():
         return told_of(access, unordered[racing], with_writer=with_writer), unordered
     clash = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
@@ -213,6 +217,20 @@ def _racing(access: Access, pairs: Pairs, found: Candidates, *, with_writer: boo
     return racing, checked
 
 
+def _went_along(access: Access, record: Record | None, mine: Pairs, k: int, cta: int, thread: int) -> bool:
+    """Was an arrival made together with a lane of its warp that is known, or with the thread itself?
+
+    An m-barrier is ended by one lane for all that arrived with it, in libcu++'s pipelines, once the warp has met.
+    """
+    if not access.site.ends or record is None or not record.site.is_signal:
+        return False
+    ctas, threads = np.full(32, cta), np.full(32, thread & ~31) | np.arange(32)
+    which = np.full(32, k)
+    known = access.clocks.knows(mine.row[which], mine.knower[which], ctas, threads, np.full(32, record.time))
+    itself = (threads == mine.thread[k]) & (cta == mine.cta[k])
+    return bool(((known | itself) & record.holds(ctas, threads)).any())
+
+
 def _are_morally_strong(access: Access, pairs: Pairs, other: Record) -> Bools:
     a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
     if "weak" in (a.sem, b.sem) or a.element != b.element:
@@ -262,7 +280,8 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
             if with_writer and record.site.sem != "weak" and k not in looks:
                 looks[k] = last_look(access, lane, int(mine.thread[k]))
             look = looks.get(k)
-            if look is None or not look.has_seen(access, record, (cta, thread)):
+            seen_before = look is not None and look.has_seen(access, record, (cta, thread))
+            if not seen_before and not _went_along(access, record, mine, k, cta, thread):
                 clash = Clash(access, lane, cta, thread, record, with_writer, equal_values=False, checked=checked)
                 if not checked:
                     return clash
