@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 import tilewright as tw
 
 REGISTERS = """.reg .b64 ai, ao, d<9>; .reg .b32 r<20>; .reg .b16 h<9>; .reg .pred p<9>; .reg .f32 f<9>;
+.reg .v2 .u32 pair;
 ld.param.u64 ai, [input]; ld.param.u64 ao, [output];"""
 
 
@@ -178,4 +179,28 @@ PROGRAMS = (
     Program("special registers that no value shows are numbers",
             "mov.u32 r0, %pm0; mov.u64 d0, %pm1_64; mov.b32 r1, %envreg0; mov.b32 r1, %reserved_smem_offset_1;"
             "mov.u32 r2, %lanemask_le; st.u32 [ao], r2;", (0,), (1,)),
+    Program("vectors of registers are arguments and results",
+            "ld.v2.u32 pair, [ai]; call (pair), turned, (pair); mov.b64 d0, pair; st.u64 [ao], d0;", (3, 4), (4, 7),
+            ".func (.reg .v2 .u32 out) turned(.reg .v2 .u32 in)"
+            "{ .reg .v2 .u32 t; mov.u32 t.x, in.y; add.u32 t.y, in.x, in.y; mov.v2.u32 out, t; ret; }"),
+    Program("vectors of registers go through a function that calls itself",
+            "ld.v2.u32 pair, [ai]; call (pair), down, (pair); st.v2.u32 [ao], pair;", (3, 4), (0, 7),
+            ".func (.reg .v2 .u32 out) down(.reg .v2 .u32 in) { .reg .pred q; mov.v2.u32 out, in;"
+            "setp.eq.u32 q, in.x, 0; @q ret; sub.u32 in.x, in.x, 1; add.u32 in.y, in.y, 1;"
+            "call (out), down, (in); ret; }"),
+    Program("what a difference borrows is a carry that is not set",
+            "sub.cc.u32 r0, 0, 1; addc.u32 r1, 0, 0; subc.u32 r2, 2, 0; sub.cc.u32 r0, 1, 1; addc.u32 r3, 0, 0;"
+            "add.cc.u32 r0, -1, 1; subc.cc.u32 r4, 2, 0; madc.lo.u32 r5, 0, 0, 0; st.v4.u32 [ao], {r1, r2, r3, r4};"
+            "st.u32 [ao+16], r5;", (0,), (0, 1, 1, 2, 1)),
+    Program("a register and a number are a value",
+            "ld.u32 r0, [ai]; st.u32 [ao], r0 + 4; add.u32 r1, r0-1, 0; st.u32 [ao+4], r1;", (5,), (9, 4)),
+    Program("words go through tensor memory",
+            "mov.u32 r0, %tid.x; setp.lt.u32 p0, r0, 32; @!p0 bra HAS; mov.u32 r1, dyn;"
+            "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [r1], 32; HAS: bar.sync 0;"
+            "ld.shared.u32 r2, [dyn]; and.b32 r3, r0, 96; shl.b32 r3, r3, 16; add.u32 r3, r2, r3;"
+            "tcgen05.st.sync.aligned.32x32b.x1.b32 [r3+4], {r0}; tcgen05.wait::st.sync.aligned;"
+            "tcgen05.ld.sync.aligned.32x32b.x1.b32 {r4}, [r3 + 4]; tcgen05.wait::ld.sync.aligned;"
+            "mad.wide.u32 d0, r0, 4, ao; st.u32 [d0], r4; bar.sync 0;"
+            "@p0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 r2, 32;",
+            (0,), tuple(range(128)), ".extern .shared .align 4 .b8 dyn[];", "sm_100a", block=128),
 )  # fmt: skip

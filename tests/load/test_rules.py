@@ -67,7 +67,13 @@ def test_a_barrier_without_whole_warps_that_have_ended_is_right(rules: LoadedMod
 def test_a_barrier_without_lanes_of_a_warp_that_had_ended_before_is_a_warning(rules: LoadedModule) -> None:
     run = rules["barrier_of_the_first"].simulate(zeros(40), 40, block=96)
 
-    assert ["lanes 8..31 of a warp had ended before" in text for text in run.warnings] == [True]
+    masked, barred = run.warnings
+    assert "__syncwarp: its mask names lanes 8..31, which had ended" in masked
+    assert "lanes 8..31 of a warp had ended before" in barred
+
+
+def test_a_mask_may_name_lanes_that_a_block_does_not_have(rules: LoadedModule) -> None:
+    assert clean(rules["barrier_of_the_first"].simulate(zeros(40), 40, block=40))
 
 
 def test_a_shuffle_from_a_lane_that_has_ended_is_told(rules: LoadedModule) -> None:
@@ -114,6 +120,10 @@ def test_an_m_barrier_that_ends_unordered_with_its_arrivals_is_a_warning(rules: 
     run = rules["ended_by_another"].simulate(zeros(1), block=32)
 
     assert ["an m-barrier" in text and "unordered" in text for text in run.warnings] == [True]
+
+
+def test_an_m_barrier_that_one_lane_ends_for_those_that_arrived_with_it_is_right(rules: LoadedModule) -> None:
+    assert clean(rules["ended_for_all"].simulate(zeros(1), block=32))
 
 
 def test_volatile_accesses_that_rely_on_lockstep_race(rules: LoadedModule) -> None:

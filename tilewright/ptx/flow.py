@@ -5,7 +5,7 @@ A function is inlined at each of its calls; `tilewright.ptx.recursion` lowers re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import gcd
 
@@ -16,11 +16,21 @@ from tilewright.ptx.alloca import allocates
 from tilewright.ptx.bits import unsigned
 from tilewright.ptx.callgraph import addressed, call_parts
 from tilewright.ptx.declare import variable
-from tilewright.ptx.names import Memory, Scope, Symbol, element_bytes, identifier, nbytes, register_dtype
+from tilewright.ptx.names import (
+    Memory,
+    Scope,
+    Symbol,
+    element_bytes,
+    identifier,
+    lanes_of,
+    nbytes,
+    part_names,
+    register_dtype,
+)
 from tilewright.ptx.outside import OUTSIDE
 from tilewright.ptx.recursion import Cycle
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
-from tilewright.ptx.tree import Address, Body, Function, Name, Operand, Targets, Variable
+from tilewright.ptx.tree import Address, Body, Function, Name, Operand, Targets, Variable, Vector
 from tilewright.ptx.values import assigned, element, lookup, number_of, pointer, read, stored
 
 __all__ = ["FLOW", "inlined"]
@@ -120,8 +130,9 @@ def call(low: Lowering, step: Step) -> None:
     _guarded(low, step, after)
     results, callee, arguments = call_parts(step.ins)
     found = lookup(low, callee.text, step.scope)
+    results, arguments = (tuple(_by_part(each, step)) for each in (results, arguments))
     if isinstance(found, Function) and found.body is not None:
-        _called(low, found, results, arguments, step)
+        _called(low, _of_parts(found), results, arguments, step)
     elif isinstance(found, Var):
         _through_pointer(low, found, results, arguments, step)
     elif callee.text in OUTSIDE:
@@ -141,7 +152,7 @@ def _through_pointer(
     listed = step.scope.find(last.text) if isinstance(last, Name) else None
     names = listed.names if isinstance(listed, Targets) else addressed(low.module)
     for name in names:
-        function = low.module.function_of[name]
+        function = _of_parts(low.module.function_of[name])
         if (len(function.params), len(function.returns)) != (len(arguments), len(results)):
             continue
         inside, following = low.new(), low.new()
@@ -151,6 +162,29 @@ def _through_pointer(
         low.end(Jump(after, at=step.at), following)
     low.add(OUTSIDE["trap"](low, (), step))
     low.end(Exit(at=step.at), after)
+
+
+def _of_parts(function: Function) -> Function:
+    """A function whose parameters and results are single registers, and variables: a vector of registers is several."""
+    wide = any(each.space == "reg" and lanes_of(each) > 1 for each in (*function.params, *function.returns))
+    return replace(function, params=_parts(function.params), returns=_parts(function.returns)) if wide else function
+
+
+def _parts(variables: Sequence[Variable]) -> tuple[Variable, ...]:
+    return tuple(
+        replace(each, type=each.type.replace("b128", "b64"), name=name, vector=1) if name != each.name else each
+        for each in variables
+        for name in (
+            part_names(each.name, lanes_of(each)) if each.space == "reg" and lanes_of(each) > 1 else (each.name,)
+        )
+    )
+
+
+def _by_part(operands: Sequence[Operand], step: Step) -> Iterator[Operand]:
+    """Operands of a call, of vectors of registers their parts."""
+    for operand in operands:
+        spread = step.scope.spread(operand)
+        yield from spread.parts if isinstance(spread, Vector) else (spread,)
 
 
 def _called(
@@ -206,6 +240,7 @@ def _inline(
         inner.symbols[param.name] = _passed(low, param, operand, inner, step)
     for result, operand in zip(function.returns, results, strict=True):
         inner.symbols[result.name] = _place_of_result(low, result, operand, inner, step)
+    inner.gather(tuple(inner.symbols))
     here, after = low.lines.current, low.new()
     before = Var(low.fresh("used"), UINT32)
     if allocates(function):

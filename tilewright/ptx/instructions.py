@@ -26,6 +26,7 @@ from tilewright.ir import (
     Var,
     as_expr,
     const,
+    unary,
 )
 from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
@@ -49,6 +50,7 @@ __all__ = ["OWN", "instruction"]
 
 REDUCES = frozenset(("add", "and", "dec", "inc", "max", "min", "or", "xor"))
 ACQUIRES = frozenset(("acquire", "acq_rel"))
+BORROWING = ("sub", "subc")  # which leave the carry of a + ~b + 1: set where nothing is borrowed. Seen: ptxas 13.0
 MASKED = ("vote", "shfl")  # which had no mask before sm_70
 HINTED = "L2::cache_hint"  # a hint that a last operand belongs to, the cache policy
 
@@ -217,6 +219,7 @@ def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[Stmt
 def _carried(low: Lowering, carry: Expr, step: Step) -> list[Stmt]:
     """Assign the carry that an instruction leaves to the carry flag, which no register names."""
     held = Var(low.fresh("carry"), BOOL)
+    carry = unary("not", carry) if step.ins.opcode in BORROWING else carry
     return [Bind(held, carry, mutable=False, at=step.at), Assign(low.carry(step.scope), held, at=step.at)]
 
 
@@ -278,7 +281,8 @@ def _given(
     after: list[Stmt] = []
     for kind in row.operands:
         if kind.name == "carry":
-            given["carry"] = low.carry(step.scope)
+            carry = low.carry(step.scope)
+            given["carry"] = unary("not", carry) if step.ins.opcode in BORROWING else carry
             continue
         may_lack = kind.optional or row.keywords.get(kind.name, 0) is None
         if may_lack and (not leaves or (kind.kind == "pred") != _is_predicate(leaves[0], step)):
@@ -333,7 +337,8 @@ def _is_predicate(operand: Operand, step: Step) -> bool:
 def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, object], step: Step) -> object:
     """An operand that is read."""
     if isinstance(operand, Address):
-        space = "shared" if kind.kind == "shared" else str(mods.get("space") or "") if kind.kind == "place" else ""
+        space = "shared" if kind.kind in ("shared", "tmem") else ""  # both have addresses of 32 bits
+        space = str(mods.get("space") or "") if kind.kind == "place" else space
         return number_of(pointer(low, operand, step, space), space)
     if kind.kind == "imm":
         if not isinstance(operand, Immediate):

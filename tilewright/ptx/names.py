@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -41,8 +41,10 @@ __all__ = [
     "all_statements",
     "element_bytes",
     "identifier",
+    "lanes_of",
     "named_once",
     "nbytes",
+    "part_names",
     "plain_name",
     "register_dtype",
     "stride",
@@ -202,8 +204,8 @@ class Scope:
 
     def declare(self, registers: Registers) -> None:
         """Registers, alone, in families, or as vectors."""
-        wide = registers.type == "b128"
-        kind, lanes = (_WIDTHS[64], 2) if wide else (register_dtype(registers.type), registers.vector)
+        lanes = lanes_of(registers)
+        kind = _WIDTHS[64] if registers.type == "b128" else register_dtype(registers.type)
         for name, count in registers.names:
             if lanes > 1:
                 for own in [name] if count is None else [f"{name}{number}" for number in range(count)]:
@@ -214,20 +216,30 @@ class Scope:
                 self.families.append((name, count, kind))
 
     def _declare_vector(self, name: str, lanes: int, kind: DType) -> None:
-        parts = tuple(Var(identifier(f"{name}.{part}", self.suffix), kind) for part in "xyzw"[:lanes])
-        self.vectors[name] = parts
-        self.symbols |= {f"{name}.{part}": parts[at] for part, at in _VECTOR_PARTS.items() if at < len(parts)}
+        parts = {part: Var(identifier(part, self.suffix), kind) for part in part_names(name, lanes)}
+        self.symbols |= parts
+        self.gather(parts)
+
+    def gather(self, names: Iterable[str]) -> None:
+        """Hold the vectors whose parts are among some names of this scope: ``v.x`` and ``v.y`` are ``v``."""
+        found: dict[str, list[Var]] = {}
+        for name in names:
+            stem, dot, _ = name.rpartition(".")
+            part = self.symbols[name]
+            if dot and isinstance(part, Var):
+                found.setdefault(stem, []).append(part)
+        for stem, parts in found.items():
+            self.vectors[stem] = tuple(parts)
+            self.symbols |= {f"{stem}.{part}": parts[at] for part, at in _VECTOR_PARTS.items() if at < len(parts)}
 
     def spread(self, operand: Operand) -> Operand:
         """A register of several parts as a vector of them; ``%tid`` is one, too."""
         if not isinstance(operand, Name):
             return operand
         if operand.text.startswith("%") and operand.text[1:] in VECTORS:
-            return Vector(tuple(Name(f"{operand.text}.{part}") for part in "xyzw"))
+            return Vector(tuple(map(Name, part_names(operand.text, 4))))
         parts = self.vector(operand.text)
-        return (
-            operand if parts is None else Vector(tuple(Name(f"{operand.text}.{part}") for part in "xyzw"[: len(parts)]))
-        )
+        return operand if parts is None else Vector(tuple(map(Name, part_names(operand.text, len(parts)))))
 
     def hold_labels(self, body: Body, block: Callable[[], int], at: Span | None) -> None:
         """The labels that stand in this scope itself, before any statement of it: jumps go forwards, too.
@@ -241,6 +253,16 @@ class Scope:
                 self.labels[statement.name] = block()
             elif isinstance(statement, (Targets, Prototype)):
                 self.symbols[statement.name] = statement
+
+
+def lanes_of(declared: Registers | Variable) -> int:
+    """The registers that one of a type is: those of 128 bits are two of 64."""
+    return 2 if declared.type == "b128" else declared.vector
+
+
+def part_names(name: str, lanes: int) -> list[str]:
+    """The names of the parts of a vector register."""
+    return [f"{name}.{part}" for part in "xyzw"[:lanes]]
 
 
 def named_once(body: Body) -> frozenset[str]:

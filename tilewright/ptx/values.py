@@ -75,6 +75,8 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
             return unary("not", read(low, name, step, BOOL))
         case Not(name, sign):
             raise KernelError(f"{step.ins.mnemonic} takes no {sign} before an operand", given=operand_text(operand))
+        case Sum(name, offset) if isinstance(own := step.scope.find(name.text), Var):
+            return cast(own + const(offset, own.dtype), kind)
         case Sum(name, offset):
             return cast(address_of(low, name, offset, step), kind)
         case Name(text) if kind.bits == 32 and (place := place_of(low, text)) is not None:

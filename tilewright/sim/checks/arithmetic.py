@@ -24,7 +24,7 @@ from tilewright.sim.machine.facets import where_text
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Call, Expr
-    from tilewright.isa.forms import Undefined
+    from tilewright.isa.meanings import Undefined
     from tilewright.sim.machine.arrays import Array, Bools, Value
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
@@ -85,7 +85,7 @@ class Operands:
 def may_be_open(call: Call) -> bool:
     """Are there values of an operand with which the result of this call is undefined? Only numbers are known before."""
     bound = bind(call)
-    undefined = bound.form.undefined
+    undefined = bound.form.meaning.undefined
     if undefined is None:
         return False
     known = const_value(bound.operands[undefined.operand][0])
@@ -127,7 +127,7 @@ class OpenResult:
 
     @cached_property
     def _undefined(self) -> Undefined:
-        undefined = bind(self.call).form.undefined
+        undefined = bind(self.call).form.meaning.undefined
         assert undefined is not None, "only such calls are looked at"
         return undefined
 

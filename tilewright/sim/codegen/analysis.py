@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -23,6 +24,7 @@ from tilewright.ir import (
     code_of,
     expressions,
     statements,
+    walk,
 )
 from tilewright.ir.evaluate import evaluate
 from tilewright.ir.origins import Pointers, pointers
@@ -34,6 +36,7 @@ from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen.axes import ALL, UNIFORM
 from tilewright.sim.codegen.cut import cut
 from tilewright.sim.codegen.prepare import calls_of, is_collective, prepared
+from tilewright.sim.codegen.substitution import is_closed
 from tilewright.sim.codegen.unknowns import parts_of
 from tilewright.sim.machine.subject import Subject
 
@@ -74,6 +77,7 @@ class Analysed(Subject):
         made = cut(self.kernel, self.parameters, orders="races" in checks)
         self.axes, self.cut = made.axes, made.segments
         self.shadowed = self._shadowed()
+        self.fixed = self.parameters | self._fixed()
         self.live_in = [self._with_flags(names) for names in made.live_in]
         self.tells_ends = self.raw and any(
             is_collective(call) for stmt in code_of(self.kernel) for call in calls_of(stmt)
@@ -175,6 +179,20 @@ class Analysed(Subject):
         unknown = {name: ALL if name.endswith("_s") else UNIFORM for name in sorted(names)}
         return unknown | {name: axes for name, axes in self.axes.variables.items() if name in names}
 
+    def _fixed(self) -> frozenset[str]:
+        """Registers of compiled code that depend on a thread's place and parameters alone, wherever they are read."""
+        if not self.raw:
+            return frozenset()
+        given = [stmt for segment in self.cut for stmt in statements(segment.body) if isinstance(stmt, (Assign, Bind))]
+        times = Counter(stmt.var.name for stmt in given)
+        once = [stmt for stmt in given if times[stmt.var.name] == 1 and not self.axes.is_blended(stmt)]
+        found = self.parameters | {stmt.var.name for stmt in once}
+        while True:
+            wrong = {stmt.var.name for stmt in once if not all(is_closed(node, found) for node in walk(stmt.value))}
+            if wrong.isdisjoint(found):
+                return found - self.shadowed
+            found = found - wrong
+
     # Which values may be uninitialised
 
     def may_be_poison(self, expr: Expr) -> bool:
@@ -193,7 +211,7 @@ class Analysed(Subject):
             return self.may_be_poison(expr.a)
         if self.raw and (parts := parts_of(expr)):
             return any(map(self.may_be_poison, parts)) or (self.follows and self.may_be_open(expr))
-        return isinstance(expr, Call) and bind(expr).form.moves and expr.dtype.bits > 0
+        return isinstance(expr, Call) and bind(expr).form.meaning.moves and expr.dtype.bits > 0
 
     def may_be_open(self, expr: Expr) -> bool:
         """May this value be any, as a quotient by zero is, and is that looked at?"""

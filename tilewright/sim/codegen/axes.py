@@ -30,7 +30,7 @@ class Axes(Uniformity):
     def _call(self, expr: Call) -> int:
         bound = bind(expr)
         operands = self.of_all(operand_expressions(expr))
-        return operands if bound.instruction.lanes == ANY_LANES and not bound.form.on else ALL
+        return operands if bound.instruction.lanes == ANY_LANES and not bound.form.meaning.on else ALL
 
     def _statement(self, stmt: Stmt) -> None:
         super()._statement(stmt)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilewright.errors import KernelError
 from tilewright.ir import (
     Assign,
     Bind,
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.regions import Segment
 
 __all__ = ["Cut", "cut"]
+
+
+MOST_LOOPS = 256  # in one another: as many as C++ asks a compiler to take; the time to cut grows with their cube
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +96,13 @@ def _open(kernel: Kernel, parameters: frozenset[str], orders: bool) -> tuple[Axe
 
 
 def _flow_of(blocks: Sequence[Block]) -> Flow:
-    """The shape of their control flow."""
-    return Flow([block.end.targets for block in blocks])
+    """The shape of their control flow. Raises KernelError where more loops than `MOST_LOOPS` are in one another."""
+    flow = Flow([block.end.targets for block in blocks])
+    deepest = max(flow.around, key=lambda block: len(flow.around[block]))
+    if (loops := len(flow.around[deepest])) > MOST_LOOPS:
+        given, allowed = f"{loops} loops in one another", f"{MOST_LOOPS}"
+        raise KernelError("loops are nested too deeply", given=given, allowed=allowed, at=blocks[deepest].end.at)
+    return flow
 
 
 def _first_values(blocks: Sequence[Block], live: Liveness) -> tuple[Bind, ...]:

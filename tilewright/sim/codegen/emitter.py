@@ -25,7 +25,7 @@ from tilewright.sim.machine.unknown import flags_of, unknown_of
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.codegen.analysis import Analysed
-    from tilewright.sim.codegen.source import Source
+    from tilewright.sim.codegen.source import PySource
     from tilewright.sim.machine.sites import Site
 
 __all__ = ["Emitter", "Operand", "is_number", "is_window"]
@@ -68,7 +68,7 @@ class Emitter:
     def __init__(
         self,
         program: Analysed,
-        out: Source,
+        out: PySource,
         rules: Mapping[type[Expr], Callable[[Emitter, Expr, str], Operand]],
         spread: Callable[[Emitter, Expr, str], Operand | None],
     ) -> None:

@@ -51,7 +51,7 @@ from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leav
 from tilewright.sim.codegen.pure import is_pure
 from tilewright.sim.codegen.regions import Leave, Segment
 from tilewright.sim.codegen.rounds import ENDLESS, leaving, written
-from tilewright.sim.codegen.source import Source
+from tilewright.sim.codegen.source import PySource
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
 from tilewright.sim.machine import arithmetic, instructions
@@ -90,7 +90,7 @@ NAMESPACE: dict[str, object] = {
 class SegmentEmitter(Emitter):
     """Emits one segment."""
 
-    def __init__(self, program: Analysed, out: Source, segment: Segment, live_out: frozenset[str]) -> None:
+    def __init__(self, program: Analysed, out: PySource, segment: Segment, live_out: frozenset[str]) -> None:
         super().__init__(program, out, RULES, spread)
         self.segment = segment
         self.live_out = live_out
@@ -172,7 +172,7 @@ class SegmentEmitter(Emitter):
         signal = bound.form.signal
         tally: int | None = None
         barrier = "None"
-        if bound.form.ready is not None:
+        if bound.form.meaning.ready is not None:
             passed = asked(self, end.call, bound)
         else:
             assert signal is not None, "threads poll m-barriers"

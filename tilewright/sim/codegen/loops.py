@@ -103,7 +103,7 @@ def _giving(exprs: Iterable[Expr], stmts: Iterable[Stmt]) -> Iterator[Stmt]:
 
 def _turn_of(loop: Loop, blocks: Sequence[Block]) -> tuple[list[Expr], list[Stmt]]:
     """The conditions of a loop of a graph, and its statements."""
-    inside = [blocks[number] for number in loop.blocks()]
+    inside = [blocks[number] for number in loop.blocks]
     stmts = [stmt for block in inside for stmt in statements(block.body)]
     conds = [block.end.cond for block in inside if isinstance(block.end, Branch)]
     return [*conds, *(stmt.cond for stmt in stmts if isinstance(stmt, If))], stmts

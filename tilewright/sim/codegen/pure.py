@@ -21,14 +21,14 @@ __all__ = ["computed", "is_pure", "pure_value"]
 
 def is_pure(call: Call) -> bool:
     """Has the row a meaning that is a function of its operands alone?"""
-    return bind(call).form.meaning is not None
+    return bind(call).form.meaning.of_lanes is not None
 
 
 @lru_cache(maxsize=1 << 14)
 def computed(call: Call) -> tuple[Callable[..., Array], tuple[Expr, ...]]:
     """The function that such a call computes, and its operands."""
     bound = bind(call)
-    meaning = bound.form.meaning
+    meaning = bound.form.meaning.of_lanes
     assert meaning is not None, "asked of calls that only compute"
     return meaning(bound.mods), tuple(expr for row in bound.arguments for expr in bound.operands[row.name])
 

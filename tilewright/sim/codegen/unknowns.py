@@ -16,7 +16,7 @@ from tilewright.sim.checks.arithmetic import OpenResult
 from tilewright.sim.codegen.emitter import Operand
 from tilewright.sim.codegen.pure import computed, is_pure
 from tilewright.sim.machine.arithmetic import caster
-from tilewright.sim.machine.unknown import Spread
+from tilewright.sim.machine.unknown import ArrayOperation
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
@@ -61,7 +61,7 @@ def spread(e: Emitter, expr: Expr, mask: str) -> Operand | None:
     given = f"({', '.join(names)},), ({', '.join(shadows)},)"
     unknown = e.out.fresh("s")
     if some:
-        made = e.out.constant("U", Spread(_function(expr), tuple(part.dtype for part in parts), expr.dtype))
+        made = e.out.constant("U", ArrayOperation(_function(expr), tuple(part.dtype for part in parts), expr.dtype))
         e.out.line(f"{unknown} = None if {' is None and '.join(some)} is None else {made}({given})")
     if is_open:
         assert isinstance(expr, Call), "operators are defined for all operands"

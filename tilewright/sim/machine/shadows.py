@@ -16,7 +16,7 @@ from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.machine.facets import where_text
-from tilewright.sim.machine.memory import UNITS, Block
+from tilewright.sim.machine.memory import UNITS, MemoryRows
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.tmem import Cells
 
@@ -55,7 +55,7 @@ class Shadows:
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
-        self.shared = Block.zeros(1, wave.run.shared_bytes)
+        self.shared = MemoryRows.zeros(1, wave.run.shared_bytes)
         places = wave.run.places.locals
         self.registers = {p.name: Registers(1, wave.run.warps, p.nbytes, p.unit, p.start) for p in places}
         self.undefined: dict[object, tuple[Bools, SimulationError]] = {}

@@ -321,13 +321,14 @@ class Site:
         others = [line for site in self._others() for line in site.lines()]
         return [self.line, *others] if self.line.accesses else others
 
-    def _others(self) -> Iterator[Site]:
-        yield from (*self._resolved.values(), *self._parts.values())
+    def _others(self) -> tuple[Site, ...]:
+        return (*self._resolved.values(), *self._parts.values()) if self._resolved or self._parts else ()
 
     def reset(self) -> None:
         """Count from zero again: a new run."""
         line = self.line
-        line.accesses = line.warps = line.wavefronts = line.ideal_wavefronts = line.nbytes = 0
+        if line.accesses:
+            line.accesses = line.warps = line.wavefronts = line.ideal_wavefronts = line.nbytes = 0
         for site in self._others():
             site.reset()
 

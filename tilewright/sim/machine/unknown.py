@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bits, Value
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["Spread", "blended", "either", "flags_of", "nothing_known", "unknown_of"]
+__all__ = ["ArrayOperation", "blended", "either", "flags_of", "nothing_known", "unknown_of"]
 
 Unknown = "Array | None"
 
@@ -36,7 +36,7 @@ def _unsigned(kind: DType) -> np.dtype[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class ArrayOperation:
     """An operation on arrays. kinds: the dtypes of its operands; result: of what it gives."""
 
     function: Callable[..., Array]

@@ -13,6 +13,7 @@ on_behalf   their accesses as those of their issuers; in_flight: accesses of thr
 protocol    rules that hold in every schedule
 missing     the step that is missing between two accesses, in the kernel's own words
 reports     race reports; advice: a barrier that can stand there and helps; handover: what flags lack
+signalled   arrivals and waits at m-barriers that have been; manner: do two threads change one place?
 proxies     accesses of two kinds to one memory, and the fences between them; tensor_maps: through a third one
 wave        all of these for one wave of CTAs
 engine      the events of a run, and what each of them changes

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.accesses import Access
+    from tilewright.sim.order.accesses import AccessRecord
     from tilewright.sim.order.races import Clash, Pairs
     from tilewright.sim.order.records import Candidates
     from tilewright.sim.order.wave import WaveOrder
@@ -56,7 +56,7 @@ class Hearsay:
         self._of: dict[int, dict[Thread, _Heard]] = {}
         self._counters: dict[Where, dict[Thread, tuple[int, bool]]] = {}
 
-    def met(self, access: Access, found: Candidates | None) -> Clash | None:
+    def met(self, access: AccessRecord, found: Candidates | None) -> Clash | None:
         """A strong read has found writes that nothing orders before it. They are heard of; is one relied on?"""
         if not self._awake or found is None or not len(found) or not access.site.shows:
             return None
@@ -69,7 +69,7 @@ class Hearsay:
             self._hear(int(pairs.cta[k]), int(pairs.thread[k]), access, teller, int(pairs.time[k]))
         return clash
 
-    def counted(self, access: Access) -> None:
+    def counted(self, access: AccessRecord) -> None:
         """Atomics have taken place, and each hears of those before it. That their threads had passed a fence is enough
         for one that compares what it has counted, and reads by volatile loads then: the guide has such an example.
         """
@@ -86,12 +86,12 @@ class Hearsay:
             before[cta, thread] = access.time, any(each.lanes[thread & 31] for each in passed)
             _forget(before)
 
-    def _hear(self, cta: int, thread: int, access: Access, teller: Thread, told: int) -> None:
+    def _hear(self, cta: int, thread: int, access: AccessRecord, teller: Thread, told: int) -> None:
         known = self._of.setdefault(cta, {})
         known[teller] = _Heard(thread, access.time, told)
         _forget(known)
 
-    def _relied(self, access: Access, found: Candidates, pairs: Pairs) -> Clash | None:
+    def _relied(self, access: AccessRecord, found: Candidates, pairs: Pairs) -> Clash | None:
         """The volatile read of what a thread had written before it told of that."""
         for k in range(len(found)):
             for teller, heard in self._of.get(int(pairs.cta[k]), {}).items():
@@ -104,7 +104,7 @@ class Hearsay:
         return None
 
     @staticmethod
-    def _follows(access: Access, pairs: Pairs, k: int, heard: _Heard) -> bool:
+    def _follows(access: AccessRecord, pairs: Pairs, k: int, heard: _Heard) -> bool:
         """Does the later access come after what its CTA has heard?"""
         if heard.thread == pairs.thread[k]:
             return True

@@ -13,8 +13,8 @@ import numpy as np
 
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.floats import EQUAL, ROUNDED
-from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, THREAD, Access, bound_of
-from tilewright.sim.order.observed import Look, finds_out, last_look
+from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, THREAD, AccessRecord, bound_of
+from tilewright.sim.order.observed import StrongRead, finds_out, last_look, went_along
 from tilewright.sim.order.records import Candidates, Record
 from tilewright.sim.order.releases import holds
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.places import Places
+    from tilewright.sim.order.places import TaggedPlaces
 
 SPAN = 1 << 32  # places; more than the shared memory of one CTA has
 AT_ONCE = 1 << 18  # pairs of accesses
@@ -44,7 +44,7 @@ class Clash:
     relaxed: are both volatile, and is an order relied on that they have not got?
     """
 
-    access: Access
+    access: AccessRecord
     lane: tuple[int, int, int]
     other_cta: int
     other_thread: int
@@ -87,9 +87,15 @@ class Clash:
         """The thread that makes the later access, counted in its CTA."""
         return numbers(self.batch.warps)[self.lane[1]] * 32 + self.lane[2]
 
+    @property
+    def apart(self) -> int:
+        """How far the two threads are apart, see `_apart`."""
+        one, other = (np.array([[self.cta], [self.thread]]), np.array([[self.other_cta], [self.other_thread]]))
+        return int(_apart(*one, *other, cluster=self.batch.wave.run.cluster_ctas)[0])
+
     def is_inside_warp(self) -> bool:
         """Are both accesses of one warp?"""
-        return (self.other_cta, self.other_thread // 32) == (self.cta, self.thread // 32)
+        return self.apart == 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -107,7 +113,13 @@ class Pairs:
     other_cta: Ints
 
 
-def pairs_of(access: Access, found: Candidates) -> Pairs:
+def _apart(cta: Ints, thread: Ints, other_cta: Ints, other_thread: Ints, *, cluster: int) -> Ints:
+    """How far threads are apart: 0 of one warp, 1 of one CTA, 2 of one cluster, 3 beyond."""
+    warps = np.where(thread >> 5 != other_thread >> 5, 1, 0)
+    return np.where(cta // cluster != other_cta // cluster, 3, np.where(cta != other_cta, 2, warps))
+
+
+def pairs_of(access: AccessRecord, found: Candidates) -> Pairs:
     """The candidates in the words of the clocks."""
     places, clocks = access.places, access.clocks
     row = np.array(numbers(access.look.ctas))[found.cta]
@@ -119,7 +131,7 @@ def pairs_of(access: Access, found: Candidates) -> Pairs:
     return Pairs(row, thread, knower, cta, found.tags >> places.shift, found.tags & THREAD, other)
 
 
-def clash_with_reads(access: Access, found: Candidates) -> Clash | None:
+def clash_with_reads(access: AccessRecord, found: Candidates) -> Clash | None:
     """The race of a write with earlier reads that is reported; loose, where all of them come first in practice."""
     clash, _ = clash_of(access, found, with_writer=False)
     if clash is not None and access.clocks.loose:
@@ -128,10 +140,10 @@ def clash_with_reads(access: Access, found: Candidates) -> Clash | None:
     return clash
 
 
-def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Candidates]:
+def clash_of(access: AccessRecord, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Candidates]:
     """The race among candidates that is reported, if there is one, and the candidates that are legal without an order.
 
-    A race with another warp is reported first, as it needs the wider barrier.
+    Of all pairs of threads those are told that are farthest apart: what orders them orders the others.
     """
     many = found.tags & MANY != 0
     if with_writer and _is_strong_with_all(access):
@@ -144,29 +156,30 @@ def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[C
     unknown = ~known & ~many
     unordered = found[unknown]
     racing, checked = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
-    for k in np.flatnonzero(racing & access.site.ends).tolist():
-        mine = _select(pairs, unknown)
-        cta, thread = int(mine.other_cta[k]), int(mine.other_thread[k])
-        racing[k] = not _went_along(access, access.places.log.find(cta, int(mine.time[k])), mine, k, cta, thread)
+    if access.site.ends:
+        racing &= ~went_along(access, _select(pairs, unknown))
+    clash = told_of(access, unordered[racing], with_writer=with_writer) if racing.any() else None
+    if clash is None or (clash.apart < 2 and not clash.is_benign):
+        others = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
+        clash = others if clash is None or (others is not None and others.apart > clash.apart) else clash
     if racing.any():
-        return told_of(access, unordered[racing], with_writer=with_writer), unordered
-    clash = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
+        return clash, unordered
     if clash is None and checked.any():
         clash = replace(told_of(access, unordered[checked], with_writer=with_writer), equal_values=False, checked=True)
     return clash, found[unknown | many] if clash is None or clash.checked else unordered
 
 
-def _knows(access: Access, of: Pairs) -> Bools:
+def _knows(access: AccessRecord, of: Pairs) -> Bools:
     return access.clocks.knows(of.row, of.knower, of.other_cta, of.other_thread, of.time, also=access.also)
 
 
-def _is_strong_with_all(access: Access) -> bool:
+def _is_strong_with_all(access: AccessRecord) -> bool:
     """Is an access morally strong with everything that was written since its threads last met?"""
     seen = _met(access)
     return all(each.time <= seen or _is_surely_strong(access, each) for each in access.places.log.writes.values())
 
 
-def _met(access: Access) -> int:
+def _met(access: AccessRecord) -> int:
     """The time until which the threads of an access know everyone."""
     return 0 if access.places.is_global else int(bound_of(access.known()).min())
 
@@ -175,7 +188,7 @@ def _select(pairs: Pairs, which: Bools | Ints) -> Pairs:
     return Pairs(*(getattr(pairs, name)[which] for name in Pairs.__slots__))
 
 
-def _are_known_together(access: Access, pairs: Pairs) -> Bools:
+def _are_known_together(access: AccessRecord, pairs: Pairs) -> Bools:
     """Which earlier writes are known, and of one weak statement that a warp makes together, without another warp's?"""
     known = np.zeros(len(pairs.row), np.bool_)
     for time in np.unique(pairs.time).tolist():
@@ -187,7 +200,7 @@ def _are_known_together(access: Access, pairs: Pairs) -> Bools:
     return known
 
 
-def _racing(access: Access, pairs: Pairs, found: Candidates, *, with_writer: bool) -> tuple[Bools, Bools]:
+def _racing(access: AccessRecord, pairs: Pairs, found: Candidates, *, with_writer: bool) -> tuple[Bools, Bools]:
     """Which unordered pairs are neither morally strong nor come after what they have observed? And those of them that a
     compare-and-swap finds out.
     """
@@ -217,21 +230,7 @@ def _racing(access: Access, pairs: Pairs, found: Candidates, *, with_writer: boo
     return racing, checked
 
 
-def _went_along(access: Access, record: Record | None, mine: Pairs, k: int, cta: int, thread: int) -> bool:
-    """Was an arrival made together with a lane of its warp that is known, or with the thread itself?
-
-    An m-barrier is ended by one lane for all that arrived with it, in libcu++'s pipelines, once the warp has met.
-    """
-    if not access.site.ends or record is None or not record.site.is_signal:
-        return False
-    ctas, threads = np.full(32, cta), np.full(32, thread & ~31) | np.arange(32)
-    which = np.full(32, k)
-    known = access.clocks.knows(mine.row[which], mine.knower[which], ctas, threads, np.full(32, record.time))
-    itself = (threads == mine.thread[k]) & (cta == mine.cta[k])
-    return bool(((known | itself) & record.holds(ctas, threads)).any())
-
-
-def _are_morally_strong(access: Access, pairs: Pairs, other: Record) -> Bools:
+def _are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
     a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
     if "weak" in (a.sem, b.sem) or a.element != b.element:
         return np.zeros(pairs.cta.shape, np.bool_)
@@ -240,11 +239,11 @@ def _are_morally_strong(access: Access, pairs: Pairs, other: Record) -> Bools:
     return strong
 
 
-def _may_rely(access: Access, other: Record) -> bool:
+def _may_rely(access: AccessRecord, other: Record) -> bool:
     return not access.places.is_global and access.site.sem == other.site.sem == "volatile"
 
 
-def _relies_on_lockstep(access: Access, pairs: Pairs, other: Record) -> Bools:
+def _relies_on_lockstep(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
     """Which volatile accesses of shared memory are of two lanes that made the earlier one together?
 
     The lanes of a warp went on together until sm_70 let each go its own way; ``volatile`` gives them no order.
@@ -254,7 +253,7 @@ def _relies_on_lockstep(access: Access, pairs: Pairs, other: Record) -> Bools:
     return both
 
 
-def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clash | None:
+def _among_many(access: AccessRecord, found: Candidates, *, with_writer: bool) -> Clash | None:
     """Of places that several threads have touched unordered, look at each of their accesses."""
     places = access.places
     at = np.broadcast_to(access.at.full(), access.look.shape)[found.cta, found.warp, found.lane]
@@ -265,29 +264,34 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
     order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
     low, high = int(place.min()), int(place.max())
     seen = _met(access)
+    farthest: Clash | None = None
     doubt: Clash | None = None
     mine, key = _select(pairs, order), key[order]
     for record in places.log.newest_first():
-        if record.time <= seen:
+        if record.time <= seen or (farthest and (farthest.apart > 1 or not _is_of_line(record, farthest))):
             break
         first, last = record.at.lo // places.grain, (record.at.hi + record.site.width) // places.grain
         if record.site.write != with_writer or last < low or first > high or _is_surely_strong(access, record):
             continue
         checked = finds_out(access.site, record.site)
-        looks: dict[int, Look | None] = {}
+        looks: dict[int, StrongRead | None] = {}
         for k, cta, thread in _unordered_in(access, record, mine, key):
             lane = (int(found.cta[order[k]]), int(found.warp[order[k]]), int(found.lane[order[k]]))
             if with_writer and record.site.sem != "weak" and k not in looks:
                 looks[k] = last_look(access, lane, int(mine.thread[k]))
             look = looks.get(k)
-            seen_before = look is not None and look.has_seen(access, record, (cta, thread))
-            if not seen_before and not _went_along(access, record, mine, k, cta, thread):
+            if look is None or not look.has_seen(access, record, (cta, thread)):
                 clash = Clash(access, lane, cta, thread, record, with_writer, equal_values=False, checked=checked)
-                if not checked:
-                    return clash
-                doubt = doubt or clash
+                if checked:
+                    doubt = doubt or clash
+                elif farthest is None or clash.apart > farthest.apart:
+                    farthest = clash
                 break
-    return doubt
+    return farthest or doubt
+
+
+def _is_of_line(record: Record, clash: Clash) -> bool:
+    return clash.other is not None and record.site.at == clash.other.site.at
 
 
 def _two_of_each(*keys: Ints) -> Bools:
@@ -297,14 +301,14 @@ def _two_of_each(*keys: Ints) -> Bools:
     return kept
 
 
-def _is_surely_strong(access: Access, record: Record) -> bool:
+def _is_surely_strong(access: AccessRecord, record: Record) -> bool:
     """Are the two morally strong, whichever threads they are of?"""
     sites, own = (access.site, record.site), not access.places.is_global
     wide = all(site.sem != "weak" and (own or site.scope in WIDE) for site in sites)
     return wide and access.site.element == record.site.element and not _may_rely(access, record)
 
 
-def _unordered_in(access: Access, record: Record, mine: Pairs, key: Ints) -> Iterator[tuple[int, int, int]]:
+def _unordered_in(access: AccessRecord, record: Record, mine: Pairs, key: Ints) -> Iterator[tuple[int, int, int]]:
     """The accesses of a record that may race with this one: number among mine, CTA and thread. key: ascending."""
     grain, collective = access.places.grain, access.site.collective or record.site.collective
     ctas, threads, address = record.threads()
@@ -321,8 +325,10 @@ def _unordered_in(access: Access, record: Record, mine: Pairs, key: Ints) -> Ite
         each_pair = replace(_select(mine, k), other_cta=theirs, other_thread=thread)
         right |= _are_morally_strong(access, each_pair, record)
         right |= _known_of(access, record, mine.row[k], mine.knower[k], theirs, thread)
+        right |= went_along(access, each_pair, record)
         bad = np.flatnonzero(~right)
-        for told in bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]]))].tolist():
+        near = -_apart_in(access, _select(each_pair, bad))
+        for told in bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]], near))].tolist():
             yield int(k[told]), int(theirs[told]), int(thread[told])
 
 
@@ -333,7 +339,7 @@ def _portions(*found: Ints) -> Iterator[list[Ints]]:
         yield from zip(*(np.array_split(each, parts) for each in found), strict=True)
 
 
-def _known_of(access: Access, record: Record, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints) -> Bools:
+def _known_of(access: AccessRecord, record: Record, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints) -> Bools:
     """Is what these threads did in a record known? What a warp did together, all of its lanes did."""
     time = np.full(len(rows), record.time)
     if not record.site.collective:
@@ -344,11 +350,15 @@ def _known_of(access: Access, record: Record, rows: Ints, knowers: Ints, ctas: I
     return known
 
 
-def told_of(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
-    """The one of these races that is reported: with another warp, if there is one."""
+def _apart_in(access: AccessRecord, pairs: Pairs) -> Ints:
+    size = access.batch.wave.run.cluster_ctas
+    return _apart(pairs.cta, pairs.thread, pairs.other_cta, pairs.other_thread, cluster=size)
+
+
+def told_of(access: AccessRecord, racing: Candidates, *, with_writer: bool) -> Clash:
+    """The one of these races that is reported: of threads that are farthest apart."""
     pairs = pairs_of(access, racing)
-    elsewhere = (pairs.other_thread >> 5 != pairs.thread >> 5) | (pairs.other_cta != pairs.cta)
-    k = int(np.argmax(elsewhere))
+    k = int(np.argmax(_apart_in(access, pairs)))
     other = access.places.log.find(int(pairs.other_cta[k]), int(pairs.time[k]))
     return Clash(
         access,
@@ -361,11 +371,11 @@ def told_of(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
     )
 
 
-def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
+def lost_store(access: AccessRecord, lost: Bools, now: Ints) -> Clash | None:
     """Two lanes of one statement have stored to one place; those of one warp may store the same, and strong ones what
     they like within their scope.
     """
-    places: Places = access.places
+    places: TaggedPlaces = access.places
     weak = access.site.sem == "weak"
     if not weak:
         if not places.is_global:
@@ -386,7 +396,7 @@ def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
                  rounded=alike == ROUNDED)  # fmt: skip
 
 
-def _is_held(access: Access, others: Ints) -> Bools:
+def _is_held(access: AccessRecord, others: Ints) -> Bools:
     """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
     own = access.batch.rows(1) + access.batch.wave.first
     held: Bools = holds(access.site.scope, own, others, access.batch.wave.run.cluster_ctas)
