@@ -129,3 +129,11 @@ def test_a_wrong_operand_is_an_error_with_its_line_before_anything_runs(body: st
 
     assert raised.value.at is not None
     assert raised.value.at.line == line
+
+
+def test_an_address_that_is_misaligned_and_outside_is_misaligned() -> None:
+    body = "ld.s32 r1, [ai]; mov.u64 d0, x; cvt.s64.s32 d1, r1; add.u64 d0, d0, d1; st.u32 [d0], 1;"
+
+    for offset, reason in ((1, "a misaligned address in x"), (4, "outside of x")):
+        with pytest.raises(TilewrightError, match=reason):
+            ran(Program("", body, (offset,), (0,), ".global .u32 x;"))
