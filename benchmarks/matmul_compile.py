@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from benchmarks.measure import Table, Target, Times, alternately, median_ms, peer_times
 from tilewright.cuda.nvrtc import assemble
-from tilewright.kernels.forms import Form, Tiles
+from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
 
 OURS, CUTE, TRITON = "tilewright, kernels.matmul from source", "CuTe DSL, from source", "Triton, from source"
@@ -19,7 +19,7 @@ def cubin() -> Times:
 
 def assembled() -> bytes:
     """The cubin; past `Executable.cubin`, which may take it from the cache on disk."""
-    form = Form("bfloat16", "bfloat16", "bfloat16")
+    form = MatmulKind("bfloat16", "bfloat16", "bfloat16")
     return assemble(product.__wrapped__(Tiles(), form).source("cuda"), "sm_90a").cubin
 
 

@@ -47,9 +47,9 @@ def copies() -> Iterator[tuple[Instruction, Form, Mods]]:
 
 def meaning(form: Form, mods: Mods, memory: Rows, address: Lanes) -> Callable[[], object]:
     """A call of the form's meaning for all warps, a chunk of them after the other."""
-    assert form.execute is not None
-    passed: dict[str, Any] = {name: mods[name] for name in form.passes}
-    execute = partial(form.execute, memory, **passed)
+    assert form.meaning.execute is not None
+    passed: dict[str, Any] = {name: mods[name] for name in form.meaning.passes}
+    execute = partial(form.meaning.execute, memory, **passed)
     chunks = np.split(address, WARPS // CHUNK)
     if not form.accesses[0].write:
         return lambda: [execute(chunk) for chunk in chunks]

@@ -28,7 +28,7 @@ from tilewright.isa import Arch
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
 from tilewright.targets import check_target, kernel_of, target_of
-from tilewright.tile import Report, check_registers, resolve
+from tilewright.tile import DispatchReport, check_registers, resolve
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -146,7 +146,7 @@ class Executable:
         self._launcher: Launcher | None = None
         self._quick: QuickCalls | None = None  # the launcher's, to save a look-up
 
-    report: Report
+    report: DispatchReport
 
     @property
     def name(self) -> str:
@@ -162,7 +162,7 @@ class Executable:
         """What a notebook shows: what it is, and how each tile call is carried out."""
         from tilewright.view import preformatted
 
-        return preformatted(f"{self!r}\n{self.report}")
+        return preformatted("\n".join([repr(self), *map(str, self.report.entries)]))
 
     # Stages
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright.errors import KernelError, Span, TargetError
-from tilewright.ir import Call, Kernel, TileCall, expressions, statements
+from tilewright.ir import Call, Kernel, TileCallStmt, expressions, statements
 from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
 
 __all__ = ["check_target", "kernel_of", "target_of"]
@@ -41,7 +41,7 @@ def _written(kernel: Kernel) -> Iterator[Requirement]:
     """The requirements of the instructions that a kernel names, copy atoms among them."""
     for stmt in statements(kernel.body):
         yield from (bind(node).form.arch for node in expressions(stmt) if isinstance(node, Call))
-        if isinstance(stmt, TileCall) and stmt.dispatch in ATOMS:
+        if isinstance(stmt, TileCallStmt) and stmt.dispatch in ATOMS:
             yield ATOMS[stmt.dispatch].arch
 
 

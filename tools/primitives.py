@@ -103,8 +103,9 @@ def _section(rows: list[Primitive]) -> Iterator[str]:
     first = rows[0]
     yield from (f"## {', '.join(f'Tx.{row.name}' for row in rows)}", "")
     for row in rows:
-        names = [each.name + (f"={each.default!r}" if _is_optional(each) else "") for each in _positional(row)]
-        yield from (f"`Tx.{row.name}({', '.join(names)})`: {row.doc}", "", "```text", *_body(row), "```", "")
+        yield from (f"`Tx.{row.name}{_called(row)}`: {row.doc}", "")
+        if not (body := _body(row))[0].startswith("_"):  # what several share is no formula for readers
+            yield from ("```text", *body, "```", "")
     roles = ", ".join(f"`{each.name}` {each.role.name}" for each in first.operands)
     yield from (f"Scopes: {', '.join(first.scopes)}. Operands: {roles}.", "")
     keywords = {each.name: each for row in rows for each in row.keywords}
@@ -113,13 +114,19 @@ def _section(rows: list[Primitive]) -> Iterator[str]:
     for keyword in keywords.values():
         own = [row for row in rows if row.keyword(keyword.name) is not None]
         readers = [f"`{each.name}`" for each in VARIANTS[own[0].name].variants if keyword.name in each.keywords]
-        shown, means = (text.replace("|", "\\|") for text in (_shown(keyword.type), keyword.meaning))
+        shown, means = _shown(keyword.type).replace(" | ", " or "), keyword.meaning.replace("|", "\\|")
         of = "" if len(own) == len(rows) else f" (of {', '.join(row.name for row in own)})"
         yield f"| `{keyword.name}: {shown}` | `{keyword.default!r}` | {means}{of} | {', '.join(readers)} |"
     yield ""
     for each in VARIANTS[first.name].variants:
         yield from _variant(each)
     yield ""
+
+
+def _called(row: Primitive) -> str:
+    """Its parameters, without types."""
+    empty = inspect.Parameter.empty
+    return str(inspect.Signature([each.replace(annotation=empty) for each in row.signature.parameters.values()]))
 
 
 def _positional(row: Primitive) -> list[inspect.Parameter]:

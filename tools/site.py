@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PICTURE = re.compile(r"^!\[.*\]\(.*\.svg\)$", re.MULTILINE)
+CODE = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 FETCHED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=["\']?((?:https?:)?//[^"\'\s>]+)')
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")  # no web address: those have a colon
 
@@ -60,10 +62,25 @@ def unplaced(nav: Any) -> list[str]:
     return sorted({str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - named)
 
 
+def sections(nav: list[Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Every section of the navigation, an outer one before those inside of it: its title and what it holds."""
+    for entry in nav:
+        for title, inner in entry.items() if isinstance(entry, dict) else ():
+            if isinstance(inner, list):
+                yield title, inner
+                yield from sections(inner)
+
+
 def on_config(config: Any) -> Any:
-    """Gives each page its place: those without a place come at the end of How to."""
-    for section in config["nav"]:
-        section.get("How to", []).extend(unplaced(config["nav"]))
+    """Gives each page its place: below the page that its folder is named after, or else at the end of How to."""
+    rest = unplaced(config["nav"])
+    for _, held in sections(config["nav"]):
+        files = [next(iter(page.values())) if isinstance(page, dict) else page for page in held]
+        folders = tuple(f"{file.removesuffix('.md')}/" for file in files if isinstance(file, str))
+        held += [page for page in rest if page.startswith(folders)]
+        rest = [page for page in rest if page not in held]
+    for title, held in sections(config["nav"]):
+        held += rest if title == "How to" else []
     return config
 
 
@@ -84,6 +101,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     source = {where: path for path, where in outside().items()}.get(page.file.src_uri, DOCS / page.file.src_uri)
     text = relinked(markdown, source) if source.suffix == ".md" else markdown
     text = re.sub(r"^```python notest$", "```python", text, flags=re.MULTILINE)
+    text = re.sub(r"^```text$", "``` { .text .printed }", text, flags=re.MULTILINE)
+    text = CODE.sub(lambda code: code[0].replace("\\|", "|"), text)  # GitHub's tables want the backslash
     text = PICTURE.sub(r'<div class="picture" markdown="1">\n\g<0>\n</div>', text)
     return text.replace("<details>", '<details markdown="1">')
 

@@ -2,27 +2,34 @@
 
     python -m benchmarks.gpu.bounds            # on an H200; --gpu H100 on that
 
-Kernels over rows are counted on few rows and scaled to those that are measured; of products their
+Kernels over rows or over one long array are counted on a part of it and scaled to what is measured; of products their
 tiles give the bound.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+import tilewright as tw
+from benchmarks.gpu.restrict import launches
+from benchmarks.gpu.restrict_kernels import N, products, scale, stencil, table
 from benchmarks.gpu.tune_rows import BYTES, EXTRA, KINDS, arguments, made, usual
 from tilewright.profiling import Gpu, gpu, profile
 from tilewright.profiling.gpus import SECTOR_RATE
 
 COUNTED_ROWS = 64
+COUNTED = 1 << 18  # elements of a long array
 LENGTHS = (1024, 4096, 16384)
 SHAPES = [(size, size, size) for size in (2048, 4096, 8192)]
 SHAPES += [(m, n, k) for m in (16, 128, 512) for n, k in ((4096, 4096), (14336, 4096), (4096, 14336))]
 """M, N, K of products: thin ones wait for the memory of B."""
+LONG: tuple[Callable[[int], Any], ...] = (scale, stencil, table, products)
+"""Kernels over one long array, by the number of its elements."""
 
 
 def counted(name: str, columns: int, kind: str, on: Gpu) -> tuple[float, str]:
@@ -120,10 +127,29 @@ def moves_table(on: Gpu) -> bool:
     return fine
 
 
+def long_bound(make: Callable[[int], Any], on: Gpu) -> tuple[float, str]:
+    """Seconds at least, and the unit, of a kernel over `N` elements."""
+    exe: Any = tw.compile(make(COUNTED), "sm_90a")
+    args = tuple(np.ones(int(buffer.shape[0]), str(buffer.dtype)) for buffer in exe.kernel.buffers)
+    found = profile(exe, args, on, {}, 0).scaled(N // COUNTED)
+    return found.bound, found.unit
+
+
+def long_table(on: Gpu) -> bool:
+    """Kernels over one long array, among them a stencil."""
+    from benchmarks.gpu.memory_bound import Captured, cold
+
+    fine = True
+    for make in LONG:
+        measured = cold({"ours": Captured(launches(make(N))["with"])}, rounds=7)["ours"]
+        fine &= row(f"{make.__name__} of {N}", *long_bound(make, on), measured)
+    return fine
+
+
 def main() -> None:
     on = gpu(sys.argv[2] if sys.argv[1:2] == ["--gpu"] else "H200")
     print(f"{'us on ' + on.name:<32}{'at least':>10}{'measured':>10}{'ratio':>8}  bound by")
-    fine = [rows_table(on), moves_table(on), products_table(on)]
+    fine = [rows_table(on), moves_table(on), long_table(on), products_table(on)]
     raise SystemExit(0 if all(fine) else 1)
 
 

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 import tilewright as tw
-from benchmarks.gpu.restrict_kernels import products, scale, stencil, table
+from benchmarks.gpu.restrict_kernels import N, products, scale, stencil, table
 from tilewright.cuda import emit
 from tilewright.cuda.nvrtc import assemble, sass
 
-KERNELS = (scale, stencil, table, products)
+MAKERS: tuple[Callable[[int], Any], ...] = (scale, stencil, table, products)
+KERNELS = tuple(make(N) for make in MAKERS)
 COUNTED = {"loads": r"\bLDG\.", "of them constant": r"\bLDG\.\S*CONSTANT", "instructions": r"^\s+/\*[0-9a-f]{4,}\*/"}
 
 
@@ -33,9 +34,14 @@ def counts(text: str) -> list[int]:
 
 def seconds(kernel: Any) -> dict[str, float]:
     """The time of each text on the GPU; the one without the word is what a call gets whose arguments overlap."""
-    import torch
-
     from benchmarks.gpu.measure import medians
+
+    return medians(launches(kernel))
+
+
+def launches(kernel: Any) -> dict[str, Callable[[], object]]:
+    """A launch of each text, on arrays of ones."""
+    import torch
 
     exe = tw.compile(kernel, "sm_90a")
     kinds = {"float32": torch.float32, "uint32": torch.int32}
@@ -43,7 +49,7 @@ def seconds(kernel: Any) -> dict[str, float]:
     for buffer in exe.kernel.buffers:
         made = torch.ones(buffer.shape[0], dtype=kinds[str(buffer.dtype)], device="cuda")
         pool.append(made.view(torch.uint32) if buffer.dtype == "uint32" else made)
-    return medians({word: _launch(exe, pool, may_alias=word == "without") for word in ("with", "without")})
+    return {word: _launch(exe, pool, may_alias=word == "without") for word in ("with", "without")}
 
 
 def _launch(exe: tw.Executable, pool: list[Any], *, may_alias: bool) -> Callable[[], object]:
@@ -57,7 +63,10 @@ def _launch(exe: tw.Executable, pool: list[Any], *, may_alias: bool) -> Callable
     values = plan.exact(found)
     import torch
 
-    return lambda: plan.launch(values, torch.cuda.current_stream().cuda_stream)
+    def launch(pool: list[Any] = pool) -> object:  # which keeps the arrays
+        return plan.launch(values, torch.cuda.current_stream().cuda_stream)
+
+    return launch
 
 
 def main(words: list[str]) -> None:

@@ -202,3 +202,24 @@ def test_the_page_shows_what_the_commands_say(
     assert left.value.code == 0
     said = capsys.readouterr().out
     assert all(part.strip("\n") in said for part in text.split("...\n"))
+
+
+@T.prim_func
+def without_barrier(A: T.Buffer((32, 32), "float32"), B: T.Buffer((32, 32), "float32")):
+    T.cta_id([1])
+    warp, lane = T.warp_id([4]), T.lane_id([32])
+    tile = T.alloc_shared((32, 32), "float32")
+    for i in range(8):
+        tile[i * 4 + warp, lane] = A[i * 4 + warp, lane]
+    for i in range(8):
+        B[i * 4 + warp, lane] = tile[lane, i * 4 + warp]
+
+
+def test_a_kernel_with_findings_is_told_so_first_and_nothing_is_called_proved() -> None:
+    advice = tw.compile(without_barrier).advise()
+
+    (finding,) = advice.findings
+    assert finding.kind == "races"
+    assert str(advice).startswith("the kernel is wrong, whatever its layouts:\n")
+    assert advice.changes
+    assert "proved" not in str(advice)

@@ -36,7 +36,14 @@ def shown() -> list[object]:
 def test_every_cell_runs_and_what_it_shows_has_a_page_of_html(shown: list[object]) -> None:
     rich = [value for value in shown if value is not None and not isinstance(value, str)]
 
-    assert [type(value).__name__ for value in rich] == ["Kernel", "Executable", "Report", "Run", "Counts", "TileLayout"]
+    assert [type(value).__name__ for value in rich] == [
+        "Kernel",
+        "Executable",
+        "DispatchReport",
+        "Run",
+        "Counts",
+        "TileLayout",
+    ]
     for value in rich:
         html = value._repr_html_()  # type: ignore[attr-defined]  # all of ours have it
         assert html.startswith("<")

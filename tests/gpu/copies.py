@@ -36,7 +36,7 @@ from tilewright.ir import (
     ScopeId,
     Stmt,
     Store,
-    TileCall,
+    TileCallStmt,
     Var,
     as_expr,
     cast,
@@ -92,11 +92,11 @@ def made_fill(dst: Region, scope: str, threads: int) -> Call:
     """A fill with ones."""
     value = cast(1, dst.dtype)
     bits = np.asarray(1).astype(dst.dtype.numpy).view(f"u{max(1, dst.dtype.bits // 8)}")
-    stmt = TileCall("fill", scope, (dst, value), at=AT)
+    stmt = TileCallStmt("fill", scope, (dst, value), at=AT)
     return made_call(stmt, (dst,), lambda memory: filled(dst, int(bits), memory, threads), threads)
 
 
-def made_call(stmt: TileCall, regions: tuple[Region, ...], oracle: Any, threads: int) -> Call:
+def made_call(stmt: TileCallStmt, regions: tuple[Region, ...], oracle: Any, threads: int) -> Call:
     before, after, params = [], [], []
     for side in (region.buffer for region in regions):
         if side.space == "global":

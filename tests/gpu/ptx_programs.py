@@ -85,7 +85,7 @@ def is_approximate(case: Case) -> bool:
 
 def rows() -> list[Instruction]:
     """The rows whose value follows from registers alone, and which this GPU has."""
-    return [row for row in isa.INSTRUCTIONS.values() if row.forms[0].meaning is not None and cases(row)]
+    return [row for row in isa.INSTRUCTIONS.values() if row.forms[0].meaning.of_lanes is not None and cases(row)]
 
 
 def program(case: Case, name: str = "k") -> str:
@@ -185,9 +185,9 @@ def simulated(case: Case, given: Sequence[Array]) -> Array:
         value = next(values)
         is_pred = operand.kind == "pred" or operand.type_of(case.mods) == "pred"
         arguments.append(value != 0 if is_pred else value)
-    assert case.form.meaning is not None
+    assert case.form.meaning.of_lanes is not None
     with np.errstate(all="ignore"):
-        found = np.broadcast_to(np.asarray(case.form.meaning(case.mods)(*arguments)), len(given[0]))
+        found = np.broadcast_to(np.asarray(case.form.meaning.of_lanes(case.mods)(*arguments)), len(given[0]))
     if found.dtype == bool:
         return found.astype(np.uint32)
     return np.ascontiguousarray(found).view(f"u{found.dtype.itemsize}")

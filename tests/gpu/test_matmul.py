@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tilewright import kernels
-from tilewright.kernels.forms import Form, Tiles
+from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
 from tilewright.kernels.products import LARGE, multiplied, turned_tiles
 
@@ -89,7 +89,7 @@ def test_a_product_waits_for_the_one_before_it(torch: Any) -> None:
 def test_the_simulator_has_the_same_bits() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((rows, 136)).astype("bfloat16") for rows in (200, 264))
-    exe = product(Tiles(n=128, cluster=2), Form("bfloat16", "bfloat16", "bfloat16"))
+    exe = product(Tiles(n=128, cluster=2), MatmulKind("bfloat16", "bfloat16", "bfloat16"))
     ours, theirs = np.zeros((200, 264), a.dtype), np.zeros((200, 264), a.dtype)
     exe(a, b, ours, 0, 0, 0, 0, 3, on="gpu")
     exe.simulate(a, b, theirs, 0, 0, 0, 0, 3)

@@ -17,12 +17,12 @@ from tests.house.sources import ROOT
 
 INSTRUCTION = """
 from tilewright.isa.arch import since
-from tilewright.isa.table import ANY_LANES, Form, instruction, reads, writes
+from tilewright.isa.table import ANY_LANES, Form, Meaning, Ptx, instruction, reads, writes
 
 instruction(
     "ptx.average", params=("d", "a", "b"), operands=(writes("d", "b32"), reads("a", "b32"), reads("b", "b32")),
     pattern="{d}, {a}, {b}", lanes=ANY_LANES, doc="The mean of two numbers.",
-    forms=(Form("average.u32", since("sm_75"), "this test", execute=lambda a, b: (a + b) // 2),),
+    forms=(Form(Ptx("average.u32"), since("sm_75"), "this test", Meaning(lambda a, b: (a + b) // 2)),),
 )
 """
 PRIMITIVE = '''

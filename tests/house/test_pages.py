@@ -10,7 +10,10 @@ import pytest
 
 from tilewright.isa.atoms import ATOMS
 from tilewright.isa.table import INSTRUCTIONS
-from tools.docs import PICTURES, TENSOR_PAGE, made, page
+from tilewright.lang import T
+from tools.docs import PICTURES, TENSOR_PAGE, made
+from tools.instructions import FOLDER, INDEX, family_of, instruction_files
+from tools.names import names_page
 
 
 def test_pages_and_pictures_are_those_that_the_code_makes() -> None:
@@ -20,28 +23,54 @@ def test_pages_and_pictures_are_those_that_the_code_makes() -> None:
 
 def test_the_pictures_of_tensor_memory_show_every_lane() -> None:
     files = made()
-    pictures = [text for path, text in files.items() if path.suffix == ".svg"]
-
-    assert len(pictures) == len(PICTURES)
-    for number, (name, *_) in enumerate(PICTURES):
+    for name, *_ in PICTURES:
         assert f"](pictures/{name}.svg)" in files[TENSOR_PAGE]
-        assert pictures[number].count(">31,0..3<") == 4
+        assert files[TENSOR_PAGE.parent / "pictures" / f"{name}.svg"].count(">31,0..3<") == 4
     assert files[TENSOR_PAGE].count("\n127  ") == len(PICTURES)
 
 
-def test_every_instruction_and_form_is_on_the_page() -> None:
-    text = page()
+def test_every_instruction_is_in_the_index_and_on_the_page_of_its_family() -> None:
+    files = instruction_files()
 
-    assert [name for name in INSTRUCTIONS if f"## T.{name}(" not in text] == []
-    assert text.count("\n- `") == sum(len(row.forms) for row in INSTRUCTIONS.values())
+    for name, row in INSTRUCTIONS.items():
+        text = files[FOLDER / f"{family_of(name).file}.md"]
+        assert f"| [`T.{name}`](instructions/{family_of(name).file}.md" in files[INDEX]
+        assert f"## T.{name}\n" in text or f"| `T.{name}({', '.join(row.params)})` | {row.doc} |" in text
+
+
+def test_every_text_and_value_of_a_form_is_in_the_section_of_its_instruction() -> None:
+    files = instruction_files()
+
+    for name, row in INSTRUCTIONS.items():
+        page = files[FOLDER / f"{family_of(name).file}.md"]
+        if f"## T.{name}\n" not in page:
+            continue
+        section = page.partition(f"## T.{name}\n")[2].partition("\n## ")[0]
+        for form in row.forms:
+            template = form.wording.template.replace("{{", "{").replace("}}", "}")
+            assert f"- `{template}`: {form.arch}" in section.replace("`` ", "`")
+            for modifier, spellings in form.wording.modifiers.items():
+                shown = section.partition(f"| `{modifier}` | ")[2].partition(" |\n")[0]
+                by_ends = re.search(r", \.\.\. to \d+$", shown)
+                alone = not shown and list(spellings) == [row.keywords.get(modifier)]
+                told = [value for value in spellings if f"`{value!r}`" in shown]
+                assert by_ends or alone or row.operand(modifier) or told == list(spellings)
 
 
 def test_every_copy_atom_stands_with_its_instruction() -> None:
-    text = page()
+    text = instruction_files()[FOLDER / "matrices.md"]
 
     for atom in ATOMS.values():
-        section = text.partition(f"## T.{atom.instruction.name}(")[2].partition("\n## ")[0]
+        section = text.partition(f"## T.{atom.instruction.name}\n")[2].partition("\n## ")[0]
         assert f"| `{atom.name}` | `{atom.mnemonic}` | `{atom.source_cute}` |" in section
+
+
+def test_every_name_of_the_language_is_on_a_page() -> None:
+    page = names_page() + instruction_files()[INDEX]
+
+    own = {"S", "R", "TileLayout", "SwizzleLayout", "ComposeLayout", "SwizzleMode", "Iter", "Axis"}  # layouts.md
+    spaces = {name for name in dir(T) if f"`T.{name}." in page}
+    assert [name for name in dir(T) if not re.search(rf"`T\.{name}\b", page) and name not in own | spaces] == []
 
 
 # Instructions and checks are found by discovery: an addition touches no other file.

@@ -40,7 +40,7 @@ from tilewright.ir import (
     Special,
     Stmt,
     Store,
-    TileCall,
+    TileCallStmt,
     Unary,
     Var,
     While,
@@ -224,7 +224,7 @@ class Bodies:
         if choice == "tile":
             regions = (self.region(here), self.region(here))
             scope = draw(st.sampled_from(["thread", "warp", "warpgroup", "cta"]))
-            return TileCall("copy", scope, regions, draw(st.sampled_from([None, "reg"])), (("vec_len", 4),))
+            return TileCallStmt("copy", scope, regions, draw(st.sampled_from([None, "reg"])), (("vec_len", 4),))
         if choice == "evaluate":
             return Evaluate(draw(here.of(FLOAT32, 2)))
         return draw(

@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 
 from tilewright.dtypes import BOOL, HANDLE, DType, dtype
 from tilewright.errors import ArgumentError, KernelError, Span
-from tilewright.ir import Assume, Buffer, Kernel, Load, ScopeId, Stmt, Store, TileCall, Value, Var, as_expr, row_major
+from tilewright.ir import (
+    Assume,
+    Buffer,
+    Kernel,
+    Load,
+    ScopeId,
+    Stmt,
+    Store,
+    TileCallStmt,
+    Value,
+    Var,
+    as_expr,
+    row_major,
+)
 from tilewright.ir.arguments import ArrayInfo, Signature
 from tilewright.ir.evaluate import evaluate
 from tilewright.ir.subbyte import pack_subbyte, unpack_subbyte
@@ -148,7 +161,7 @@ def test_an_array_is_aligned_to_16_bytes_unless_the_buffer_says_otherwise() -> N
 
 def test_a_read_only_array_may_only_be_read() -> None:
     write = Store(Load(A, (as_expr(0), as_expr(0))), as_expr(0, FLOAT16))
-    copy = TileCall("copy", "cta", (A.region(), A.region()))
+    copy = TileCallStmt("copy", "cta", (A.region(), A.region()))
 
     signature(A, symbols=(N,)).bind([array(32, 64, readonly=True)])
     for stmt in (write, copy):

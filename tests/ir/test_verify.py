@@ -30,7 +30,7 @@ from tilewright.ir import (
     ScopeId,
     Stmt,
     Store,
-    TileCall,
+    TileCallStmt,
     Value,
     Var,
     While,
@@ -85,7 +85,7 @@ def test_a_well_formed_kernel_passes() -> None:
             Bind(X, as_expr(0)),
             loop(If(I_ < N, (store(B, I_, T_ % 64), Assign(X, X + 1)), (Continue(),)), Break()),
             While(X < 4, (Assign(X, X + 1),)),
-            TileCall("copy", "warp", (B[0:8, :], A[0:8, :])),  # type: ignore[arg-type]  # regions
+            TileCallStmt("copy", "warp", (B[0:8, :], A[0:8, :])),  # type: ignore[arg-type]  # regions
             Evaluate(Call("cuda.cta_sync", (), (), dtype("void"))),
         )
     )
@@ -121,7 +121,7 @@ BROKEN: dict[str, tuple[Callable[[], tuple[Stmt, ...]], str]] = {
         "(?s)buffer B is not defined here.*further down",
     ),
     "a tile call on a buffer that nothing declares": (
-        lambda: (TileCall("copy", "warp", (B.region(), A[0:8, :])),),  # type: ignore[arg-type]
+        lambda: (TileCallStmt("copy", "warp", (B.region(), A[0:8, :])),),  # type: ignore[arg-type]
         "buffer B is not defined here",
     ),
     "a view of a buffer that nothing declares": (
@@ -168,11 +168,11 @@ BROKEN: dict[str, tuple[Callable[[], tuple[Stmt, ...]], str]] = {
     "an index past the end": (lambda: (ALLOC, store(B, 8, 0)), "(?s)index 8 is outside of B.*dimension 0.*0 to 7"),
     "a negative index": (lambda: (ALLOC, store(B, 0, -1)), "(?s)index -1 is outside of B.*try: +64 - 1"),
     "a region past the end": (
-        lambda: (ALLOC, TileCall("copy", "cta", (B[0:9, :], A[0:9, :]))),  # type: ignore[arg-type]
+        lambda: (ALLOC, TileCallStmt("copy", "cta", (B[0:9, :], A[0:9, :]))),  # type: ignore[arg-type]
         r"(?s)the region B\[0:9, 0:64\] lies outside of B.*within 0:8",
     ),
     "an empty region": (
-        lambda: (ALLOC, TileCall("copy", "cta", (B[4:4, :], A[4:4, :]))),  # type: ignore[arg-type]
+        lambda: (ALLOC, TileCallStmt("copy", "cta", (B[4:4, :], A[4:4, :]))),  # type: ignore[arg-type]
         "lies outside of B",
     ),
     # statements
@@ -195,10 +195,10 @@ BROKEN: dict[str, tuple[Callable[[], tuple[Stmt, ...]], str]] = {
         "T.assume states a fact about the arguments",
     ),
     "an unknown tile scope": (
-        lambda: (ALLOC, TileCall("copy", "wrap", (B.region(), A[0:8, :]))),  # type: ignore[arg-type]
+        lambda: (ALLOC, TileCallStmt("copy", "wrap", (B.region(), A[0:8, :]))),  # type: ignore[arg-type]
         "(?s)unknown scope of copy.*did you mean 'warp'",
     ),
-    "a tile call without a destination": (lambda: (TileCall("copy", "warp", ()),), "copy writes to a buffer"),
+    "a tile call without a destination": (lambda: (TileCallStmt("copy", "warp", ()),), "copy writes to a buffer"),
     "scope ids that disagree": (lambda: (ScopeId("warp_id", (X,), (8,)),), "scope ids disagree"),
     "a scope id of another dtype": (
         lambda: (ScopeId("lane_id", (Var("l", INT64),), (None,)),),
@@ -262,7 +262,10 @@ def test_a_well_formed_lowered_kernel_passes() -> None:
 BROKEN_LOWERED: dict[str, tuple[Kernel, str]] = {
     "no launch": (lowered(launch=None), "k has no launch"),
     "too many threads": (lowered(launch=Launch((1, 1, 1), 2048)), "k has no launch"),
-    "a tile call": (lowered(placed(), TileCall("copy", "warp", (FLAT.region(), FLAT.region()))), "a tile call in a"),
+    "a tile call": (
+        lowered(placed(), TileCallStmt("copy", "warp", (FLAT.region(), FLAT.region()))),
+        "a tile call in a",
+    ),
     "a scope id": (lowered(ScopeId("lane_id", (X,), (32,))), "a scope id in a lowered kernel"),
     "an attribute": (lowered(Attr((("pragma", 1),))), "an attribute in a lowered kernel"),
     "a vectorized loop": (lowered(loop(kind="vectorized")), "a vectorized loop in a lowered kernel"),

@@ -18,7 +18,7 @@ from tilewright.ir import (
     Region,
     Stmt,
     Store,
-    TileCall,
+    TileCallStmt,
     Var,
     While,
     as_expr,
@@ -119,11 +119,11 @@ def test_the_values_of_a_statement_are_rewritten_without_its_body() -> None:
 
 
 def test_a_region_of_a_tile_call_is_rewritten() -> None:
-    call = TileCall("copy", "warp", (Region(A, ((X, 8), (0, 64))), Region(A, ((0, 8), (0, 64)))))
+    call = TileCallStmt("copy", "warp", (Region(A, ((X, 8), (0, 64))), Region(A, ((0, 8), (0, 64)))))
 
     result = rewrite_values(call, x_to_y)
 
-    assert isinstance(result, TileCall)
+    assert isinstance(result, TileCallStmt)
     assert result.args[0] == Region(A, ((Y, 8), (0, 64)))
     assert result.args[1] is call.args[1]
 

@@ -8,7 +8,7 @@ from itertools import combinations as pairwise
 from tests.isa.scalar_inputs import covering, is_scalar
 from tilewright import isa
 from tilewright.dtypes import DType, dtype
-from tilewright.isa.table import CONSTRAINTS, Bound, Form, Instruction, Mods, register_kind
+from tilewright.isa.table import CONSTRAINTS, Bound, Form, Instruction, Mods, Ptx, register_kind
 
 KERNEL = """\
 extern "C" __global__ void k{number}(unsigned char* out, unsigned long long address, unsigned int word, double real) {{
@@ -37,7 +37,9 @@ def combinations(row: Instruction) -> Iterator[tuple[Form, Mods]]:
     if len(every) <= MOST:
         yield from every
         return
-    unseen = [(form, mods, {(form.text, *pair) for pair in pairwise(mods.items(), 2)}) for form, mods in every]
+    unseen = [
+        (form, mods, {(form.wording.template, *pair) for pair in pairwise(mods.items(), 2)}) for form, mods in every
+    ]
     for least in range(max(len(pairs) for _, _, pairs in unseen), 0, -1):
         for form, mods, pairs in unseen:
             if len(pairs) >= least:
@@ -77,7 +79,7 @@ def translation_unit(bounds: Iterable[Bound]) -> str:
 
 def statement(bound: Bound) -> str:
     """The form, used once."""
-    return _assembly(bound) if bound.form.language == "ptx" else _expression(bound)
+    return _assembly(bound) if isinstance(bound.form.wording, Ptx) else _expression(bound)
 
 
 def result_dtype(bound: Bound) -> DType:

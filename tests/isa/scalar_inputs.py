@@ -21,9 +21,9 @@ def is_scalar(row: Instruction) -> bool:
 
 def covering(form: Form) -> Iterator[dict[str, Any]]:
     """Combinations of modifiers such that each value of each is there, and those beside it change."""
-    tables = [list(table) for table in form.modifiers.values()]
+    tables = [list(table) for table in form.wording.modifiers.values()]
     for k in range(max(map(len, tables), default=1)):
-        yield {name: table[k % len(table)] for name, table in zip(form.modifiers, tables, strict=True)}
+        yield {name: table[k % len(table)] for name, table in zip(form.wording.modifiers, tables, strict=True)}
 
 
 def corners(word: str) -> list[int]:

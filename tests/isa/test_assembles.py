@@ -11,7 +11,7 @@ from tests.isa.assembling import every_form, statement, translation_unit
 from tilewright import isa
 from tilewright.cuda.nvrtc import architectures, assemble
 from tilewright.errors import InstructionError, ToolError
-from tilewright.isa.table import Bound
+from tilewright.isa.table import Bound, Ptx
 
 FORMS = tuple(every_form())
 EXISTING = {arch: tuple(bound for bound in FORMS if bound.form.arch.admits(isa.arch(arch))) for arch in isa.ARCHS}
@@ -28,7 +28,7 @@ def test_every_form_assembles_where_it_exists(arch: str) -> None:
 def str_of(value: Bound | str) -> str:
     if isinstance(value, str):
         return value
-    return value.mnemonic if value.form.language == "ptx" else value.instruction.name
+    return value.mnemonic if isinstance(value.form.wording, Ptx) else value.instruction.name
 
 
 def gated() -> Iterator[tuple[Bound, str]]:
@@ -37,7 +37,7 @@ def gated() -> Iterator[tuple[Bound, str]]:
     for bound in FORMS:
         form = bound.form
         lacking = [arch for arch in isa.ARCHS.values() if not form.arch.admits(arch)]
-        if lacking and id(form) not in seen and (form.language == "ptx" or form.helper):
+        if lacking and id(form) not in seen and (isinstance(form.wording, Ptx) or form.wording.helper):
             seen.add(id(form))
             below = [arch for arch in lacking if arch.number < form.arch.archs()[0].number]
             yield from ((bound, str(arch)) for arch in dict.fromkeys([below[-1], lacking[-1]]))

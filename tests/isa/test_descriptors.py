@@ -237,9 +237,9 @@ def operands(*values: int) -> list[Any]:
 def test_encoding_in_a_kernel_gives_the_bits_of_the_manual(bound: Bound) -> None:
     generation = "sm_90" if "wgmma" in bound.instruction.name else "sm_100"
     machine = PlainMachine(np.zeros((1, 8), np.uint8), ALL)
-    assert bound.form.execute is not None
+    assert bound.form.meaning.execute is not None
 
-    words = bound.form.execute(machine, *operands(0x1230, 17, 0x3FFF), **bound.mods)
+    words = bound.form.meaning.execute(machine, *operands(0x1230, 17, 0x3FFF), **bound.mods)
 
     assert set(words.flat) == {encoded(generation, 0x1230, 17, 0x3FFF, int(bound.mods["swizzle"]))}  # type: ignore[call-overload]
 
@@ -256,9 +256,9 @@ def test_encoding_in_a_kernel_gives_the_bits_of_the_manual(bound: Bound) -> None
 def test_adding_to_a_descriptor_moves_its_start_and_nothing_else(
     bound: Bound, desc: int, units: int, moved: int
 ) -> None:
-    assert bound.form.execute is not None
+    assert bound.form.meaning.execute is not None
 
-    assert set(bound.form.execute(*operands(desc, units)).flat) == {moved}
+    assert set(bound.form.meaning.execute(*operands(desc, units)).flat) == {moved}
 
 
 @pytest.mark.parametrize(
@@ -271,10 +271,10 @@ def test_adding_to_a_descriptor_moves_its_start_and_nothing_else(
 )
 def test_a_bad_field_stops_the_kernel(values: tuple[int, int, int], message: str) -> None:
     bound = next(one for one in FORMS if "tcgen05.encode" in one.instruction.name)
-    assert bound.form.execute is not None
+    assert bound.form.meaning.execute is not None
 
     with pytest.raises(SimulationError, match=message):
-        bound.form.execute(PlainMachine(np.zeros((1, 8), np.uint8), ALL), *operands(*values), swizzle=0)
+        bound.form.meaning.execute(PlainMachine(np.zeros((1, 8), np.uint8), ALL), *operands(*values), swizzle=0)
 
 
 @pytest.mark.parametrize("format_name", ["tcgen05", "wgmma"])

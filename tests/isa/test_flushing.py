@@ -18,10 +18,10 @@ SIGN = 0x80000000
 
 def fma(rnd: str, a: int, b: int, c: int) -> int:
     row = isa.INSTRUCTIONS["ptx.fma"]
-    form = next(one for one in row.forms if "f32" in one.modifiers["type"])
+    form = next(one for one in row.forms if "f32" in one.wording.modifiers["type"])
     mods = {"type": "f32", "rnd": rnd, "ftz": True, "sat": False, "relu": False}
-    assert form.meaning is not None
-    found = form.meaning(mods)(*(np.array([bits], np.uint32) for bits in (a, b, c)))
+    assert form.meaning.of_lanes is not None
+    found = form.meaning.of_lanes(mods)(*(np.array([bits], np.uint32) for bits in (a, b, c)))
     return int(found.view(np.uint32)[0])
 
 
@@ -57,8 +57,8 @@ def test_a_conversion_and_a_reciprocal_are_flushed_as_sums_are(rnd: str, convert
 
 def scalar(name: str, mods: dict[str, Any], bits: int) -> int:
     row = isa.INSTRUCTIONS[name]
-    form = next(one for one in row.forms if all(value in one.modifiers[key] for key, value in mods.items()))
-    assert form.meaning is not None
-    every = {key: False for key in form.modifiers} | {"ftz": True} | mods
-    found = form.meaning(every)(np.array([bits], np.uint64 if mods.get("atype") == "f64" else np.uint32))
+    form = next(one for one in row.forms if all(value in one.wording.modifiers[key] for key, value in mods.items()))
+    assert form.meaning.of_lanes is not None
+    every = {key: False for key in form.wording.modifiers} | {"ftz": True} | mods
+    found = form.meaning.of_lanes(every)(np.array([bits], np.uint64 if mods.get("atype") == "f64" else np.uint32))
     return int(found.view(np.uint32)[0])

@@ -66,7 +66,7 @@ def test_a_matrix_copy_moves_each_element_where_its_fragment_says(shape: str, nu
 
     if shape in ("m8n8", "m16n8"):
         machine = PlainMachine(np.zeros((1, 512), np.uint8), np.ones((1, 32), bool))
-        store = next(f for f in STMATRIX.forms if shape in f.modifiers["shape"]).execute
+        store = next(f for f in STMATRIX.forms if shape in f.wording.modifiers["shape"]).meaning.execute
         assert store is not None
         store(machine.shared, address, registers, num=num, **({"trans": trans} if shape == "m8n8" else {}))
         stored = machine.shared.data[0, : elements.nbytes].view(unsigned)
@@ -75,7 +75,7 @@ def test_a_matrix_copy_moves_each_element_where_its_fragment_says(shape: str, nu
         data = np.zeros((1, 512), np.uint8)
         data[0, : elements.nbytes] = elements.reshape(-1).view(np.uint8)
         machine = PlainMachine(data, np.ones((1, 32), bool))
-        load = next(f for f in LDMATRIX.forms if shape in f.modifiers["shape"]).execute
+        load = next(f for f in LDMATRIX.forms if shape in f.wording.modifiers["shape"]).meaning.execute
         assert load is not None
         loaded = load(machine.shared, address, num=num, **({"trans": trans} if shape == "m8n8" else {"type": ".b8"}))
         assert np.array_equal(loaded, registers)

@@ -30,9 +30,9 @@ def loaded(copy: OperandCopy, matrix: NDArray[Any]) -> NDArray[np.uint32]:
     row, column = (across, along) if copy.major == "K" else (along, across)
     address = (row * stored.shape[1] + column) * stored.itemsize
     form = copy.atom.form
-    assert form.execute is not None
-    registers: NDArray[np.uint32] = form.execute(
-        machine.shared, address[None], **{key: copy.atom.mods[key] for key in form.passes}
+    assert form.meaning.execute is not None
+    registers: NDArray[np.uint32] = form.meaning.execute(
+        machine.shared, address[None], **{key: copy.atom.mods[key] for key in form.meaning.passes}
     )
     return registers
 
@@ -45,12 +45,12 @@ def test_the_chosen_atoms_feed_the_mma(name: str, blas: str) -> None:
     rng = np.random.default_rng(0)
     a = numbers(mma.element("A"), (16, k), rng)
     b = numbers(mma.element("B"), (n * chosen.b.tiles, k), rng)
-    assert mma.form.execute is not None
+    assert mma.form.meaning.execute is not None
     a_registers, b_registers = loaded(chosen.a, a), loaded(chosen.b, b)
 
     for tile in range(chosen.b.tiles):
         c = np.zeros((1, mma.form.registers_of("c", mma.mods), 32), np.uint32)
-        d = mma.form.execute(a_registers, b_registers[:, tile :: chosen.b.tiles], c, **mma.mods)
+        d = mma.form.meaning.execute(a_registers, b_registers[:, tile :: chosen.b.tiles], c, **mma.mods)
 
         table = mma.fragment("D").table((16, n))
         held = np.ascontiguousarray(d[0].T).view(dtype(mma.element("D")).numpy)

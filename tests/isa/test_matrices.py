@@ -127,12 +127,12 @@ def test_validity_follows_the_bits(type: str) -> None:
         for f in isa.lookup("ptx.ldmatrix").forms
         if f.fits({"shape": "m16n16", "num": 2, "trans": True, "type": type, "space": "shared"})
     )
-    assert form.execute is not None
-    assert form.validity is not None
+    assert form.meaning.execute is not None
+    assert form.meaning.validity is not None
 
-    flags = form.validity(memory_of(valid.astype(np.uint8)).shared, ROWS, num=2, type=type)
+    flags = form.meaning.validity(memory_of(valid.astype(np.uint8)).shared, ROWS, num=2, type=type)
     spoilt = [np.where(valid, rows, rows ^ np.uint8(1 << bit)) for bit in range(8)]
-    loaded = [form.execute(memory_of(data).shared, ROWS, num=2, type=type) for data in (rows, *spoilt)]
+    loaded = [form.meaning.execute(memory_of(data).shared, ROWS, num=2, type=type) for data in (rows, *spoilt)]
 
     changes = np.any([(one ^ loaded[0]).view(np.uint8) != 0 for one in loaded[1:]], axis=0)
     assert np.array_equal(flags.view(np.uint8) != 0, ~changes)

@@ -46,9 +46,9 @@ def words_of(machine: PlainMachine) -> list[int]:
 
 def run(bound: Bound, machine: PlainMachine, barrier: NDArray[Any], *operands: NDArray[Any]) -> Any:
     """The row with lane l at m-barrier ``barrier[l]``."""
-    assert bound.form.execute is not None
-    keywords = {name: bound.mods[name] for name in bound.form.passes}
-    return bound.form.execute(machine, barrier[None] * 8, *(one[None] for one in operands), **keywords)
+    assert bound.form.meaning.execute is not None
+    keywords = {name: bound.mods[name] for name in bound.form.meaning.passes}
+    return bound.form.meaning.execute(machine, barrier[None] * 8, *(one[None] for one in operands), **keywords)
 
 
 def applied(bound: Bound, barrier: Barrier, operand: int) -> object:
@@ -167,8 +167,8 @@ def test_an_ended_barrier_is_recognised() -> None:
 
     run(form("inval"), machine, np.zeros(32, np.int64))
 
-    assert isa.trouble(words_of(machine)[0]) == "the m-barrier was invalidated"
-    assert isa.trouble(Barrier(1).word) == ""
+    assert isa.trouble(words_of(machine)[0])[0] == "the m-barrier was invalidated"
+    assert isa.trouble(Barrier(1).word) == ("", "")
 
 
 COUNT = np.full(32, 2, np.uint32)
@@ -258,9 +258,9 @@ def test_a_form_orders_as_its_modifiers_say(bound: Bound) -> None:
 
 def test_a_state_says_how_many_arrivals_were_pending() -> None:
     (bound,) = (one for one in FORMS if one.instruction.name == PENDING)
-    assert bound.form.execute is not None
+    assert bound.form.meaning.execute is not None
 
-    found = bound.form.execute(np.array([[Barrier(9, 4).word, Barrier(3, phase=1).word]], np.uint64))
+    found = bound.form.meaning.execute(np.array([[Barrier(9, 4).word, Barrier(3, phase=1).word]], np.uint64))
 
     assert found.tolist() == [[4, 3]]
 

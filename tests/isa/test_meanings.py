@@ -55,7 +55,9 @@ OWN_ORACLES = {
 }
 
 EXECUTED = [
-    bound for bound in every_form() if bound.form.execute and bound.instruction.name not in WITHOUT_VALUES | OWN_ORACLES
+    bound
+    for bound in every_form()
+    if bound.form.meaning.execute and bound.instruction.name not in WITHOUT_VALUES | OWN_ORACLES
 ]
 
 
@@ -64,11 +66,11 @@ def named(bound: Bound) -> str:
 
 
 def executed(bound: Bound, machine: PlainMachine, operands: list[NDArray[Any]]) -> Any:
-    on = {"": [], "machine": [machine], "shared": [machine.shared], "memory": [machine.memory]}[bound.form.on]
-    keywords = {name: bound.mods[name] for name in bound.form.passes}
-    assert bound.form.execute is not None
+    on = {"": [], "machine": [machine], "shared": [machine.shared], "memory": [machine.memory]}[bound.form.meaning.on]
+    keywords = {name: bound.mods[name] for name in bound.form.meaning.passes}
+    assert bound.form.meaning.execute is not None
     with np.errstate(all="ignore"):
-        return bound.form.execute(*on, *operands, **keywords)
+        return bound.form.meaning.execute(*on, *operands, **keywords)
 
 
 @pytest.mark.parametrize("bound", EXECUTED, ids=named)
@@ -115,7 +117,7 @@ def compare_floats(bound: Bound, result: NDArray[Any], wanted: NDArray[np.float6
     """Moved or exact values are equal; others are within one unit in the last place of the true value."""
     with np.errstate(over="ignore"):
         rounded = wanted.astype(result.dtype)
-    if bound.form.moves or not any(ULP.get(bound.instruction.name, (0, 0))):
+    if bound.form.meaning.moves or not any(ULP.get(bound.instruction.name, (0, 0))):
         np.testing.assert_array_equal(result.astype(float), rounded.astype(float))
     else:
         np.testing.assert_allclose(result, rounded, rtol=2 * float(np.finfo(result.dtype).eps))

@@ -104,7 +104,7 @@ def test_a_narrow_float_is_promoted_as_c_does() -> None:
 
 def test_a_trap_and_a_failed_assertion_stop_the_kernel() -> None:
     machine = PlainMachine(np.zeros((1, 16), np.uint8), np.ones((1, 32), bool))
-    trap, check = (isa.lookup(f"cuda.{name}").forms[0].execute for name in ("trap", "device_assert"))
+    trap, check = (isa.lookup(f"cuda.{name}").forms[0].meaning.execute for name in ("trap", "device_assert"))
     assert trap is not None
     assert check is not None
 
@@ -117,7 +117,7 @@ def test_a_trap_and_a_failed_assertion_stop_the_kernel() -> None:
 
 def test_the_clock_and_a_rest_have_no_effect() -> None:
     machine = PlainMachine(np.zeros((1, 16), np.uint8), np.ones((1, 32), bool))
-    clock, rest = (isa.lookup(f"cuda.{name}").forms[0].execute for name in ("clock", "nanosleep"))
+    clock, rest = (isa.lookup(f"cuda.{name}").forms[0].meaning.execute for name in ("clock", "nanosleep"))
     assert clock is not None
     assert rest is not None
 

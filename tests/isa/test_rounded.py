@@ -21,12 +21,12 @@ SUMS = {
 
 def of_single(name: str, operands: tuple[Numbers, ...], mode: str) -> Numbers:
     (form,) = isa.INSTRUCTIONS[f"rounded_{name}"].forms
-    return np.asarray(form.execute(*operands, rounding=mode))  # type: ignore[misc]  # it has a meaning
+    return np.asarray(form.meaning.execute(*operands, rounding=mode))  # type: ignore[misc]  # it has a meaning
 
 
 def of_pairs(name: str, operands: tuple[Numbers, ...], mode: str) -> Numbers:
     (form,) = isa.INSTRUCTIONS[f"ptx.{name}_f32x2"].forms
-    words: Any = form.execute(  # type: ignore[misc]  # it has a meaning
+    words: Any = form.meaning.execute(  # type: ignore[misc]  # it has a meaning
         *(np.repeat(one, 2).view(np.uint64) for one in operands), rounding=mode, ftz=False
     )
     return np.asarray(words).view(np.float32)[::2]

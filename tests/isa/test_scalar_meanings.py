@@ -15,7 +15,7 @@ from tilewright import isa
 from tilewright.isa.table import Form, Instruction
 from tilewright.isa.types import TYPES
 
-ROWS = [row for row in isa.INSTRUCTIONS.values() if row.forms[0].meaning is not None]
+ROWS = [row for row in isa.INSTRUCTIONS.values() if row.forms[0].meaning.of_lanes is not None]
 
 
 def scalars() -> Iterator[tuple[Instruction, Form, dict[str, Any]]]:
@@ -31,9 +31,9 @@ def test_a_scalar_row_means_what_its_oracle_says(row: Instruction) -> None:
     for form in row.forms:
         for mods in covering(form):
             given = registers(row, form, mods, 60, rng)
-            assert form.meaning is not None
+            assert form.meaning.of_lanes is not None
             with np.errstate(all="ignore"):
-                found = np.broadcast_to(np.asarray(form.meaning(mods)(*given)), 60)
+                found = np.broadcast_to(np.asarray(form.meaning.of_lanes(mods)(*given)), 60)
             bits = found.view(f"u{found.dtype.itemsize}") if found.dtype != bool else found
             named = {**mods, "name": row.name.partition(".")[2]}
             for place in range(60) if mods.get("rnd") not in ("approx", "full") else ():
@@ -68,9 +68,9 @@ def test_an_approximation_is_the_true_value_rounded_once(row: Instruction, form:
     name, word = row.name.partition(".")[2], str(mods["type"]).removesuffix("x2")
     given = registers(row, form, {**mods, "type": word}, 300, np.random.default_rng(1))
     kind = TYPES[word].numpy
-    assert form.meaning is not None
+    assert form.meaning.of_lanes is not None
     with np.errstate(all="ignore"):
-        found = form.meaning(mods)(
+        found = form.meaning.of_lanes(mods)(
             *(np.concatenate([one, one]).view(TYPES[str(mods["type"])].unsigned) for one in given)
         )
     values = found.view(kind)[:300].astype(np.float64)
@@ -105,19 +105,19 @@ def test_a_number_and_zero_is_that_number_however_it_is_rounded(rounding: str) -
     zero = np.zeros(4)
     for mnemonic in (f"add.{rounding}.f64", f"fma.{rounding}.f64"):
         found = isa.opcode(mnemonic)
-        assert found.form.meaning is not None
+        assert found.form.meaning.of_lanes is not None
         ones = (np.ones(4),) if mnemonic.startswith("fma") else ()
         given = [
             one.view(np.uint64) for one in ((small, *ones, zero), (zero, *ones, small))[mnemonic.startswith("add")]
         ]
 
-        assert found.form.meaning(found.mods)(*given).tolist() == small.tolist()
+        assert found.form.meaning.of_lanes(found.mods)(*given).tolist() == small.tolist()
 
 
 def test_a_product_beyond_all_numbers_does_not_meet_an_infinite_addend() -> None:
     found = isa.opcode("fma.rn.f64")
-    assert found.form.meaning is not None
+    assert found.form.meaning.of_lanes is not None
     large, end = np.array([1e300]).view(np.uint64), np.array([-np.inf]).view(np.uint64)
 
     with np.errstate(all="ignore"):
-        assert found.form.meaning(found.mods)(large, large, end).tolist() == [-np.inf]
+        assert found.form.meaning.of_lanes(found.mods)(large, large, end).tolist() == [-np.inf]

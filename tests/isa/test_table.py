@@ -9,7 +9,7 @@ import pytest
 from tests.isa.oracles import ORACLES
 from tests.isa.test_meanings import OWN_ORACLES, WITHOUT_VALUES
 from tilewright import isa
-from tilewright.isa.table import BY_MASK, Bound, Form, Instruction, reads
+from tilewright.isa.table import BY_MASK, AsyncMeaning, Bound, Form, Instruction, Issue, Meaning, Ptx, reads
 
 
 def holes(text: str) -> set[str]:
@@ -17,32 +17,35 @@ def holes(text: str) -> set[str]:
 
 
 def is_plain_copy(form: Form) -> bool:
-    return form.moves and sorted(access.write for access in form.touched) == [False, True]
+    return form.meaning.moves and sorted(access.write for access in form.touched) == [False, True]
 
 
 def faults(row: Instruction, form: Form) -> list[str]:
     """The faults of a form with which it cannot be emitted, simulated, tested or explained."""
     operands = {operand.name for operand in row.operands}
-    modifiers = set(form.modifiers)
-    ptx = form.language == "ptx"
+    modifiers = set(form.wording.modifiers)
+    ptx = isinstance(form.wording, Ptx)
     meets = form.sync is not None and form.sync.scope != "poll"
     waits = form.asynchronous and not form.issue
-    by_itself = form.execute is not None and not (form.fence and row.lanes == BY_MASK)  # whose mask is looked at
+    by_itself = form.meaning.execute is not None and not (
+        form.fence and row.lanes == BY_MASK
+    )  # whose mask is looked at
     meanings = [by_itself, meets, waits, bool(form.fence or form.register_fence)]
     meant = sum(meanings) == 1 or (not any(meanings) and is_plain_copy(form))
     given = {one.name for one in Bound(row, form, next(form.all_mods()), {}).given if one.kind != "note"}
-    pattern = holes(form.pattern or row.pattern) - {"mnemonic", "result"} - (modifiers - given) if ptx else set()
+    pattern = holes(row.pattern_of(form)) - {"mnemonic", "result"} - (modifiers - given) if ptx else set()
     checks = {
         "one meaning: execute, sync, wait, fence, or a plain copy": meant,
         "a source": '"' in form.source,
         "a sentence": row.doc.endswith("."),
         "an architecture": bool(form.arch.archs()),
-        "an oracle": form.execute is None or row.name in {*ORACLES, *WITHOUT_VALUES, *OWN_ORACLES},
-        "holes in its text that are filled": holes(form.text) <= (modifiers if ptx else modifiers | operands),
+        "an oracle": form.meaning.execute is None or row.name in {*ORACLES, *WITHOUT_VALUES, *OWN_ORACLES},
+        "holes in its text that are filled": holes(form.wording.template)
+        <= (modifiers if ptx else modifiers | operands),
         "a pattern with every operand": not ptx or pattern == given,
         "operands and modifiers as its arguments": {p.lstrip("*") for p in (*row.params, *row.keywords)} - {"dtype"}
         == operands | (modifiers - {"dtype"}) | set(row.folds),
-        "keywords of execute that are modifiers": set(form.passes) <= modifiers,
+        "keywords of execute that are modifiers": set(form.meaning.passes) <= modifiers,
         "accesses through its operands": {access.operand for access in form.accesses} <= operands,
         "a barrier that it signals among its operands": form.signal is None or form.signal.barrier in operands,
         "folded keywords that go into an operand": {target for target, _ in row.folds.values()} <= operands,
@@ -59,7 +62,7 @@ def test_every_form_is_complete(row: Instruction, form: Form) -> None:
 
 
 def test_a_row_without_a_meaning_is_found() -> None:
-    form = Form("nop.b32", isa.since("sm_75"), 'PTX ISA, "nop"')
+    form = Form(Ptx("nop.b32"), isa.since("sm_75"), 'PTX ISA, "nop"')
 
     assert faults(Instruction("ptx.nop", (), (), (form,), doc="Does nothing."), form) == [
         "one meaning: execute, sync, wait, fence, or a plain copy"
@@ -67,7 +70,7 @@ def test_a_row_without_a_meaning_is_found() -> None:
 
 
 def test_a_row_without_an_oracle_is_found() -> None:
-    form = Form("neg", isa.since("sm_75"), 'PTX ISA, "neg"', execute=lambda x: -x)
+    form = Form(Ptx("neg"), isa.since("sm_75"), 'PTX ISA, "neg"', Meaning(lambda x: -x))
 
     found = faults(
         Instruction("ptx.made_up", ("x",), (reads("x", "b32"),), (form,), pattern="{x}", doc="Negates."), form
@@ -88,10 +91,18 @@ def test_no_two_forms_of_a_row_take_the_same_modifiers() -> None:
 
 
 def test_a_form_that_runs_on_an_unknown_machine_cannot_be_built() -> None:
-    with pytest.raises(ValueError, match="nop cannot run on 'disk'"):
-        Form("nop", isa.since("sm_75"), 'PTX ISA, "nop"', on="disk")
+    with pytest.raises(ValueError, match="a meaning cannot run on 'disk'"):
+        Form(Ptx("nop"), isa.since("sm_75"), 'PTX ISA, "nop"', Meaning(on="disk"))
 
 
 def test_an_operand_of_an_unknown_kind_cannot_be_built() -> None:
     with pytest.raises(ValueError, match="has no kind 'b33'"):
         reads("x", "b33")
+
+
+def test_a_form_that_begins_an_operation_has_an_async_meaning_and_no_other_form_has() -> None:
+    refused = pytest.raises(ValueError, match=r"toy\.send: an AsyncMeaning is that of a form that begins an operation")
+    with refused:
+        Form(Ptx("toy.send"), isa.since("sm_90"), "a test", Meaning(moves=True), effects=(Issue("toy"),))
+    with refused:
+        Form(Ptx("toy.send"), isa.since("sm_90"), "a test", AsyncMeaning(moves=True))

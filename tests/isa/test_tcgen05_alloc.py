@@ -14,7 +14,7 @@ from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError, TargetError
 from tilewright.ir import Buffer, Const, Var, row_major
-from tilewright.isa.table import Bound, Issue, ProxyFence, Sync, Wait
+from tilewright.isa.table import Bound, Cuda, Issue, ProxyFence, Sync, Wait
 
 ADDR = Buffer("addr", dtype("uint32"), (1,), "shared", row_major((1,)))
 
@@ -28,9 +28,9 @@ def form(name: str, **mods: Any) -> Bound:
 
 
 def run(bound: Bound, machine: TmemMachine, *operands: int | NDArray[Any]) -> None:
-    assert bound.form.execute is not None
+    assert bound.form.meaning.execute is not None
     given = [np.full((1, 32), one, np.uint32) if isinstance(one, int) else one for one in operands]
-    bound.form.execute(machine, *given, **{name: bound.mods[name] for name in bound.form.passes})
+    bound.form.meaning.execute(machine, *given, **{name: bound.mods[name] for name in bound.form.meaning.passes})
 
 
 @pytest.mark.parametrize(("group", "pair"), [(1, False), (2, True)])
@@ -106,7 +106,7 @@ def test_every_row_of_tensor_memory_agrees_on_its_cta_group() -> None:
     rows = [row for name, row in isa.INSTRUCTIONS.items() if name.startswith("ptx.tcgen05.")]
 
     assert [
-        row.name for row in rows if any("cta_group" in form.modifiers for form in row.forms) != bool(row.agrees)
+        row.name for row in rows if any("cta_group" in form.wording.modifiers for form in row.forms) != bool(row.agrees)
     ] == []
 
 
@@ -114,7 +114,7 @@ def test_every_row_of_tensor_memory_agrees_on_its_cta_group() -> None:
 def test_another_architecture_is_told_which_one_has_it(name: str) -> None:
     row = isa.INSTRUCTIONS[name]
     bound = Bound(row, row.forms[0], next(row.forms[0].all_mods()), {})
-    if bound.form.language == "cuda":  # arithmetic on descriptors
+    if isinstance(bound.form.wording, Cuda):  # arithmetic on descriptors
         bound.check_arch(isa.arch("sm_90a"))
         return
 
@@ -162,9 +162,9 @@ def test_the_fences_are_spelled_as_the_manual_has_them() -> None:
 )
 def test_an_address_in_another_cta(name: str, dtype: str, opcode: str) -> None:
     bound = isa.bind(isa.call(name, ADDR, Var("rank")))
-    assert bound.form.execute is not None
+    assert bound.form.meaning.execute is not None
 
-    found = bound.form.execute(TmemMachine(), np.full((1, 32), 24), np.arange(32)[None] % 2)
+    found = bound.form.meaning.execute(TmemMachine(), np.full((1, 32), 24), np.arange(32)[None] % 2)
 
     assert (found.dtype, found[0, :2].tolist()) == (np.dtype(dtype), [24 + (1 << 24), 24 + (2 << 24)])
     assert bound.code({"ptr": "%1", "rank": "%2", "result": "%0"}) == f"{opcode} %0, %1, %2;"

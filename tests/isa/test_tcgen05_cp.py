@@ -143,8 +143,8 @@ def test_a_byte_is_valid_where_all_bits_of_its_element_are(fmt: str) -> None:
         flags.bytes = valid
         run(bound, before, where, desc)
         run(bound, after, where, desc)
-        assert bound.form.validity is not None
-        flags.completed(bound, {"taddr": where, "desc": desc}, bound.form.validity)
+        assert bound.form.meaning.validity is not None
+        flags.completed(bound, {"taddr": where, "desc": desc}, bound.form.meaning.validity)
 
         differs = (before.words[0, 0, :4] ^ after.words[0, 0, :4]).view(np.uint8) != 0
         assert np.array_equal(flags.words[0, 0, :4].view(np.uint8) == 0, differs)
@@ -210,13 +210,13 @@ def test_a_commit_may_tell_several_ctas() -> None:
     bound = isa.bind(isa.call("ptx.tcgen05.commit", BAR, cta_group=2, cta_mask=0b11))
     bulk = machine(0, 1)
 
-    assert bound.form.addresses is not None
-    found = bound.form.addresses(bulk, np.array([8, 16]), np.array([0b11, 0b10], np.uint16))["ptr"]
+    assert bound.form.operation.addresses is not None
+    found = bound.form.operation.addresses(bulk, np.array([8, 16]), np.array([0b11, 0b10], np.uint16))["ptr"]
 
     assert (found.at.tolist(), found.issuer.tolist(), found.rank.tolist()) == ([8, 8, 16], [0, 0, 1], [0, 1, 1])
     for mask, what in ((0, "cta_mask has a bit for each CTA"), (0b100, "cta_mask has bit 2, but the ranks")):
         with pytest.raises(SimulationError, match=what):
-            bound.form.addresses(bulk, np.array([8, 16]), np.array([0b11, mask], np.uint16))
+            bound.form.operation.addresses(bulk, np.array([8, 16]), np.array([0b11, mask], np.uint16))
 
 
 REFUSED = [

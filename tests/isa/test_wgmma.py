@@ -94,7 +94,9 @@ def test_a_product_is_what_its_oracle_says(bound: Bound) -> None:
     operands["scaleD"] = np.full((1, 128), scaled)
     unit = PlainUnit(shared, np.zeros((1, 1, 1)), [0])
 
-    registers = unit.completed(bound, operands, lambda *given, **kw: bound.form.execute(*given, held_d(before), **kw))  # type: ignore[misc]
+    registers = unit.completed(
+        bound, operands, lambda *given, **kw: bound.form.meaning.execute(*given, held_d(before), **kw)
+    )  # type: ignore[misc]
 
     sign = int(str(mods["scaleA"])) * int(str(mods["scaleB"]))
     wanted = sign * (a.astype(np.int64) @ b.astype(np.int64).T) + (before.astype(np.int64) if scaled else 0)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from tilewright import kernels
 from tilewright.errors import ArgumentError
-from tilewright.kernels.forms import Form, Tiles
+from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
 from tilewright.kernels.products import LARGE, After, chosen, multiplied, turned_tiles
 
 Array = NDArray[Any]
-BF16 = Form("bfloat16", "bfloat16", "bfloat16")
+BF16 = MatmulKind("bfloat16", "bfloat16", "bfloat16")
 RAGGED = (72, 136, 200)
 
 

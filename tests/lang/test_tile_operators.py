@@ -15,7 +15,7 @@ from tests.tile.elementwise import Operand, judged
 from tests.tile.kernels import buffer
 from tilewright import T, Tx
 from tilewright.errors import DispatchError, KernelError
-from tilewright.ir import Kernel, TileCall, as_expr, statements
+from tilewright.ir import Kernel, TileCallStmt, as_expr, statements
 from tilewright.lang import parse_script
 from tilewright.layout import R, S, TileLayout, laneid, tid_in_wg, tx
 from tilewright.primitives.compute import formula_of
@@ -48,7 +48,7 @@ def kernel(body: Callable[..., None]) -> Kernel:
 
 def said(made: Kernel) -> list[str]:
     """The calls of a kernel after the first three, but for the last two."""
-    calls = [stmt for stmt in statements(made.body) if isinstance(stmt, TileCall)][3:-2]
+    calls = [stmt for stmt in statements(made.body) if isinstance(stmt, TileCallStmt)][3:-2]
     return [f"{call.scope}.{call.primitive}" for call in calls]
 
 
@@ -188,7 +188,7 @@ def test_registers_say_the_scope(layout: TileLayout | None, scope: str) -> None:
         x = T.alloc_buffer((128,), scope="local", layout=layout)
         x[:] = 0
 
-    (call,) = (stmt for stmt in statements(k.body) if isinstance(stmt, TileCall))
+    (call,) = (stmt for stmt in statements(k.body) if isinstance(stmt, TileCallStmt))
     assert call.scope == scope
 
 
@@ -217,7 +217,7 @@ def test_with_says_the_scope_and_ends() -> None:
             B[:] = 0
         x[:] = 0
 
-    assert [s.scope for s in statements(k.body) if isinstance(s, TileCall)] == ["cta", "thread", "cta", "cta"]
+    assert [s.scope for s in statements(k.body) if isinstance(s, TileCallStmt)] == ["cta", "thread", "cta", "cta"]
 
 
 def test_a_bare_call_within_a_scope_is_refused() -> None:
@@ -426,5 +426,5 @@ def test_tiles_of_a_list_have_the_names_that_it_is_assigned_to() -> None:
         ring = [T.alloc_local((4,)) for _ in range(2)]
         x[:], y[:], ring[0][:], ring[1][:] = 0, 0, 0, 0
 
-    made = [str(stmt.written[0]) for stmt in statements(k.body) if isinstance(stmt, TileCall)]
+    made = [str(stmt.written[0]) for stmt in statements(k.body) if isinstance(stmt, TileCallStmt)]
     assert made == ["x[0:4]", "y[0:4]", "ring[0:4]", "ring_1[0:4]"]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.lang.kernels import body
 from tilewright.errors import KernelError
-from tilewright.ir import AddressOf, Region, TileCall, Var
+from tilewright.ir import AddressOf, Region, TileCallStmt, Var
 from tilewright.lang import T, Tx, parse_script
 from tilewright.lang.tiles import SCOPES
 
@@ -21,7 +21,7 @@ def test_the_prefix_is_the_scope(scope: str) -> None:
         prefix.copy(B, A)
 
     call = k.body[1]
-    assert isinstance(call, TileCall)
+    assert isinstance(call, TileCallStmt)
     assert call.scope == SCOPES.get(scope, "thread")
     assert call.args == (Region(k.body[0].buffer, ((0, 8), (0, 4))), Region(k.buffers[0], ((0, 8), (0, 4))))
     assert body(k)

@@ -67,7 +67,13 @@ def test_a_barrier_without_whole_warps_that_have_ended_is_right(rules: LoadedMod
 def test_a_barrier_without_lanes_of_a_warp_that_had_ended_before_is_a_warning(rules: LoadedModule) -> None:
     run = rules["barrier_of_the_first"].simulate(zeros(40), 40, block=96)
 
-    assert ["lanes 8..31 of a warp had ended before" in text for text in run.warnings] == [True]
+    masked, barred = run.warnings
+    assert "__syncwarp: its mask names lanes 8..31, which had ended" in masked
+    assert "lanes 8..31 of a warp had ended before" in barred
+
+
+def test_a_mask_may_name_lanes_that_a_block_does_not_have(rules: LoadedModule) -> None:
+    assert clean(rules["barrier_of_the_first"].simulate(zeros(40), 40, block=40))
 
 
 def test_a_shuffle_from_a_lane_that_has_ended_is_told(rules: LoadedModule) -> None:
@@ -219,3 +225,70 @@ def test_what_nvcc_includes_by_itself_is_there_and_aligned_types_stay_whole() ->
     load_cu(text)["k"].simulate(out, np.full(1, 3, np.int32), block=1)
 
     assert out.tolist() == [-np.inf, 6.0]
+
+
+DIVISIONS = """
+extern "C" __global__ void quotient(const int* a, const int* b, int* out) { *out = *a / *b; }
+extern "C" __global__ void of_64_bits(const long long* a, const long long* b, long long* out) { *out = *a % *b; }
+extern "C" __global__ void branch(const unsigned* a, const unsigned* b, int* out) { if (*a % *b == 1) *out = 1; }
+extern "C" __global__ void address(const int* a, const int* b, int* out) { *out = a[*a / *b & 1]; }
+extern "C" __global__ void handed_on(const int* a, const int* b, int* out) {
+    __shared__ int s[32];
+    s[threadIdx.x] = *a / *b;
+    __syncthreads();
+    *out = s[31 - threadIdx.x];
+}
+extern "C" __global__ void guarded(const int* a, const int* b, int* out) { *out = *b ? *a / *b : 3; }
+extern "C" __global__ void not_chosen(const int* a, const int* b, int* out) {
+    int q = *a / *b;
+    *out = *b ? q : 3;
+}
+extern "C" __global__ void shifted(const int* a, const int* b, int* out) { *out = *a << (*b + 40); }
+"""
+
+
+@pytest.fixture(scope="module")
+def divisions() -> LoadedModule:
+    return load_cu(DIVISIONS)
+
+
+@pytest.mark.parametrize("kernel", ["quotient", "of_64_bits", "branch", "address", "handed_on"])
+def test_a_division_by_zero_that_something_depends_on_is_told_at_its_line(divisions: LoadedModule, kernel: str) -> None:
+    a, b, out = (np.array([n, n], np.int64 if "64" in kernel else np.int32) for n in (7, 3, 0))
+    line = next(n for n, text in enumerate(DIVISIONS.splitlines(), 1) if f" {kernel}(" in text)
+
+    assert clean(divisions[kernel].simulate(a, b, out, block=1 + 31 * (kernel == "handed_on")))
+    with pytest.raises(SimulationError, match="divides by zero") as raised:
+        divisions[kernel].simulate(a, 0 * b, out, block=1 + 31 * (kernel == "handed_on"))
+
+    assert raised.value.at is not None
+    assert raised.value.at.line == line + 2 * (kernel == "handed_on")
+    assert "7 and 0 in CTA (0, 0, 0)" in str(raised.value.given)
+
+
+@pytest.mark.parametrize("kernel", ["guarded", "not_chosen", "shifted"])
+def test_a_division_by_zero_that_nothing_depends_on_is_none(divisions: LoadedModule, kernel: str) -> None:
+    a, b, out = (np.array([n], np.int32) for n in (7, 0, 1))
+
+    assert clean(divisions[kernel].simulate(a, b, out, block=1))
+
+    assert out[0] == (0 if kernel == "shifted" else 3)
+
+
+def test_a_run_that_is_begun_again_starts_from_the_same_arguments() -> None:
+    text = """extern "C" __global__ void k(int* a, int* b) { *b += 1; int q = *a / (*b - 1); *a = *b == 1 ? 5 : q; }"""
+    a, b = np.array([7], np.int32), np.zeros(1, np.int32)
+
+    assert clean(load_cu(text)["k"].simulate(a, b, block=1))
+
+    assert (a[0], b[0]) == (5, 1)
+
+
+@pytest.mark.parametrize(
+    "test", ["s[0] == 5", "s[0] != 5", "s[0] > 5", "s[0] < 5", "(unsigned)s[0] >= 5", "f[0] > 5.0f"]
+)
+def test_a_branch_on_an_uninitialised_value_is_told_whatever_it_is_compared_with(test: str) -> None:
+    body = f"__shared__ int s[1]; __shared__ float f[1]; if (*out) *s = *out, *f = *out; if ({test}) *out = 1;"
+
+    with pytest.raises(SimulationError, match="uninitialised"):
+        load_cu(f'extern "C" __global__ void k(int* out) {{ {body} }}')["k"].simulate(zeros(1), block=1)

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.isa import since
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import arrived
-from tilewright.isa.table import Access, Form, Instruction, Issue, Signal, reads
+from tilewright.isa.table import Access, AsyncMeaning, Form, Instruction, Issue, Ptx, Signal, reads
 
 __all__ = ["PUT"]
 
@@ -28,17 +28,15 @@ PUT = Instruction(
     (reads("dst", "shared"), reads("bar", "shared"), reads("value", "b32")),
     (
         Form(
-            "toy.put",
+            Ptx("toy.put"),
             since("sm_80"),
             "a test",
+            AsyncMeaning(_bytes, addresses=_word, takes=("value",)),
             effects=(
                 Access("dst", "shared", 4, write=True, proxy="async", computed=True),
                 Signal("bar", "arrive", "release", "cluster", arrived),
                 Issue(),
             ),
-            addresses=_word,
-            execute=_bytes,
-            takes=("value",),
         ),
     ),
 )

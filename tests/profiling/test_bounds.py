@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from benchmarks.gpu.restrict_kernels import stencil
 from tests.examples.test_examples import module
 from tilewright import T
 from tilewright.errors import ArgumentError
-from tilewright.profiling import GPUS, gpu
+from tilewright.profiling import GPUS, gpu, profile
 
 
 @T.prim_func
@@ -19,13 +20,21 @@ def scaled(A: T.Buffer((8192,), "float32"), B: T.Buffer((8192,), "float32")):
     B[bx * 128 + tid] = A[bx * 128 + tid] * T.float32(2) + A[tid]
 
 
-def test_bytes_of_memory_count_once_and_sectors_count_each_time() -> None:
+def test_bytes_of_memory_count_once_as_do_sectors_that_an_sm_may_keep() -> None:
     found = tw.compile(scaled, "sm_90a").profile(gpu="H200")
 
     assert found.read_bytes == found.written_bytes == 8192 * 4
-    assert found.l2_bytes == 3 * 8192 * 4
+    assert found.l2_bytes == 2 * 8192 * 4  # A[tid] comes with A
     assert found.bounds["HBM"] == pytest.approx(8192 * 4 / 4.8e12)  # what is written may stay in the cache
     assert found.ctas == 64
+
+
+def test_a_store_of_every_fourth_element_takes_its_sectors_each_time() -> None:
+    found = profile(tw.compile(stencil(4096), "sm_90a"), (), gpu("H200"), {}, 0)
+
+    read, written = 4096 * 4, 4 * 4096 * 4
+    assert found.l2_bytes == read + written
+    assert (found.read_bytes, found.written_bytes) == (read, read)
 
 
 def test_more_rows_scale_every_unit() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.gpu.bounds import counted, product_bounds
+from benchmarks.gpu import restrict_kernels
+from benchmarks.gpu.bounds import counted, long_bound, product_bounds
 from tilewright.profiling import gpu
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -62,6 +64,18 @@ def test_the_bound_of_a_product_is_below_the_measured_time(what: str, shape: str
     assert max(bounds.values()) <= seconds
     if m >= 2048:
         assert max(bounds.values()) >= seconds / 2
+
+
+LONG = re.findall(
+    r"^\| (\w+) \| with \|.* ([\d.]+) \|$", (RESULTS.parent / "RESULTS.md").read_text("utf-8"), re.MULTILINE
+)
+
+
+@pytest.mark.parametrize(("name", "microseconds"), LONG)
+def test_the_bound_of_a_kernel_over_a_long_array_is_below_the_measured_time(name: str, microseconds: str) -> None:
+    bound, _ = long_bound(getattr(restrict_kernels, name), ON)
+
+    assert bound <= float(microseconds) * 1e-6
 
 
 @pytest.mark.parametrize("row", rows("shared"), ids=lambda row: row[0])

@@ -135,6 +135,14 @@ def test_textures_and_other_addresses_are_refused_with_their_line() -> None:
         parse(".version 8.0\n.target sm_90\n.address_size 16\n")
 
 
+@pytest.mark.parametrize(("text", "lacks"), [(".target sm_90\n", ".version"), (".version 8.0\n", ".target")])
+def test_a_text_without_its_head_is_refused(text: str, lacks: str) -> None:
+    with pytest.raises(KernelError, match="PTX expects") as raised:
+        parse(f"{text}.address_size 64\n.entry k() {{ ret; }}\n")
+
+    assert lacks in str(raised.value.allowed)
+
+
 def test_ten_thousand_lines_are_parsed_in_half_a_second() -> None:
     lines = (f"add.s32 %r{n}, %r{n + 1}, %r{n + 2};\n.loc 1 {n} 5\nld.global.f32 %f{n}, [%rd{n}+{n}];"
              for n in range(1, 3400))  # fmt: skip

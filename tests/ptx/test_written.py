@@ -9,7 +9,7 @@ import pytest
 from tilewright import isa
 from tilewright.errors import InstructionError
 from tilewright.isa.forms import Form
-from tilewright.isa.table import Instruction
+from tilewright.isa.table import Instruction, Ptx
 from tilewright.ptx.operands import operands
 from tilewright.ptx.tree import Name
 from tilewright.ptx.written import RESULT, text_of_pattern, written
@@ -27,12 +27,12 @@ def text_of(row: Instruction, form: Form, mods: dict[str, object]) -> str | None
         operand = row.operand(name)
         whole = whole and bool(hole)
         if operand is None:
-            return "%r1" if name == RESULT else form.modifiers[name][mods[name]] if hole else name
+            return "%r1" if name == RESULT else form.wording.modifiers[name][mods[name]] if hole else name
         if operand.many:
             return f"{{{', '.join(f'%{name}{k}' for k in range(form.registers_of(name, mods)))}}}"
         return f"%p_{name}" if operand.kind == "pred" else f"%{name}"
 
-    text = re.sub(r"(%hole_)?\b(?!_\b)([A-Za-z_]\w*)", put, text_of_pattern(form.pattern or row.pattern))
+    text = re.sub(r"(%hole_)?\b(?!_\b)([A-Za-z_]\w*)", put, text_of_pattern(row.pattern_of(form)))
     return text if whole else None
 
 
@@ -40,7 +40,7 @@ def text_of(row: Instruction, form: Form, mods: dict[str, object]) -> str | None
 def test_what_a_row_prints_is_read_as_that_row(row: Instruction) -> None:
     for form in row.forms:
         for mods in list(form.all_mods())[:: max(1, len(list(form.all_mods())) // 4)]:
-            text = text_of(row, form, mods) if form.language == "ptx" else None
+            text = text_of(row, form, mods) if isinstance(form.wording, Ptx) else None
             if text is None:
                 continue
             found = written(
@@ -49,7 +49,7 @@ def test_what_a_row_prints_is_read_as_that_row(row: Instruction) -> None:
 
             assert found.form.mnemonic(found.mods) == form.mnemonic(mods)
             assert found.form.effects == form.effects
-            assert (found.form.execute is form.execute) or found.row is not row
+            assert (found.form.meaning.execute is form.meaning.execute) or found.row is not row
             assert set(found.operands) - {RESULT} == {
                 one.name for one in row.operands if mods.get(one.name, one) is not None and one.kind != "note"
             }

@@ -10,7 +10,13 @@ import pytest
 from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
 from tilewright.errors import SimulationError
 from tilewright.ir import as_expr
+from tilewright.ir.build import binary
 from tilewright.isa import call
+
+APART = (
+    "as two statements: what it reads into a variable, T.cuda.cta_sync(), then the rest; or another array to write to"
+)
+ATOMIC = "it reads and writes at once; a barrier would not keep two threads apart"
 
 
 def hint(k: Lowered, **arrays: Any) -> str | None:
@@ -90,8 +96,11 @@ def test_a_tree_of_sums_gets_its_barrier_behind_its_branch() -> None:
     with k.loop("i", 0, 6), k.when(tid < 32):
         k.store(s, tid, get(s, tid) + get(s, tid + 1))
 
-    found = "T.cuda.warp_sync() at the end of each turn of the loop at line 4, behind the `if` of line 5"
-    assert str(hint(k)).startswith(found)
+    assert hint(k) == (
+        "line 6 as two statements: what it reads into a variable, T.cuda.warp_sync() behind the `if` of line 5, "
+        "then the store under that condition; or another array to write to; "
+        "and T.cuda.warp_sync() at the end of each turn of the loop at line 4, behind the `if` of line 5"
+    )
 
 
 def test_one_statement_that_reads_and_writes_is_taken_apart() -> None:
@@ -100,7 +109,74 @@ def test_one_statement_that_reads_and_writes_is_taken_apart() -> None:
     k.do("cuda.cta_sync")
     k.store(s, tid, get(s, 63 - tid))
 
-    assert hint(k) == "line 4 as two statements: what it reads into a variable, T.cuda.cta_sync(), then the rest"
+    assert hint(k) == f"line 4 {APART}"
+
+
+def test_of_all_racing_pairs_the_farthest_apart_are_told_as_their_barrier_orders_all() -> None:
+    k, _, s = kernel()
+    k.store(s, tid, tid)
+    k.do("cuda.cta_sync")
+    k.store(s, tid + 1, get(s, tid))
+
+    with pytest.raises(SimulationError, match="race") as error:
+        k.run("races", out=np.zeros(256, np.int32))
+
+    assert "warp 0, lane 31" in str(error.value.given)
+    assert "warp 1, lane 0" in str(error.value.given)
+    assert error.value.hint == f"line 4 {APART}"
+
+
+def test_a_barrier_at_the_end_of_the_turn_is_not_advised_where_one_stands() -> None:
+    k, _, s = kernel()
+    k.store(s, tid, tid)
+    k.do("cuda.cta_sync")
+    with k.loop("i", 0, 4):
+        k.store(s, tid + 1, get(s, tid))
+        k.do("cuda.cta_sync")
+
+    assert hint(k) == f"line 5 {APART}"
+
+
+def test_threads_that_change_one_place_are_told_the_atomic_that_does_it() -> None:
+    k, out, _ = kernel()
+    k.store(out, tid % 8, get(out, tid % 8) + 1)
+
+    assert hint(k) == f"T.cuda.atomic_add(out.ptr_to([...]), value) in place of line 2: {ATOMIC}"
+
+
+def test_a_change_of_one_place_over_two_lines_is_the_same() -> None:
+    k, out, _ = kernel()
+    r = k.local("r", "int32", 1)
+    k.store(r, 0, get(out, tid % 8))
+    k.store(out, tid % 8, binary("min", get(r, 0), tid))
+
+    assert hint(k) == f"T.cuda.atomic_min(out.ptr_to([...]), value) in place of lines 3 and 4: {ATOMIC}"
+
+
+def test_what_no_atomic_does_gets_a_place_for_each_thread() -> None:
+    k, out, _ = kernel()
+    k.store(out, tid % 8, get(out, tid % 8) * 3)
+
+    assert str(hint(k)).startswith("a place of its own for each thread")
+
+
+def test_threads_that_all_read_what_one_overwrites_are_no_update() -> None:
+    k, out, s = kernel()
+    with k.when(tid == 0):
+        k.store(s, 0, 1)
+    k.do("cuda.cta_sync")
+    k.store(out, tid, get(s, 0))
+    with k.when(tid == 0):
+        k.store(s, 0, 2)
+
+    assert hint(k) == "T.cuda.cta_sync() between line 5 and line 6"
+
+
+def test_across_ctas_a_second_array_is_advised_where_one_reads() -> None:
+    k, out, _ = kernel(grid=2)
+    k.store(out, cta * 64 + tid + 1, get(out, cta * 64 + tid))
+
+    assert str(hint(k)).startswith("no barrier orders CTAs: write to a second array")
 
 
 def test_lanes_of_one_store_are_told_no_barrier() -> None:
@@ -132,6 +208,40 @@ def test_where_an_m_barrier_is_told_a_wait_is_advised() -> None:
         k.store(out, lane, get(s, lane))
 
     assert hint(k) == "a wait for the phase of the m-barrier that line 8 arrives at, before line 10"
+
+
+def told(*, parity: int, early: bool = False) -> Lowered:
+    """Warp 0 waits for a parity and reads what warp 1 stores before, or after, it arrives."""
+    k, out, s = kernel()
+    bar = k.shared("bar", "uint64", 1)
+    with k.when(tid == 0):
+        k.do("ptx.mbarrier.init", at(bar, 0), 32)
+    k.do("cuda.cta_sync")
+    with k.when(warp == 0):
+        k.do("ptx.mbarrier.try_wait", at(bar, 0), parity)
+        k.store(out, lane, get(s, lane))
+    with k.when(warp == 1):
+        if early:
+            k.do("ptx.mbarrier.arrive", at(bar, 0))
+        k.store(s, lane, lane)
+        if not early:
+            k.do("ptx.mbarrier.arrive", at(bar, 0))
+    return k
+
+
+def test_a_wait_for_the_other_parity_is_told_as_one_that_lets_pass_at_once() -> None:
+    assert hint(told(parity=1)) == (
+        "a wait for parity 0 of bar[0], of the phase that line 11 arrives at, before line 8: "
+        "the wait of line 7 is for parity 1, of a phase that counts as over"
+    )
+    told(parity=0).run("all", out=np.zeros(256, np.int32))
+
+
+def test_an_arrival_before_the_access_that_it_is_to_cover_is_told() -> None:
+    assert hint(told(parity=0, early=True)) == (
+        "the arrival of line 10 at bar[0] behind line 11: "
+        "a wait covers what comes before an arrival, not what comes after it"
+    )
 
 
 def test_no_wait_is_advised_for_what_is_told_later() -> None:
@@ -172,6 +282,20 @@ def test_while_a_lock_is_held_a_fence_is_advised_and_helps() -> None:
     assert arrays["total"] == 2
     assert found is not None
     assert found.startswith("T.cuda.thread_fence() after the loop at line 2, and again before line 5")
+
+
+def test_of_a_lock_only_the_fence_that_is_missing_is_advised() -> None:
+    k = Lowered(grid=2)
+    lock, total = k.array("lock", "int32", 1), k.array("total", "int32", 1)
+    with k.when(tid == 0):
+        with k.repeat(call("cuda.atomic_cas", at(lock, 0), 0, 1) != 0):
+            k.do("cuda.nanosleep", 10)
+        k.do("cuda.thread_fence")
+        k.store(total, 0, get(total, 0) + 1)
+        k.do("cuda.atomic_exch", at(lock, 0), 0)
+
+    found = hint(k, out=np.zeros(0, np.int32), lock=np.zeros(1, np.int32), total=np.zeros(1, np.int32))
+    assert found == "T.cuda.thread_fence() before line 6: no barrier can stand where a lock is held"
 
 
 def test_a_collective_of_the_own_warp_is_no_other_thread() -> None:

@@ -188,3 +188,21 @@ def test_a_shift_whose_value_is_known_is_reported_too(op: str, kind: str, count:
         k.run(out=np.zeros(32, kind))
 
     assert raised.value.hint is None  # a count that is constant needs no condition
+
+
+@T.prim_func
+def quotients(A: T.Buffer((32,), "int32"), B: T.Buffer((32,), "int32")):
+    T.device_entry()
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    B[lane] = T.reinterpret("int32", T.ptx.div(T.reinterpret("uint32", A[lane]), T.uint32(lane - 4), type="s32"))
+
+
+def test_an_instruction_that_divides_by_zero_is_told_like_the_operator() -> None:
+    a, b = np.full(32, 12, np.int32), np.zeros(32, np.int32)
+
+    with pytest.raises(SimulationError, match=r"div\.s32 divides by zero\n(.*\n)*  given:   12 and 0 in .* lane 4"):
+        tw.simulate(quotients, a, b)
+    tw.simulate(quotients, a, b, check="default")
+
+    assert b[[3, 4, 6]].tolist() == [-12, -1, 6]

@@ -20,15 +20,19 @@ from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.meanings import NOTHING
 from tilewright.isa.table import (
     WARPGROUP,
     Access,
+    AsyncMeaning,
     Commit,
     Effect,
     Form,
     Instruction,
     Issue,
+    Meaning,
     Operand,
+    Ptx,
     Signal,
     Wait,
     counts,
@@ -58,8 +62,10 @@ def add(tile: Lanes, acc: Lanes) -> tuple[Lanes, Lanes]:
     return total[..., None].view(np.uint8), total[:, None]
 
 
-def row(name: str, operands: tuple[Operand, ...], lanes: str, *effects: Effect, **meaning: Any) -> Instruction:
-    form = Form(name, since("sm_90"), "a test", effects=effects, **meaning)
+def row(
+    name: str, operands: tuple[Operand, ...], lanes: str, *effects: Effect, meaning: Meaning = NOTHING
+) -> Instruction:
+    form = Form(Ptx(name), since("sm_90"), "a test", meaning, effects)
     params = tuple(f"{'*' * one.many}{one.name}" for one in operands)
     return Instruction(f"ptx.{name}", params, operands, (form,), lanes=lanes)
 
@@ -80,8 +86,7 @@ ROWS = (
         Access("dst", "shared", 4, write=True, proxy="async", computed=True),
         Signal("bar", "bytes", "release", "cluster", completed, amount=TILE),
         Issue("toy", in_order_after=("ptx.toy.send",)),
-        addresses=tiles,
-        execute=add,
+        meaning=AsyncMeaning(add, addresses=tiles),
     ),
     row("toy.commit", (), "any", Commit("toy")),
     row("toy.wait", (reads("n", "imm"),), "any", Wait("toy", "n")),

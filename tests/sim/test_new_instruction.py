@@ -13,7 +13,20 @@ from tilewright.isa import INSTRUCTIONS, since
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import arrived
-from tilewright.isa.table import Access, Commit, Effect, Form, Instruction, Issue, Signal, reads
+from tilewright.isa.meanings import NOTHING
+from tilewright.isa.table import (
+    Access,
+    AsyncMeaning,
+    Commit,
+    Effect,
+    Form,
+    Instruction,
+    Issue,
+    Meaning,
+    Ptx,
+    Signal,
+    reads,
+)
 
 
 def cells(unit: Unit, taddr: Lanes, value: Lanes) -> dict[str, Addresses]:
@@ -27,8 +40,8 @@ def fill(value: Lanes) -> Lanes:
     return np.broadcast_to(value[:, None, None], (len(value), 32, 4))
 
 
-def row(name: str, operands: tuple[Any, ...], *effects: Effect, **meaning: Any) -> Instruction:
-    form = Form(name, since("sm_100"), "a test", effects=effects, **meaning)
+def row(name: str, operands: tuple[Any, ...], *effects: Effect, meaning: Meaning = NOTHING) -> Instruction:
+    form = Form(Ptx(name), since("sm_100"), "a test", meaning, effects)
     return Instruction(f"ptx.{name}", tuple(one.name for one in operands), operands, (form,))
 
 
@@ -37,9 +50,7 @@ ROWS = (
         *("toy.fill", (reads("taddr", "tmem"), reads("value", "b32"))),
         Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
         Issue("toy"),
-        addresses=cells,
-        execute=fill,
-        takes=("value",),
+        meaning=AsyncMeaning(fill, addresses=cells, takes=("value",)),
     ),
     row(
         *("toy.commit", (reads("ptr", "shared"),)),

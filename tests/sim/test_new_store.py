@@ -11,11 +11,24 @@ import tilewright as tw
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
-from tilewright.isa.table import Access, Commit, Effect, Form, Instruction, Issue, Operand, Wait, reads
+from tilewright.isa.meanings import NOTHING
+from tilewright.isa.table import (
+    Access,
+    AsyncMeaning,
+    Commit,
+    Effect,
+    Form,
+    Instruction,
+    Issue,
+    Operand,
+    Ptx,
+    Wait,
+    reads,
+)
 
 
 def row(name: str, operands: tuple[Operand, ...], *effects: Effect, moves: bool = False) -> Instruction:
-    form = Form(name, since("sm_90"), "a test", effects=effects, moves=moves)
+    form = Form(Ptx(name), since("sm_90"), "a test", AsyncMeaning(moves=True) if moves else NOTHING, effects)
     return Instruction(f"ptx.{name}", tuple(one.name for one in operands), operands, (form,))
 
 

@@ -38,7 +38,7 @@ ROWS = [name for name, row in INSTRUCTIONS.items() if has_a_value(row)]
 
 
 def kinds_of(form: Form) -> list[DType]:
-    return [dtype(str(kind)) for kind in form.modifiers.get("dtype", {"int32": ""}) if kind != "handle"]
+    return [dtype(str(kind)) for kind in form.wording.modifiers.get("dtype", {"int32": ""}) if kind != "handle"]
 
 
 def operand(row: Operand, of: DType, value: Expr, place: Any) -> Any:
@@ -56,7 +56,7 @@ def operand(row: Operand, of: DType, value: Expr, place: Any) -> Any:
 def required(row: Instruction) -> list[dict[str, object]]:
     """Values of the modifiers that a call of the row must name, of each form."""
     names = [key for key, default in row.keywords.items() if default is REQUIRED]
-    each = [{name: next(iter(form.modifiers[name])) for name in names} for form in row.forms]
+    each = [{name: next(iter(form.wording.modifiers[name])) for name in names} for form in row.forms]
     return [one for place, one in enumerate(each) if one not in each[:place]]
 
 
@@ -99,7 +99,7 @@ def test_an_intrinsic_gives_a_lane_the_same_however_its_operands_vary(name: str)
                         ran(name, of, varies, check, mods)
 
 
-SHUFFLES = [name for name in ROWS if INSTRUCTIONS[name].forms[0].moves and name.startswith("cuda.")]
+SHUFFLES = [name for name in ROWS if INSTRUCTIONS[name].forms[0].meaning.moves and name.startswith("cuda.")]
 
 
 @pytest.mark.parametrize("name", SHUFFLES)

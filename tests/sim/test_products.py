@@ -96,7 +96,7 @@ FLOATS = [
     (str(mods["shape"]), str(mods["types"]))
     for form in MMA.forms
     for mods in form.all_mods()
-    if form.product and form.product(mods) and form.registers_of("a", mods) == 4
+    if form.meaning.product and form.meaning.product(mods) and form.registers_of("a", mods) == 4
 ]
 
 
@@ -120,8 +120,8 @@ def test_sums_that_round_in_each_instruction_are_left_alone(done: list[bool]) ->
     """Only float32 accumulators may be added to in any order: a float16 one is rounded every time."""
     for form in MMA.forms:
         for mods in form.all_mods():
-            assert form.product is not None
-            assert (form.product(mods) is not None) == str(mods["types"]).startswith("f32")
+            assert form.meaning.product is not None
+            assert (form.meaning.product(mods) is not None) == str(mods["types"]).startswith("f32")
 
 
 def test_an_infinity_stays_in_its_row_and_a_nan_in_its_column(one_by_one: Callable[[], None]) -> None:

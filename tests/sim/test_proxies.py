@@ -38,7 +38,7 @@ def overwriting(row: Instruction) -> Instruction:
         row,
         params=(*row.params, "word"),
         operands=operands,
-        forms=(replace(form, effects=effects, addresses=places, execute=execute),),
+        forms=(replace(form, effects=effects, meaning=replace(form.operation, addresses=places, execute=execute)),),
     )
 
 
@@ -91,7 +91,7 @@ def overwritten(*steps: str) -> Any:
     [
         (
             ("load",),
-            "overwrites s, loaded by warp 1 without a proxy fence; T.ptx.fence.proxy_async() belongs between the loads",
+            "overwrites s, loaded by warp 1 without a proxy fence; T.ptx.fence.proxy_async() belongs between line ",
         ),
         (("shared::cta", "load"), "overwrites s, loaded by warp 1"),
         (("load", "global"), "overwrites s, loaded by warp 1"),

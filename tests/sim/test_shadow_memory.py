@@ -8,13 +8,13 @@ from typing import Any, cast
 import pytest
 
 from tilewright.sim.machine.address import Address
-from tilewright.sim.order.places import Places
+from tilewright.sim.order.places import TaggedPlaces
 from tilewright.sim.order.records import REMEMBERED, Log
 
 NBYTES = 1 << 20
 
 
-def taken(places: Places) -> int:
+def taken(places: TaggedPlaces) -> int:
     return sum(array.nbytes for array in (places.writers.data, places.readers.data, places.late))
 
 
@@ -23,13 +23,13 @@ def taken(places: Places) -> int:
 def test_the_race_check_takes_two_tags_and_a_mark_for_each_place(
     width: int, is_global: bool, bytes_of_a_place: int
 ) -> None:
-    places = Places("memory", NBYTES, width, is_global=is_global)
+    places = TaggedPlaces("memory", NBYTES, width, is_global=is_global)
 
     assert taken(places) == bytes_of_a_place * NBYTES // width
 
 
 def test_tags_are_kept_for_each_cta_only_once_they_differ() -> None:
-    places = Places("memory", NBYTES, 4, is_global=False)
+    places = TaggedPlaces("memory", NBYTES, 4, is_global=False)
 
     places.expand(8)
 

@@ -84,9 +84,17 @@ BLAMED: dict[Callable[..., Any], dict[str, str]] = {
         "mask without the peer": "a copy that tells bar[0] of CTA (1, 0, 0): 1024 bytes were announced",
     },
 }
+# What to change where a wait, or an arrival, stands there already.
+HINTS = {
+    "consumer's phase": "parity 0 of full[0], of the phase that the cp_async.bulk.tensor.g2c of line {} completes",
+    "another barrier": "a wait for full[1], which the cp_async.bulk.tensor.g2c of line {} signals",
+    "no bytes": "T.ptx.mbarrier.arrive.expect_tx(full[0], bytes) where a thread arrives there",
+    "arrives before it reads": "the arrival of line {} at empty[0] behind line",
+    "producer does not wait": "where a thread arrives for the next phase, a wait for the end of this one before",
+}
 WARNINGS: dict[Callable[..., Any], dict[str, str]] = {
     ring: {
-        "no fence of readers": "overwrites tile, loaded by warp 1 without a proxy fence",
+        "no fence of readers": "T.ptx.fence.proxy_async() belongs between line 74 and the arrival of line 83",
     },
     storing: {
         "no proxy fence": "reads tile, stored by warp 0 without a proxy fence",
@@ -122,6 +130,15 @@ def test_a_deadlock_names_the_m_barrier_that_is_to_blame(made: Callable[..., Any
     before, _, behind = hint.partition("{}")
     assert before in str(error.value.hint)
     assert behind in str(error.value.hint)
+
+
+@pytest.mark.parametrize(("mistake", "hint"), HINTS.items())
+def test_where_a_wait_stands_the_hint_says_why_it_lets_threads_pass(mistake: str, hint: str) -> None:
+    with pytest.raises(SimulationError) as error:
+        run(ring(mistake), SHAPES[ring])
+
+    for part in hint.split("{}"):
+        assert part in str(error.value.hint)
 
 
 @pytest.mark.parametrize(

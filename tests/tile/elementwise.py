@@ -43,9 +43,9 @@ def numbers(kind: str, shape: tuple[int, ...], seed: int) -> NDArray[Any]:
     return random.integers(0, 2 if kind == "bool" else 7, shape).astype(element.numpy)
 
 
-def _moved(to: Buffer | Region, source: Buffer | Region, scope: str) -> ir.TileCall:
+def _moved(to: Buffer | Region, source: Buffer | Region, scope: str) -> ir.TileCallStmt:
     regions = tuple(one if isinstance(one, Region) else one.region() for one in (to, source))
-    return ir.TileCall("copy", scope, regions, None, at=AT)
+    return ir.TileCallStmt("copy", scope, regions, None, at=AT)
 
 
 def judged(
@@ -76,7 +76,7 @@ def judged(
             before.append(_moved(held, buffer(f"{held.name}_in", "global", held.shape, kind=str(held.dtype)), every))
     args = tuple(each.region if isinstance(each, Operand) else each for each in (dst, *sources))
     dispatch = config.pop("dispatch", None)
-    call = ir.TileCall(name, scope, args, dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
+    call = ir.TileCallStmt(name, scope, args, dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
     after: list[Stmt] = []
     to = dst.region.buffer
     result = to.name

@@ -55,7 +55,7 @@ def _introduced(made: Buffer) -> Stmt:
     return DeclBuffer(made) if made.space == "tmem" else AllocBuffer(made)
 
 
-def by_one_thread(call: ir.TileCall) -> If:
+def by_one_thread(call: ir.TileCallStmt) -> If:
     """The call under ``if thread_id == 0``."""
     return If(binary("==", TID, 0), (call,), at=AT)
 
@@ -66,9 +66,9 @@ def whole(buffer: Buffer | Region) -> Region:
 
 def copy(
     dst: Buffer | Region, src: Buffer | Region, scope: str = "warp", primitive: str = "copy", **config: object
-) -> ir.TileCall:
+) -> ir.TileCallStmt:
     dispatch = config.pop("dispatch", None)
-    return ir.TileCall(primitive, scope, (whole(dst), whole(src)), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
+    return ir.TileCallStmt(primitive, scope, (whole(dst), whole(src)), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
 
 
 def kernel(*statements: Stmt, threads: int = 32, symbols: tuple[Var, ...] = (), grid: int = 4) -> Kernel:
@@ -97,4 +97,4 @@ def misaligned_fragment() -> Kernel:
 
 
 def _buffers(stmt: Stmt) -> list[Buffer]:
-    return [arg.buffer for arg in stmt.args if isinstance(arg, Region)] if isinstance(stmt, ir.TileCall) else []
+    return [arg.buffer for arg in stmt.args if isinstance(arg, Region)] if isinstance(stmt, ir.TileCallStmt) else []

@@ -29,9 +29,14 @@ Array = NDArray[Any]
 THREADS = {"warp": 32, "warpgroup": 128, "cta": 64}
 SHARES = {"warp": [(1, 1)], "warpgroup": [(4, 1), (2, 2), (1, 4)], "cta": [(2, 1), (1, 2)]}
 NUMBERING = {"warp": "warpid", "warpgroup": "wid_in_wg", "cta": "warpid"}
-TYPES = sorted({str(types) for form in MMA.forms for types in form.modifiers["types"]})
+TYPES = sorted({str(types) for form in MMA.forms for types in form.wording.modifiers["types"]})
 SHORTEST = {  # the smallest K of the types
-    types: min(mma_shape(str(s))[2] for f in MMA.forms if types in f.modifiers["types"] for s in f.modifiers["shape"])
+    types: min(
+        mma_shape(str(s))[2]
+        for f in MMA.forms
+        if types in f.wording.modifiers["types"]
+        for s in f.wording.modifiers["shape"]
+    )
     for types in TYPES
 }
 
@@ -53,12 +58,12 @@ class Call:
     threads: int = 0
 
     @cached_property
-    def stmt(self) -> ir.TileCall:
+    def stmt(self) -> ir.TileCallStmt:
         config = {"transpose_A": self.transpose_a, "transpose_B": self.transpose_b}
         args = (self.d, self.a, self.b, self.c or self.d)
         factors = (as_expr(self.alpha), as_expr(self.beta))
         settings = tuple((key, value) for key, value in config.items() if value)
-        return ir.TileCall("gemm", self.scope, (*(each.region() for each in args), *factors), None, settings, at=AT)
+        return ir.TileCallStmt("gemm", self.scope, (*(each.region() for each in args), *factors), None, settings, at=AT)
 
     @property
     def buffers(self) -> dict[str, Buffer]:
@@ -78,7 +83,7 @@ class Call:
 
 
 def copied(into: Buffer, source: Buffer, scope: str) -> ir.Stmt:
-    return ir.TileCall("copy", scope, (into.region(), source.region()), None, (), at=AT)
+    return ir.TileCallStmt("copy", scope, (into.region(), source.region()), None, (), at=AT)
 
 
 def run(call: Call, arrays: dict[str, Array]) -> tuple[Array, Entry]:

@@ -35,7 +35,7 @@ def run(
     """The destination's buffer after the call, and the report's entry. data, before: of whole buffers."""
     into, source = whole(dst), whole(src)
     dispatch = config.pop("dispatch", None)
-    stmt = ir.TileCall(primitive, scope, (into, source), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
+    stmt = ir.TileCallStmt(primitive, scope, (into, source), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
     arrays = {"A": data.copy(), "B": before.copy() if before is not None else np.zeros(shape_of(into), kind_of(into))}
     given, taken = (_outside(name, part) for name, part in (("A", source), ("B", into)))
     body = [*_copied(source.buffer, given, scope), *_copied(into.buffer, taken, scope), stmt, MEET]
@@ -69,7 +69,7 @@ def _outside(name: str, region: Region) -> Buffer:
 def _copied(into: Buffer, source: Buffer, scope: str) -> list[ir.Stmt]:
     if into == source:
         return []
-    return [ir.TileCall("copy", scope, (into.region(), source.region()), None, (), at=AT), MEET]
+    return [ir.TileCallStmt("copy", scope, (into.region(), source.region()), None, (), at=AT), MEET]
 
 
 def meant(primitive: str, dst: Region, src: Region, data: Array, before: Array, **config: object) -> Array:

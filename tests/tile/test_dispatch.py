@@ -9,7 +9,7 @@ import pytest
 
 from tests.tile.checking import resolved
 from tests.tile.kernels import AT, BX, buffer, copy, kernel
-from tilewright import ir, tile
+from tilewright import T, Tx, ir, tile
 from tilewright.errors import DispatchError, Span, TilewrightError
 from tilewright.ir import (
     AllocBuffer,
@@ -26,7 +26,7 @@ from tilewright.ir import (
     as_expr,
     statements,
 )
-from tilewright.layout import ComposeLayout, S, SwizzleLayout, laneid
+from tilewright.layout import ComposeLayout, S, SwizzleLayout, TileLayout, laneid
 from tilewright.tile.dispatch import VARIANTS, Tried
 
 FRAGMENT = S[(2, 8, 2, 4, 2) : (4, 4 @ laneid, 2, 1 @ laneid, 1)]
@@ -62,6 +62,27 @@ def test_every_variant_explains_itself_in_one_line() -> None:
             assert all(each.sentence for each in variant.when)
 
 
+def test_the_report_has_the_keywords_of_a_call_as_the_kernel_has_them() -> None:
+    @T.prim_func
+    def turned(A: T.Buffer((16, 16), "float16"), B: T.Buffer((8, 16), "float16"), C: T.Buffer((16, 8), "float32")):
+        T.cta_id([1])
+        T.lane_id([32])
+        a, b = T.alloc_shared((16, 16), "float16"), T.alloc_shared((8, 16), "float16")
+        of_lanes = TileLayout(S[(2, 8, 4, 2) : (2, 4 @ laneid, 1 @ laneid, 1)])
+        acc = T.alloc_buffer((16, 8), "float32", scope="local", layout=of_lanes)
+        Tx.warp.copy(a, A, vec_len=4)
+        Tx.warp.copy(b, B)
+        T.cuda.warp_sync()
+        Tx.warp.zero(acc)
+        Tx.warp.gemm(acc, a, b, transpose_B=True)
+        Tx.warp.copy(C, acc)
+
+    _, report = tile.resolve(turned, "sm_90a")
+
+    assert "Tx.warp.copy(a[0:16, 0:16], A[0:16, 0:16], vec_len=4)" in str(report)
+    assert "transpose_B=True)" in report.entries[3].call
+
+
 def test_the_report_has_an_entry_for_each_call_with_every_reason() -> None:
     done, report = tile.resolve(kernel(copy(REGISTERS, top(shared(20))), copy(REGISTERS, top(shared(20)))), "sm_90a")
 
@@ -69,12 +90,14 @@ def test_the_report_has_an_entry_for_each_call_with_every_reason() -> None:
     assert (first.line, first.at, first.scope, first.variant) == (21, AT, "warp", "reg")
     assert [each.variant for each in first.tried] == ["gmem_smem", "ldstmatrix", "ldstmatrix_bits"]
     assert first.tried == second.tried
-    assert str(report).splitlines()[:3] == [
+    title, *entries = str(report).splitlines()
+    assert title == f"{report.kernel} for sm_90a"
+    assert entries[:3] == [
         "stage.py:21: Tx.warp.copy(R[0:16, 0:16], A[0:16, 0:16])",
         "  copy/reg: 4 x 4 bytes (2 elements) per thread; not by 16 bytes, as 8 neighbours are not contiguous in A",
         "  not gmem_smem: A is in shared memory and R in local, not global and shared",
     ]
-    assert not [stmt for stmt in statements(done.body) if isinstance(stmt, ir.TileCall)]
+    assert not [stmt for stmt in statements(done.body) if isinstance(stmt, ir.TileCallStmt)]
 
 
 @pytest.mark.parametrize(
@@ -198,10 +221,10 @@ def test_a_forced_variant_whose_condition_fails_says_what_is_allowed() -> None:
             "the dtypes differ",
             "R is float16, T is float32",
         ),
-        (ir.TileCall("copy", "warp", (REGISTERS.region(),), at=AT), "takes dst and src", "R[0:16, 0:16]"),
+        (ir.TileCallStmt("copy", "warp", (REGISTERS.region(),), at=AT), "takes dst and src", "R[0:16, 0:16]"),
     ],
 )
-def test_a_call_that_makes_no_sense_is_refused_at_its_line(call: ir.TileCall, what: str, part: str) -> None:
+def test_a_call_that_makes_no_sense_is_refused_at_its_line(call: ir.TileCallStmt, what: str, part: str) -> None:
     error = refusal(call)
 
     assert what in error.what
@@ -283,8 +306,8 @@ def test_names_are_new_to_the_kernel_and_to_each_call() -> None:
 def test_a_kernel_without_tile_calls_stays_as_it_is() -> None:
     made = kernel(AllocBuffer(shared()))
 
-    assert tile.resolve(made, "sm_90a") == (made, tile.Report())
-    assert str(tile.Report()) == "no tile calls"
+    assert tile.resolve(made, "sm_90a") == (made, tile.DispatchReport((), made.name, "sm_90a"))
+    assert str(tile.DispatchReport()) == "no tile calls"
 
 
 def test_a_view_is_as_aligned_as_the_place_it_views() -> None:
@@ -304,7 +327,7 @@ def test_calls_inside_loops_and_branches_are_resolved() -> None:
 
     done, _ = resolved(For(Var("k"), as_expr(0), as_expr(2), (inner,)))
 
-    assert not [stmt for stmt in statements(done.body) if isinstance(stmt, ir.TileCall)]
+    assert not [stmt for stmt in statements(done.body) if isinstance(stmt, ir.TileCallStmt)]
 
 
 def test_the_target_may_be_a_name_and_must_exist() -> None:
@@ -327,6 +350,6 @@ def test_no_warning_is_given_where_a_real_variant_fits() -> None:
 
 
 def test_the_error_shows_the_line_of_the_kernel() -> None:
-    call = ir.TileCall("copy", "warp", (REGISTERS.region(), top(shared(20))), "ldstmatrix", at=Span("other.py", 7))
+    call = ir.TileCallStmt("copy", "warp", (REGISTERS.region(), top(shared(20))), "ldstmatrix", at=Span("other.py", 7))
 
     assert str(refusal(call)).startswith("other.py:7: Tx.warp.copy(")

@@ -28,7 +28,7 @@ def fill(
     """Resolve one fill, run it with these values, compare with NumPy; returns the report's entry."""
     region, dispatch = whole(dst), config.pop("dispatch", None)
     value = cast(1, region.dtype)
-    stmt = ir.TileCall("fill", scope, (region, value), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
+    stmt = ir.TileCallStmt("fill", scope, (region, value), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
     done, said = resolved(stmt, threads=threads, symbols=(N,))
     memory = fresh_memory([region.buffer], threads, first=1000)
     numbers = {"n": 0, "bx": 0, **(values or {})}

@@ -104,8 +104,8 @@ def test_a_product_of_floats_is_within_its_bound(types: str, seed: int, scaled: 
 # Every form of the table, on every memory, assembles and is right
 
 
-FORMS = [(str(shape), str(types)) for form in MMA.forms for shape in form.modifiers["shape"]
-         for types in form.modifiers["types"]]  # fmt: skip
+FORMS = [(str(shape), str(types)) for form in MMA.forms for shape in form.wording.modifiers["shape"]
+         for types in form.wording.modifiers["types"]]  # fmt: skip
 
 
 @pytest.mark.parametrize(("shape", "types"), FORMS)

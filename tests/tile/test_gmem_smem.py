@@ -16,7 +16,7 @@ from tilewright.ir import Assume, Buffer, For, If, Region, Var, const_value, sta
 from tilewright.layout import ComposeLayout, R, S, SwizzleLayout
 from tilewright.tile.call import TileCall
 from tilewright.tile.dispatch import Decline
-from tilewright.tile.hints import Accesses, wider
+from tilewright.tile.hints import PlannedAccesses, wider
 
 SWIZZLED = ComposeLayout(SwizzleLayout(3, 3, 3), S[64, 64])
 N = Var("n")
@@ -117,11 +117,11 @@ def test_no_fact_is_told_where_none_helps_or_the_width_is_asked_for() -> None:
 
 
 def test_a_fact_with_which_nothing_could_be_planned_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[TileCall, Accesses]] = []
+    asked: list[tuple[TileCall, PlannedAccesses]] = []
     monkeypatch.setattr("tilewright.tile.copy.gmem_smem.wider", lambda call, plan, _: asked.append((call, plan)))
     hints(buffer("A", "shared", (64, 64)), Region(buffer("G", "global", (64, 256)), ((0, 64), (N, 64))))
 
-    def declines(_: TileCall) -> Accesses:
+    def declines(_: TileCall) -> PlannedAccesses:
         raise Decline("no common pattern")
 
     ((call, plan),) = asked

@@ -25,10 +25,10 @@ from tilewright.tile import Entry
 WAIT = Evaluate(instruction("ptx.cp_async.wait_all"))
 
 
-def begun(dst: Buffer | Region, src: Buffer | Region, scope: str, **config: Any) -> ir.TileCall:
+def begun(dst: Buffer | Region, src: Buffer | Region, scope: str, **config: Any) -> ir.TileCallStmt:
     parts = tuple(each.region() if isinstance(each, Buffer) else each for each in (dst, src))
     dispatch = config.pop("dispatch", "ldgsts")
-    return ir.TileCall("copy_async", scope, parts, dispatch, tuple(config.items()), at=AT)
+    return ir.TileCallStmt("copy_async", scope, parts, dispatch, tuple(config.items()), at=AT)
 
 
 def planned(
@@ -54,7 +54,7 @@ def test_every_element_arrives_once_it_was_waited_for(data: st.DataObject) -> No
     outer = tuple(start + extent for start, extent in zip(before, shape, strict=True))
     there = Region(buffer("G", "global", outer, kind=kind), tuple(zip(before, shape, strict=True)))
     back = buffer("B", "global", shape, kind=kind)
-    copied = ir.TileCall("copy", scope, (back.region(), shared), None, (), at=AT)
+    copied = ir.TileCallStmt("copy", scope, (back.region(), shared), None, (), at=AT)
     made = kernel(begun(shared, there, scope), WAIT, MEET, copied, threads=THREADS[scope], grid=1)
     try:
         exe = tw.compile(made, target="sm_90a")

@@ -13,7 +13,7 @@ from tests.tile.test_bulk import call_of
 from tilewright import T, Tx, layout
 from tilewright.errors import DispatchError
 from tilewright.layout import S, laneid
-from tilewright.tile import Report
+from tilewright.tile import DispatchReport
 
 
 def reduced(*, rows: Any = None, align: int = 16) -> Any:
@@ -82,7 +82,7 @@ MISSES: dict[str, tuple[Callable[..., Any], dict[str, Any], str, str]] = {
 }  # fmt: skip
 
 
-def told(kernel: Any) -> tuple[Report | None, str]:
+def told(kernel: Any) -> tuple[DispatchReport | None, str]:
     """The report and the remedy of a kernel, or what its error names."""
     try:
         report = tw.compile(kernel, "sm_90a").report

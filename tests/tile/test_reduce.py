@@ -49,8 +49,8 @@ def held(op: str, dst: Buffer, src: Buffer, scope: str, threads: int, seed: int 
     return said
 
 
-def call(op: str, dst: Buffer | Region, src: Buffer | Region, scope: str = "warp", **config: object) -> ir.TileCall:
-    return ir.TileCall(op, scope, (whole(dst), whole(src)), None, tuple(config.items()))  # type: ignore[arg-type]
+def call(op: str, dst: Buffer | Region, src: Buffer | Region, scope: str = "warp", **config: object) -> ir.TileCallStmt:
+    return ir.TileCallStmt(op, scope, (whole(dst), whole(src)), None, tuple(config.items()))  # type: ignore[arg-type]
 
 
 @st.composite

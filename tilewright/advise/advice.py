@@ -12,11 +12,12 @@ import numpy as np
 from tilewright import host
 from tilewright.advise.accesses import IDLE, Accesses, Sectors, cause, record
 from tilewright.advise.search import Choice, cost_now, search
-from tilewright.advise.tiles import Cannot, Tile, tiles_of, with_layout
-from tilewright.errors import TilewrightError
+from tilewright.advise.tiles import Cannot, SharedTile, tiles_of, with_layout
+from tilewright.errors import SimulationError, TilewrightError
 from tilewright.inputs import make_arguments
 from tilewright.layout import ComposeLayout, Layout, S, SwizzleMode, mma_shared_layout
 from tilewright.records import replace
+from tilewright.verdict import Finding, finding_of
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -25,18 +26,22 @@ if TYPE_CHECKING:
     from tilewright.sim import Run
     from tilewright.sim.machine.counts import Line
 
-__all__ = ["Advice", "Change", "Refused", "advise"]
+__all__ = ["Advice", "LayoutChange", "Refused", "advise"]
 
 MOST_PROOFS = 6
 """How many candidates for one buffer are compiled and run, the most promising first."""
 
 
+NO_PROOF = "in a run", "the results are equal in that one order of threads, which proves nothing of a wrong kernel"
+
+
 @dataclass(frozen=True, slots=True)
-class Change:
+class LayoutChange:
     """Another layout for a buffer, with which the kernel ran and gave the same results.
 
     text: what to write. before, after: passes of shared memory that the buffer's accesses took. tried: how many
     layouts fit. other: a padding that does as well, proved too. rest: why conflicts are left, if any are.
+    is_proof: are results of the kernel those of every order of its threads, as no check finds anything?
     """
 
     buffer: str
@@ -50,16 +55,19 @@ class Change:
     tried: int
     other: str = ""
     rest: str = ""
+    is_proof: bool = True
 
     def __str__(self) -> str:
+        ran, equal = ("proved by a run", "the results are equal") if self.is_proof else NO_PROOF
         more = f", {self.extra_bytes:,} bytes more" if self.extra_bytes else ""
         left = f" ({self.ideal:,} ideal)" if self.after != self.ideal else ", no conflicts"
         lines = [
             f"{self.buffer}: layout={self.text}",
-            f"  proved by a run: {self.before:,} -> {self.after:,} wavefronts{left}{more}; the results are equal",
+            f"  {ran}: {self.before:,} -> {self.after:,} wavefronts{left}{more}; {equal}",
             f"  found among {self.tried:,} layouts by what all accesses of {self.buffer} need",
         ]
-        return "\n".join([*lines, *(f"  {more}" for more in (self.other, self.rest) if more)])
+        other = self.other if self.is_proof else self.other.replace("proved too", "in a run too")
+        return "\n".join([*lines, *(f"  {more}" for more in (other, self.rest) if more)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ class Advice:
     """The cost of a kernel's accesses, line by line, and changes that lower it.
 
     lines: as counted. causes: of lines with conflicts, which lanes meet in which bank. sectors: of global memory.
-    kernel: with all changes made.
+    kernel: with all changes made. findings: what all checks of the simulator find in the kernel as it is.
     """
 
     name: str
@@ -87,9 +95,10 @@ class Advice:
     lines: tuple[Line, ...]
     causes: tuple[str, ...]
     sectors: tuple[Sectors, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[LayoutChange, ...]
     refused: tuple[Refused, ...]
     kernel: Kernel
+    findings: tuple[Finding, ...] = ()
 
     @property
     def bank_conflicts(self) -> int:
@@ -98,7 +107,9 @@ class Advice:
 
     def __str__(self) -> str:
         notes = list(_notes(self.lines, self.causes, self.sectors))
-        text = [f"{self.name} for {self.target}: {self.bank_conflicts:,} bank conflicts", *_annotated(self.at, notes)]
+        wrong = [f"the kernel is wrong, whatever its layouts:\n{finding}\n" for finding in self.findings]
+        title = f"{self.name} for {self.target}: {self.bank_conflicts:,} bank conflicts"
+        text = [*wrong, title, *_annotated(self.at, notes)]
         found = [*self.changes, *self.refused]
         return "\n".join([*text, "", *map(str, found)] if found else [*text, "", "shared memory has no conflicts"])
 
@@ -109,11 +120,12 @@ def advise(exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], see
 
     if not args:
         args = tuple(make_arguments(exe.kernel, {}, sizes, seed).values())
+    findings = _findings(exe, args)
     program = Program(exe.lowered, parse_checks("default"))
     accesses, sectors = record(program)
     before = _Proof(exe, args, exe.run_program(program, own := _copies(args)), own)
     lines = before.run.counts.lines
-    changes: list[Change] = []
+    changes: list[LayoutChange] = []
     refused: list[Refused] = []
     for tile in tiles_of(exe.kernel):
         mine = _within(tile, accesses)
@@ -124,13 +136,22 @@ def advise(exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], see
         except Cannot as reason:
             refused.append(Refused(tile.buffer.name, str(reason)))
             continue
-        if isinstance(change, Change):
-            changes.append(change)
+        if isinstance(change, LayoutChange):
+            changes.append(replace(change, is_proof=not findings))
         elif change.why:
             refused.append(change)
     causes = tuple(cause(_at(line, accesses)) for line in lines)
     return Advice(exe.name, str(exe.target), exe.kernel.at, tuple(lines), causes, _joined(sectors), tuple(changes),
-                  tuple(refused), before.exe.kernel)  # fmt: skip
+                  tuple(refused), before.exe.kernel, findings)  # fmt: skip
+
+
+def _findings(exe: Executable, args: tuple[Any, ...]) -> tuple[Finding, ...]:
+    """The error that ends a run under every check, if one does."""
+    try:
+        exe.simulate(*_copies(args), check="all")
+    except SimulationError as error:
+        return (finding_of(error, [buffer.name for buffer in exe.kernel.buffers]),)
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +178,8 @@ def _copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _better(
-    before: _Proof, tile: Tile, accesses: list[Accesses], *, for_units: bool
-) -> tuple[Change | Refused, _Proof]:
+    before: _Proof, tile: SharedTile, accesses: list[Accesses], *, for_units: bool
+) -> tuple[LayoutChange | Refused, _Proof]:
     """The best layout of a tile that a run proves, and that run; or why there is none."""
     choices = search(tile, accesses, for_units=for_units)
     now, ideal = _passes(before.run, tile), _passes(before.run, tile, ideal=True)
@@ -182,13 +203,13 @@ def _better(
         return Refused(tile.buffer.name, fails or rest or ""), before
     took, choice, proof = best
     left = _passes(proof.run, tile, ideal=True)
-    change = Change(tile.buffer.name, tile.at, choice.candidate.layout, _text(tile, choice.candidate.layout), now,
+    change = LayoutChange(tile.buffer.name, tile.at, choice.candidate.layout, _text(tile, choice.candidate.layout), now,
                     took, left, choice.candidate.extra, len(choices), _padding(before, tile, choices, took),
                     rest if took > left else "")  # fmt: skip
     return change, proof
 
 
-def _padding(before: _Proof, tile: Tile, choices: list[Choice], took: int) -> str:
+def _padding(before: _Proof, tile: SharedTile, choices: list[Choice], took: int) -> str:
     """A padding that takes no more passes than the best layout, where that is none."""
     padded = [choice.candidate for choice in choices if choice.candidate.extra and choice.total == choices[0].total]
     if choices[0].candidate.extra or not padded:
@@ -201,7 +222,7 @@ def _padding(before: _Proof, tile: Tile, choices: list[Choice], took: int) -> st
     return f"or layout={text}, proved too: {padded[0].extra:,} bytes more" if proved else ""
 
 
-def _proved(before: _Proof, tile: Tile, layout: Layout) -> _Proof:
+def _proved(before: _Proof, tile: SharedTile, layout: Layout) -> _Proof:
     """The kernel with that layout, run. Raises Cannot where it gives other results."""
     from tilewright.compiler import compile
 
@@ -212,12 +233,12 @@ def _proved(before: _Proof, tile: Tile, layout: Layout) -> _Proof:
     return _Proof(exe, before.given, run, own)
 
 
-def _passes(run: Run, tile: Tile, *, ideal: bool = False) -> int:
+def _passes(run: Run, tile: SharedTile, *, ideal: bool = False) -> int:
     mine = [line for line in run.counts.lines if line.buffer == tile.place]
     return sum(line.ideal_wavefronts if ideal else line.wavefronts for line in mine)
 
 
-def _why(tile: Tile, accesses: list[Accesses], choices: list[Choice], ideal: int, *, for_units: bool) -> str:
+def _why(tile: SharedTile, accesses: list[Accesses], choices: list[Choice], ideal: int, *, for_units: bool) -> str:
     """Why no candidate is without conflicts: one access that none serves, or two that want different ones."""
     kinds = "swizzles that the copy engine and wgmma know" if for_units else "swizzles and paddings"
     if not choices:
@@ -251,7 +272,7 @@ def _ideal(accesses: Accesses) -> int:
     return int(((groups != IDLE).any(2).sum(1) * accesses.times).sum())
 
 
-def _within(tile: Tile, accesses: Iterable[Accesses]) -> list[Accesses]:
+def _within(tile: SharedTile, accesses: Iterable[Accesses]) -> list[Accesses]:
     """The accesses to a tile; for a tile of a pool the patterns that lie in it."""
     found = []
     for each in accesses:
@@ -293,7 +314,7 @@ def _joined(sectors: Iterable[Sectors]) -> tuple[Sectors, ...]:
 # As text
 
 
-def _text(tile: Tile, layout: Layout) -> str:
+def _text(tile: SharedTile, layout: Layout) -> str:
     """A layout as a kernel writes it."""
     kind, shape = str(tile.buffer.dtype), tile.shape
     for mode in SwizzleMode:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.advise.tiles import Tile
+from tilewright.advise.tiles import SharedTile
 from tilewright.errors import LayoutError
 from tilewright.layout import ComposeLayout, Iter, Layout, SwizzleLayout, SwizzleMode, TileLayout, mma_shared_layout
 
@@ -26,7 +26,7 @@ class Candidate:
     extra: int
     rank: tuple[int, ...]
 
-    def places(self, tile: Tile, plain: NDArray[np.int64]) -> NDArray[np.int64]:
+    def places(self, tile: SharedTile, plain: NDArray[np.int64]) -> NDArray[np.int64]:
         """The place of each element, row major, in elements. plain: those of the tile without a swizzle."""
         if isinstance(self.layout, ComposeLayout) and self.layout.tile == tile.tile:
             swizzled: NDArray[np.int64] = self.layout.swizzle.address(plain)
@@ -34,7 +34,7 @@ class Candidate:
         return self.layout.table(tile.shape)["m"].reshape(-1)
 
 
-def candidates(tile: Tile, *, for_units: bool) -> Iterator[Candidate]:
+def candidates(tile: SharedTile, *, for_units: bool) -> Iterator[Candidate]:
     """Every layout that is tried. for_units: only those that the copy engine and wgmma read."""
     if for_units:
         yield from _of_hardware(tile)
@@ -51,12 +51,12 @@ def candidates(tile: Tile, *, for_units: bool) -> Iterator[Candidate]:
         yield from _padded(tile)
 
 
-def _element_bits(tile: Tile) -> int:
+def _element_bits(tile: SharedTile) -> int:
     """The logarithm of an element's bytes; -1 of half a byte."""
     return tile.buffer.dtype.bits.bit_length() - 4
 
 
-def _swizzles(tile: Tile) -> Iterator[tuple[int, int, int]]:
+def _swizzles(tile: SharedTile) -> Iterator[tuple[int, int, int]]:
     """(swizzle_len, per_element, atom_len) of every swizzle that changes banks, by bits that the tile has."""
     unit = _element_bits(tile)
     address_bits = max(1, (tile.buffer.storage_size() - 1)).bit_length()
@@ -66,7 +66,7 @@ def _swizzles(tile: Tile) -> Iterator[tuple[int, int, int]]:
                 yield bits, first, distance
 
 
-def _padded(tile: Tile) -> Iterator[Candidate]:
+def _padded(tile: SharedTile) -> Iterator[Candidate]:
     """Layouts with padded rows: for each stride that divides all longer ones, longer by some elements."""
     own, bits = tile.tile, tile.buffer.dtype.bits
     strides = sorted({int(str(it.stride)) for it in own.shard if it.extent != 1})
@@ -77,7 +77,7 @@ def _padded(tile: Tile) -> Iterator[Candidate]:
             yield _with_padding(tile, row, elements)
 
 
-def _with_padding(tile: Tile, row: int, elements: int) -> Candidate:
+def _with_padding(tile: SharedTile, row: int, elements: int) -> Candidate:
     def moved(stride: int) -> int:
         return stride // row * (row + elements) if stride % row == 0 else stride
 
@@ -87,7 +87,7 @@ def _with_padding(tile: Tile, row: int, elements: int) -> Candidate:
     return Candidate(layout, extra, (2, nbytes & -nbytes != nbytes, elements))
 
 
-def _of_hardware(tile: Tile) -> Iterator[Candidate]:
+def _of_hardware(tile: SharedTile) -> Iterator[Candidate]:
     """The swizzles of 32, 64 and 128 bytes, over the tile as it is and over stripes as wide as they are."""
     unit = _element_bits(tile)
     yield Candidate(tile.tile, 0, (0,))

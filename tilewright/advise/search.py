@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.advise.accesses import IDLE, Accesses
 from tilewright.advise.candidates import Candidate, candidates
-from tilewright.advise.tiles import Tile
+from tilewright.advise.tiles import SharedTile
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.counts import default_phase, wavefronts
 
@@ -36,7 +36,7 @@ class Choice:
         return self.total, self.splits, self.candidate.extra, self.candidate.rank
 
 
-def search(tile: Tile, accesses: Sequence[Accesses], *, for_units: bool = False) -> list[Choice]:
+def search(tile: SharedTile, accesses: Sequence[Accesses], *, for_units: bool = False) -> list[Choice]:
     """The candidates that every access can use, the best first."""
     asked = [_Asked(tile, each) for each in accesses]
     found: list[Choice] = []
@@ -48,7 +48,7 @@ def search(tile: Tile, accesses: Sequence[Accesses], *, for_units: bool = False)
     return sorted(found, key=lambda choice: choice.key)
 
 
-def cost_now(tile: Tile, accesses: Accesses) -> int:
+def cost_now(tile: SharedTile, accesses: Accesses) -> int:
     """Passes that the accesses take with the layout that the tile has."""
     cost = _Asked(tile, accesses).cost(_swizzled(tile))
     assert cost is not None, "the kernel has run with this layout"
@@ -68,7 +68,7 @@ def _costs(places: NDArray[np.int64], asked: Iterable[_Asked]) -> list[tuple[int
 class _Asked:
     """One site's patterns as elements of the tile, so that any layout can say where they are."""
 
-    def __init__(self, tile: Tile, accesses: Accesses) -> None:
+    def __init__(self, tile: SharedTile, accesses: Accesses) -> None:
         self.accesses = accesses
         self.bits = tile.buffer.dtype.bits
         old = _swizzled(tile)
@@ -117,7 +117,7 @@ class _Asked:
         return total
 
 
-def _swizzled(tile: Tile) -> NDArray[np.int64]:
+def _swizzled(tile: SharedTile) -> NDArray[np.int64]:
     """The place of each element as the kernel has it."""
     tile.before_swizzle()  # raises Cannot where elements have several places
     layout = tile.buffer.layout

@@ -14,7 +14,7 @@ from tilewright.ir import AddressOf, AllocBuffer, Buffer, DeclBuffer, Kernel, co
 from tilewright.layout import ComposeLayout, Iter, Layout, SwizzleLayout, TileLayout
 from tilewright.records import replace
 
-__all__ = ["Cannot", "Tile", "tiles_of", "with_layout"]
+__all__ = ["Cannot", "SharedTile", "tiles_of", "with_layout"]
 
 
 class Cannot(Exception):
@@ -22,7 +22,7 @@ class Cannot(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class SharedTile:
     """A buffer of shared memory.
 
     place, start: the storage that it lies in, and from which byte. growing: may it take more bytes?
@@ -66,7 +66,7 @@ class Tile:
         return table.reshape(-1)
 
 
-def tiles_of(kernel: Kernel) -> Iterator[Tile]:
+def tiles_of(kernel: Kernel) -> Iterator[SharedTile]:
     """The buffers of shared memory that are no views of others, but for the bytes of a pool."""
     for stmt in statements(kernel.body):
         if not isinstance(stmt, (AllocBuffer, DeclBuffer)):
@@ -76,9 +76,9 @@ def tiles_of(kernel: Kernel) -> Iterator[Tile]:
         if not buffer.is_shared or buffer.layout is None or not known or len(buffer.shape) < 1:
             continue
         if isinstance(stmt, AllocBuffer):
-            yield Tile(buffer, buffer.name, 0, growing=True, at=stmt.at)
+            yield SharedTile(buffer, buffer.name, 0, growing=True, at=stmt.at)
         elif (pool := _pool(buffer)) and isinstance(offset := const_value(buffer.elem_offset), int):
-            yield Tile(buffer, pool.name, offset * buffer.dtype.bits // 8, growing=False, at=stmt.at)
+            yield SharedTile(buffer, pool.name, offset * buffer.dtype.bits // 8, growing=False, at=stmt.at)
 
 
 def _pool(buffer: Buffer) -> Buffer | None:
@@ -88,7 +88,7 @@ def _pool(buffer: Buffer) -> Buffer | None:
     return parent if is_pool else None
 
 
-def with_layout(kernel: Kernel, tile: Tile, layout: Layout) -> Kernel:
+def with_layout(kernel: Kernel, tile: SharedTile, layout: Layout) -> Kernel:
     """The kernel whose ``tile`` has another layout, and whose views of it follow.
 
     Raises Cannot where a view cannot.
@@ -111,7 +111,7 @@ def with_layout(kernel: Kernel, tile: Tile, layout: Layout) -> Kernel:
     return replace(kernel, body=tuple(map_buffers(stmt, change) for stmt in kernel.body))
 
 
-def _views(buffer: Buffer, tile: Tile) -> bool:
+def _views(buffer: Buffer, tile: SharedTile) -> bool:
     while isinstance(buffer.data, AddressOf):
         buffer = buffer.data.buffer
         if buffer.name == tile.buffer.name:
@@ -119,7 +119,7 @@ def _views(buffer: Buffer, tile: Tile) -> bool:
     return False
 
 
-def _following(tile: Tile, layout: Layout) -> Callable[[Buffer], Layout]:
+def _following(tile: SharedTile, layout: Layout) -> Callable[[Buffer], Layout]:
     """The new layout of a view."""
     new = layout.tile if isinstance(layout, ComposeLayout) else layout
     assert isinstance(new, TileLayout)
@@ -140,7 +140,7 @@ def _in_units_of(swizzle: SwizzleLayout, kind: DType, view: DType) -> SwizzleLay
     return swizzle.pack(view.bits // kind.bits) if view.bits >= kind.bits else swizzle.unpack(kind.bits // view.bits)
 
 
-def _restrided(own: TileLayout, tile: Tile, new: TileLayout, view: Buffer) -> TileLayout:
+def _restrided(own: TileLayout, tile: SharedTile, new: TileLayout, view: Buffer) -> TileLayout:
     """A view's iters with the strides that the iters of the tile have now."""
     strides = {
         old.stride: it.stride for old, it in zip(tile.tile.shard, new.shard, strict=False) if old.extent == it.extent

@@ -168,7 +168,6 @@ def explain(place: Place, arch: Arch = None, const: Const = None) -> None:
     from tilewright.view.terminal import say
 
     made = compiled(place, arch, const or [])
-    say(f"{made.name} for {made.target}")
     say(str(made.report))
 
 

@@ -9,7 +9,7 @@ from importlib import metadata
 
 from tilewright.errors import TilewrightError
 
-__all__ = ["Finding", "examine"]
+__all__ = ["Examined", "examine"]
 
 BASE = ("numpy", "ml_dtypes", "rich", "typer")
 EXTRA = ("cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm")
@@ -19,7 +19,7 @@ CANARY = 64  # elements on each side of the matrix that the simulator transposes
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Examined:
     """One line of the examination. works: False where something is missing; needed: without it nothing works.
 
     hint: how to get it.
@@ -36,9 +36,9 @@ class Finding:
         return f"{line}\n    try: {self.hint}" if self.hint else line
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[Examined]:
     """Python and the base packages, the simulator, the assembler, the disassembler, the GPU."""
-    yield Finding("Python", True, platform.python_version(), needed=True)
+    yield Examined("Python", True, platform.python_version(), needed=True)
     yield from (_package(name, GET_BASE, needed=True) for name in BASE)
     yield _simulator()
     yield from (_package(name, GET_EXTRA) for name in EXTRA)
@@ -47,14 +47,14 @@ def examine() -> Iterator[Finding]:
     yield _gpu()
 
 
-def _package(name: str, hint: str, *, needed: bool = False) -> Finding:
+def _package(name: str, hint: str, *, needed: bool = False) -> Examined:
     try:
-        return Finding(name, True, metadata.version(name), needed=needed)
+        return Examined(name, True, metadata.version(name), needed=needed)
     except metadata.PackageNotFoundError:
-        return Finding(name, False, "not installed", hint, needed)
+        return Examined(name, False, "not installed", hint, needed)
 
 
-def _simulator() -> Finding:
+def _simulator() -> Examined:
     """Test the simulator by a small kernel, which is dispatched, lowered, run with every check and compared."""
     try:
         import numpy as np
@@ -68,12 +68,12 @@ def _simulator() -> Finding:
         simulate(make(CANARY, swizzled=True), matrix, result)
         works = bool((result.view(np.uint16) == matrix.T.view(np.uint16)).all())
     except (ImportError, TilewrightError) as error:
-        return Finding("simulator", False, str(error), GET_BASE, needed=True)
+        return Examined("simulator", False, str(error), GET_BASE, needed=True)
     detail = f"runs kernels for {', '.join(ARCHS)}" if works else "transposes a matrix wrongly"
-    return Finding("simulator", works, detail, needed=True)
+    return Examined("simulator", works, detail, needed=True)
 
 
-def _assembler() -> Finding:
+def _assembler() -> Examined:
     from tilewright.cuda.nvrtc import architectures, version
     from tilewright.isa import ARCHS
 
@@ -81,12 +81,12 @@ def _assembler() -> Finding:
         known = architectures()
         newer = [name for name in ARCHS if name not in known]
         lacks = f", not for {', '.join(newer)}" if newer else ""
-        return Finding("CUDA to machine code", True, f"{version()} for {', '.join(known)}{lacks}")
+        return Examined("CUDA to machine code", True, f"{version()} for {', '.join(known)}{lacks}")
     except TilewrightError as error:
-        return Finding("CUDA to machine code", False, f"{error.what}: no stage ptx, no cubin", GET_EXTRA)
+        return Examined("CUDA to machine code", False, f"{error.what}: no stage ptx, no cubin", GET_EXTRA)
 
 
-def _disassembler() -> Finding:
+def _disassembler() -> Examined:
     """Look for nvdisasm, in the extra or in a CUDA toolkit."""
     try:
         from cuda.pathfinder import find_nvidia_binary_utility
@@ -95,18 +95,18 @@ def _disassembler() -> Finding:
     else:
         path = find_nvidia_binary_utility("nvdisasm")
     if path is None:
-        return Finding("machine code to text", False, "nvdisasm is not installed: no stage sass", GET_EXTRA)
-    return Finding("machine code to text", True, f"nvdisasm at {path}")
+        return Examined("machine code to text", False, "nvdisasm is not installed: no stage sass", GET_EXTRA)
+    return Examined("machine code to text", True, f"nvdisasm at {path}")
 
 
-def _gpu() -> Finding:
+def _gpu() -> Examined:
     """The driver's description of the GPU; its absence is no fault, as the simulator needs none."""
     from tilewright.cuda import driver
 
     try:
         found = [str(driver.device(ordinal)) for ordinal in range(driver.device_count())]
     except TilewrightError as error:
-        return Finding("GPU", False, f"{error.what}; kernels run on the simulator")
+        return Examined("GPU", False, f"{error.what}; kernels run on the simulator")
     if not found:
-        return Finding("GPU", False, "none found; kernels run on the simulator")
-    return Finding("GPU", True, ", ".join(found))
+        return Examined("GPU", False, "none found; kernels run on the simulator")
+    return Examined("GPU", True, ", ".join(found))

@@ -22,7 +22,7 @@ from tilewright.errors import ToolError
 __all__ = [
     "OVERLAPPING",
     "WRONG_CONTEXT",
-    "Device",
+    "GpuDevice",
     "LaunchAttribute",
     "LaunchConfig",
     "allocate",
@@ -142,7 +142,7 @@ def _spelled(found: Any, status: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class GpuDevice:
     """A GPU and its primary context, which torch and CuPy use too. capability: 90 for 9.0."""
 
     ordinal: int
@@ -178,7 +178,7 @@ def device_count() -> int:
 
 
 @cache
-def device(ordinal: int) -> Device:
+def device(ordinal: int) -> GpuDevice:
     """The GPU of that number, its primary context retained for as long as the process lives."""
     handle, context, name = c_int(), c_void_p(), (c_char * 256)()
     call("cuDeviceGet", byref(handle), c_int(ordinal))
@@ -188,7 +188,7 @@ def device(ordinal: int) -> Device:
         call("cuDeviceGetAttribute", byref(number), c_int(attribute), handle)
     major, minor, multiprocessors = (number.value for number in numbers)
     call("cuDevicePrimaryCtxRetain", byref(context), handle)
-    return Device(ordinal, name.value.decode(), 10 * major + minor, context.value or 0, multiprocessors)
+    return GpuDevice(ordinal, name.value.decode(), 10 * major + minor, context.value or 0, multiprocessors)
 
 
 def device_of_pointer(address: int) -> int:
@@ -201,7 +201,7 @@ def device_of_pointer(address: int) -> int:
 # Kernels
 
 
-def load_function(on: Device, cubin: bytes, entry: str, dynamic_shared_bytes: int, cluster_ctas: int) -> int:
+def load_function(on: GpuDevice, cubin: bytes, entry: str, dynamic_shared_bytes: int, cluster_ctas: int) -> int:
     """The handle of a cubin's kernel on a device, with the attributes for large shared memory and large clusters.
 
     Loading is allowed while a stream of this thread is being captured into a graph: it is no part of the graph.

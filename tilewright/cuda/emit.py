@@ -16,7 +16,7 @@ from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, sh
 from tilewright.cuda.emit_names import Names, entry, renamed
 from tilewright.cuda.emit_stmt import INDENT, lines_of
 from tilewright.cuda.emit_types import cpp_type
-from tilewright.cuda.emit_unit import LINE_LENGTH, Known, Scope, Unit
+from tilewright.cuda.emit_unit import LINE_LENGTH, KnownFacts, Scope, TranslationUnit
 from tilewright.cuda.emit_vectors import declare_vector
 from tilewright.dtypes import HANDLE
 from tilewright.errors import TargetError
@@ -45,7 +45,7 @@ def emit(kernel: ir.Kernel, arch: Arch, *, fast_math: bool = False, may_alias: b
     reserved: set[str] = set()
     while True:
         names = Names({entry_name(kernel), *reserved})
-        unit = Unit(arch, names, read_only(kernel), in_flight=in_flight(kernel), fast_math=fast_math)
+        unit = TranslationUnit(arch, names, read_only(kernel), in_flight=in_flight(kernel), fast_math=fast_math)
         unit.restricted = frozenset() if may_alias else restricted(kernel, unit.read_only)
         body = _kernel(kernel, unit)
         clashes = unit.clashes()
@@ -78,7 +78,7 @@ def _launch(kernel: ir.Kernel) -> ir.Launch:
 # The header comment
 
 
-def _header(kernel: ir.Kernel, unit: Unit) -> str:
+def _header(kernel: ir.Kernel, unit: TranslationUnit) -> str:
     launch = _launch(kernel)
     grid = ", ".join(map(str, launch.grid))
     shared = dynamic_shared_bytes(launch)
@@ -104,10 +104,10 @@ def _header(kernel: ir.Kernel, unit: Unit) -> str:
 # The kernel
 
 
-def _kernel(kernel: ir.Kernel, unit: Unit) -> list[str]:
+def _kernel(kernel: ir.Kernel, unit: TranslationUnit) -> list[str]:
     _claim_names(kernel, unit)
     _declare_vectors(kernel, unit)
-    scope = Scope(unit, Known(None, lambda _: _facts(kernel)), kernel.at)
+    scope = Scope(unit, KnownFacts(None, lambda _: _facts(kernel)), kernel.at)
     signature = _signature(kernel, unit)
     storage = list(_storage(kernel, unit))
     body = lines_of(kernel.body, scope)
@@ -115,7 +115,7 @@ def _kernel(kernel: ir.Kernel, unit: Unit) -> list[str]:
     return [f"{signature} {{", *(INDENT + line for line in (*top, *body)), "}"]
 
 
-def _claim_names(kernel: ir.Kernel, unit: Unit) -> None:
+def _claim_names(kernel: ir.Kernel, unit: TranslationUnit) -> None:
     """The kernel's own names come before those that the text adds."""
     for buffer in kernel.buffers:
         unit.buffer(buffer)
@@ -147,7 +147,7 @@ def _is_argument(node: ir.Expr, arguments: set[str]) -> bool:
     )
 
 
-def _signature(kernel: ir.Kernel, unit: Unit) -> str:
+def _signature(kernel: ir.Kernel, unit: TranslationUnit) -> str:
     launch = _launch(kernel)
     bounds = f"{launch.threads}, {launch.min_blocks_per_sm}" if launch.min_blocks_per_sm else f"{launch.threads}"
     cluster = ""
@@ -172,7 +172,7 @@ MAP_STRUCT = f"""\
 struct alignas({MAP_ALIGNMENT}) {MAP_TYPE} {{ unsigned char bytes[{MAP_BYTES}]; }};"""
 
 
-def _map_parameter(var: ir.Var, unit: Unit) -> str:
+def _map_parameter(var: ir.Var, unit: TranslationUnit) -> str:
     """The 128 bytes themselves: `_storage` has the pointer to them."""
     unit.helper(MAP_TYPE, MAP_STRUCT)
     unit.declared.add(var.name)
@@ -180,7 +180,7 @@ def _map_parameter(var: ir.Var, unit: Unit) -> str:
     return f"const __grid_constant__ {MAP_TYPE} {unit.specials[f'map {var.name}']}"
 
 
-def _parameter(kernel: ir.Kernel, var: ir.Var, unit: Unit) -> str:
+def _parameter(kernel: ir.Kernel, var: ir.Var, unit: TranslationUnit) -> str:
     """A scalar, or the pointer of the first buffer that was matched from it, under the buffer's name."""
     if any(each.name == var.name for each in kernel.maps):
         return _map_parameter(var, unit)
@@ -193,7 +193,7 @@ def _parameter(kernel: ir.Kernel, var: ir.Var, unit: Unit) -> str:
     return f"{cpp_type(var.dtype)} {unit.names.of(var.name)}"
 
 
-def _storage(kernel: ir.Kernel, unit: Unit) -> Iterator[str]:
+def _storage(kernel: ir.Kernel, unit: TranslationUnit) -> Iterator[str]:
     """Shared memory and registers live as long as the kernel runs, wherever it names them first."""
     arena = ""
     launch = _launch(kernel)
@@ -215,7 +215,7 @@ def _storage(kernel: ir.Kernel, unit: Unit) -> Iterator[str]:
             yield local_array(stmt.buffer, unit)
 
 
-def _special_registers(unit: Unit, kernel: ir.Kernel) -> Iterator[str]:
+def _special_registers(unit: TranslationUnit, kernel: ir.Kernel) -> Iterator[str]:
     for name, row in ir.SPECIALS.items():
         if name in unit.specials:
             text = row.cuda
@@ -246,7 +246,7 @@ def _check_clusters(kernel: ir.Kernel, arch: Arch) -> None:
         )
 
 
-def _declare_vectors(kernel: ir.Kernel, unit: Unit) -> None:
+def _declare_vectors(kernel: ir.Kernel, unit: TranslationUnit) -> None:
     """Structs of the vector dtypes, before any function that takes one."""
     dtypes = {buffer.dtype: None for buffer in kernel.buffers}
     for stmt in ir.statements(kernel.body):

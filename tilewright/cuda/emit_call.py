@@ -15,7 +15,7 @@ from tilewright.cuda.emit_vectors import declare_vector
 from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Load, as_expr, const_value
-from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, bind, register_kind
+from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, Ptx, bind, register_kind
 from tilewright.isa.math import APPROXIMATIONS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def call(node: Call, scope: Scope, emit: Emit) -> Cpp:
         bound.check_arch(scope.unit.arch)
     except TargetError as error:
         raise error.located(scope.at) from None
-    return _assembly(bound, scope, emit) if bound.form.language == "ptx" else _expression(bound, scope, emit)
+    return _assembly(bound, scope, emit) if isinstance(bound.form.wording, Ptx) else _expression(bound, scope, emit)
 
 
 # Rows in C++
@@ -52,7 +52,7 @@ def _expression(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
     )
     if bound.helper:
         _include(bound, scope)
-    scope.unit.mention(bound.form.text + " ".join(bound.form.spellings(bound.mods).values()))
+    scope.unit.mention(bound.form.wording.template + " ".join(bound.form.spellings(bound.mods).values()))
     if scope.unit.fast_math:
         stem, bracket, rest = code.partition("(")
         code = APPROXIMATIONS.get(stem, stem) + bracket + rest
@@ -84,7 +84,7 @@ def _as_operand(operand: Operand, node: Expr, scope: Scope, emit: Emit) -> Cpp:
 def _hole(bound: Bound, name: str, value: Cpp) -> str:
     """An operand for its hole: bare where the template puts it between commas and parentheses, else as an atom."""
     hole = f"{{{name}}}"
-    before, _, after = bound.form.text.partition(hole)
+    before, _, after = bound.form.wording.template.partition(hole)
     return value.text if before.endswith(("(", ", ")) and after.startswith((")", ",")) else value.at(Level.ATOM)
 
 
@@ -154,7 +154,7 @@ def _is_pure(bound: Bound) -> bool:
     form = bound.form
     if form.acts:
         return False
-    return bound.instruction.lanes == ANY_LANES or form.product is not None
+    return bound.instruction.lanes == ANY_LANES or form.meaning.product is not None
 
 
 def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilewright.cuda.emit_types import Cpp, Level, computed_through_float, cpp_type
-from tilewright.cuda.emit_unit import Unit, assembly
+from tilewright.cuda.emit_unit import TranslationUnit, assembly
 from tilewright.dtypes import DType, dtype
 from tilewright.isa.convert import CONVERSIONS
 
@@ -40,7 +40,7 @@ _NARROW = {
 }
 
 
-def convert(value: Cpp, source: DType, target: DType, unit: Unit) -> Cpp:
+def convert(value: Cpp, source: DType, target: DType, unit: TranslationUnit) -> Cpp:
     """``value`` of scalar dtype ``source`` as ``target``."""
     if target == "tf32" and source not in ("tf32", *EXACT_IN_TF32):
         return Cpp(f"{_tf32_rounding(unit)}({_float32_to_odd(value, source, unit).text})")
@@ -65,7 +65,7 @@ def convert(value: Cpp, source: DType, target: DType, unit: Unit) -> Cpp:
 # Floats to integers: toward zero, saturating, NaN is 0
 
 
-def _integer(value: Cpp, source: DType, target: DType, unit: Unit) -> Cpp:
+def _integer(value: Cpp, source: DType, target: DType, unit: TranslationUnit) -> Cpp:
     if computed_through_float(source):
         value, source = to_float32(value, source, unit), FLOAT32
     kind, number = cpp_type(target), cpp_type(source)
@@ -94,7 +94,7 @@ def _integer(value: Cpp, source: DType, target: DType, unit: Unit) -> Cpp:
 # Into float32, so that one more rounding is still right
 
 
-def _float32_to_odd(value: Cpp, source: DType, unit: Unit) -> Cpp:
+def _float32_to_odd(value: Cpp, source: DType, unit: TranslationUnit) -> Cpp:
     if source.is_float and source.bits < 64:
         return to_float32(value, source, unit)
     if source.bits < 32:
@@ -116,7 +116,7 @@ def _float32_to_odd(value: Cpp, source: DType, unit: Unit) -> Cpp:
     return Cpp(f"{name}({value.text})")
 
 
-def _tf32_rounding(unit: Unit) -> str:
+def _tf32_rounding(unit: TranslationUnit) -> str:
     """The function that rounds a float to the ten bits of fraction that matrix instructions look at."""
     row = CONVERSIONS["float32", "tf32"]
     if row.arch.admits(unit.arch):
@@ -131,7 +131,7 @@ def _tf32_rounding(unit: Unit) -> str:
     )
 
 
-def to_float32(value: Cpp, source: DType, unit: Unit) -> Cpp:
+def to_float32(value: Cpp, source: DType, unit: TranslationUnit) -> Cpp:
     """A value of 32 bits or fewer as a float; exact for floats."""
     if not computed_through_float(source):
         return value if source.is_float else value.cast("float")
@@ -141,7 +141,7 @@ def to_float32(value: Cpp, source: DType, unit: Unit) -> Cpp:
     return Cpp(f"{name}({value.text})")
 
 
-def from_float32(value: Cpp, target: DType, unit: Unit) -> Cpp:
+def from_float32(value: Cpp, target: DType, unit: TranslationUnit) -> Cpp:
     """A float rounded to ``target``, to nearest even."""
     if not computed_through_float(target):
         return value
@@ -154,11 +154,11 @@ def from_float32(value: Cpp, target: DType, unit: Unit) -> Cpp:
 # The helper functions, by dtype
 
 
-def _widen_half(name: str, source: DType, unit: Unit) -> None:
+def _widen_half(name: str, source: DType, unit: TranslationUnit) -> None:
     unit.number_instruction(name, CONVERSIONS["float16", "float32"], "float", ("unsigned short",))
 
 
-def _widen_bfloat16(name: str, source: DType, unit: Unit) -> None:
+def _widen_bfloat16(name: str, source: DType, unit: TranslationUnit) -> None:
     unit.function(
         name,
         "float (unsigned short a)",
@@ -169,7 +169,7 @@ def _widen_bfloat16(name: str, source: DType, unit: Unit) -> None:
     )
 
 
-def _widen_exponent(name: str, source: DType, unit: Unit) -> None:
+def _widen_exponent(name: str, source: DType, unit: TranslationUnit) -> None:
     unit.function(
         name,
         "float (unsigned char a)",
@@ -179,7 +179,7 @@ def _widen_exponent(name: str, source: DType, unit: Unit) -> None:
     )
 
 
-def _widen_narrow(name: str, source: DType, unit: Unit) -> None:
+def _widen_narrow(name: str, source: DType, unit: TranslationUnit) -> None:
     row = CONVERSIONS[source, "float16x2"]
     if row.arch.admits(unit.arch):
         half = to_float32(Cpp("(unsigned short)pair"), dtype("float16"), unit).text
@@ -203,11 +203,11 @@ def _widen_narrow(name: str, source: DType, unit: Unit) -> None:
     )
 
 
-def _round_half(name: str, target: DType, unit: Unit) -> None:
+def _round_half(name: str, target: DType, unit: TranslationUnit) -> None:
     unit.number_instruction(name, CONVERSIONS["float32", "float16"], "unsigned short", ("float",))
 
 
-def _round_bfloat16(name: str, target: DType, unit: Unit) -> None:
+def _round_bfloat16(name: str, target: DType, unit: TranslationUnit) -> None:
     row = CONVERSIONS["float32", "bfloat16"]
     if row.arch.admits(unit.arch):
         unit.number_instruction(name, row, "unsigned short", ("float",))
@@ -222,7 +222,7 @@ def _round_bfloat16(name: str, target: DType, unit: Unit) -> None:
     )
 
 
-def _round_exponent(name: str, target: DType, unit: Unit) -> None:
+def _round_exponent(name: str, target: DType, unit: TranslationUnit) -> None:
     unit.function(
         name,
         "unsigned char (float a)",
@@ -234,7 +234,7 @@ def _round_exponent(name: str, target: DType, unit: Unit) -> None:
     )
 
 
-def _round_narrow(name: str, target: DType, unit: Unit) -> None:
+def _round_narrow(name: str, target: DType, unit: TranslationUnit) -> None:
     form = _NARROW[target]
     sign = f"(x >> 31 ? {_sign(form)} : 0)"
     special = {

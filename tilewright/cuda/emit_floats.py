@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.cuda.emit_convert import from_float32, to_float32
 from tilewright.cuda.emit_integers import infix
 from tilewright.cuda.emit_types import Cpp, Level, computed_through_float, cpp_type
-from tilewright.cuda.emit_unit import Unit
+from tilewright.cuda.emit_unit import TranslationUnit
 from tilewright.dtypes import DType, dtype
 from tilewright.ir.operators import OPERATORS
 from tilewright.isa.arith import ARITHMETIC
@@ -17,7 +17,7 @@ FLOAT32 = dtype("float32")
 _FUNCTIONS = {"min": "fmin", "max": "fmax", "truncmod": "fmod"}
 
 
-def float_binary(op: str, a: Cpp, b: Cpp, kind: DType, unit: Unit) -> Cpp:
+def float_binary(op: str, a: Cpp, b: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     """``a op b`` of scalar floats, rounded once to ``kind``."""
     if not computed_through_float(kind):
         return _plain(op, a, b, kind, unit)
@@ -27,7 +27,7 @@ def float_binary(op: str, a: Cpp, b: Cpp, kind: DType, unit: Unit) -> Cpp:
     return Cpp(f"{name}({a.text}, {b.text})")
 
 
-def float_negated(a: Cpp, kind: DType, unit: Unit) -> Cpp:
+def float_negated(a: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     """``-a``: the sign bit flipped; a dtype of powers of two has none."""
     if kind == "float8_e8m0fnu":
         return from_float32(Cpp(f"-{to_float32(a, kind, unit).text}"), kind, unit)
@@ -37,7 +37,7 @@ def float_negated(a: Cpp, kind: DType, unit: Unit) -> Cpp:
     return Cpp(f"{a.at(Level.UNARY)} ^ 0x{sign:x}", Level.BIT_XOR).cast(cpp_type(kind))
 
 
-def _plain(op: str, a: Cpp, b: Cpp, kind: DType, unit: Unit) -> Cpp:
+def _plain(op: str, a: Cpp, b: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     suffix = "f" if kind.bits == 32 else ""
     if op in ("+", "-", "*"):
         return infix(op, a, b)
@@ -51,7 +51,7 @@ def _plain(op: str, a: Cpp, b: Cpp, kind: DType, unit: Unit) -> Cpp:
     return Cpp(f"{helper(kind, suffix, unit)}({a.text}, {b.text})")
 
 
-def _floor_div(kind: DType, suffix: str, unit: Unit) -> str:
+def _floor_div(kind: DType, suffix: str, unit: TranslationUnit) -> str:
     number = cpp_type(kind)
     return unit.function(
         f"floor_div_{kind}",
@@ -64,7 +64,7 @@ def _floor_div(kind: DType, suffix: str, unit: Unit) -> str:
     )
 
 
-def _floor_mod(kind: DType, suffix: str, unit: Unit) -> str:
+def _floor_mod(kind: DType, suffix: str, unit: TranslationUnit) -> str:
     number = cpp_type(kind)
     return unit.function(
         f"floor_mod_{kind}",
@@ -75,7 +75,7 @@ def _floor_mod(kind: DType, suffix: str, unit: Unit) -> str:
     )
 
 
-def _narrow_operator(name: str, op: str, kind: DType, unit: Unit) -> None:
+def _narrow_operator(name: str, op: str, kind: DType, unit: TranslationUnit) -> None:
     """The target's own instruction, or the same in float32, so wide that rounding twice is rounding once."""
     number = cpp_type(kind)
     row = ARITHMETIC.get((op, kind))

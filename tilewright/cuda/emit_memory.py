@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type
-from tilewright.cuda.emit_unit import Scope, Unit
+from tilewright.cuda.emit_unit import Scope, TranslationUnit
 from tilewright.dtypes import DType
 from tilewright.isa import Bound, bind
 
@@ -35,7 +35,7 @@ def element_type(kind: DType) -> str:
     return cpp_type(kind)
 
 
-def pointer_type(buffer: ir.Buffer, unit: Unit) -> str:
+def pointer_type(buffer: ir.Buffer, unit: TranslationUnit) -> str:
     """``const float*`` where the kernel only reads the buffer, else ``float*``."""
     const = "const " if buffer.name in unit.read_only else ""
     return f"{const}{element_type(buffer.dtype)}*"
@@ -80,7 +80,7 @@ def _start(buffer: ir.Buffer, scope: Scope, emit: Emit) -> Cpp:
     return Cpp(scope.unit.buffer(buffer))
 
 
-def _load_nibble(unit: Unit) -> str:
+def _load_nibble(unit: TranslationUnit) -> str:
     return unit.function(
         "load_nibble",
         "unsigned char (const unsigned char* p, long long i)",
@@ -89,7 +89,7 @@ def _load_nibble(unit: Unit) -> str:
     )
 
 
-def _store_nibble(unit: Unit) -> str:
+def _store_nibble(unit: TranslationUnit) -> str:
     return unit.function(
         "store_nibble",
         "void (unsigned char* p, long long i, unsigned char x)",
@@ -102,14 +102,14 @@ def _store_nibble(unit: Unit) -> str:
 # Declarations
 
 
-def local_array(buffer: ir.Buffer, unit: Unit) -> str:
+def local_array(buffer: ir.Buffer, unit: TranslationUnit) -> str:
     """A thread's own array; 16-byte alignment lets vector moves fill it."""
     elements = int(ir.const_value(buffer.shape[0]) or 0)
     count = max(1, -(-elements * buffer.dtype.bits // 8) if buffer.dtype.bits < 8 else elements)
     return f"alignas({max(16, buffer.align)}) {element_type(buffer.dtype)} {unit.buffer(buffer)}[{count}];"
 
 
-def shared_pointer(stmt: ir.AllocBuffer, arena: str, unit: Unit) -> str:
+def shared_pointer(stmt: ir.AllocBuffer, arena: str, unit: TranslationUnit) -> str:
     """A shared buffer at its place in the CTA's arena."""
     kind = pointer_type(stmt.buffer, unit)
     start = arena if not stmt.offset else f"({arena} + {stmt.offset})"

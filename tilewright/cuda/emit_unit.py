@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa.arith import NumberRow
 
-__all__ = ["LINE_LENGTH", "REGISTER_TYPES", "Scope", "Unit", "assembly", "function_head"]
+__all__ = ["LINE_LENGTH", "REGISTER_TYPES", "Scope", "TranslationUnit", "assembly", "function_head"]
 
 LINE_LENGTH = 116
 
@@ -28,7 +28,7 @@ REGISTER_TYPES = {name: kind.ctype for name, kind in KINDS.items() if kind.nbyte
 
 
 @dataclass(slots=True)
-class Unit:
+class TranslationUnit:
     """One translation unit that is being written. Mutable: helpers and names are added as they are used.
 
     foreign: identifiers of the instruction table's own C++. declared: names of buffers that have a variable.
@@ -115,20 +115,20 @@ def _comment(text: str) -> list[str]:
     return [f"// {line}" for line in text.splitlines()]
 
 
-class Known:
+class KnownFacts:
     """The facts at a place: those of the place around it and those that ``learn`` adds at the first use. (Mutable.)"""
 
     __slots__ = ("_around", "_facts", "_learn")
 
-    def __init__(self, around: Known | None, learn: Callable[[RangeFacts], RangeFacts]) -> None:
+    def __init__(self, around: KnownFacts | None, learn: Callable[[RangeFacts], RangeFacts]) -> None:
         self._around, self._learn = around, learn
         self._facts: RangeFacts | None = None
 
     @property
     def facts(self) -> RangeFacts:
         """The facts."""
-        todo: list[Known] = []
-        place: Known | None = self
+        todo: list[KnownFacts] = []
+        place: KnownFacts | None = self
         while place is not None and place._facts is None:
             todo.append(place)
             place = place._around
@@ -142,8 +142,8 @@ class Known:
 class Scope:
     """A place in the kernel: the unit, and what is known of the values there. at: the kernel's line."""
 
-    unit: Unit
-    known: Known
+    unit: TranslationUnit
+    known: KnownFacts
     at: Span | None = None
 
     @property
@@ -153,4 +153,4 @@ class Scope:
 
     def knowing(self, learn: Callable[[RangeFacts], RangeFacts]) -> Scope:
         """The same place with what ``learn`` adds."""
-        return replace(self, known=Known(self.known, learn))
+        return replace(self, known=KnownFacts(self.known, learn))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type
-from tilewright.cuda.emit_unit import Scope, Unit, assembly
+from tilewright.cuda.emit_unit import Scope, TranslationUnit, assembly
 from tilewright.dtypes import DType
 from tilewright.ir import Binary, Cast, Expr, Unary, Var
 from tilewright.ir.operators import OPERATORS, UNARY
@@ -15,7 +15,7 @@ from tilewright.isa.arith import ARITHMETIC
 __all__ = ["broadcast", "component", "declare_vector", "elementwise", "joined"]
 
 
-def declare_vector(kind: DType, unit: Unit) -> str:
+def declare_vector(kind: DType, unit: TranslationUnit) -> str:
     """The struct of a vector dtype, named after it; 4-bit elements lie two in a byte."""
     element = cpp_type(kind.element)
     count = kind.lanes if kind.element.bits >= 8 else kind.lanes * kind.element.bits // 8
@@ -23,7 +23,7 @@ def declare_vector(kind: DType, unit: Unit) -> str:
     return unit.helper(str(kind), f"struct alignas({alignment}) {kind} {{ {element} x[{count}]; }};")
 
 
-def broadcast(element: Cpp, kind: DType, unit: Unit) -> Cpp:
+def broadcast(element: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     """A vector of equal elements."""
     name = f"broadcast_{kind}"
     if name not in unit.helpers:
@@ -32,7 +32,7 @@ def broadcast(element: Cpp, kind: DType, unit: Unit) -> Cpp:
     return Cpp(f"{name}({element.text})")
 
 
-def joined(parts: list[Cpp], kind: DType, unit: Unit) -> Cpp:
+def joined(parts: list[Cpp], kind: DType, unit: TranslationUnit) -> Cpp:
     """A vector of these components."""
     declare_vector(kind, unit)
     element = cpp_type(kind.element)
@@ -86,7 +86,7 @@ def _on_elements(node: Unary | Binary | Cast, scope: Scope, emit: Callable[[Expr
     return emit(replace(scalar, b=sides[1]) if isinstance(scalar, Binary) else scalar, scope)
 
 
-def _loop(name: str, params: str, value: str, kind: DType, unit: Unit) -> None:
+def _loop(name: str, params: str, value: str, kind: DType, unit: TranslationUnit) -> None:
     packed = kind.element.bits < 8
     place = f"d.x[i / 2] |= ({value} & 0xf) << 4 * (i % 2);" if packed else f"d.x[i] = {value};"
     lines = [
@@ -97,7 +97,7 @@ def _loop(name: str, params: str, value: str, kind: DType, unit: Unit) -> None:
     unit.function(name, f"{kind} ({params})", *lines, "return d;")
 
 
-def _packed(name: str, text: str, kind: DType, unit: Unit) -> None:
+def _packed(name: str, text: str, kind: DType, unit: TranslationUnit) -> None:
     """Define an operator as one instruction for both halves of a register."""
     register, letter = ("unsigned long long", "l") if kind.bits == 64 else ("unsigned int", "r")
     operands = ", ".join(f'"{letter}"(__builtin_bit_cast({register}, {side}))' for side in "ab")

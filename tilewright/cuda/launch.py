@@ -19,7 +19,7 @@ import numpy as np
 
 from tilewright import host
 from tilewright.cuda import driver
-from tilewright.cuda.driver import Device, LaunchConfig
+from tilewright.cuda.driver import GpuDevice, LaunchConfig
 from tilewright.cuda.emit import dynamic_shared_bytes, entry_name
 from tilewright.cuda.emit_alias import begins_early, restricted, written
 from tilewright.cuda.maps import Maps
@@ -94,7 +94,7 @@ class Launcher:
         if self._is_quick:
             self.quick.remember(args, plan)
 
-    def plan(self, found: Sequence[Inspected], device: Device) -> LaunchPlan:
+    def plan(self, found: Sequence[Inspected], device: GpuDevice) -> LaunchPlan:
         """The checked call for arguments like these, on a device. Raises ArgumentError where they do not fit."""
         descriptors = [one.descriptor for one in found]
         key = (device.ordinal, self.signature.key(descriptors))
@@ -140,7 +140,7 @@ class Launcher:
                 allowed=f"multiples of {cluster}",
             )
 
-    def _function(self, device: Device, *, may_alias: bool) -> int:
+    def _function(self, device: GpuDevice, *, may_alias: bool) -> int:
         key = device.ordinal, may_alias
         if key not in self._functions:
             if not runs_on(self.target, device.capability):
@@ -187,7 +187,7 @@ def runs_on(target: Arch, capability: int) -> bool:
     return target.number // 10 == capability // 10 and target.number <= capability
 
 
-def _wrong_target(kernel: Kernel, target: Arch, device: Device) -> TargetError:
+def _wrong_target(kernel: Kernel, target: Arch, device: GpuDevice) -> TargetError:
     own = [str(row) for row in ARCHS.values() if runs_on(row, device.capability)]
     return TargetError(
         f"{kernel.name} is compiled for {target}, which {device} does not run",
@@ -286,7 +286,7 @@ class LaunchPlan:
     def __init__(
         self,
         kernel: Kernel,
-        device: Device,
+        device: GpuDevice,
         function: int,
         grid: tuple[int, int, int],
         format: _Format,

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from tilewright.cuda import driver
-from tilewright.cuda.driver import Device
+from tilewright.cuda.driver import GpuDevice
 from tilewright.ir import Kernel, Number, Var
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.tensor_map import FILLS, MAP_ALIGNMENT, MAP_BYTES, MapFields
@@ -30,7 +30,7 @@ class Maps:
     """
 
     def __init__(
-        self, kernel: Kernel, arguments: Sequence[object], values: Mapping[str, Number], device: Device
+        self, kernel: Kernel, arguments: Sequence[object], values: Mapping[str, Number], device: GpuDevice
     ) -> None:
         self._device = device
         names = [param.name for param in kernel.params]

@@ -1,6 +1,6 @@
 """Host arrays on a GPU for one launch, and GPU arrays on the host for one simulation: copied there and back.
 
-Arrays that overlap, such as one array passed twice, stay one memory: the `Stretch` that they cover is copied.
+Arrays that overlap, such as one array passed twice, stay one memory: the `HostStretch` that they cover is copied.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tilewright.ir.tensor_map import MapFields
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Stretch", "launch_from_host", "lent", "stretches_of"]
+__all__ = ["HostStretch", "launch_from_host", "lent", "stretches_of"]
 
 ALLOCATED_AT = 256  # the alignment of allocations: modulo this, a copy has its original's address
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class HostStretch:
     """Memory from the address ``first`` up to ``end``. readonly: no array in it may be written."""
 
     first: int
@@ -41,22 +41,23 @@ class Stretch:
         return self.end - self.first
 
 
-def stretches_of(arrays: Iterable[Stretch]) -> list[Stretch]:
+def stretches_of(arrays: Iterable[HostStretch]) -> list[HostStretch]:
     """The memory of some arrays, those that overlap as one stretch.
 
-    >>> [(stretch.first, stretch.end) for stretch in stretches_of([Stretch(8, 16), Stretch(4, 9), Stretch(16, 20)])]
+    >>> arrays = [HostStretch(8, 16), HostStretch(4, 9), HostStretch(16, 20)]
+    >>> [(stretch.first, stretch.end) for stretch in stretches_of(arrays)]
     [(4, 16), (16, 20)]
     """
-    found: list[Stretch] = []
+    found: list[HostStretch] = []
     for stretch in sorted(arrays, key=lambda one: (one.first, one.end)):
         if found and stretch.first < found[-1].end:
             last = found.pop()
-            stretch = Stretch(last.first, max(last.end, stretch.end), last.readonly and stretch.readonly)
+            stretch = HostStretch(last.first, max(last.end, stretch.end), last.readonly and stretch.readonly)
         found.append(stretch)
     return found
 
 
-def _stretch_at(address: int, stretches: Sequence[Stretch]) -> Stretch:
+def _stretch_at(address: int, stretches: Sequence[HostStretch]) -> HostStretch:
     return next(stretch for stretch in reversed(stretches) if stretch.first <= address)
 
 
@@ -76,7 +77,7 @@ def launch_from_host(launcher: Launcher, args: Sequence[Any], ordinal: int = 0) 
     kinds |= {i: dtype(fields.dtype) for i, fields in maps.items()}
     arrays = {i: host.opened(host.behind(args[i]), kind) for i, kind in kinds.items()}
     stretches = stretches_of(
-        Stretch(array.ctypes.data, array.ctypes.data + array.nbytes, not array.flags.writeable)
+        HostStretch(array.ctypes.data, array.ctypes.data + array.nbytes, not array.flags.writeable)
         for array in arrays.values()
     )
     device = driver.device(ordinal)
@@ -98,7 +99,7 @@ def _placed(one: Inspected, address: int, device: str) -> Inspected:
 
 
 @contextmanager
-def _copied(stretch: Stretch) -> Iterator[int]:
+def _copied(stretch: HostStretch) -> Iterator[int]:
     """Copy a stretch to the GPU, and back at the end. Gives the bytes from the stretch to its copy."""
     lead = stretch.first % ALLOCATED_AT
     allocated = driver.allocate(lead + stretch.nbytes)  # not a byte behind the end, where compute-sanitizer watches
@@ -121,13 +122,13 @@ def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict
 
     `Any`: arrays of one GPU, of any library.
     """
-    found: dict[str, Stretch] = {}
+    found: dict[str, HostStretch] = {}
     for name, value in arrays.items():
         info = inspected(value, 0).descriptor
         assert isinstance(info, ArrayInfo)
         item_bytes = max(1, kinds[name].element.bits // 8)  # 4-bit elements come two in an item
         first = info.address or 0
-        found[name] = Stretch(first, first + info.span * item_bytes, info.readonly)
+        found[name] = HostStretch(first, first + info.span * item_bytes, info.readonly)
         ordinal = int(info.device.partition(":")[2])
     stretches = stretches_of(found.values())
     copies = {stretch: np.empty(stretch.nbytes, np.uint8) for stretch in stretches}
@@ -141,7 +142,9 @@ def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict
                 driver.copy_to_device(stretch.first, copy.ctypes.data, stretch.nbytes)
 
 
-def _part(array: Stretch, stretch: Stretch, copies: Mapping[Stretch, NDArray[np.uint8]]) -> NDArray[np.uint8]:
+def _part(
+    array: HostStretch, stretch: HostStretch, copies: Mapping[HostStretch, NDArray[np.uint8]]
+) -> NDArray[np.uint8]:
     """The bytes of an array, in the copy of the stretch that it is part of."""
     start = array.first - stretch.first
     return copies[stretch][start : start + array.nbytes]

@@ -38,7 +38,7 @@ def is_captured(args: Sequence[Any]) -> bool:
 
 
 @contextmanager
-def current(args: Sequence[Any]) -> Iterator[driver.Device]:
+def current(args: Sequence[Any]) -> Iterator[driver.GpuDevice]:
     """The device of these arguments, to which this thread's calls go."""
     places = [host.device_of(one) for one in map(host.behind, args) if host.is_array(one)]
     device = driver.device(int(next(place for place in places if place != "cpu").partition(":")[2]))

@@ -25,7 +25,7 @@ from tilewright.ir.launch import launch_of
 from tilewright.ir.narrow import fits, range_of
 from tilewright.ir.pitches import differing, steps_of, strides_of, symbolic_strides
 from tilewright.ir.ranges import RangeFacts
-from tilewright.ir.stmt import Assume, Kernel, Stmt, Store, TileCall
+from tilewright.ir.stmt import Assume, Kernel, Stmt, Store, TileCallStmt
 from tilewright.ir.tensor_map import MapFields, MapOf
 from tilewright.ir.walk import statements, walk
 
@@ -391,7 +391,7 @@ def _written(stmt: Stmt) -> Iterator[str]:
     """The names of the buffers whose storage a statement stores to."""
     if isinstance(stmt, Store):
         yield from _storage(stmt.place.buffer)
-    elif isinstance(stmt, TileCall):
+    elif isinstance(stmt, TileCallStmt):
         for region in stmt.written:
             yield from _storage(region.buffer)
 

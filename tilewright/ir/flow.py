@@ -13,16 +13,17 @@ from typing import TypeAlias
 __all__ = ["END", "Flow", "Loop", "Order"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)  # a loop is itself: to compare or to hash one would go into all inner loops
 class Loop:
     """Blocks that reach each other, the head first. ``items`` are ordered as if no edge led back to the head."""
 
     head: int
     items: Order
 
-    def blocks(self) -> Iterator[int]:
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
         """All blocks, those of inner loops too."""
-        yield from blocks_of(self.items)
+        return tuple(blocks_of(self.items))
 
 
 Order: TypeAlias = "tuple[int | Loop, ...]"
@@ -35,7 +36,7 @@ def blocks_of(order: Order) -> Iterator[int]:
     """The blocks of an order, one after the other."""
     for item in order:
         if isinstance(item, Loop):
-            yield from item.blocks()
+            yield from item.blocks
         else:
             yield item
 
@@ -84,7 +85,7 @@ class Flow:
         """
         ahead = {block: [*self.successors[block]] or [END] for block in self.line}
         for loop in self.loops:
-            inside = set(loop.blocks())
+            inside = set(loop.blocks)
             if all(k in inside for block in inside for k in self.successors[block]):
                 ahead[loop.head].append(END)
         return _joins(ahead)
@@ -216,7 +217,7 @@ def _reached(entry: int, successors: Edges, among: frozenset[int]) -> list[int]:
 
 def _of_item(item: int | Loop) -> list[int]:
     """The blocks of an item, its entry first."""
-    return [*item.blocks()] if isinstance(item, Loop) else [item]
+    return [*item.blocks] if isinstance(item, Loop) else [item]
 
 
 def _joins(ahead: dict[int, list[int]]) -> dict[int, int]:

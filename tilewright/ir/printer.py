@@ -29,7 +29,7 @@ from tilewright.ir.stmt import (
     ScopeId,
     Stmt,
     Store,
-    TileCall,
+    TileCallStmt,
     While,
 )
 from tilewright.ir.tensor_map import MapOf
@@ -175,7 +175,7 @@ class _Printer:
         text = show(stmt.value)
         yield text if type(stmt.value).__name__ == "Call" else f"T.evaluate({text})"
 
-    def tile_call(self, stmt: TileCall) -> Iterator[str]:
+    def tile_call(self, stmt: TileCallStmt) -> Iterator[str]:
         words = [show(part) if isinstance(part, Region) else value(part, part.dtype) for part in stmt.args]
         row = PRIMITIVES.get(stmt.primitive)
         for number, (name, place) in enumerate(zip(stmt.names, row.positional if row else (), strict=False)):
@@ -226,7 +226,7 @@ _STATEMENTS: dict[type[Stmt], Callable[..., Iterator[str]]] = {
     Assign: _Printer.assign,
     Store: _Printer.store,
     Evaluate: _Printer.evaluate,
-    TileCall: _Printer.tile_call,
+    TileCallStmt: _Printer.tile_call,
     Assume: _Printer.assume,
     Attr: _Printer.attr,
     For: _Printer.loop,

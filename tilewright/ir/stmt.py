@@ -35,7 +35,7 @@ __all__ = [
     "ScopeId",
     "Stmt",
     "Store",
-    "TileCall",
+    "TileCallStmt",
     "While",
 ]
 
@@ -123,7 +123,7 @@ class Evaluate(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class TileCall(Node):
+class TileCallStmt(Node):
     """``Tx.<scope>.<primitive>(*args, dispatch=..., **config)``, not resolved yet.
 
     scope: thread, warp, warpgroup, cta or cluster, as written. args: the operands, in the order in which the primitive
@@ -232,7 +232,7 @@ Stmt: TypeAlias = (
     | Assign
     | Store
     | Evaluate
-    | TileCall
+    | TileCallStmt
     | Assume
     | Attr
     | For
@@ -288,7 +288,7 @@ class Kernel:
     def __repr__(self) -> str:
         from tilewright.ir.walk import statements  # which knows the classes of this file
 
-        calls = sum(isinstance(stmt, TileCall) for stmt in statements(self.body))
+        calls = sum(isinstance(stmt, TileCallStmt) for stmt in statements(self.body))
         where = f", {self.at}" if self.at is not None else ""
         names = {buffer.data: buffer.name for buffer in self.buffers}
         shown = ", ".join(names.get(param, param.name) for param in self.params)

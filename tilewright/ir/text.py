@@ -176,7 +176,7 @@ def _element(buffer: Buffer, indices: tuple[Expr, ...]) -> str:
 
 
 def _load(node: Load) -> Text:
-    return Text(_element(node.buffer, node.indices), ATOM)
+    return Text(_element(node.buffer, node.indices) if node.indices else node.buffer.name, ATOM)
 
 
 def _address(node: AddressOf) -> Text:

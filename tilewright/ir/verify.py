@@ -35,7 +35,7 @@ from tilewright.ir.stmt import (
     ScopeId,
     Stmt,
     Store,
-    TileCall,
+    TileCallStmt,
     While,
 )
 from tilewright.ir.unrolling import rounds_written_out
@@ -152,7 +152,9 @@ class _Verifier:
     def _place(self, node: Load | AddressOf, stmt: Stmt, scope: _Scope) -> None:
         buffer = node.buffer
         self._buffer(buffer, stmt, scope)
-        named_only = isinstance(stmt, (DeclBuffer, TileCall)) and isinstance(node, AddressOf)  # a view names its origin
+        named_only = isinstance(stmt, (DeclBuffer, TileCallStmt)) and isinstance(
+            node, AddressOf
+        )  # a view names its origin
         if buffer.space == "tmem" and not named_only:
             raise KernelError(
                 f"{buffer.name} is in tensor memory, which threads do not load from or store to",
@@ -252,7 +254,7 @@ class _Verifier:
         _check_dtype(f"elements of {buffer.name} are {buffer.dtype}", buffer.dtype, stmt.value, stmt)
         return scope
 
-    def tile_call(self, stmt: TileCall, scope: _Scope) -> _Scope:
+    def tile_call(self, stmt: TileCallStmt, scope: _Scope) -> _Scope:
         if stmt.scope not in TILE_SCOPES:
             raise KernelError(
                 f"unknown scope of {stmt.primitive}",
@@ -348,7 +350,7 @@ _CHECKS: dict[type, Callable[..., _Scope]] = {
     Assign: _Verifier.assign,
     Store: _Verifier.store,
     Evaluate: _Verifier.plain,
-    TileCall: _Verifier.tile_call,
+    TileCallStmt: _Verifier.tile_call,
     Assume: _Verifier.assume,
     Attr: _Verifier.plain,
     For: _Verifier.loop,

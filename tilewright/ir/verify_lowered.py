@@ -6,12 +6,12 @@ from itertools import pairwise
 
 from tilewright.errors import KernelError
 from tilewright.ir.expr import AddressOf, Load
-from tilewright.ir.stmt import AllocBuffer, Attr, DeviceEntry, For, Kernel, Launch, ScopeId, Stmt, TileCall
+from tilewright.ir.stmt import AllocBuffer, Attr, DeviceEntry, For, Kernel, Launch, ScopeId, Stmt, TileCallStmt
 from tilewright.ir.walk import expressions, statements
 
 __all__ = ["verify_lowered"]
 
-GONE = {DeviceEntry: "T.device_entry", ScopeId: "a scope id", TileCall: "a tile call"}
+GONE = {DeviceEntry: "T.device_entry", ScopeId: "a scope id", TileCallStmt: "a tile call"}
 MOST_THREADS = 1024
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from tilewright.errors import KernelError
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import Expr, Value, const_value
-from tilewright.ir.stmt import Stmt, TileCall
+from tilewright.ir.stmt import Stmt, TileCallStmt
 
 __all__ = ["check_index", "check_regions"]
 
 
-def check_regions(stmt: TileCall) -> None:
+def check_regions(stmt: TileCallStmt) -> None:
     """Raises KernelError for a region of a call that is empty, or lies outside and may not leave its buffer."""
     for region, role in stmt.tiles:
         _check_box(region, stmt, leaves=role.may_leave(dict(stmt.config)), hint=role.asking)

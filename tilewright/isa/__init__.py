@@ -3,13 +3,13 @@
 In the order in which to read:
 
     ldmatrix            one family as an example
-    table, forms, operands, effects
-                        what a row is, its forms, its operands, and what it says of its effects
+    table, forms, wording, meanings, operands, effects
+                        what a row is; its forms: how they are written, what they mean; its operands; its effects
     arch, machine       where a form exists; what a meaning may ask of the machine
     calls, spelling     from ``T.ptx.name(...)`` to the row and back; from a PTX mnemonic to the row
     stmatrix, movmatrix, mma, mma_families, mma_sparse
                         matrices in registers, with fragments, products, widen, and by CuTe's names: atoms, majorness
-    copy, address, cluster, atomics
+    copy, shared_addresses, cluster, atomics
                         memory, and the windows that addresses point into
     strong, atom_red    accesses with an order and a scope; places: which memory, which scopes, for both
     sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state

@@ -19,7 +19,7 @@ from tilewright.isa.atomics import compared, exchanged
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import SCOPES, check_place, everywhere, nbytes, newer, scope_of, sem_of
-from tilewright.isa.table import Form, Operand, Spellings, instruction, reads, writes
+from tilewright.isa.table import Form, Meaning, Operand, Ptx, Spellings, instruction, reads, writes
 
 __all__: list[str] = []
 
@@ -56,7 +56,7 @@ def of_pairs(kind: str) -> Callable[[Lanes, Lanes], Lanes]:
     return added
 
 
-class Operation(NamedTuple):
+class AtomicOperation(NamedTuple):
     """What is done to a place. dtypes: in groups, each from an architecture on. reduces: does ``red`` have it?"""
 
     doc: str
@@ -71,28 +71,28 @@ def _since_sm_75(*spellings: Spellings) -> tuple[tuple[Spellings, str], ...]:
 
 
 OPERATIONS = {
-    "add": Operation("Adds", np.add, (*_since_sm_75(SUMS, HALF), (BRAIN, "sm_90"))),
-    "min": Operation("Keeps the smaller", np.minimum, _since_sm_75(UNSIGNED, SIGNED)),
-    "max": Operation("Keeps the larger", np.maximum, _since_sm_75(UNSIGNED, SIGNED)),
-    "and": Operation("Bitwise and", np.bitwise_and, _since_sm_75(BITS)),
-    "or": Operation("Bitwise or", np.bitwise_or, _since_sm_75(BITS)),
-    "xor": Operation("Bitwise exclusive or", np.bitwise_xor, _since_sm_75(BITS)),
-    "exch": Operation("Stores `value`", exchanged, _since_sm_75(BITS, FLOAT_BITS), reduces=False),
-    "cas": Operation(
+    "add": AtomicOperation("Adds", np.add, (*_since_sm_75(SUMS, HALF), (BRAIN, "sm_90"))),
+    "min": AtomicOperation("Keeps the smaller", np.minimum, _since_sm_75(UNSIGNED, SIGNED)),
+    "max": AtomicOperation("Keeps the larger", np.maximum, _since_sm_75(UNSIGNED, SIGNED)),
+    "and": AtomicOperation("Bitwise and", np.bitwise_and, _since_sm_75(BITS)),
+    "or": AtomicOperation("Bitwise or", np.bitwise_or, _since_sm_75(BITS)),
+    "xor": AtomicOperation("Bitwise exclusive or", np.bitwise_xor, _since_sm_75(BITS)),
+    "exch": AtomicOperation("Stores `value`", exchanged, _since_sm_75(BITS, FLOAT_BITS), reduces=False),
+    "cas": AtomicOperation(
         "Stores `value` where `compare` stands",
         compared,
         _since_sm_75(BITS, SHORTS),
         ("compare", "value"),
         reduces=False,
     ),
-    "inc": Operation("Counts up to `value`, then from 0 again", incremented, _since_sm_75({"uint32": ".u32"})),
-    "dec": Operation("Counts down to 0, then from `value` again", decremented, _since_sm_75({"uint32": ".u32"})),
-    "add.f16x2": Operation(
+    "inc": AtomicOperation("Counts up to `value`, then from 0 again", incremented, _since_sm_75({"uint32": ".u32"})),
+    "dec": AtomicOperation("Counts down to 0, then from `value` again", decremented, _since_sm_75({"uint32": ".u32"})),
+    "add.f16x2": AtomicOperation(
         "Adds the two float16 of 32 bits, each an access of its own",
         of_pairs("float16"),
         _since_sm_75({"uint32": ".noftz.f16x2"}),
     ),
-    "add.bf16x2": Operation(
+    "add.bf16x2": AtomicOperation(
         "Adds the two bfloat16 of 32 bits, each an access of its own",
         of_pairs("bfloat16"),
         (({"uint32": ".noftz.bf16x2"}, "sm_90"),),
@@ -113,12 +113,13 @@ def _forms(
     orders = {order: f".{order}" for order in ORDERS[name]}
     for reach, scopes in everywhere(SCOPES):
         yield Form(
-            f"{name}{{sem}}{{scope}}{{space}}.{operation.partition('.')[0]}{{dtype}}",
+            Ptx(
+                f"{name}{{sem}}{{scope}}{{space}}.{operation.partition('.')[0]}{{dtype}}",
+                {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": kinds},
+            ),
             newer(first, reach.first, scopes.first),
             SOURCE.format(name),
-            {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": kinds},
-            execute,
-            on=reach.on,
+            Meaning(execute, on=reach.on),
             effects=read_and_written(
                 "ptr", reach.space, nbytes, sem=sem_of, scope=scope_of, compares=combine is compared
             ),
@@ -191,20 +192,21 @@ for _operation in ("exch", "cas"):
         doc=f"{_does.doc}, 16 bytes; the two registers `old` get what stood there.",
         forms=tuple(
             Form(
-                f"atom{{sem}}{{scope}}{{space}}.{_operation}.b128",
+                Ptx(
+                    f"atom{{sem}}{{scope}}{{space}}.{_operation}.b128",
+                    {
+                        "sem": {order: f".{order}" for order in ORDERS["atom"]},
+                        "scope": _scopes.spellings,
+                        "space": _reach.spellings,
+                    },
+                ),
                 newer("sm_90", _reach.first, _scopes.first),
                 SOURCE.format("atom"),
-                {
-                    "sem": {order: f".{order}" for order in ORDERS["atom"]},
-                    "scope": _scopes.spellings,
-                    "space": _reach.spellings,
-                },
-                _wide(_does.combine),
-                on=_reach.on,
-                registers=2,
+                Meaning(_wide(_does.combine), on=_reach.on),
                 effects=read_and_written(
                     "ptr", _reach.space, 16, sem=sem_of, scope=scope_of, compares=_does.combine is compared
                 ),
+                registers=2,
             )
             for _reach, _scopes in everywhere(SCOPES)
         ),

@@ -15,7 +15,7 @@ from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.table import Form, Mods, instruction, reads
+from tilewright.isa.table import Cuda, Form, Meaning, Mods, instruction, reads
 
 __all__ = ["compared", "exchanged"]
 
@@ -84,14 +84,11 @@ def _atomic_row(
         doc=f"{doc}; relaxed at gpu scope; returns the old value.",
         forms=tuple(
             Form(
-                text.format(builtin=builtin, values=arguments),
+                Cuda(text.format(builtin=builtin, values=arguments), {"dtype": kinds}),
                 since("sm_75"),
                 SOURCE,
-                {"dtype": kinds},
-                execute,
-                on="memory",
+                Meaning(execute, on="memory"),
                 effects=read_and_written("ptr", "generic", _nbytes, compares=combine is compared),
-                language="cuda",
                 result=values[-1],
             )
             for text, kinds in texts.items()
@@ -111,15 +108,15 @@ _atomic_row(
     "Adds",
     more=tuple(
         Form(
-            "{dtype}((void*)({ptr}), {value})",
+            Cuda(
+                "{dtype}((void*)({ptr}), {value})",
+                {"dtype": {kind: f"tw_atomic_add_{name}"}},
+                helper=HALF.format(name=name),
+            ),
             since(first),
             'PTX ISA, "Parallel Synchronization and Communication Instructions: atom"',
-            {"dtype": {kind: f"tw_atomic_add_{name}"}},
-            lambda memory, address, value: memory.atomic(address, np.add, value),
-            on="memory",
+            Meaning(lambda memory, address, value: memory.atomic(address, np.add, value), on="memory"),
             effects=(*PLACE,),
-            language="cuda",
-            helper=HALF.format(name=name),
             result="value",
         )
         for kind, (name, first) in HALVES.items()

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.dtypes import INT32
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import Form, instruction, reads
+from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
 __all__ = ["brev", "clz", "ffs", "popcount"]
 
@@ -58,12 +58,13 @@ def _bits_row(name: str, stem: str, execute: Callable[[Lanes], Lanes], doc: str,
         doc=doc,
         forms=tuple(
             Form(
-                "{dtype}({x})" if counts else f"({kind}){{dtype}}({{x}})",
+                Cuda(
+                    "{dtype}({x})" if counts else f"({kind}){{dtype}}({{x}})",
+                    {"dtype": dict.fromkeys(dtypes, stem + suffix)},
+                ),
                 since("sm_75"),
                 SOURCE,
-                {"dtype": dict.fromkeys(dtypes, stem + suffix)},
-                execute,
-                language="cuda",
+                Meaning(execute),
                 result=INT32 if counts else "x",
             )
             for dtypes, kind, suffix in (

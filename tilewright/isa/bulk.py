@@ -25,9 +25,12 @@ from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
     Access,
+    AsyncMeaning,
     Effect,
     Form,
     Issue,
+    Meaning,
+    Ptx,
     Signal,
     Spellings,
     counts,
@@ -113,15 +116,15 @@ def _copy_form(way: Way, hint: Hint, mask: Spellings | None) -> Form:
         given = GIVEN if hint.more == Hint().more else LEFT_OUT
         mods |= {"cache_hint": {hint.name: hint.spelling}, "cache_policy": given}
     return Form(
-        f"cp.async.bulk{way.text}{COMPLETION[way.counted]}{cast}" + ("{cache_hint}" if way.hints else ""),
+        Ptx(
+            f"cp.async.bulk{way.text}{COMPLETION[way.counted]}{cast}" + ("{cache_hint}" if way.hints else ""),
+            mods,
+            pattern=hint.text % f"{{mnemonic}} {operands}{hint.more};",
+        ),
         since("sm_90"),
         SOURCE.format("cp.async.bulk"),
-        mods,
-        passes=("cta_mask",) if mask is not None else (),
+        AsyncMeaning(addresses=stretches, passes=("cta_mask",) if mask is not None else (), moves=True),
         effects=_effects(way),
-        moves=True,
-        addresses=stretches,
-        pattern=hint.text % f"{{mnemonic}} {operands}{hint.more};",
     )
 
 
@@ -195,14 +198,14 @@ for _way, _kinds in ((WAYS[3], INTO_GLOBAL), (WAYS[2], INTO_CTA)):
         hints=("L2::cache_hint",),
         forms=tuple(
             Form(
-                f"cp.reduce.async.bulk{_way.text}{COMPLETION[_way.counted]}{{op}}{{kind}}",
+                Ptx(
+                    f"cp.reduce.async.bulk{_way.text}{COMPLETION[_way.counted]}{{op}}{{kind}}",
+                    {"op": {op: f".{op}"}, "kind": kinds},
+                ),
                 since("sm_90"),
                 SOURCE.format("cp.reduce.async.bulk"),
-                {"op": {op: f".{op}"}, "kind": kinds},
-                reduce_stretch,
-                passes=("op", "kind"),
+                AsyncMeaning(reduce_stretch, addresses=stretches, passes=("op", "kind")),
                 effects=_effects(_way, rmw=True),
-                addresses=stretches,
             )
             for op, kinds in _kinds.items()
         ),
@@ -217,11 +220,10 @@ instruction(
     hints=("L2::cache_hint",),
     forms=(
         Form(
-            "cp.async.bulk.prefetch.L2.global",
+            Ptx("cp.async.bulk.prefetch.L2.global"),
             since("sm_90"),
             SOURCE.format("cp.async.bulk.prefetch"),
-            execute=nothing,
-            on="machine",
+            Meaning(nothing, on="machine"),
         ),
     ),
 )

@@ -28,7 +28,7 @@ from tilewright.ir import (
     const_value,
 )
 from tilewright.ir.convert import converted
-from tilewright.isa.addresses import ADDRESS
+from tilewright.isa.address_operands import ADDRESS
 from tilewright.isa.refusals import misused, no_form, usage, written
 from tilewright.isa.registers import as_bits, as_register, integer_dtype, register_types
 from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Instruction, Operand, lookup
@@ -148,7 +148,7 @@ def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DTy
     places = [_buffer_of(value) for name, value in given if _kind(row, name) != "typed"]
     pointed = [place.dtype for place in places if place is not None]
     dtypes = pointed[:1] or [value.dtype for value in typed if isinstance(value, Expr)]
-    known = {kind for form in row.forms for kind in form.modifiers["dtype"]}
+    known = {kind for form in row.forms for kind in form.wording.modifiers["dtype"]}
     if not dtypes:
         floats = [as_expr(value).dtype.is_float for value in typed]  # type: ignore[arg-type]  # as_expr refuses the rest
         kind = FLOAT32 if any(floats) else INT32
@@ -229,7 +229,7 @@ def _argument(row: Instruction, name: str, value: object, typed: DType | None) -
         return _expression(row, operand, value, typed)
     known = _modifier(value)
     if not _is_plain(known):
-        allowed = {spelling for form in row.forms for spelling in form.modifiers.get(name, ())}
+        allowed = {spelling for form in row.forms for spelling in form.wording.modifiers.get(name, ())}
         raise InstructionError(
             f"T.{row.name}: {name} is a modifier, a constant",
             given=written(value),

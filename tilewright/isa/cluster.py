@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import Form, Sync, counts, instruction, reads
+from tilewright.isa.table import Form, Meaning, Ptx, Sync, counts, instruction, reads
 
 __all__ = ["map_pointer", "map_rank"]
 
@@ -43,7 +43,7 @@ def _mapping_row(name: str, kind: str, text: str, execute: Callable[..., Lanes],
         operands=(reads("ptr", kind), counts("rank")),
         pattern="{result}, {ptr}, {rank}",
         doc=f"The same place in the CTA of that rank in the cluster: {doc}.",
-        forms=(Form(text, since("sm_90"), MAPA, execute=execute, on="machine", result=dtype(result)),),
+        forms=(Form(Ptx(text), since("sm_90"), MAPA, Meaning(execute, on="machine"), result=dtype(result)),),
     )
 
 
@@ -55,11 +55,10 @@ instruction(
     doc="The rank in the cluster of the CTA that a shared address leads into.",
     forms=(
         Form(
-            "getctarank.shared::cluster.u32",
+            Ptx("getctarank.shared::cluster.u32"),
             since("sm_90"),
             'PTX ISA, "Data Movement and Conversion Instructions: getctarank"',
-            execute=rank_of,
-            on="machine",
+            Meaning(rank_of, on="machine"),
             result=dtype("uint32"),
         ),
     ),
@@ -80,10 +79,9 @@ instruction(
     doc="Counts at the cluster's barrier without waiting; ``relaxed`` publishes nothing of what the thread has done.",
     forms=tuple(
         Form(
-            "barrier.cluster.arrive{sem}{aligned}",
+            Ptx("barrier.cluster.arrive{sem}{aligned}", {"sem": {sem: f".{sem}"}, "aligned": _ALIGNED}),
             since("sm_90"),
             BARRIER,
-            {"sem": {sem: f".{sem}"}, "aligned": _ALIGNED},
             effects=(Sync("cluster", arrive_only=True, orders=sem == "release"),),
         )
         for sem in ("release", "relaxed")
@@ -98,10 +96,9 @@ instruction(
     doc="Waits until every thread of the cluster has arrived at its barrier, and sees what they published.",
     forms=(
         Form(
-            "barrier.cluster.wait.acquire{aligned}",
+            Ptx("barrier.cluster.wait.acquire{aligned}", {"aligned": _ALIGNED}),
             since("sm_90"),
             BARRIER,
-            {"aligned": _ALIGNED},
             effects=(Sync("cluster", wait_only=True),),
         ),
     ),

@@ -10,7 +10,7 @@ from tilewright.errors import InstructionError
 from tilewright.ir import const_value
 from tilewright.isa.arch import only, since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import WHOLE_WARP, Bound, Form, instruction, reads
+from tilewright.isa.table import WHOLE_WARP, Bound, Form, Meaning, Ptx, instruction, reads
 
 __all__: list[str] = []
 
@@ -39,12 +39,10 @@ instruction(
     doc="The warps of a warpgroup take registers of the CTA's pool (``inc``), or give some back, to have ``n`` each.",
     forms=(
         Form(
-            "setmaxnreg{inc}.sync.aligned.u32",
+            Ptx("setmaxnreg{inc}.sync.aligned.u32", {"inc": {True: ".inc", False: ".dec"}}),
             only("sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a", "sm_121f"),
             'PTX ISA, "Miscellaneous Instructions: setmaxnreg"',
-            {"inc": {True: ".inc", False: ".dec"}},
-            unseen,
-            on="machine",
+            Meaning(unseen, on="machine"),
         ),
     ),
 )
@@ -57,5 +55,5 @@ for _name, _doc in (
         params=(),
         operands=(),
         doc=_doc,
-        forms=(Form(f"griddepcontrol.{_name}", since("sm_90"), GRIDS, execute=unseen, on="machine"),),
+        forms=(Form(Ptx(f"griddepcontrol.{_name}"), since("sm_90"), GRIDS, Meaning(unseen, on="machine")),),
     )

@@ -8,7 +8,7 @@ The width of the type that is read and written decides the machine instruction: 
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import Access, Form, Mods, instruction, reads
+from tilewright.isa.table import Access, Cuda, Form, Meaning, Mods, instruction, reads
 
 __all__: list[str] = []
 
@@ -29,15 +29,13 @@ instruction(
     operands=(reads("dst", "generic"), reads("src", "generic")),
     doc="A thread copies ``nbytes`` bytes from ``src`` to ``dst``, both aligned to their number, with one access each.",
     forms=(
-        Form(TEXT, since("sm_75"), SOURCE, {"nbytes": WIDTHS}, effects=(*ACCESSES,), moves=True, language="cuda"),
+        Form(Cuda(TEXT, {"nbytes": WIDTHS}), since("sm_75"), SOURCE, Meaning(moves=True), effects=(*ACCESSES,)),
         Form(
-            TEXT,
+            Cuda(TEXT, {"nbytes": {32: "ulonglong4_32a"}}),
             since("sm_100"),
             'PTX ISA, "Data Movement and Conversion Instructions: ld" (256-bit accesses of global memory)',
-            {"nbytes": {32: "ulonglong4_32a"}},
+            Meaning(moves=True),
             effects=(*ACCESSES,),
-            moves=True,
-            language="cuda",
         ),
     ),
 )

@@ -28,10 +28,12 @@ from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
     Access,
+    AsyncMeaning,
     Bound,
     Commit,
     Form,
     Issue,
+    Ptx,
     Signal,
     Spellings,
     Wait,
@@ -127,27 +129,27 @@ def _forms() -> Iterator[Form]:
                 given = {name: GIVEN if name == guard.operand else LEFT_OUT for name in OPTIONAL}
                 statement = f"{{mnemonic}} [{{dst}}], [{{src}}], {n}{guard.more}{hint.more};"
                 yield Form(
-                    "cp.async{cache}.shared.global{cache_hint}{prefetch_size}",
+                    Ptx(
+                        "cp.async{cache}.shared.global{cache_hint}{prefetch_size}",
+                        {
+                            **given,
+                            "n": {n: ""},
+                            "cache": caches,
+                            "cache_hint": {hint.name: hint.spelling},
+                            "cache_policy": GIVEN if hint.more == Hint().more else LEFT_OUT,
+                            "prefetch_size": PREFETCH,
+                            "fill_mode": dict.fromkeys(guard.fill_modes, ""),
+                        },
+                        pattern=hint.text % (guard.text % statement),
+                    ),
                     since("sm_80"),
                     SOURCE.format("cp.async"),
-                    {
-                        **given,
-                        "n": {n: ""},
-                        "cache": caches,
-                        "cache_hint": {hint.name: hint.spelling},
-                        "cache_policy": GIVEN if hint.more == Hint().more else LEFT_OUT,
-                        "prefetch_size": PREFETCH,
-                        "fill_mode": dict.fromkeys(guard.fill_modes, ""),
-                    },
-                    passes=("n",) if guard.operand else (),
+                    AsyncMeaning(addresses=counted(guard), passes=("n",) if guard.operand else (), moves=True),
                     effects=(
                         Access("src", "global", n, write=False, sized="src" in guard.sized),
                         Access("dst", "shared", n, write=True, sized="dst" in guard.sized),
                         Issue(GROUP),
                     ),
-                    moves=True,
-                    addresses=counted(guard),
-                    pattern=hint.text % (guard.text % statement),
                 )
 
 
@@ -183,7 +185,12 @@ instruction(
     operands=(),
     doc="Makes a group of the copies that the thread has issued since the last one.",
     forms=(
-        Form("cp.async.commit_group", since("sm_80"), SOURCE.format("cp.async.commit_group"), effects=(Commit(GROUP),)),
+        Form(
+            Ptx("cp.async.commit_group"),
+            since("sm_80"),
+            SOURCE.format("cp.async.commit_group"),
+            effects=(Commit(GROUP),),
+        ),
     ),
 )
 
@@ -204,7 +211,12 @@ instruction(
     check=check_pending,
     doc="Waits until at most the ``n`` newest groups of the thread are under way.",
     forms=(
-        Form("cp.async.wait_group", since("sm_80"), SOURCE.format("cp.async.wait_group"), effects=(Wait(GROUP, "n"),)),
+        Form(
+            Ptx("cp.async.wait_group"),
+            since("sm_80"),
+            SOURCE.format("cp.async.wait_group"),
+            effects=(Wait(GROUP, "n"),),
+        ),
     ),
 )
 instruction(
@@ -214,7 +226,7 @@ instruction(
     doc="Waits until all copies of the thread are complete, those that no group has among them.",
     forms=(
         Form(
-            "cp.async.wait_all",
+            Ptx("cp.async.wait_all"),
             since("sm_80"),
             SOURCE.format("cp.async.wait_all"),
             effects=(Wait(GROUP),),
@@ -243,10 +255,9 @@ instruction(
     "it was made for, or with ``noinc`` one of them.",
     forms=tuple(
         Form(
-            "cp.async.mbarrier.arrive{noinc}.shared.b64",
+            Ptx("cp.async.mbarrier.arrive{noinc}.shared.b64", {"noinc": {noinc: spelling}}),
             since("sm_80"),
             'PTX ISA, "Parallel Synchronization and Communication Instructions: cp.async.mbarrier.arrive"',
-            {"noinc": {noinc: spelling}},
             effects=(*more, *ARRIVAL),
         )
         for noinc, spelling, more in (

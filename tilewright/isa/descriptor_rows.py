@@ -13,7 +13,7 @@ from tilewright.ir import const_value
 from tilewright.isa.arch import since
 from tilewright.isa.descriptors import GENERATIONS, UNIT, swizzle_codes
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import Bound, Form, counts, instruction, reads, writes
+from tilewright.isa.table import Bound, Cuda, Form, Meaning, counts, instruction, reads, writes
 
 __all__: list[str] = []
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ unsigned long long tw_smem_desc_add_16B_offset(unsign
 """
 
 
-class Field(NamedTuple):
+class DescriptorField(NamedTuple):
     """A field of a descriptor: 14 bits, for a number that is a multiple of ``step``."""
 
     name: str
@@ -54,9 +54,9 @@ class Field(NamedTuple):
 MOST = (1 << 14) - 1
 OFFSET = 0x3FFFF  # the bits of a shared address that are the offset in the CTA's window
 FIELDS = {
-    "ptr": Field("the start address", UNIT, f"a multiple of 16, at most {MOST * UNIT:#x}"),
-    "ldo": Field("ldo", 1, f"0..{MOST}, in units of 16 bytes"),
-    "sdo": Field("sdo", 1, f"0..{MOST}, in units of 16 bytes"),
+    "ptr": DescriptorField("the start address", UNIT, f"a multiple of 16, at most {MOST * UNIT:#x}"),
+    "ldo": DescriptorField("ldo", 1, f"0..{MOST}, in units of 16 bytes"),
+    "sdo": DescriptorField("sdo", 1, f"0..{MOST}, in units of 16 bytes"),
 }
 
 
@@ -108,15 +108,14 @@ for _generation, _format in GENERATIONS.items():
         doc=f"The matrix descriptor of {_format.name} for a tile at ``ptr``; ldo and sdo are in units of 16 bytes.",
         forms=(
             Form(
-                "{desc} = tw_matrix_descriptor({ptr}, {ldo}, {sdo}, {swizzle})",
+                Cuda(
+                    "{desc} = tw_matrix_descriptor({ptr}, {ldo}, {sdo}, {swizzle})",
+                    {"swizzle": {mode: f"{bits:#x}ull" for mode, bits in _modes.items()}},
+                    helper=ENCODE,
+                ),
                 since("sm_75"),
                 SOURCES[_generation],
-                {"swizzle": {mode: f"{bits:#x}ull" for mode, bits in _modes.items()}},
-                encoder(_modes),
-                on="machine",
-                passes=("swizzle",),
-                language="cuda",
-                helper=ENCODE,
+                Meaning(encoder(_modes), on="machine", passes=("swizzle",)),
             ),
         ),
     )
@@ -129,12 +128,10 @@ for _name in ("smem_desc_add_16B_offset", "cuda.smem_desc_add_16B_offset", "ptx.
         doc="The matrix descriptor of a tile that starts ``units`` times 16 bytes later.",
         forms=(
             Form(
-                "tw_smem_desc_add_16B_offset({desc}, {units})",
+                Cuda("tw_smem_desc_add_16B_offset({desc}, {units})", helper=ADD),
                 since("sm_75"),
                 SOURCES["sm_100"],
-                execute=add_units,
-                language="cuda",
-                helper=ADD,
+                Meaning(add_units),
                 result=dtype("uint64"),
             ),
         ),

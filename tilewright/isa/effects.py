@@ -69,14 +69,14 @@ GENERIC = "generic"  # as a space: the one that the pointer leads into
 class Access:
     """Bytes that a form touches. The checks of bounds, alignment, races, proxies, poison and banks read it.
 
-    operand: the address; of a ``computed`` access, the name under which `Form.addresses` gives its addresses. space: a
-    key of `SPACES`, or generic (what the pointer points into). nbytes: per address. sized: `Form.addresses` says how
-    many of them count in each lane, none perhaps. lanes: how many lanes' addresses count, lane 0 first (32: all
-    active). proxy: through which the memory is accessed. phase_lanes: lanes served together by shared memory (0: from
-    the width: 32 for 4 bytes, 16 for 8, 8 for 16). sem: a key of `SEMS`. scope: of a strong access, a key of `SCOPES`.
-    rmw: the read and the write are one atomic access. element_bytes: of each operation that a vector consists of (0: it
-    is one). constant: no thread writes the bytes while the kernel runs. compares: does it write only where it finds the
-    expected value?
+    operand: the address; of a ``computed`` access, the name under which `AsyncMeaning.addresses` gives its addresses.
+    space: a key of `SPACES`, or generic (what the pointer points into). nbytes: per address. sized: these addresses
+    say how many of them count in each lane, none perhaps. lanes: how many lanes' addresses count, lane 0 first (32:
+    all active). proxy: through which the memory is accessed. phase_lanes: lanes served together by shared memory (0:
+    from the width: 32 for 4 bytes, 16 for 8, 8 for 16). sem: a key of `SEMS`. scope: of a strong access, a key of
+    `SCOPES`. rmw: the read and the write are one atomic access. element_bytes: of each operation that a vector consists
+    of (0: it is one). constant: no thread writes the bytes while the kernel runs. compares: does it write only where it
+    finds the expected value?
     """
 
     operand: str

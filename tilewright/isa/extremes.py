@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.isa.arch import since
 from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import Form, instruction, reads
+from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
 __all__: list[str] = []
 
@@ -55,13 +55,14 @@ def _row(name: str, opcode: str, extreme: Callable[[Lanes, Lanes], Lanes], doc: 
         doc=doc,
         forms=tuple(
             Form(
-                "{dtype}({a}, {b})",
+                Cuda(
+                    "{dtype}({a}, {b})",
+                    {"dtype": {kind: f"tw_{name}{suffix}"}},
+                    helper=helper.format(name=name, opcode=opcode),
+                ),
                 since("sm_75"),
                 SOURCE,
-                {"dtype": {kind: f"tw_{name}{suffix}"}},
-                _with_nan(extreme),
-                language="cuda",
-                helper=helper.format(name=name, opcode=opcode),
+                Meaning(_with_nan(extreme)),
                 result="a",
             )
             for kind, suffix, helper in (("float32", "f", _SINGLE), ("float64", "", _DOUBLE))

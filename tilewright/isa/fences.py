@@ -6,7 +6,7 @@ Sources: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar,
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import Fence, Form, Mods, ProxyFence, instruction, reads
+from tilewright.isa.table import Cuda, Fence, Form, Mods, ProxyFence, Ptx, instruction, reads
 
 __all__: list[str] = []
 
@@ -20,7 +20,7 @@ def _fence_row(name: str, text: str, reach: str, who: str) -> None:
         params=(),
         operands=(),
         doc=f"{who} sees this thread's accesses before it ahead of those after it: T.ptx.fence('sc', {reach!r}).",
-        forms=(Form(text, since("sm_75"), GUIDE, effects=(Fence("sc", reach),), language="cuda"),),
+        forms=(Form(Cuda(text), since("sm_75"), GUIDE, effects=(Fence("sc", reach),)),),
     )
 
 
@@ -47,10 +47,9 @@ instruction(
     "takes over (not ``release``).",
     forms=tuple(
         Form(
-            "fence{sem}{scope}",
+            Ptx("fence{sem}{scope}", {"sem": sems, "scope": {reach: f".{reach}"}}),
             since(max(first, at)),
             FENCE,
-            {"sem": sems, "scope": {reach: f".{reach}"}},
             effects=(Fence(_sem, reach),),
         )
         for sems, at in ((BOTH_SIDES, "sm_75"), (ONE_SIDE, "sm_90"))
@@ -63,7 +62,9 @@ instruction(
     operands=(),
     doc="The older name of T.ptx.fence('sc', ...): ``gl`` is the scope gpu.",
     forms=tuple(
-        Form("membar{level}", since("sm_75"), FENCE, {"level": {level: f".{level}"}}, effects=(Fence("sc", reach),))
+        Form(
+            Ptx("membar{level}", {"level": {level: f".{level}"}}), since("sm_75"), FENCE, effects=(Fence("sc", reach),)
+        )
         for level, reach in LEVELS.items()
     ),
 )
@@ -81,7 +82,9 @@ instruction(
     doc="T.ptx.fence(sem, 'cluster') for accesses of shared memory alone: the CTA's own where it releases, any of the "
     "cluster where it acquires.",
     forms=(
-        Form("fence{sem}", since("sm_90"), FENCE, {"sem": RESTRICTED}, effects=(Fence(_sem, "cluster", "shared"),)),
+        Form(
+            Ptx("fence{sem}", {"sem": RESTRICTED}), since("sm_90"), FENCE, effects=(Fence(_sem, "cluster", "shared"),)
+        ),
     ),
 )
 instruction(
@@ -92,17 +95,19 @@ instruction(
     doc="Orders this thread's ordinary accesses before those of the asynchronous units (TMA, tensor cores).",
     forms=(
         Form(
-            "fence.proxy.async{space}",
+            Ptx(
+                "fence.proxy.async{space}",
+                {
+                    "space": {
+                        "": "",
+                        "shared::cta": ".shared::cta",
+                        "shared::cluster": ".shared::cluster",
+                        "global": ".global",
+                    }
+                },
+            ),
             since("sm_90"),
             FENCE,
-            {
-                "space": {
-                    "": "",
-                    "shared::cta": ".shared::cta",
-                    "shared::cluster": ".shared::cluster",
-                    "global": ".global",
-                }
-            },
             effects=(ProxyFence("async", lambda mods: str(mods["space"])),),
         ),
     ),
@@ -115,10 +120,9 @@ instruction(
     "``release`` before the CTAs meet, ``acquire`` after it.",
     forms=(
         Form(
-            "fence.proxy.async::generic{sem}",
+            Ptx("fence.proxy.async::generic{sem}", {"sem": RESTRICTED}),
             since("sm_90"),
             FENCE,
-            {"sem": RESTRICTED},
             effects=(ProxyFence("async", "shared::cluster", _sem, "cluster"),),
         ),
     ),
@@ -128,7 +132,7 @@ instruction(
     params=(),
     operands=(),
     doc="Orders accesses of one place by two of its virtual addresses.",
-    forms=(Form("fence.proxy.alias", since("sm_75"), FENCE, effects=(ProxyFence("alias"),)),),
+    forms=(Form(Ptx("fence.proxy.alias"), since("sm_75"), FENCE, effects=(ProxyFence("alias"),)),),
 )
 instruction(
     "ptx.fence.proxy_tensormap.release",
@@ -137,10 +141,9 @@ instruction(
     doc="Whoever has changed a tensor map hands it on: to the acquiring fence of its reader, by a flag or a barrier.",
     forms=tuple(
         Form(
-            "fence.proxy.tensormap::generic.release{scope}",
+            Ptx("fence.proxy.tensormap::generic.release{scope}", {"scope": {reach: f".{reach}"}}),
             since("sm_90"),
             FENCE,
-            {"scope": {reach: f".{reach}"}},
             effects=(ProxyFence("tensormap", side="release", scope=reach),),
         )
         for reach in REACH
@@ -154,10 +157,9 @@ instruction(
     doc="The asynchronous units see the 128 bytes of a tensor map at ``ptr`` as they were handed on.",
     forms=tuple(
         Form(
-            "fence.proxy.tensormap::generic.acquire{scope}",
+            Ptx("fence.proxy.tensormap::generic.acquire{scope}", {"scope": {reach: f".{reach}"}}),
             since("sm_90"),
             FENCE,
-            {"scope": {reach: f".{reach}"}},
             effects=(ProxyFence("tensormap", side="acquire", scope=reach, at="ptr"),),
         )
         for reach in REACH
@@ -170,7 +172,7 @@ instruction(
     doc="Makes the initialisation of m-barriers visible to the cluster.",
     forms=(
         Form(
-            "fence.mbarrier_init.release.cluster",
+            Ptx("fence.mbarrier_init.release.cluster"),
             since("sm_90"),
             FENCE,
             effects=(Fence("release", "cluster", "mbarrier.init"),),

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import Form, instruction, reads
+from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
 __all__ = ["fma_double", "fma_narrow", "single_to_odd", "sum_to_odd", "two_product", "two_sum"]
 
@@ -80,13 +80,10 @@ __device__ __forceinline__ unsigned short tw_fma_{name}(unsigned short a, unsign
 
 def _half_form(kind: str, name: str, first: str) -> Form:
     return Form(
-        "{dtype}({a}, {b}, {c})",
+        Cuda("{dtype}({a}, {b}, {c})", {"dtype": {kind: f"tw_fma_{name}"}}, helper=_HALF.format(name=name)),
         since(first),
         SOURCE,
-        {"dtype": {kind: f"tw_fma_{name}"}},
-        fma_narrow,
-        language="cuda",
-        helper=_HALF.format(name=name),
+        Meaning(fma_narrow),
         result="a",
     )
 
@@ -98,21 +95,17 @@ instruction(
     doc="The value of a * b + c, rounded once.",
     forms=(
         Form(
-            "{dtype}({a}, {b}, {c})",
+            Cuda("{dtype}({a}, {b}, {c})", {"dtype": {"float32": "fmaf"}}),
             since("sm_75"),
             SOURCE,
-            {"dtype": {"float32": "fmaf"}},
-            fma_narrow,
-            language="cuda",
+            Meaning(fma_narrow),
             result="a",
         ),
         Form(
-            "{dtype}({a}, {b}, {c})",
+            Cuda("{dtype}({a}, {b}, {c})", {"dtype": {"float64": "fma"}}),
             since("sm_75"),
             SOURCE,
-            {"dtype": {"float64": "fma"}},
-            fma_double,
-            language="cuda",
+            Meaning(fma_double),
             result="a",
         ),
         _half_form("float16", "f16", "sm_75"),

@@ -5,9 +5,10 @@ Only a GPU can run such a function; the simulator stops there.
 
 from __future__ import annotations
 
+from tilewright.dtypes import VOID
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import REQUIRED, Form, instruction, reads
+from tilewright.isa.table import REQUIRED, Cuda, Form, Meaning, instruction, reads
 
 __all__: list[str] = []
 
@@ -22,15 +23,11 @@ def unknown(machine: Machine, name: str, args: tuple[Lanes, ...], source_code: s
 
 def _form(returned: tuple[str, ...], result: str) -> Form:
     return Form(
-        "{name}({args})",
+        Cuda("{name}({args})", {"return_type": dict.fromkeys(returned, "")}, helper="source_code"),
         since("sm_75"),
         'CUDA C++ Programming Guide, "Function Execution Space Specifiers"',
-        {"return_type": dict.fromkeys(returned, "")},
-        execute=unknown,
-        on="machine",
-        language="cuda",
-        helper="source_code",
-        **({"result": result} if result else {}),  # type: ignore[arg-type]  # one field
+        Meaning(unknown, on="machine"),
+        result=result or VOID,
     )
 
 

@@ -1,11 +1,11 @@
-"""A form: how one shape of an instruction is spelled, where it exists, what it does besides, and what it means."""
+"""A form: how one shape of an instruction is written, where it exists, what it means, and what it does besides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tilewright.dtypes import VOID, DType
 from tilewright.ir import Argument
@@ -26,108 +26,39 @@ from tilewright.isa.effects import (
     Wait,
     Word,
 )
+from tilewright.isa.meanings import NOTHING, AsyncMeaning, Meaning
+from tilewright.isa.wording import Cuda, Ptx
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from tilewright.isa.machine import Addresses, Lanes
-    from tilewright.isa.products import Accumulator, MatrixProduct
-
-__all__ = ["GIVEN", "LEFT_OUT", "RUNS_ON", "Form", "Spellings"]
-
-Spellings = Mapping[Any, str]  # what a modifier means (a Python value) -> how it is spelled
-
-RUNS_ON = {
-    "": "nothing but its operands",
-    "shared": "`Machine.shared`, the shared memory of the CTA",
-    "memory": "`Machine.memory`, generic addresses",
-    "machine": "the whole `Machine`",
-}
-"""What `Form.on` may be, and what `execute` then gets first."""
-
-# Two forms that differ in whether a call gives an operand whose keyword has the default None.
-LEFT_OUT: Spellings = {None: ""}
-GIVEN: Spellings = {"given": ""}
-
+__all__ = ["Form"]
 
 _E = TypeVar("_E")
 
 
 @dataclass(frozen=True)  # no slots: the cached properties need a dict
 class Form:
-    """One form of an instruction. Its meaning is one of: `execute`, a plain copy of bytes, or effects alone.
+    """One form of an instruction. Where it only has effects, it has no meaning of its own.
 
-    text: the PTX mnemonic with a ``{hole}`` per modifier, or a C++ expression with a ``{hole}`` per operand and
-    modifier when ``language`` is "cuda".
-    modifiers: for each, what it means -> how it is spelled; ``dtype`` is set by the operands of kind "typed".
-    helper: C++ functions that the text uses, emitted once; it may be the name of an operand of kind "symbol" that has
-    them.
+    source: the section of the manual.
+    effects: what it does besides computing, see `tilewright.isa.effects`.
     registers: length of the vector operand, or of each by name.
-
-    on: a key of `RUNS_ON`. `execute` gets that first, see `tilewright.isa.machine`; then the operands it reads, in the
-    order of the row's operands, as arrays (..., 32), vectors as (..., registers, 32); then the modifiers named in
-    ``passes`` as keywords. It returns what it writes: the value of the call where there is a ``result``, else the
-    written operands, a tuple where there are several; arrays of 1 instead of 32 are equal in all lanes. Where each lane
-    computes by itself (`ANY_LANES`) and ``on`` is "", arrays of any shapes that broadcast will do.
     result: the dtype of the call's value, or the operand whose dtype it has, or the modifier that names it, or what
     tells PTX's word for its type from the modifiers.
-    meaning: of a form that only computes, each lane for itself: the function of its operands that these modifiers make
-    of `execute`, for callers that run it often.
-    effects: what it does besides computing, see `tilewright.isa.effects`.
-    moves: copies bits without looking at them, so that uninitialised bits travel along; with a read and a write access
-    and no `execute`, the bytes of the first go to the second. Run on memory and registers whose bytes say 1 for valid
-    and 0 for not, `execute` then gives the validity of what it writes; where bits do not stay in bytes of their own,
-    `validity` does.
-    blind: an operand that its result does not depend on.
-    source_lane: of a form that reads other lanes' values: gets what `execute` gets, returns the lane that each reads.
-    pattern: instead of the row's, where this form's operands stand otherwise.
-    product: of a form that only multiplies matrices in registers, what `tilewright.isa.products` says of it.
-    accumulator: of an operation of all lanes that updates one vector, the matrix in that vector and how the operation
-    adds to it; None where only `execute` does it.
-    ready: of a form that may have to wait for others: gets what `execute` gets, returns in which lanes the form may
-    run, and reserves for them what they waited for.
-    addresses, takes: of an operation (`Issue`), whose `execute` has other arguments: ``addresses(unit, *operands,
-    **passes)`` gives the `Addresses` of computed and sized accesses by their operands' names when it is issued. At
-    completion ``execute`` gets what the read accesses found, in their order (uint8, an access's bytes along the last
-    axis; cells of tensor memory as uint32), then the operands named in ``takes``, then registers that are read and
-    written. It returns what goes to the written accesses, then what goes to the written registers. The first axis of
-    all counts issuers: threads, whose operands are (n,) or (n, registers); warps, (n, 32) or (n, registers, 32);
-    warpgroups, the same with 128. Without `execute`, the bytes of the one read access go to the one written.
-    joined: of several operations in a row that update the same registers, the sources of one operation that does the
-    same, made from the list of their sources and the modifiers in ``passes``; None if there is none.
-    source: the section of the manual.
     """
 
-    text: str
+    wording: Ptx | Cuda
     arch: Requirement
     source: str
-    modifiers: Mapping[str, Spellings] = field(default_factory=dict)
-    execute: Callable[..., object] | None = None
-    on: str = ""
-    passes: tuple[str, ...] = ()
-    registers: Count | Mapping[str, Count] = 1
+    meaning: Meaning = NOTHING
     effects: tuple[Effect, ...] = ()
-    moves: bool = False
-    blind: str = ""
-    validity: Callable[..., object] | None = None
-    addresses: Callable[..., Mapping[str, Addresses]] | None = None
-    joined: Callable[..., list[NDArray[Any]] | None] | None = None
-    takes: tuple[str, ...] = ()
-    product: Callable[[Mods], MatrixProduct | None] | None = None
-    accumulator: Callable[[Mods], Accumulator | None] | None = None
-    ready: Callable[..., object] | None = None
-    source_lane: Callable[..., Lanes] | None = None
-    language: str = "ptx"
-    helper: str = ""
-    pattern: str = ""
+    registers: Count | Mapping[str, Count] = 1
     result: DType | str | Callable[[Mods], str] = VOID
-    meaning: Callable[[Mods], Callable[..., Lanes]] | None = None
 
     def __post_init__(self) -> None:
-        if self.on not in RUNS_ON:
-            raise ValueError(f"{self.text} cannot run on {self.on!r}")
+        if self.meaning is not NOTHING and isinstance(self.meaning, AsyncMeaning) != self.goes_on:
+            raise ValueError(f"{self.wording.template}: an AsyncMeaning is that of a form that begins an operation")
 
     def _all(self, kind: type[_E]) -> tuple[_E, ...]:
         return tuple(effect for effect in self.effects if isinstance(effect, kind))
@@ -196,34 +127,44 @@ class Form:
         return self.issue is not None or (self.commit is not None and bool(self.signals))
 
     @cached_property
+    def operation(self) -> AsyncMeaning:
+        """What the operation means that it begins: its bytes come from its effects alone where it says nothing."""
+        return self.meaning if isinstance(self.meaning, AsyncMeaning) else AsyncMeaning()
+
+    @cached_property
     def asynchronous(self) -> bool:
         """Does the form issue, commit or wait for operations?"""
         return bool(self.issue or self.commit or self.wait)
 
+    @property
+    def is_copy(self) -> bool:
+        """Do bytes go as they are from the access that it reads to the one that it writes?"""
+        return self.meaning.moves and self.meaning.execute is None
+
     @cached_property
     def acts(self) -> bool:
         """Does the form do anything besides computing?"""
-        return bool(self.on or self.effects)
+        return bool(self.meaning.on or self.effects)
 
     def fits(self, mods: Mods) -> bool:
         """True where every modifier has a spelling here."""
         try:
-            return all(name in mods and mods[name] in table for name, table in self.modifiers.items())
+            return all(name in mods and mods[name] in table for name, table in self.wording.modifiers.items())
         except TypeError:  # unhashable, so no modifier
             return False
 
     def spellings(self, mods: Mods) -> dict[str, str]:
         """How each modifier is spelled."""
-        return {name: table[mods[name]] for name, table in self.modifiers.items()}
+        return {name: table[mods[name]] for name, table in self.wording.modifiers.items()}
 
     def mnemonic(self, mods: Mods) -> str:
         """The opcode with its modifiers, ``ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16``."""
-        return self.text.format(**self.spellings(mods))
+        return self.wording.template.format(**self.spellings(mods))
 
     def all_mods(self) -> Iterator[dict[str, Argument]]:
         """Every combination of modifiers, for tests and pages that walk the table."""
         combinations: list[dict[str, Argument]] = [{}]
-        for name, table in self.modifiers.items():
+        for name, table in self.wording.modifiers.items():
             combinations = [{**mods, name: value} for mods in combinations for value in table]
         yield from combinations
 

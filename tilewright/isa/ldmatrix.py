@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tilewright.isa.arch import Requirement, only, since
 from tilewright.isa.atoms import copy_atom
 from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.table import WHOLE_WARP, Access, Form, Mods, Spellings, instruction, reads, writes
+from tilewright.isa.table import WHOLE_WARP, Access, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
 
 __all__ = [
     "BYTE_MATRICES",
@@ -184,18 +184,20 @@ def _forms(
     modifiers = {"shape": {shape: f".{shape}"}, "num": num, "trans": trans, "type": {type: type for type in types}}
     return tuple(
         Form(
-            "ldmatrix.sync.aligned{shape}{num}{trans}{space}{type}",
+            Ptx(
+                "ldmatrix.sync.aligned{shape}{num}{trans}{space}{type}", {**modifiers, "space": spaces}, pattern=pattern
+            ),
             arch,
             SOURCE + UNCONFIRMED[shape],
-            {**modifiers, "space": spaces},
-            execute,
-            on="shared",
-            passes=passes,
-            registers=matrix_registers,
+            Meaning(
+                execute,
+                on="shared",
+                passes=passes,
+                moves=True,
+                validity=None if shape == "m8n8" else partial(execute, unpack=VALID),
+            ),
             effects=(Access("p", "shared", 16, write=False, lanes=address_lanes, phase_lanes=8),),
-            moves=True,
-            validity=None if shape == "m8n8" else partial(execute, unpack=VALID),
-            pattern=pattern,
+            registers=matrix_registers,
         )
         for spaces, pattern in ((SPACES, ""), ({"": ""}, GENERIC % "{r}, [anywhere]"))
     )

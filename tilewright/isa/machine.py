@@ -65,7 +65,7 @@ class Tensor(Protocol):
 class Unit(Protocol):
     """An asynchronous unit, on behalf of the ``n`` threads, warps or warpgroups that issue an instruction together.
 
-    Arrays have those along their first axis. `Form.addresses` may ask it where they are.
+    Arrays have those along their first axis. `AsyncMeaning.addresses` may ask it where they are.
     """
 
     @property
@@ -102,7 +102,7 @@ class Addresses:
     for the issuer's own, unless an address of the cluster's window says another. nbytes: (m, ...), how many of an
     access's bytes are touched from each address on; None for all. What is then not read counts as zeros, or as
     ``fill``, (n, width) bytes of each issuer. width: bytes of each place where they depend on the call; None for the
-    access's own. Of a signal, nbytes is its amount. Under a name of `Form.takes`, ``at`` is what it gets.
+    access's own. Of a signal, nbytes is its amount. Under a name of `AsyncMeaning.takes`, ``at`` is what it gets.
     """
 
     at: NDArray[Any]
@@ -166,7 +166,7 @@ class Machine(Protocol):
         """Output of ``printf``: ``count`` strings, one per active lane in lane order, each made where it is wanted."""
         ...
 
-    def fault(self, what: str, lanes: NDArray[np.bool_]) -> None:
+    def fault(self, what: str, lanes: NDArray[np.bool_], *, hint: str | None = None) -> None:
         """Stop the kernel because of what ``lanes`` did; raises SimulationError with the kernel's line."""
         ...
 

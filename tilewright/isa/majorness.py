@@ -77,8 +77,8 @@ def mma_atoms() -> tuple[MmaAtom, ...]:
     return tuple(
         MmaAtom(_cute_name(form, str(shape), str(types)), str(shape), tuple(str(types).split(".")))
         for form in MMA.forms
-        for shape in form.modifiers["shape"]
-        for types in form.modifiers["types"]
+        for shape in form.wording.modifiers["shape"]
+        for types in form.wording.modifiers["types"]
     )
 
 

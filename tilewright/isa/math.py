@@ -18,7 +18,7 @@ from tilewright.dtypes import BOOL
 from tilewright.isa.arch import since
 from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import Form, instruction, reads
+from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
 __all__ = ["APPROXIMATIONS", "ULP", "in_float64"]
 
@@ -58,10 +58,10 @@ class _Function:
 
 
 _FUNCTIONS = {
-    "exp": _Function("exp", np.exp, "e to the power x", (2, 1)),
+    "exp": _Function("exp", np.exp, "the exponential of x", (2, 1)),
     "exp2": _Function("exp2", np.exp2, "2 to the power x", (2, 1)),
     "exp10": _Function("exp10", lambda x: np.power(10.0, x), "10 to the power x", (2, 1)),
-    "expm1": _Function("expm1", np.expm1, "exp(x) - 1, without cancellation", (1, 2)),
+    "expm1": _Function("expm1", np.expm1, "the exponential of x less 1, without cancellation", (1, 2)),
     "log": _Function("log", np.log, "the natural logarithm", (1, 1)),
     "log2": _Function("log2", np.log2, "the logarithm to base 2", (1, 2)),
     "log10": _Function("log10", np.log10, "the logarithm to base 10", (2, 2)),
@@ -79,7 +79,7 @@ _FUNCTIONS = {
     "tanh": _Function("tanh", np.tanh, "the hyperbolic tangent", (2, 2)),
     "erf": _Function("erf", np.vectorize(math.erf, otypes=[np.float64]), "the error function", (2, 2)),
     "atan2": _Function("atan2", np.arctan2, "the angle of the point (x, y)", (3, 2), params=("y", "x")),
-    "pow": _Function("pow", np.power, "x to the power y", (4, 2), params=("x", "y")),
+    "pow": _Function("pow", np.power, "the power y of x", (4, 2), params=("x", "y")),
     "hypot": _Function("hypot", np.hypot, "the length of (x, y)", (3, 2), params=("x", "y")),
     "fmod": _Function("fmod", np.fmod, "the remainder of x / y with the sign of x", params=("x", "y"), exact=True),
     "floor": _Function("floor", np.floor, "the largest integer not above x", exact=True),
@@ -112,12 +112,10 @@ def _function_row(name: str, row: _Function) -> None:
         doc=f"{row.doc[0].upper()}{row.doc[1:]}{bound}.",
         forms=(
             Form(
-                f"{{dtype}}({_holes(row.params)})",
+                Cuda(f"{{dtype}}({_holes(row.params)})", {"dtype": {"float32": f"{row.stem}f", "float64": row.stem}}),
                 since("sm_75"),
                 SOURCE,
-                {"dtype": {"float32": f"{row.stem}f", "float64": row.stem}},
-                row.meaning if row.exact else in_float64(row.meaning),
-                language="cuda",
+                Meaning(row.meaning if row.exact else in_float64(row.meaning)),
                 result=row.params[0],
             ),
         ),
@@ -140,22 +138,23 @@ instruction(
     doc="The magnitude of x; the smallest integer stays as it is.",
     forms=(
         Form(
-            "{dtype}({x})",
+            Cuda(
+                "{dtype}({x})",
+                {
+                    "dtype": {
+                        **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), ""),
+                        "int8": "(signed char)abs",
+                        "int16": "(short)abs",
+                        "int32": "abs",
+                        "int64": "llabs",
+                        "float32": "fabsf",
+                        "float64": "fabs",
+                    }
+                },
+            ),
             since("sm_75"),
             SOURCE,
-            {
-                "dtype": {
-                    **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), ""),
-                    "int8": "(signed char)abs",
-                    "int16": "(short)abs",
-                    "int32": "abs",
-                    "int64": "llabs",
-                    "float32": "fabsf",
-                    "float64": "fabs",
-                }
-            },
-            _absolute,
-            language="cuda",
+            Meaning(_absolute),
             result="x",
         ),
     ),
@@ -171,12 +170,10 @@ def _question_row(name: str, meaning: Callable[[Lanes], Lanes], doc: str) -> Non
         doc=doc,
         forms=(
             Form(
-                f"(bool){name}(({{dtype}})({{x}}))",
+                Cuda(f"(bool){name}(({{dtype}})({{x}}))", {"dtype": {"float32": "float", "float64": "double"}}),
                 since("sm_75"),
                 SOURCE,
-                {"dtype": {"float32": "float", "float64": "double"}},
-                meaning,
-                language="cuda",
+                Meaning(meaning),
                 result=BOOL,
             ),
         ),

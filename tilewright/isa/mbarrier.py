@@ -39,8 +39,10 @@ from tilewright.isa.table import (
     Access,
     Bound,
     Form,
+    Meaning,
     Mods,
     Operand,
+    Ptx,
     Signal,
     Spellings,
     Sync,
@@ -56,7 +58,7 @@ __all__ = [
     "PTR",
     "SOURCE",
     "STATE",
-    "arrivals",
+    "arrival_rows",
     "changed",
     "check_constants",
     "within",
@@ -90,7 +92,8 @@ def within(machine: Machine, name: str, value: Lanes) -> None:
 def _check_alive(machine: Machine, words: Lanes) -> None:
     alive = is_alive(words)
     if not alive.all() and (dead := machine.active & ~alive).any():
-        machine.fault(trouble(int(np.broadcast_to(words, dead.shape)[dead][0])), dead)
+        what, hint = trouble(int(np.broadcast_to(words, dead.shape)[dead][0]))
+        machine.fault(what, dead, hint=hint)
 
 
 def changed(machine: Machine, address: Lanes, change: Callable[[Lanes, Lanes], Lanes], by: Lanes) -> Lanes:
@@ -193,7 +196,7 @@ def scope_of(mods: Mods) -> str:
     return str(mods["scope"] or ("cluster" if mods.get("space") in REMOTE else "cta"))
 
 
-class Order(NamedTuple):
+class BarrierOrder(NamedTuple):
     """One way to order an access to an m-barrier."""
 
     text: str
@@ -206,17 +209,19 @@ class Order(NamedTuple):
         return Signal("ptr", kind, str(sem), scope_of)
 
 
-def _orders(sem: str, first: str, *, remote: bool) -> Iterator[Order]:
+def _orders(sem: str, first: str, *, remote: bool) -> Iterator[BarrierOrder]:
     """Arrivals release, waits acquire, unless they are relaxed; only the plain form is older than sm_90."""
     strong, weak = {sem: f".{sem}"}, {"relaxed": ".relaxed"}
-    yield Order("{space}", {"sem": {sem: ""}, "scope": OWN_SCOPE, "space": OWN}, first)
-    yield Order("{sem}{scope}{space}", {"sem": strong, "scope": CLUSTER, "space": OWN}, "sm_90")
-    yield Order("{sem}{scope}{space}", {"sem": weak, "scope": ANY_SCOPE, "space": OWN}, "sm_90")
+    yield BarrierOrder("{space}", {"sem": {sem: ""}, "scope": OWN_SCOPE, "space": OWN}, first)
+    yield BarrierOrder("{sem}{scope}{space}", {"sem": strong, "scope": CLUSTER, "space": OWN}, "sm_90")
+    yield BarrierOrder("{sem}{scope}{space}", {"sem": weak, "scope": ANY_SCOPE, "space": OWN}, "sm_90")
     if remote:
-        yield Order("{space}", {"sem": {sem: ""}, "scope": {"cta": ""}, "space": REMOTE}, "sm_90")  # the cheap one
+        yield BarrierOrder(
+            "{space}", {"sem": {sem: ""}, "scope": {"cta": ""}, "space": REMOTE}, "sm_90"
+        )  # the cheap one
         far = {"scope": REMOTE_SCOPE, "space": REMOTE}
-        yield Order("{sem}{scope}{space}", {"sem": strong, **far}, "sm_90")
-        yield Order("{sem}{scope}{space}", {"sem": weak, **far}, "sm_90")
+        yield BarrierOrder("{sem}{scope}{space}", {"sem": strong, **far}, "sm_90")
+        yield BarrierOrder("{sem}{scope}{space}", {"sem": weak, **far}, "sm_90")
 
 
 PTR = reads("ptr", "shared")
@@ -234,11 +239,10 @@ def _plain_row(name: str, execute: Callable[..., None], doc: str, *more: Operand
         doc=doc,
         forms=(
             Form(
-                f"mbarrier.{name}.shared.b64",
+                Ptx(f"mbarrier.{name}.shared.b64"),
                 since("sm_80"),
                 SOURCE.format(name),
-                execute=execute,
-                on="machine",
+                Meaning(execute, on="machine"),
                 effects=(
                     Access("ptr", "shared", 8, write=True),
                     Signal("ptr", name),
@@ -254,50 +258,67 @@ _plain_row(
 _plain_row("inval", invalidate, "Ends an m-barrier; its bytes may be used for something else.")
 
 
-def arrivals(
+def _arrivals(
     opcode: str, execute: Callable[..., Lanes], more: str, first: str, given: Mapping[str, Spellings] = {}
 ) -> Iterator[Form]:
     """The forms of an arrival."""
     for order in _orders("release", first, remote=True):
         remote = order.modifiers["space"] is REMOTE
         yield Form(
-            f"mbarrier.{opcode}{order.text}.b64",
+            Ptx(
+                f"mbarrier.{opcode}{order.text}.b64",
+                {**given, **order.modifiers},
+                pattern=f"{'_' if remote else '{result}'}, [{{ptr}}]{more}",
+            ),
             since(order.first),
             SOURCE.format(opcode),
-            {**given, **order.modifiers},
-            execute,
-            on="machine",
+            Meaning(execute, on="machine"),
             effects=(
                 *CHANGE,
                 order.signal("arrive"),
             ),
-            pattern=f"{'_' if remote else '{result}'}, [{{ptr}}]{more}",
             result=VOID if remote else STATE,
         )
 
 
 ORDERED = {"sem": "release", "scope": None, "space": "shared"}
 
-instruction(
-    "ptx.mbarrier.arrive",
-    params=("ptr",),
-    keywords={"count": None, **ORDERED},
-    operands=(PTR, counts("count")),
-    check=check_constants,
-    doc="Arrives at an m-barrier, ``count`` times; returns its state before, unless it is in another CTA.",
-    forms=(
-        *arrivals("arrive", arrive_once, "", "sm_80", {"count": LEFT_OUT}),
-        *arrivals("arrive", arrive, ", {count}", "sm_90", {"count": GIVEN}),
-    ),
-)
-instruction(
-    "ptx.mbarrier.arrive.expect_tx",
-    params=("ptr", "bytes"),
-    keywords=ORDERED,
-    operands=(PTR, counts("bytes")),
-    check=check_constants,
-    doc="Announces ``bytes`` to an m-barrier, then arrives; returns its state before, unless it is in another CTA.",
-    forms=tuple(arrivals("arrive.expect_tx", arrive_expecting, ", {bytes}", "sm_90")),
+
+def arrival_rows(
+    name: str, once: Callable[..., Lanes], often: Callable[..., Lanes], expecting: Callable[..., Lanes], *docs: str
+) -> None:
+    """``T.ptx.mbarrier.<name>``, and the same after bytes are announced. docs: of both."""
+    arrives, announces = docs
+    instruction(
+        f"ptx.mbarrier.{name}",
+        params=("ptr",),
+        keywords={"count": None, **ORDERED},
+        operands=(PTR, counts("count")),
+        check=check_constants,
+        doc=arrives,
+        forms=(
+            *_arrivals(name, once, "", "sm_80", {"count": LEFT_OUT}),
+            *_arrivals(name, often, ", {count}", "sm_90", {"count": GIVEN}),
+        ),
+    )
+    instruction(
+        f"ptx.mbarrier.{name}.expect_tx",
+        params=("ptr", "bytes"),
+        keywords=ORDERED,
+        operands=(PTR, counts("bytes")),
+        check=check_constants,
+        doc=announces,
+        forms=tuple(_arrivals(f"{name}.expect_tx", expecting, ", {bytes}", "sm_90")),
+    )
+
+
+arrival_rows(
+    "arrive",
+    arrive_once,
+    arrive,
+    arrive_expecting,
+    "Arrives at an m-barrier, ``count`` times; returns its state before, unless it is in another CTA.",
+    "Announces ``bytes`` to an m-barrier, then arrives; returns its state before, unless it is in another CTA.",
 )
 
 for _name, _execute, _doc in (
@@ -315,12 +336,10 @@ for _name, _execute, _doc in (
         doc=_doc,
         forms=tuple(
             Form(
-                f"mbarrier.{_name}.relaxed{{scope}}{{space}}.b64",
+                Ptx(f"mbarrier.{_name}.relaxed{{scope}}{{space}}.b64", {"scope": scopes, "space": spaces}),
                 since("sm_90"),
                 SOURCE.format(_name),
-                {"scope": scopes, "space": spaces},
-                _execute,
-                on="machine",
+                Meaning(_execute, on="machine"),
                 effects=(
                     *CHANGE,
                     Signal("ptr", "bytes", "relaxed", scope_of),
@@ -341,14 +360,15 @@ def _waits(
     blocking = pattern.startswith(BLOCKING.partition("%s")[0])
     for order in _orders("acquire", first, remote=False):
         yield Form(
-            f"mbarrier.{opcode}{order.text.replace('{space}', '.shared')}.b64",
+            Ptx(
+                f"mbarrier.{opcode}{order.text.replace('{space}', '.shared')}.b64",
+                {**given, "sem": order.modifiers["sem"], "scope": order.modifiers["scope"]},
+                pattern=pattern,
+            ),
             since(order.first),
             SOURCE.format(opcode.replace(".parity", "")),
-            {**given, "sem": order.modifiers["sem"], "scope": order.modifiers["scope"]},
-            execute,
-            on="machine",
+            Meaning(execute, on="machine"),
             effects=(READ, order.signal("wait"), *((Sync("poll"),) if blocking else ())),
-            pattern=pattern,
             result=VOID if blocking else BOOL,
         )
 

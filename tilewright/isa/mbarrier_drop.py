@@ -5,24 +5,26 @@ Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.mbarrier import (
     CHANGE,
-    ORDERED,
     OWN,
     PTR,
     SOURCE,
     STATE,
-    arrivals,
+    arrival_rows,
     changed,
     check_constants,
     within,
 )
 from tilewright.isa.mbarrier_state import announced_and_dropped, arrived, dropped, phase_state
-from tilewright.isa.table import GIVEN, LEFT_OUT, Form, Signal, counts, instruction
+from tilewright.isa.table import Form, Meaning, Ptx, Signal, counts, instruction
 
 __all__: list[str] = []
 
@@ -44,25 +46,14 @@ def drop_expecting(machine: Machine, address: Lanes, nbytes: Lanes) -> Lanes:
     return changed(machine, address, announced_and_dropped, nbytes)
 
 
-def _unfinished(machine: Machine, before: Lanes, after: Lanes) -> Lanes:
-    ended = machine.active & (phase_state(after).phase != phase_state(before).phase)
+def unending(change: Callable[[Lanes, Lanes], Lanes], machine: Machine, address: Lanes, count: Lanes) -> Lanes:
+    """``count`` arrivals of a kind, which must not end the phase; returns the state before them."""
+    within(machine, "count", count)
+    before = changed(machine, address, change, count)
+    ended = machine.active & (phase_state(change(before, count)).phase != phase_state(before).phase)
     if ended.any():
         machine.fault("an arrival with .noComplete ends the phase", ended)
     return before
-
-
-def arrive_within(machine: Machine, address: Lanes, count: Lanes) -> Lanes:
-    """``count`` arrivals, which must not end the phase; returns the state before them."""
-    within(machine, "count", count)
-    before = changed(machine, address, arrived, count)
-    return _unfinished(machine, before, arrived(before, count))
-
-
-def drop_within(machine: Machine, address: Lanes, count: Lanes) -> Lanes:
-    """``count`` last arrivals, which must not end the phase; returns the state before them."""
-    within(machine, "count", count)
-    before = changed(machine, address, dropped, count)
-    return _unfinished(machine, before, dropped(before, count))
 
 
 def pending_of(state: Lanes) -> Lanes:
@@ -70,28 +61,15 @@ def pending_of(state: Lanes) -> Lanes:
     return phase_state(state).pending.astype(np.uint32)
 
 
-instruction(
-    "ptx.mbarrier.arrive_drop",
-    params=("ptr",),
-    keywords={"count": None, **ORDERED},
-    operands=(PTR, counts("count")),
-    check=check_constants,
-    doc="Arrives at an m-barrier for the last time: later phases wait for ``count`` arrivals less.",
-    forms=(
-        *arrivals("arrive_drop", drop_once, "", "sm_80", {"count": LEFT_OUT}),
-        *arrivals("arrive_drop", drop, ", {count}", "sm_90", {"count": GIVEN}),
-    ),
+arrival_rows(
+    "arrive_drop",
+    drop_once,
+    drop,
+    drop_expecting,
+    "Arrives at an m-barrier for the last time: later phases wait for ``count`` arrivals less.",
+    "Announces ``bytes`` to an m-barrier, then arrives for the last time; returns its state before.",
 )
-instruction(
-    "ptx.mbarrier.arrive_drop.expect_tx",
-    params=("ptr", "bytes"),
-    keywords=ORDERED,
-    operands=(PTR, counts("bytes")),
-    check=check_constants,
-    doc="Announces ``bytes`` to an m-barrier, then arrives for the last time; returns its state before.",
-    forms=tuple(arrivals("arrive_drop.expect_tx", drop_expecting, ", {bytes}", "sm_90")),
-)
-for _name, _execute in (("arrive", arrive_within), ("arrive_drop", drop_within)):
+for _name, _change, _last in (("arrive", arrived, ""), ("arrive_drop", dropped, " for the last time")):
     instruction(
         f"ptx.mbarrier.{_name}.no_complete",
         params=("ptr", "count"),
@@ -99,15 +77,13 @@ for _name, _execute in (("arrive", arrive_within), ("arrive_drop", drop_within))
         operands=(PTR, counts("count")),
         pattern="{result}, [{ptr}], {count}",
         check=check_constants,
-        doc="Arrives ``count`` times; ending the phase is an error. Returns the m-barrier's state before.",
+        doc=f"Arrives ``count`` times{_last}; ending the phase is an error. Returns the m-barrier's state before.",
         forms=(
             Form(
-                f"mbarrier.{_name}.noComplete{{space}}.b64",
+                Ptx(f"mbarrier.{_name}.noComplete{{space}}.b64", {"space": OWN}),
                 since("sm_80"),
                 SOURCE.format(_name),
-                {"space": OWN},
-                _execute,
-                on="machine",
+                Meaning(partial(unending, _change), on="machine"),
                 effects=(*CHANGE, Signal("ptr", "arrive", "release", "cta")),
                 result=STATE,
             ),
@@ -121,10 +97,10 @@ instruction(
     doc="How many arrivals were pending when an arrival gave ``state``.",
     forms=(
         Form(
-            "mbarrier.pending_count.b64",
+            Ptx("mbarrier.pending_count.b64"),
             since("sm_80"),
             SOURCE.format("pending_count"),
-            execute=pending_of,
+            Meaning(pending_of),
             result=lambda mods: "u32",
         ),
     ),

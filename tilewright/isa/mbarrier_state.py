@@ -46,11 +46,25 @@ MBARRIER_LIMIT = (1 << 20) - 1  # the most arrivals, and the most bytes either w
 
 _ALIVE = np.uint64(1 << 63)
 INVALIDATED, _OVERRUN, _TX_OUT_OF_RANGE = (np.uint64(0x4D62_0000_0000_0000 + code) for code in (1, 2, 3))
-_TROUBLE = {
-    int(INVALIDATED): "the m-barrier was invalidated",
-    int(_OVERRUN): "the m-barrier got more arrivals than its phase waited for",
-    int(_TX_OUT_OF_RANGE): f"the bytes that the m-barrier waits for left -{MBARRIER_LIMIT}..{MBARRIER_LIMIT}",
+_TROUBLE = {  # the 64 bits: what is wrong, and what to do
+    int(INVALIDATED): (
+        "the m-barrier was invalidated",
+        "T.ptx.mbarrier.inval after its last use, or mbarrier.init again",
+    ),
+    int(_OVERRUN): (
+        "the m-barrier got more arrivals than its phase waited for",
+        "mbarrier.init with the count of all arrivals of a phase; or, where a thread arrives for the next phase, "
+        "a wait for the end of this one before",
+    ),
+    int(_TX_OUT_OF_RANGE): (
+        f"the bytes that the m-barrier waits for left -{MBARRIER_LIMIT}..{MBARRIER_LIMIT}",
+        "bytes announced once for each copy, by T.ptx.mbarrier.arrive.expect_tx",
+    ),
 }
+_NEVER = (
+    "the m-barrier was never initialised",
+    "T.ptx.mbarrier.init(bar, count) by one thread, and a barrier of all that use it behind that",
+)
 
 
 class PhaseState(NamedTuple):
@@ -84,11 +98,9 @@ def phase_of(words: Lanes) -> NDArray[np.int64]:
     return (np.asarray(words, np.uint64) >> np.uint64(61) & np.uint64(3)).astype(np.int64)
 
 
-def trouble(word: int) -> str:
-    """What is wrong with the 64 bits of an m-barrier; empty where it is alive."""
-    if word >> 63:
-        return ""
-    return _TROUBLE.get(word, "the m-barrier was never initialised")
+def trouble(word: int) -> tuple[str, str]:
+    """What is wrong with the 64 bits of an m-barrier, and what to do; empty where it is alive."""
+    return ("", "") if word >> 63 else _TROUBLE.get(word, _NEVER)
 
 
 def fresh(count: Lanes) -> Lanes:

@@ -19,7 +19,7 @@ from tilewright.isa.arch import Requirement, since
 from tilewright.isa.fragments import mma_shape
 from tilewright.isa.machine import Lanes
 from tilewright.isa.products import MatrixProduct, float_product
-from tilewright.isa.table import WHOLE_WARP, Form, Mods, Spellings, instruction, reads, writes
+from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
 from tilewright.isa.widen import Floats, Patterns, widened
 
 __all__ = ["DTYPES", "MMA", "matrix_product"]
@@ -110,18 +110,18 @@ SATURATE: Spellings = {False: "", True: ".satfinite"}
 
 def _form(shape: str, types: tuple[str, ...], first: Requirement) -> Form:
     return Form(
-        "mma.sync.aligned{shape}.row.col{saturate}{types}",
+        Ptx(
+            "mma.sync.aligned{shape}.row.col{saturate}{types}",
+            {
+                "shape": {shape: f".{shape}"},
+                "types": {name: f".{name}" for name in types},
+                "saturate": SATURATE if types == BYTES else {False: ""},
+            },
+        ),
         first,
         SOURCE,
-        {
-            "shape": {shape: f".{shape}"},
-            "types": {name: f".{name}" for name in types},
-            "saturate": SATURATE if types == BYTES else {False: ""},
-        },
-        matrix_product,
-        passes=("shape", "types", "saturate"),
+        Meaning(matrix_product, passes=("shape", "types", "saturate"), product=_as_product),
         registers=REGISTERS,
-        product=_as_product,
     )
 
 

@@ -17,8 +17,8 @@ from tilewright.ir import Argument
 from tilewright.isa.arch import Requirement, only, since
 from tilewright.isa.machine import Lanes
 from tilewright.isa.scalar.floats import arithmetic
-from tilewright.isa.table import WHOLE_WARP, Form, Mods, Spellings, instruction, reads, writes
-from tilewright.isa.warp_matrices import Held, Matrix, dealt_out, extents
+from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
+from tilewright.isa.warp_matrices import HeldMatrix, Matrix, dealt_out, extents
 
 __all__ = ["REGISTERS", "SATURATE", "SOURCE", "Product", "added", "chain", "families", "pairs_of", "sides_of"]
 
@@ -26,11 +26,16 @@ SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma"'
 SATURATE: Spellings = {False: "", True: ".satfinite"}
 
 
-def sides_of(mods: Mods) -> dict[str, Held]:
+def sides_of(mods: Mods) -> dict[str, HeldMatrix]:
     """The elements of each operand."""
     m, n, k = extents(str(mods["shape"]))
     d, a, b, c = str(mods["types"]).split(".")
-    return {"d": Held("C", m, n, d), "a": Held("A", m, k, a), "b": Held("B", k, n, b), "c": Held("C", m, n, c)}
+    return {
+        "d": HeldMatrix("C", m, n, d),
+        "a": HeldMatrix("A", m, k, a),
+        "b": HeldMatrix("B", k, n, b),
+        "c": HeldMatrix("C", m, n, c),
+    }
 
 
 def _registers(operand: str, mods: Mods) -> int:
@@ -114,16 +119,17 @@ def families(
         doc=doc,
         forms=tuple(
             Form(
-                text,
+                Ptx(
+                    text,
+                    {
+                        "shape": {shape: f".{shape}"},
+                        "types": {each: f".{each}" for each in types},
+                        **{key: spelled for key, (_, spelled) in more.items()},
+                    },
+                ),
                 first,
                 SOURCE,
-                {
-                    "shape": {shape: f".{shape}"},
-                    "types": {each: f".{each}" for each in types},
-                    **{key: spelled for key, (_, spelled) in more.items()},
-                },
-                meaning,
-                passes=("shape", "types", *more),
+                Meaning(meaning, passes=("shape", "types", *more)),
                 registers=REGISTERS,
             )
             for shape, types, first in products

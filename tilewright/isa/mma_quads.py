@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes
 from tilewright.isa.mma_families import SOURCE, added
-from tilewright.isa.table import WHOLE_WARP, Form, Spellings, instruction, reads, writes
+from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Ptx, Spellings, instruction, reads, writes
 from tilewright.isa.warp_matrices import ELEMENTS, Matrix, numbers
 
 __all__: list[str] = []
@@ -73,12 +73,13 @@ instruction(
     doc="A warp computes four products D = A * B + C of 8 x 4 and 4 x 8 matrices of float16, each in eight lanes.",
     forms=(
         Form(
-            "mma.sync.aligned.m8n8k4{a_layout}{b_layout}{types}",
+            Ptx(
+                "mma.sync.aligned.m8n8k4{a_layout}{b_layout}{types}",
+                {"a_layout": WAYS, "b_layout": WAYS, "types": {each: f".{each}" for each in TYPES}},
+            ),
             since("sm_75"),
             SOURCE,
-            {"a_layout": WAYS, "b_layout": WAYS, "types": {each: f".{each}" for each in TYPES}},
-            quad_products,
-            passes=("a_layout", "b_layout", "types"),
+            Meaning(quad_products, passes=("a_layout", "b_layout", "types")),
             registers={
                 "a": 2,
                 "b": 2,

@@ -17,7 +17,7 @@ from tilewright.ir import Argument
 from tilewright.isa.arch import Requirement, since
 from tilewright.isa.machine import Lanes
 from tilewright.isa.mma_families import BYTES, NIBBLES, SATURATE, added, pairs_of, sides_of
-from tilewright.isa.table import WHOLE_WARP, Form, Mods, Spellings, instruction, reads, writes
+from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
 from tilewright.isa.warp_matrices import ELEMENTS, Matrix, dealt_out, extents
 
 __all__: list[str] = []
@@ -104,18 +104,19 @@ instruction(
     "selector names.",
     forms=tuple(
         Form(
-            "mma{ordered}.sync.aligned{shape}.row.col{saturate}{types}",
+            Ptx(
+                "mma{ordered}.sync.aligned{shape}.row.col{saturate}{types}",
+                {
+                    "shape": {shape: f".{shape}"},
+                    "types": {each: f".{each}" for each in types},
+                    "selector": {number: f"{number}" for number in range(selectors)},
+                    "ordered": ORDERED,
+                    "saturate": SATURATE if types[0].startswith("s32") else {False: ""},
+                },
+            ),
             first,
             SOURCE,
-            {
-                "shape": {shape: f".{shape}"},
-                "types": {each: f".{each}" for each in types},
-                "selector": {number: f"{number}" for number in range(selectors)},
-                "ordered": ORDERED,
-                "saturate": SATURATE if types[0].startswith("s32") else {False: ""},
-            },
-            _sparse,
-            passes=("shape", "types", "selector", "saturate"),
+            Meaning(_sparse, passes=("shape", "types", "selector", "saturate")),
             registers={**{name: partial(_registers, name) for name in "dabc"}, "e": 1},
         )
         for shape, types, first, selectors in PRODUCTS

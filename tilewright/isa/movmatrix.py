@@ -11,7 +11,7 @@ from tilewright.isa.arch import since
 from tilewright.isa.atoms import copy_atom
 from tilewright.isa.ldmatrix import dealt
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import WHOLE_WARP, Form, instruction, reads, writes
+from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Ptx, instruction, reads, writes
 
 __all__ = ["MOVMATRIX", "transpose"]
 
@@ -31,12 +31,13 @@ MOVMATRIX = instruction(
     doc="A warp transposes an 8x8 matrix of 16-bit elements from register to register.",
     forms=(
         Form(
-            "movmatrix.sync.aligned{shape}{trans}{type}",
+            Ptx(
+                "movmatrix.sync.aligned{shape}{trans}{type}",
+                {"shape": {"m8n8": ".m8n8"}, "trans": {True: ".trans"}, "type": {".b16": ".b16"}},
+            ),
             since("sm_75"),
             'PTX ISA, "Warp-level matrix transpose instruction: movmatrix"',
-            {"shape": {"m8n8": ".m8n8"}, "trans": {True: ".trans"}, "type": {".b16": ".b16"}},
-            transpose,
-            moves=True,
+            Meaning(transpose, moves=True),
         ),
     ),
     keywords={"shape": "m8n8", "trans": True, "type": ".b16"},

@@ -13,8 +13,8 @@ __all__ = [
     "CONSTRAINTS",
     "KINDS",
     "SPACE_KINDS",
-    "Kind",
     "Operand",
+    "OperandKind",
     "counts",
     "reads",
     "register_kind",
@@ -24,7 +24,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OperandKind:
     """What an operand may be. letter: the constraint of inline assembly; none where it is no register. ctype: of the
     register in C++. nbytes: of a register that holds bits (floats too); 0 for addresses and all else.
     """
@@ -38,25 +38,27 @@ class Kind:
 _BITS, _FLOAT = "a register; `execute` gets unsigned bits", "a register; `execute` gets floats"
 _GENERIC = "const void*"
 KINDS = {
-    "b8": Kind(_BITS, "h", "unsigned short", 1),
-    "b16": Kind(_BITS, "h", "unsigned short", 2),
-    "b32": Kind(_BITS, "r", "unsigned int", 4),
-    "b64": Kind(_BITS, "l", "unsigned long long", 8),
-    "f32": Kind(_FLOAT, "f", "float", 4),
-    "f64": Kind(_FLOAT, "d", "double", 8),
-    "shared": Kind("an offset in the CTA's shared window; a handle is converted to one", "r", "unsigned int"),
-    "tmem": Kind("an address of tensor memory: lane in bits 16 to 31, 32-bit column below", "r", "unsigned int"),
-    "global": Kind("a handle that points to global memory", "l", _GENERIC),
-    "generic": Kind("a handle that points anywhere", "l", _GENERIC),
-    "place": Kind("an address in the memory that the modifier `space` names, see `SPACE_KINDS`"),
-    "pred": Kind("a condition; `execute` gets bools"),
-    "typed": Kind("a value; all typed operands of a call are brought to one dtype, which is the modifier `dtype`"),
-    "bits": Kind("a register as wide as its type, see `Operand.of`; `execute` gets unsigned bits"),
-    "value": Kind("a value of whatever dtype it has; `execute` gets a tuple of arrays for ``*args``"),
-    "text": Kind("a Python string; `execute` gets it as it is"),
-    "symbol": Kind("a Python string that stands in C++ as it is: a name, or the text of functions"),
-    "imm": Kind("an integer constant that stands in the text itself"),
-    "note": Kind("a number for the simulator alone: it never reaches the text"),
+    "b8": OperandKind(_BITS, "h", "unsigned short", 1),
+    "b16": OperandKind(_BITS, "h", "unsigned short", 2),
+    "b32": OperandKind(_BITS, "r", "unsigned int", 4),
+    "b64": OperandKind(_BITS, "l", "unsigned long long", 8),
+    "f32": OperandKind(_FLOAT, "f", "float", 4),
+    "f64": OperandKind(_FLOAT, "d", "double", 8),
+    "shared": OperandKind("an offset in the CTA's shared window; a handle is converted to one", "r", "unsigned int"),
+    "tmem": OperandKind("an address of tensor memory: lane in bits 16 to 31, 32-bit column below", "r", "unsigned int"),
+    "global": OperandKind("a handle that points to global memory", "l", _GENERIC),
+    "generic": OperandKind("a handle that points anywhere", "l", _GENERIC),
+    "place": OperandKind("an address in the memory that the modifier `space` names, see `SPACE_KINDS`"),
+    "pred": OperandKind("a condition; `execute` gets bools"),
+    "typed": OperandKind(
+        "a value; all typed operands of a call are brought to one dtype, which is the modifier `dtype`"
+    ),
+    "bits": OperandKind("a register as wide as its type, see `Operand.of`; `execute` gets unsigned bits"),
+    "value": OperandKind("a value of whatever dtype it has; `execute` gets a tuple of arrays for ``*args``"),
+    "text": OperandKind("a Python string; `execute` gets it as it is"),
+    "symbol": OperandKind("a Python string that stands in C++ as it is: a name, or the text of functions"),
+    "imm": OperandKind("an integer constant that stands in the text itself"),
+    "note": OperandKind("a number for the simulator alone: it never reaches the text"),
 }
 CONSTRAINTS = {name: kind.letter for name, kind in KINDS.items() if kind.letter}
 """The operand kinds that inline assembly gets in registers of their own, and the letter of each."""

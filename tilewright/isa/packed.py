@@ -15,7 +15,7 @@ from tilewright.isa.arch import since
 from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
 from tilewright.isa.rounded import OPERATIONS
-from tilewright.isa.table import Form, instruction, reads, writes
+from tilewright.isa.table import Form, Meaning, Ptx, instruction, reads, writes
 
 __all__: list[str] = []
 
@@ -52,12 +52,10 @@ for _name, (_formula, _compute) in OPERATIONS.items():
         doc=f"Both float32 of a pair: {_formula}.",
         forms=(
             Form(
-                f"{_name}{{rounding}}{{ftz}}.f32x2",
+                Ptx(f"{_name}{{rounding}}{{ftz}}.f32x2", {"rounding": ROUNDING, "ftz": FLUSH}),
                 since("sm_100"),
                 SOURCE.format(_name),
-                {"rounding": ROUNDING, "ftz": FLUSH},
-                _on_pairs(_compute),
-                passes=("rounding", "ftz"),
+                Meaning(_on_pairs(_compute), passes=("rounding", "ftz")),
             ),
         ),
     )
@@ -79,10 +77,10 @@ for _name, _word, _extreme in (("max", "largest", larger), ("min", "smallest", s
         doc=f"The {_word} of three numbers; NaN only where all are.",
         forms=(
             Form(
-                f"{_name}.f32",
+                Ptx(f"{_name}.f32"),
                 since("sm_100"),
                 SOURCE.format(_name),
-                execute=_of_three(_extreme),
+                Meaning(_of_three(_extreme)),
                 result=dtype("float32"),
             ),
         ),

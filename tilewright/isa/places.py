@@ -21,8 +21,8 @@ __all__ = [
     "GENERIC",
     "NO_SCOPE",
     "SCOPES",
-    "Reach",
     "Scopes",
+    "SpaceReach",
     "check_place",
     "everywhere",
     "nbytes",
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-class Reach(NamedTuple):
+class SpaceReach(NamedTuple):
     """A memory by its modifier ``space``: how it is spelled, what an `Access` calls it, what `execute` runs on."""
 
     spellings: Spellings
@@ -48,13 +48,13 @@ class Scopes(NamedTuple):
     first: str = "sm_75"
 
 
-GENERIC = Reach({None: ""}, "generic", "memory")
-DEVICE = Reach({"global": ".global"}, "global", "memory")
+GENERIC = SpaceReach({None: ""}, "generic", "memory")
+DEVICE = SpaceReach({"global": ".global"}, "global", "memory")
 EVERYWHERE = (
     GENERIC,
     DEVICE,
-    Reach({"shared": ".shared", "shared::cta": ".shared::cta"}, "shared", "shared"),
-    Reach({"shared::cluster": ".shared::cluster"}, "shared", "shared", "sm_90"),
+    SpaceReach({"shared": ".shared", "shared::cta": ".shared::cta"}, "shared", "shared"),
+    SpaceReach({"shared::cluster": ".shared::cluster"}, "shared", "shared", "sm_90"),
 )
 NO_SCOPE = (Scopes({None: ""}),)
 SCOPES = (Scopes({"cta": ".cta", "gpu": ".gpu", "sys": ".sys"}), Scopes({"cluster": ".cluster"}, "sm_90"))
@@ -80,7 +80,9 @@ def scope_of(mods: Mods) -> str:
     return "" if mods["sem"] == "weak" else str(mods["scope"] or "sys")
 
 
-def everywhere(scopes: tuple[Scopes, ...], reaches: tuple[Reach, ...] = EVERYWHERE) -> Iterator[tuple[Reach, Scopes]]:
+def everywhere(
+    scopes: tuple[Scopes, ...], reaches: tuple[SpaceReach, ...] = EVERYWHERE
+) -> Iterator[tuple[SpaceReach, Scopes]]:
     """Each memory with each group of scopes."""
     for reach in reaches:
         for some in scopes:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilewright.dtypes import dtype
+from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import Bound, Form, instruction, reads
+from tilewright.isa.table import Bound, Cuda, Form, Meaning, instruction, reads
 
 __all__ = ["CONVERSION", "formatted", "printf"]
 
@@ -134,12 +134,10 @@ def _printf_row(name: str) -> None:
         check=check_format,
         forms=(
             Form(
-                "printf({fmt}{args})",
+                Cuda("printf({fmt}{args})"),
                 since("sm_75"),
                 SOURCE,
-                execute=printf,
-                on="machine",
-                language="cuda",
+                Meaning(printf, on="machine"),
             ),
         ),
     )
@@ -149,13 +147,15 @@ _printf_row("printf")
 _printf_row("cuda.printf")
 
 
-def _debug_row(name: str, text: str, source: str, doc: str, execute: Callable[..., object], **row: object) -> None:
+def _debug_row(
+    name: str, text: str, source: str, doc: str, execute: Callable[..., object], result: DType = VOID
+) -> None:
     instruction(
         name,
         operands=(reads("cond", "pred"),) if "{cond}" in text else (),
         params=("cond",) if "{cond}" in text else (),
         doc=doc,
-        forms=(Form(text, since("sm_75"), source, execute=execute, on="machine", language="cuda", **row),),  # type: ignore[arg-type]
+        forms=(Form(Cuda(text), since("sm_75"), source, Meaning(execute, on="machine"), result=result),),
     )
 
 

@@ -42,8 +42,8 @@ class Accumulator:
     """The matrix in the registers that an operation of warps updates.
 
     total: (rows, columns), for each element of a warp's part of it the register, times 32, and the lane. ``add(matrix,
-    *found, *values, **keywords)`` is `Form.execute` on (n, rows of all warps, columns), in place; of sources that the
-    issuers of a CTA have in common ``found`` has one row for these. element: of the matrix.
+    *found, *values, **keywords)`` is `AsyncMeaning.execute` on (n, rows of all warps, columns), in place; of sources
+    that the issuers of a CTA have in common ``found`` has one row for these. element: of the matrix.
     """
 
     total: Spots

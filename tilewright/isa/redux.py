@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import BY_MASK, Form, counts, instruction, reads
+from tilewright.isa.table import BY_MASK, Cuda, Form, Meaning, counts, instruction, reads
 
 __all__ = ["NUMBERS", "reduced_by"]
 
@@ -42,13 +42,10 @@ def _row(name: str, execute: Callable[[Machine, Lanes, Lanes], Lanes], doc: str,
         doc=doc,
         forms=(
             Form(
-                f"({{dtype}})__reduce_{name}_sync({{mask}}, {{value}})",
+                Cuda(f"({{dtype}})__reduce_{name}_sync({{mask}}, {{value}})", {"dtype": kinds}),
                 since("sm_80"),
                 SOURCE,
-                {"dtype": kinds},
-                execute,
-                on="machine",
-                language="cuda",
+                Meaning(execute, on="machine"),
                 result="value",
             ),
         ),

@@ -40,7 +40,9 @@ def no_form(row: Instruction, mods: Mods) -> InstructionError:
     """Names what is given, and the modifier that no form has as it is given; if each alone is fine, the forms that have
     most of it, with the first modifier, the shape, if any has it.
     """
-    wrong = {id(form): [mods.get(name) not in table for name, table in form.modifiers.items()] for form in row.forms}
+    wrong = {
+        id(form): [mods.get(name) not in table for name, table in form.wording.modifiers.items()] for form in row.forms
+    }
     least = min((sum(missed) for missed in wrong.values() if not missed[0]), default=None)
     near = [form for form in row.forms if least is None or (not wrong[id(form)][0] and sum(wrong[id(form)]) == least)]
     return InstructionError(
@@ -53,14 +55,14 @@ def no_form(row: Instruction, mods: Mods) -> InstructionError:
 def _unknown(row: Instruction, mods: Mods) -> str:
     """What the first modifier may be that no form has as it is given; empty where there is none."""
     for name, value in mods.items():
-        known = dict.fromkeys(chain.from_iterable(form.modifiers.get(name, ()) for form in row.forms))
+        known = dict.fromkeys(chain.from_iterable(form.wording.modifiers.get(name, ()) for form in row.forms))
         if known and value not in known and row.operand(name) is None:
             return _spoken(row, name, list(known))
     return ""
 
 
 def _choices_of(row: Instruction, form: Form) -> str:
-    return ", ".join(_spoken(row, name, list(table)) for name, table in form.modifiers.items())
+    return ", ".join(_spoken(row, name, list(table)) for name, table in form.wording.modifiers.items())
 
 
 def _spoken(row: Instruction, name: str, values: Sequence[object]) -> str:

@@ -17,7 +17,7 @@ from tilewright.isa.bulk import INTO_CTA
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes
 from tilewright.isa.mbarrier_state import completed
-from tilewright.isa.table import Access, Form, Issue, Mods, Signal, Spellings, instruction, reads
+from tilewright.isa.table import Access, AsyncMeaning, Form, Issue, Mods, Ptx, Signal, Spellings, instruction, reads
 from tilewright.isa.tma import combined
 
 __all__: list[str] = []
@@ -61,12 +61,10 @@ instruction(
     doc="A thread has ``value`` stored in the shared memory of a CTA of the cluster; ``bar`` there counts its bytes.",
     forms=(
         Form(
-            f"st.async.weak{WHERE}{{dtype}}",
+            Ptx(f"st.async.weak{WHERE}{{dtype}}", {"dtype": STORED}),
             since("sm_90"),
             SOURCE.format("st.async"),
-            {"dtype": STORED},
-            as_bytes,
-            takes=("value",),
+            AsyncMeaning(as_bytes, takes=("value",)),
             effects=(Access("ptr", "shared", nbytes, write=True), *_told(nbytes)),
         ),
     ),
@@ -79,14 +77,12 @@ instruction(
     doc="A thread has 2 or 4 registers stored in the shared memory of a CTA of the cluster; ``bar`` counts the bytes.",
     forms=(
         Form(
-            f"st.async.weak{WHERE}{{vec}}.b32",
+            Ptx(f"st.async.weak{WHERE}{{vec}}.b32", {"vec": {2: ".v2", 4: ".v4"}}),
             since("sm_90"),
             SOURCE.format("st.async"),
-            {"vec": {2: ".v2", 4: ".v4"}},
-            as_bytes,
-            registers=registers,
-            takes=("values",),
+            AsyncMeaning(as_bytes, takes=("values",)),
             effects=(Access("ptr", "shared", vector_bytes, write=True, element_bytes=4), *_told(vector_bytes)),
+            registers=registers,
         ),
     ),
 )
@@ -97,12 +93,10 @@ def _reducing(op: str, kinds: Spellings) -> Form:
         return combined(op, value.dtype.name, old, as_bytes(value))
 
     return Form(
-        f"red.async.relaxed.cluster{WHERE}.{op}{{dtype}}",
+        Ptx(f"red.async.relaxed.cluster{WHERE}.{op}{{dtype}}", {"dtype": kinds}),
         since("sm_90"),
         SOURCE.format("red.async"),
-        {"dtype": kinds},
-        execute,
-        takes=("value",),
+        AsyncMeaning(execute, takes=("value",)),
         effects=(*read_and_written("ptr", "shared", nbytes, scope="cluster"), *_told(nbytes)),
     )
 

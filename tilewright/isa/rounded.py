@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.isa.arch import since
 from tilewright.isa.fma import sum_to_odd
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import Form, instruction, reads
+from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
 __all__ = ["OPERATIONS", "SINGLE", "rounded"]
 
@@ -101,13 +101,13 @@ def _row(name: str, params: tuple[str, ...], stem: str, execute: Callable[..., L
         doc=f"{doc} of float32, rounded to nearest (rn), to zero (rz), down (rm) or up (rp).",
         forms=(
             Form(
-                f"{stem}_{{rounding}}({', '.join(f'{{{param}}}' for param in params)})",
+                Cuda(
+                    f"{stem}_{{rounding}}({', '.join(f'{{{param}}}' for param in params)})",
+                    {"dtype": {"float32": ""}, "rounding": MODES},
+                ),
                 since("sm_75"),
                 SOURCE,
-                {"dtype": {"float32": ""}, "rounding": MODES},
-                execute,
-                passes=("rounding",),
-                language="cuda",
+                Meaning(execute, passes=("rounding",)),
                 result=params[0],
             ),
         ),

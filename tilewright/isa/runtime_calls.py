@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.printing import CONVERSION, formatted
-from tilewright.isa.table import Form, instruction, reads
+from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
 __all__: list[str] = []
 
@@ -96,13 +96,13 @@ instruction(
     doc="Prints one line per active lane: ``fmt`` points to the format, ``args`` to the arguments, side by side.",
     forms=(
         Form(
-            "vprintf((const char*){fmt}, (void*){args})",
+            Cuda(
+                "vprintf((const char*){fmt}, (void*){args})",
+                helper='extern "C" __device__ int vprintf(const char*, void*);',
+            ),
             since("sm_75"),
             SOURCE.format("Formatted Output"),
-            execute=vprintf,
-            on="machine",
-            language="cuda",
-            helper='extern "C" __device__ int vprintf(const char*, void*);',
+            Meaning(vprintf, on="machine"),
         ),
     ),
 )
@@ -118,12 +118,10 @@ instruction(
     doc="Stops the kernel with an error that has the text of the assertion that failed.",
     forms=(
         Form(
-            "__assertfail((const char*){message}, (const char*){file}, {line}, (const char*){function}, 1)",
+            Cuda("__assertfail((const char*){message}, (const char*){file}, {line}, (const char*){function}, 1)"),
             since("sm_75"),
             SOURCE.format("Assertion"),
-            execute=assert_fail,
-            on="machine",
-            language="cuda",
+            Meaning(assert_fail, on="machine"),
         ),
     ),
 )
@@ -134,12 +132,10 @@ instruction(
     doc="Stops a kernel whose functions call each other deeper than its threads have a stack for.",
     forms=(
         Form(
-            "__trap()",
+            Cuda("__trap()"),
             since("sm_75"),
             SOURCE.format("Trap function"),
-            execute=out_of_stack,
-            on="machine",
-            language="cuda",
+            Meaning(out_of_stack, on="machine"),
         ),
     ),
 )

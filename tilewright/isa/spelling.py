@@ -15,7 +15,7 @@ from string import Formatter
 
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import Argument
-from tilewright.isa.table import INSTRUCTIONS, Form, Instruction, Spellings, public
+from tilewright.isa.table import INSTRUCTIONS, Form, Instruction, Ptx, Spellings, public
 
 __all__ = ["Opcode", "opcode", "opcodes", "spelled"]
 
@@ -40,6 +40,11 @@ class Opcode:
     outs: tuple[str, ...] = ()
     hints: Words = field(default=())
 
+    @property
+    def pattern(self) -> str:
+        """How its operands stand."""
+        return self.row.pattern_of(self.form)
+
 
 @cache
 def _by_opcode() -> dict[str, list[tuple[Instruction, int]]]:
@@ -47,8 +52,8 @@ def _by_opcode() -> dict[str, list[tuple[Instruction, int]]]:
     found: dict[str, list[tuple[Instruction, int]]] = {}
     for row in sorted(INSTRUCTIONS.values(), key=_rank):
         for number, form in enumerate(row.forms):
-            if form.language == "ptx":
-                found.setdefault(re.split(r"[.{]", form.text)[0], []).append((row, number))
+            if isinstance(form.wording, Ptx):
+                found.setdefault(re.split(r"[.{]", form.wording.template)[0], []).append((row, number))
     return found
 
 
@@ -80,10 +85,10 @@ def _template(name: str, number: int) -> tuple[_Hole, ...]:
     form = row.forms[number]
     holes: list[_Hole] = []
     may_lack = ("sem", "scope") if any(operand.kind == "place" for operand in row.operands) else ()
-    for fixed, modifier, _, _ in Formatter().parse(form.text):
+    for fixed, modifier, _, _ in Formatter().parse(form.wording.template):
         holes += [_Hole((), (((), (word,)),)) for word in fixed.split(".")[1 if fixed[:1] != "." else 0 :] if word]
         if modifier:
-            table = form.modifiers[modifier]
+            table = form.wording.modifiers[modifier]
             default = row.keywords.get(modifier)
             silent: Spellings = {default: ""} if modifier in may_lack and default in table else {}
             spellings = [*table.items(), *silent.items()]
@@ -175,7 +180,7 @@ def _opcodes(mnemonic: str) -> Iterator[Opcode]:
         form = row.forms[number]
         hints = tuple(word for word in written if _is_hint(row, word))
         words = tuple(word for word in written if word not in hints)
-        free = {key: value for key, table in form.modifiers.items() for value in list(table)[:1]}
+        free = {key: value for key, table in form.wording.modifiers.items() for value in list(table)[:1]}
         holes = _template(row.name, number)
         found = _matched(holes, words, row.also)
         if found is None:
@@ -192,9 +197,9 @@ def _is_hint(row: Instruction, word: str) -> bool:
 
 def _outs(row: Instruction, form: Form, mods: Mapping[str, Argument]) -> tuple[str, ...]:
     """The results of a row that may have several: forms with the same spelling but for ``out``."""
-    if "out" not in form.modifiers:
+    if "out" not in form.wording.modifiers:
         return ()
-    values = dict.fromkeys(str(out) for each in row.forms for out in each.modifiers["out"])
+    values = dict.fromkeys(str(out) for each in row.forms for out in each.wording.modifiers["out"])
     alike = (out for out in values if any(each.fits({**mods, "out": out}) for each in row.forms))
     return tuple(alike)
 

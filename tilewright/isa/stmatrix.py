@@ -13,7 +13,7 @@ from tilewright.isa.arch import Requirement, since
 from tilewright.isa.atoms import ATOMS, copy_atom
 from tilewright.isa.ldmatrix import BYTE_MATRICES, GENERIC, NUM, SPACES, TRANS, address_lanes, matrix_registers
 from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.table import WHOLE_WARP, Access, Form, Spellings, instruction, reads
+from tilewright.isa.table import WHOLE_WARP, Access, Form, Meaning, Ptx, Spellings, instruction, reads
 
 __all__ = ["STMATRIX", "store_m8n8", "store_m16n8"]
 
@@ -56,17 +56,16 @@ def _forms(
     """The form on shared addresses, and the one that the assembler wants a generic address for."""
     return tuple(
         Form(
-            "stmatrix.sync.aligned{shape}{num}{trans}{space}{type}",
+            Ptx(
+                "stmatrix.sync.aligned{shape}{num}{trans}{space}{type}",
+                {"shape": {shape: f".{shape}"}, "num": NUM, "trans": trans, "space": spaces, "type": {type: type}},
+                pattern=pattern,
+            ),
             arch,
             SOURCE,
-            {"shape": {shape: f".{shape}"}, "num": NUM, "trans": trans, "space": spaces, "type": {type: type}},
-            execute,
-            on="shared",
-            passes=passes,
-            registers=matrix_registers,
+            Meaning(execute, on="shared", passes=passes, moves=True),
             effects=(Access("p", "shared", 16, write=True, lanes=address_lanes, phase_lanes=8),),
-            moves=True,
-            pattern=pattern,
+            registers=matrix_registers,
         )
         for spaces, pattern in ((SPACES, ""), ({"": ""}, GENERIC % "[anywhere], {r}"))
     )

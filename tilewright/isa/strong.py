@@ -20,8 +20,8 @@ from tilewright.isa.places import (
     GENERIC,
     NO_SCOPE,
     SCOPES,
-    Reach,
     Scopes,
+    SpaceReach,
     check_place,
     everywhere,
     nbytes,
@@ -29,7 +29,7 @@ from tilewright.isa.places import (
     scope_of,
     sem_of,
 )
-from tilewright.isa.table import Access, Form, Spellings, instruction, reads, writes
+from tilewright.isa.table import Access, Form, Meaning, Ptx, Spellings, instruction, reads, writes
 
 __all__: list[str] = []
 
@@ -72,7 +72,7 @@ def store_vector(memory: Memory, address: Lanes, registers: Lanes) -> None:
     memory.store_rows(address, words.view(np.uint8))
 
 
-def _orders(ordered: str) -> Iterator[tuple[Spellings, Reach, Scopes]]:
+def _orders(ordered: str) -> Iterator[tuple[Spellings, SpaceReach, Scopes]]:
     """Every way to access memory: the modifier ``sem``, the memory and the scopes."""
     for reach, scopes in everywhere(NO_SCOPE):
         yield {"weak": ".weak", "volatile": ".volatile"}, reach, scopes
@@ -87,27 +87,28 @@ def _vectors(name: str, ordered: str, execute: Callable[..., object], num: int, 
         if orders is MMIO:  # which no vector is
             continue
         yield Form(
-            f"{name}{{sem}}{{scope}}{{space}}.v{num}.b32",
+            Ptx(
+                f"{name}{{sem}}{{scope}}{{space}}.v{num}.b32",
+                {"sem": orders, "scope": scopes.spellings, "space": reach.spellings},
+            ),
             newer(reach.first, scopes.first),
             SOURCE.format(name),
-            {"sem": orders, "scope": scopes.spellings, "space": reach.spellings},
-            execute,
-            on=reach.on,
-            registers=num,
+            Meaning(execute, on=reach.on),
             effects=(Access("ptr", reach.space, 4 * num, write=write, sem=sem_of, scope=scope_of, element_bytes=4),),
+            registers=num,
         )
 
 
 def _forms(name: str, ordered: str, execute: Callable[..., object], *, write: bool) -> Iterator[Form]:
     for orders, reach, scopes in _orders(ordered):
         yield Form(
-            f"{name}{{sem}}{{scope}}{{space}}{{dtype}}",
+            Ptx(
+                f"{name}{{sem}}{{scope}}{{space}}{{dtype}}",
+                {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": DTYPES},
+            ),
             newer(reach.first, scopes.first),
             SOURCE.format(name),
-            {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": DTYPES},
-            execute,
-            on=reach.on,
-            passes=() if write else ("dtype",),
+            Meaning(execute, on=reach.on, passes=() if write else ("dtype",)),
             effects=(Access("ptr", reach.space, nbytes, write=write, sem=sem_of, scope=scope_of),),
             result=VOID if write else "dtype",
         )

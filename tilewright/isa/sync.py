@@ -6,7 +6,7 @@ Sources: CUDA C++ Programming Guide, "Synchronization Functions" and "Warp Synch
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import BY_MASK, GIVEN, LEFT_OUT, Fence, Form, Sync, counts, instruction
+from tilewright.isa.table import BY_MASK, GIVEN, LEFT_OUT, Cuda, Fence, Form, Meaning, Ptx, Sync, counts, instruction
 
 __all__: list[str] = []
 
@@ -18,7 +18,7 @@ instruction(
     params=(),
     operands=(),
     doc="Every thread of the CTA waits for all others; their memory accesses are ordered.",
-    forms=(Form("__syncthreads()", since("sm_75"), GUIDE, effects=(Sync("cta"),), language="cuda"),),
+    forms=(Form(Cuda("__syncthreads()"), since("sm_75"), GUIDE, effects=(Sync("cta"),)),),
 )
 instruction(
     "cuda.warp_sync",
@@ -28,15 +28,13 @@ instruction(
     lanes=BY_MASK,
     doc="The lanes of the warp, or those that ``mask`` names, wait for each other; their memory accesses are ordered.",
     forms=(
-        Form("__syncwarp()", since("sm_75"), GUIDE, {"mask": LEFT_OUT}, effects=(Sync("warp"),), language="cuda"),
+        Form(Cuda("__syncwarp()", {"mask": LEFT_OUT}), since("sm_75"), GUIDE, effects=(Sync("warp"),)),
         Form(
-            "__syncwarp({mask})",
+            Cuda("__syncwarp({mask})", {"mask": GIVEN}),
             since("sm_75"),
             GUIDE,
-            {"mask": GIVEN},
-            lambda mask: None,
+            Meaning(lambda mask: None),
             effects=(Fence("acq_rel", "warp"),),
-            language="cuda",
         ),
     ),
 )
@@ -49,10 +47,10 @@ instruction(
     doc="The lanes that ``mask`` names, who all execute it, wait for each other; their memory accesses are ordered.",
     forms=(
         Form(
-            "bar.warp.sync",
+            Ptx("bar.warp.sync"),
             since("sm_75"),
             'PTX ISA, "Parallel Synchronization and Communication Instructions: bar.warp.sync"',
-            execute=lambda mask: None,
+            Meaning(lambda mask: None),
             effects=(Fence("acq_rel", "warp"),),
         ),
     ),
@@ -63,7 +61,7 @@ instruction(
     operands=(counts("id"),),
     pattern="{id}, 128",
     doc="The four warps of a warpgroup meet at named barrier ``id``.",
-    forms=(Form("bar.sync", since("sm_75"), BAR, effects=(Sync("warpgroup", barrier="id"),)),),
+    forms=(Form(Ptx("bar.sync"), since("sm_75"), BAR, effects=(Sync("warpgroup", barrier="id"),)),),
 )
 instruction(
     "ptx.bar.sync",
@@ -71,7 +69,7 @@ instruction(
     operands=(counts("id"), counts("n")),
     pattern="{id}, {n}",
     doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` (0..15) and wait.",
-    forms=(Form("bar.sync", since("sm_75"), BAR, effects=(Sync("named", barrier="id", threads="n"),)),),
+    forms=(Form(Ptx("bar.sync"), since("sm_75"), BAR, effects=(Sync("named", barrier="id", threads="n"),)),),
 )
 instruction(
     "ptx.barrier.sync",
@@ -82,10 +80,12 @@ instruction(
     doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` and wait; unless ``aligned``, lanes apart.",
     forms=(
         Form(
-            "barrier{cta}.sync{aligned}",
+            Ptx(
+                "barrier{cta}.sync{aligned}",
+                {"cta": {False: "", True: ".cta"}, "aligned": {False: "", True: ".aligned"}},
+            ),
             since("sm_75"),
             BAR,
-            {"cta": {False: "", True: ".cta"}, "aligned": {False: "", True: ".aligned"}},
             effects=(Sync("named", barrier="id", threads="n"),),
         ),
     ),
@@ -97,7 +97,12 @@ instruction(
     pattern="{id}, {n}",
     doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting for the others.",
     forms=(
-        Form("bar.arrive", since("sm_75"), BAR, effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),)),
+        Form(
+            Ptx("bar.arrive"),
+            since("sm_75"),
+            BAR,
+            effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),),
+        ),
     ),
 )
 instruction(
@@ -109,10 +114,9 @@ instruction(
     doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting; unless ``aligned``, lanes apart.",
     forms=(
         Form(
-            "barrier.arrive{aligned}",
+            Ptx("barrier.arrive{aligned}", {"aligned": {False: "", True: ".aligned"}}),
             since("sm_75"),
             BAR,
-            {"aligned": {False: "", True: ".aligned"}},
             effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),),
         ),
     ),
@@ -125,7 +129,7 @@ instruction(
     doc="Every thread of the cluster waits for all others; their memory accesses are ordered.",
     forms=(
         Form(
-            "barrier.cluster.arrive.release.aligned",
+            Ptx("barrier.cluster.arrive.release.aligned"),
             since("sm_90"),
             'PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"',
             effects=(Sync("cluster"),),
@@ -139,11 +143,10 @@ instruction(
     doc="The thread rests for about ``ns`` nanoseconds, at most a millisecond.",
     forms=(
         Form(
-            "__nanosleep({ns})",
+            Cuda("__nanosleep({ns})"),
             since("sm_75"),
             'CUDA C++ Programming Guide, "Nanosleep Function"',
-            execute=lambda ns: None,
-            language="cuda",
+            Meaning(lambda ns: None),
         ),
     ),
 )

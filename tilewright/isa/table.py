@@ -30,13 +30,14 @@ from tilewright.isa.effects import (
     Sync,
     Wait,
 )
-from tilewright.isa.forms import GIVEN, LEFT_OUT, RUNS_ON, Form, Spellings
+from tilewright.isa.forms import Form
+from tilewright.isa.meanings import RUNS_ON, AsyncMeaning, Meaning
 from tilewright.isa.operands import (
     CONSTRAINTS,
     KINDS,
     SPACE_KINDS,
-    Kind,
     Operand,
+    OperandKind,
     counts,
     may_lack,
     reads,
@@ -45,6 +46,7 @@ from tilewright.isa.operands import (
     writes,
 )
 from tilewright.isa.types import value_dtype
+from tilewright.isa.wording import GIVEN, LEFT_OUT, Cuda, Ptx, Spellings
 from tilewright.public import Public
 
 __all__ = [
@@ -62,18 +64,22 @@ __all__ = [
     "WARPGROUP",
     "WHOLE_WARP",
     "Access",
+    "AsyncMeaning",
     "Bound",
     "Commit",
     "Consults",
+    "Cuda",
     "Effect",
     "Fence",
     "Form",
     "Instruction",
     "Issue",
-    "Kind",
+    "Meaning",
     "Mods",
     "Operand",
+    "OperandKind",
     "ProxyFence",
+    "Ptx",
     "RegisterFence",
     "Signal",
     "Spellings",
@@ -135,6 +141,10 @@ class Instruction:
     def operand(self, name: str) -> Operand | None:
         """The operand of that name; None for a modifier."""
         return next((operand for operand in self.operands if operand.name == name), None)
+
+    def pattern_of(self, form: Form) -> str:
+        """How the operands of a form in PTX stand."""
+        return (form.wording.pattern if isinstance(form.wording, Ptx) else "") or self.pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +215,13 @@ class Bound:
         A vector is a sequence: ``{%0, %1}`` in assembly, ``, a, b`` in C++ (an argument list goes on with it). Texts
         come by themselves.
         """
-        ptx = self.form.language == "ptx"
-        vector = _braced if ptx else _continued
+        wording = self.form.wording
+        vector = _braced if isinstance(wording, Ptx) else _continued
         joined = {name: value if isinstance(value, str) else vector(value) for name, value in operands.items()}
         joined |= {one.name: self._text(one) for one in self.instruction.operands if one.name in self.texts}
-        if not ptx:
-            return self.form.text.format(**{**self.form.spellings(self.mods), **joined}).replace("(, ", "(", 1)
-        pattern = self.form.pattern or self.instruction.pattern
+        if isinstance(wording, Cuda):
+            return wording.template.format(**{**self.form.spellings(self.mods), **joined}).replace("(, ", "(", 1)
+        pattern = self.instruction.pattern_of(self.form)
         if "{mnemonic}" in pattern:
             return pattern.format(mnemonic=self.mnemonic, **{**self.form.spellings(self.mods), **joined})
         return f"{self.mnemonic} {pattern.format(**joined)}".rstrip() + ";"
@@ -223,12 +233,13 @@ class Bound:
     @property
     def helper(self) -> str:
         """The C++ functions that the text uses."""
-        return self.texts.get(self.form.helper, self.form.helper)
+        helper = self.form.wording.helper if isinstance(self.form.wording, Cuda) else ""
+        return self.texts.get(helper, helper)
 
     def check_arch(self, target: Arch) -> None:
         """Raises TargetError, naming the first architecture that has the form, where ``target`` lacks it."""
         if not self.form.arch.admits(target):
-            name = self.mnemonic if self.form.language == "ptx" else self.instruction.name
+            name = self.mnemonic if isinstance(self.form.wording, Ptx) else self.instruction.name
             raise TargetError(
                 f"{name} does not exist on {target}",
                 given=str(target),

@@ -15,7 +15,7 @@ from tilewright.errors import InstructionError
 from tilewright.ir import const_value
 from tilewright.isa.arch import only
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import WHOLE_WARP, Access, Bound, Form, Spellings, counts, instruction, reads
+from tilewright.isa.table import WHOLE_WARP, Access, Bound, Form, Meaning, Ptx, Spellings, counts, instruction, reads
 
 __all__ = ["CTA_GROUP", "PLACE", "TMEM_ARCHS", "TMEM_COLUMNS", "TMEM_LANES"]
 
@@ -83,17 +83,15 @@ def _check_constant(bound: Bound) -> None:
         )
 
 
-def _form(text: str, execute: object, *accesses: Access, ready: Callable[..., object] | None = None) -> Form:
+def _form(
+    text: str, execute: Callable[..., object], *accesses: Access, ready: Callable[..., object] | None = None
+) -> Form:
     return Form(
-        text,
+        Ptx(text, {"cta_group": CTA_GROUP}),
         TMEM_ARCHS,
         SOURCE.format("Tensor Memory Allocation and Management Instructions"),
-        {"cta_group": CTA_GROUP},
-        execute,  # type: ignore[arg-type]  # one of the functions above
-        on="machine",
-        passes=("cta_group",),
+        Meaning(execute, on="machine", passes=("cta_group",), ready=ready),
         effects=(*accesses,),
-        ready=ready,
     )
 
 

@@ -33,7 +33,7 @@ from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
 from tilewright.isa.ldmatrix import FOUR_BITS, SIX_BITS, UNPACK, VALID, Unpack
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.operations import in_pairs
-from tilewright.isa.table import REQUIRED, Access, Form, Issue, counts, instruction, reads
+from tilewright.isa.table import REQUIRED, Access, AsyncMeaning, Form, Issue, Ptx, counts, instruction, reads
 from tilewright.isa.tcgen05_alloc import CTA_GROUP, PLACE, SOURCE, TMEM_ARCHS
 
 __all__ = ["COPY_SHAPES", "CopyShape", "copied_lanes"]
@@ -166,20 +166,24 @@ instruction(
     doc="A thread has a matrix of shared memory copied to tensor memory; `commit` tells when that is done.",
     forms=tuple(
         Form(
-            "tcgen05.cp{cta_group}{shape}{multicast}{fmt}",
+            Ptx(
+                "tcgen05.cp{cta_group}{shape}{multicast}{fmt}",
+                {
+                    "shape": {shape: f".{shape}"},
+                    "cta_group": CTA_GROUP,
+                    "multicast": {name: f".{name}" if name else "" for name in form.multicasts},
+                    "fmt": FORMATS,
+                },
+            ),
             TMEM_ARCHS,
             f"{SOURCE.format('tcgen05.cp')}; unconfirmed: {UNCONFIRMED}",
-            {
-                "shape": {shape: f".{shape}"},
-                "cta_group": CTA_GROUP,
-                "multicast": {name: f".{name}" if name else "" for name in form.multicasts},
-                "fmt": FORMATS,
-            },
-            copy,
-            passes=("shape", "multicast", "cta_group", "fmt"),
-            moves=True,
-            validity=copy_valid,
-            addresses=addresses,
+            AsyncMeaning(
+                copy,
+                addresses=addresses,
+                passes=("shape", "multicast", "cta_group", "fmt"),
+                moves=True,
+                validity=copy_valid,
+            ),
             effects=(
                 Access("desc", "shared", 16, write=False, proxy="async", computed=True),
                 Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
@@ -200,14 +204,10 @@ instruction(
     doc="A thread has 8 columns of 32 lanes moved up by one lane; `commit` tells when that is done.",
     forms=(
         Form(
-            "tcgen05.shift{cta_group}.down",
+            Ptx("tcgen05.shift{cta_group}.down", {"cta_group": CTA_GROUP}),
             only("sm_100a", "sm_103a", "sm_110a"),
             f"{SOURCE.format('tcgen05.shift')}; unconfirmed: which way is down, and that the last lane stays as it is",
-            {"cta_group": CTA_GROUP},
-            shift,
-            passes=("cta_group",),
-            moves=True,
-            addresses=shifted,
+            AsyncMeaning(shift, addresses=shifted, passes=("cta_group",), moves=True),
             effects=(
                 Access("from", "tmem", 4, write=False, proxy="tmem", computed=True),
                 Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),

@@ -30,9 +30,11 @@ from tilewright.isa.table import (
     REQUIRED,
     WHOLE_WARP,
     Access,
+    AsyncMeaning,
     Form,
     Issue,
     Mods,
+    Ptx,
     Spellings,
     instruction,
     reads,
@@ -154,21 +156,21 @@ def _forms(opcode: str, half: Spellings, execute: Callable[..., Lanes], pattern:
     for shape in TMEM_SHAPES:
         halves = TMEM_SHAPES[shape].splits
         yield Form(
-            f"tcgen05.{opcode}.sync.aligned{{shape}}{{num}}{{{name}}}.b32",
+            Ptx(
+                f"tcgen05.{opcode}.sync.aligned{{shape}}{{num}}{{{name}}}.b32",
+                {"shape": {shape: f".{shape}"}, "num": _num(shape), name: half, "split": GIVEN if halves else LEFT_OUT},
+                pattern=pattern.format(split=", {split}" if halves else ""),
+            ),
             TMEM_ARCHS,
             f"{SOURCE.format(f'tcgen05.{opcode}')}{UNCONFIRMED[opcode]}",
-            {"shape": {shape: f".{shape}"}, "num": _num(shape), name: half, "split": GIVEN if halves else LEFT_OUT},
-            execute,
-            passes=("shape", "num", name),
-            registers=tmem_registers,
-            moves=True,
-            addresses=addresses,
-            takes=("r",) if writes else (),
+            AsyncMeaning(
+                execute, addresses=addresses, takes=("r",) if writes else (), passes=("shape", "num", name), moves=True
+            ),
             effects=(
                 Access("taddr", "tmem", 4, write=writes, proxy="tmem", computed=True),
                 Issue("tmem.store" if writes else "tmem.load"),
             ),
-            pattern=pattern.format(split=", {split}" if halves else ""),
+            registers=tmem_registers,
         )
 
 

@@ -20,10 +20,12 @@ from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
     WHOLE_WARP,
+    AsyncMeaning,
     Bound,
     Commit,
     Form,
     ProxyFence,
+    Ptx,
     Signal,
     Wait,
     counts,
@@ -59,17 +61,19 @@ instruction(
     doc="Arrives at an m-barrier once all copies and products that the thread issued before are complete.",
     forms=tuple(
         Form(
-            f"tcgen05.commit{{cta_group}}.mbarrier::arrive::one.shared::cluster{multicast}.b64",
+            Ptx(
+                f"tcgen05.commit{{cta_group}}.mbarrier::arrive::one.shared::cluster{multicast}.b64",
+                {"cta_group": CTA_GROUP, "cta_mask": given},
+                pattern=pattern,
+            ),
             TMEM_ARCHS,
             SOURCE.format("tcgen05.commit"),
-            {"cta_group": CTA_GROUP, "cta_mask": given},
+            AsyncMeaning(addresses=addresses),
             effects=(
                 *read_and_written("ptr", "shared", 8, scope="cluster"),
                 Signal("ptr", "arrive", "release", "cluster", arrived),
                 Commit("tmem"),
             ),
-            addresses=addresses,
-            pattern=pattern,
         )
         for multicast, given, addresses, pattern in (
             ("", LEFT_OUT, None, "[{ptr}]"),
@@ -90,7 +94,7 @@ for _name, _group, _doc in (
         doc=_doc,
         forms=(
             Form(
-                f"tcgen05.wait::{_name}.sync.aligned",
+                Ptx(f"tcgen05.wait::{_name}.sync.aligned"),
                 TMEM_ARCHS,
                 SOURCE.format("tcgen05.wait"),
                 effects=(Wait(_group),),
@@ -117,7 +121,7 @@ for _name, _side, _doc in (
         doc=_doc,
         forms=(
             Form(
-                f"tcgen05.fence::{_name}_thread_sync",
+                Ptx(f"tcgen05.fence::{_name}_thread_sync"),
                 TMEM_ARCHS,
                 SOURCE.format("tcgen05.fence"),
                 effects=(ProxyFence("tmem", side=_side),),

@@ -34,11 +34,14 @@ from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
     Access,
+    AsyncMeaning,
     Commit,
     Consults,
     Form,
     Issue,
+    Meaning,
     Mods,
+    Ptx,
     Signal,
     Spellings,
     Wait,
@@ -101,13 +104,14 @@ def _loads() -> Iterator[Form]:
             cast = ".multicast::cluster" if mask is GIVEN else ""
             operands = "{mnemonic} [{dst}], [{map}, {coords}], [{bar}]" + (", {cta_mask}" if cast else "")
             yield Form(
-                f"cp.async.bulk.tensor{{dim}}.shared::cluster.global.tile.mbarrier::complete_tx::bytes{cast}{{cta_group}}{{hint}}",
+                Ptx(
+                    f"cp.async.bulk.tensor{{dim}}.shared::cluster.global.tile.mbarrier::complete_tx::bytes{cast}{{cta_group}}{{hint}}",
+                    {"dim": DIMS, "cta_mask": mask, "cta_group": {-1: ""}, **_with_policy(hint)},
+                    pattern=hint.text % f"{operands}{hint.more};",
+                ),
                 since("sm_90"),
                 SOURCE.format("cp.async.bulk.tensor"),
-                {"dim": DIMS, "cta_mask": mask, "cta_group": {-1: ""}, **_with_policy(hint)},
-                units_of,
-                registers=rank_of,
-                passes=("dim", "cta_mask"),
+                AsyncMeaning(units_of, addresses=loaded, passes=("dim", "cta_mask"), moves=True),
                 effects=(
                     Access("map", "global", 16, write=False, proxy="async", computed=True),
                     Access("dst", "shared", 16, write=True, proxy="async", computed=True),
@@ -115,9 +119,7 @@ def _loads() -> Iterator[Form]:
                     MAP,
                     Issue(),
                 ),
-                moves=True,
-                addresses=loaded,
-                pattern=hint.text % f"{operands}{hint.more};",
+                registers=rank_of,
             )
 
 
@@ -159,21 +161,21 @@ def stored(
 def _stores() -> Iterator[Form]:
     for hint in HINTS:
         yield Form(
-            "cp.async.bulk.tensor{dim}.global.shared::cta.tile.bulk_group{hint}",
+            Ptx(
+                "cp.async.bulk.tensor{dim}.global.shared::cta.tile.bulk_group{hint}",
+                {"dim": DIMS, **_with_policy(hint)},
+                pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}], [{{src}}]{hint.more};",
+            ),
             since("sm_90"),
             SOURCE.format("cp.async.bulk.tensor"),
-            {"dim": DIMS, **_with_policy(hint)},
-            registers=rank_of,
-            passes=("dim",),
+            AsyncMeaning(addresses=stored, passes=("dim",), moves=True),
             effects=(
                 Access("src", "shared", 16, write=False, proxy="async", computed=True),
                 Access("map", "global", 16, write=True, proxy="async", computed=True),
                 MAP,
                 Issue(GROUP),
             ),
-            moves=True,
-            addresses=stored,
-            pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}], [{{src}}]{hint.more};",
+            registers=rank_of,
         )
 
 
@@ -227,14 +229,14 @@ def reduce_boxes(new: Lanes, old: Lanes, kind: Lanes, *, op: str, dim: int) -> L
 def _reductions() -> Iterator[Form]:
     for hint in HINTS:
         yield Form(
-            "cp.reduce.async.bulk.tensor{dim}.global.shared::cta{op}.tile.bulk_group{hint}",
+            Ptx(
+                "cp.reduce.async.bulk.tensor{dim}.global.shared::cta{op}.tile.bulk_group{hint}",
+                {"dim": DIMS, "op": {op: f".{op}" for op in REDUCED}, **_with_policy(hint)},
+                pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}], [{{src}}]{hint.more};",
+            ),
             since("sm_90"),
             f"{SOURCE.format('cp.reduce.async.bulk.tensor')}; unconfirmed: which operand min and max take beside a NaN",
-            {"dim": DIMS, "op": {op: f".{op}" for op in REDUCED}, **_with_policy(hint)},
-            reduce_boxes,
-            registers=rank_of,
-            passes=("dim", "op"),
-            takes=("kind",),
+            AsyncMeaning(reduce_boxes, addresses=stored, takes=("kind",), passes=("dim", "op")),
             effects=(
                 Access("src", "shared", 16, write=False, proxy="async", computed=True),
                 *(
@@ -254,8 +256,7 @@ def _reductions() -> Iterator[Form]:
                 MAP,
                 Issue(GROUP),
             ),
-            addresses=stored,
-            pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}], [{{src}}]{hint.more};",
+            registers=rank_of,
         )
 
 
@@ -276,14 +277,15 @@ instruction(
     doc="Has a box of an array brought to the L2 cache; no value changes.",
     forms=tuple(
         Form(
-            "cp.async.bulk.prefetch.tensor{dim}.L2.global.tile{hint}",
+            Ptx(
+                "cp.async.bulk.prefetch.tensor{dim}.L2.global.tile{hint}",
+                {"dim": DIMS, **_with_policy(hint)},
+                pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}]{hint.more};",
+            ),
             since("sm_90"),
             SOURCE.format("cp.async.bulk.prefetch.tensor"),
-            {"dim": DIMS, **_with_policy(hint)},
-            nothing,
+            Meaning(nothing, on="machine"),
             registers=rank_of,
-            on="machine",
-            pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}]{hint.more};",
         )
         for hint in HINTS
     ),
@@ -295,7 +297,7 @@ instruction(
     operands=(reads("map", "generic"),),
     pattern="[{map}]",
     doc="Has the 128 bytes of a tensor map brought to where the copy engine looks for them; no value changes.",
-    forms=(Form("prefetch.tensormap", since("sm_90"), SOURCE.format("prefetch"), execute=nothing, on="machine"),),
+    forms=(Form(Ptx("prefetch.tensormap"), since("sm_90"), SOURCE.format("prefetch"), Meaning(nothing, on="machine")),),
 )
 instruction(
     "ptx.cp_async.bulk.commit_group",
@@ -304,7 +306,7 @@ instruction(
     doc="Makes a group of the bulk stores and reductions that the thread has issued since the last one.",
     forms=(
         Form(
-            "cp.async.bulk.commit_group",
+            Ptx("cp.async.bulk.commit_group"),
             since("sm_90"),
             SOURCE.format("cp.async.bulk.commit_group"),
             effects=(Commit(GROUP),),
@@ -322,10 +324,9 @@ instruction(
     "have read their sources, which may then be written again.",
     forms=tuple(
         Form(
-            "cp.async.bulk.wait_group{read}",
+            Ptx("cp.async.bulk.wait_group{read}", {"read": {read: ".read" if read else ""}}),
             since("sm_90"),
             SOURCE.format("cp.async.bulk.wait_group"),
-            {"read": {read: ".read" if read else ""}},
             effects=(Wait(GROUP, "n", reads=read),),
         )
         for read in (True, False)

@@ -16,7 +16,7 @@ from tilewright.errors import InstructionError
 from tilewright.ir import const_value
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import ALL_LANES, BY_MASK, Bound, Form, counts, instruction, reads
+from tilewright.isa.table import ALL_LANES, BY_MASK, Bound, Cuda, Form, Meaning, Ptx, counts, instruction, reads
 
 __all__ = ["activemask", "all_of", "any_of", "ballot", "elect"]
 
@@ -103,14 +103,10 @@ def _shuffle_row(name: str, lane: str, source: Callable[[Lanes, Lanes, Lanes], L
         doc=doc,
         forms=(
             Form(
-                f"({{dtype}})__{name}({{mask}}, {{value}}, {{{lane}}}, {{width}})",
+                Cuda(f"({{dtype}})__{name}({{mask}}, {{value}}, {{{lane}}}, {{width}})", {"dtype": CARRIERS}),
                 since("sm_75"),
                 SHUFFLE,
-                {"dtype": CARRIERS},
-                _shuffle(source),
-                moves=True,
-                source_lane=_origins(source),
-                language="cuda",
+                Meaning(_shuffle(source), moves=True, source_lane=_origins(source)),
                 result="value",
             ),
         ),
@@ -169,12 +165,10 @@ def _vote_row(name: str, execute: Callable[[Machine, Lanes, Lanes], Lanes], resu
         doc=doc,
         forms=(
             Form(
-                f"__{name}({{mask}}, {{cond}})",
+                Cuda(f"__{name}({{mask}}, {{cond}})"),
                 since("sm_75"),
                 VOTE,
-                execute=execute,
-                on="machine",
-                language="cuda",
+                Meaning(execute, on="machine"),
                 result=dtype(result),
             ),
         ),
@@ -192,12 +186,10 @@ instruction(
     doc="One bit per lane of the warp that executes this together with the caller.",
     forms=(
         Form(
-            "__activemask()",
+            Cuda("__activemask()"),
             since("sm_75"),
             'PTX ISA, "Parallel Synchronization and Communication Instructions: activemask"',
-            execute=activemask,
-            on="machine",
-            language="cuda",
+            Meaning(activemask, on="machine"),
             result=dtype("uint32"),
         ),
     ),
@@ -210,5 +202,5 @@ instruction(
     pattern="{{ .reg .pred one; {mnemonic} _|one, {mask}; selp.b32 {result}, 1, 0, one; }}",
     lanes=BY_MASK,
     doc="True in exactly one lane of ``mask``, always the same one.",
-    forms=(Form("elect.sync", since("sm_90"), ELECT, execute=elect, on="machine", result=BOOL),),
+    forms=(Form(Ptx("elect.sync"), since("sm_90"), ELECT, Meaning(elect, on="machine"), result=BOOL),),
 )

@@ -18,12 +18,12 @@ from tilewright.isa.machine import Lanes
 from tilewright.isa.widen import widened
 from tilewright.layout import S, TileLayout, laneid
 
-__all__ = ["ELEMENTS", "Element", "Held", "Matrix", "dealt_out", "extents", "fragment", "numbers"]
+__all__ = ["ELEMENTS", "HeldMatrix", "Matrix", "RegisterElement", "dealt_out", "extents", "fragment", "numbers"]
 
 Matrix = NDArray[Any]
 
 
-class Element(NamedTuple):
+class RegisterElement(NamedTuple):
     """Elements of a register. bits: of one, in its container. word: of the register. values: of each pattern."""
 
     bits: int
@@ -50,20 +50,20 @@ def _contained(kind: Any, bits: int, shift: int) -> Matrix:
 
 
 ELEMENTS = {
-    "f64": Element(64, "u8"),
-    "f32": Element(32),
-    "s32": Element(32),
-    "tf32": Element(32),
-    "f16": Element(16),
-    "bf16": Element(16),
-    "e4m3": Element(8),
-    "e5m2": Element(8),
-    **{f"{letter}{bits}": Element(bits, values=_counting(bits, signed=letter == "s"))
+    "f64": RegisterElement(64, "u8"),
+    "f32": RegisterElement(32),
+    "s32": RegisterElement(32),
+    "tf32": RegisterElement(32),
+    "f16": RegisterElement(16),
+    "bf16": RegisterElement(16),
+    "e4m3": RegisterElement(8),
+    "e5m2": RegisterElement(8),
+    **{f"{letter}{bits}": RegisterElement(bits, values=_counting(bits, signed=letter == "s"))
        for letter in "su" for bits in (8, 4)},
-    "b1": Element(1, values=_counting(1, signed=False)),
-    "e2m1": Element(8, values=_contained(ml_dtypes.float4_e2m1fn, 4, 2)),
-    "e2m3": Element(8, values=_contained(ml_dtypes.float6_e2m3fn, 6, 0)),
-    "e3m2": Element(8, values=_contained(ml_dtypes.float6_e3m2fn, 6, 0)),
+    "b1": RegisterElement(1, values=_counting(1, signed=False)),
+    "e2m1": RegisterElement(8, values=_contained(ml_dtypes.float4_e2m1fn, 4, 2)),
+    "e2m3": RegisterElement(8, values=_contained(ml_dtypes.float6_e2m3fn, 6, 0)),
+    "e3m2": RegisterElement(8, values=_contained(ml_dtypes.float6_e3m2fn, 6, 0)),
 }  # fmt: skip
 """PTX's words for the elements of a matrix. Those of 4 and 6 bits beside 8-bit ones have a byte each."""
 
@@ -107,7 +107,7 @@ def _order(rows: int, columns: int, per_register: int) -> Matrix:
     return np.argsort(_places("C", rows, columns, per_register), axis=None)
 
 
-class Held(NamedTuple):
+class HeldMatrix(NamedTuple):
     """A matrix in registers. operand: whose fragment it has, "A", "B" or "C". kind: of its elements."""
 
     operand: str

@@ -29,10 +29,14 @@ from tilewright.isa.table import (
     WARPGROUP,
     WHOLE_WARP,
     Access,
+    AsyncMeaning,
     Commit,
+    Cuda,
     Form,
     Issue,
+    Meaning,
     Mods,
+    Ptx,
     RegisterFence,
     Spellings,
     Wait,
@@ -238,17 +242,21 @@ def _forms(operands: str, flags: Sequence[str]) -> Iterator[Form]:
         tail = ".and.popc" if element == "b1" else ""
         read = [Access(name, "shared", 16, write=False, proxy="async", computed=True) for name in ("dA", "dB")]
         yield Form(
-            f"wgmma.mma_async.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{tail}{{saturate}}",
+            Ptx(
+                f"wgmma.mma_async.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{tail}{{saturate}}",
+                _modifiers(element, row, shared_a=shared_a),
+                pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {CALL}, {operands}, p{immediates}; }}}}",
+            ),
             ARCH,
             SOURCE.format("wgmma.mma_async"),
-            _modifiers(element, row, shared_a=shared_a),
-            product if shared_a else product_of_registers,
-            passes=("transA", *OTHERS) if shared_a else OTHERS,
-            registers=registers_of_d,
-            addresses=addresses if shared_a else addresses_of_b,
-            joined=joined if shared_a else None,
-            accumulator=partial(_accumulator, add if shared_a else add_of_registers),
-            takes=(*flags, "scaleD"),
+            AsyncMeaning(
+                product if shared_a else product_of_registers,
+                addresses=addresses if shared_a else addresses_of_b,
+                takes=(*flags, "scaleD"),
+                passes=("transA", *OTHERS) if shared_a else OTHERS,
+                accumulator=partial(_accumulator, add if shared_a else add_of_registers),
+                joined=joined if shared_a else None,
+            ),
             effects=(
                 *(read if shared_a else read[1:]),
                 Issue(
@@ -260,7 +268,7 @@ def _forms(operands: str, flags: Sequence[str]) -> Iterator[Form]:
                     fenced=True,
                 ),
             ),
-            pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {CALL}, {operands}, p{immediates}; }}}}",
+            registers=registers_of_d,
         )
 
 
@@ -294,7 +302,9 @@ instruction(
     operands=(),
     lanes=WHOLE_WARP,
     doc="Orders what the warp did to the registers of A and D before the products that it issues next.",
-    forms=(Form("wgmma.fence.sync.aligned", ARCH, SOURCE.format("wgmma.fence"), effects=(RegisterFence("wgmma"),)),),
+    forms=(
+        Form(Ptx("wgmma.fence.sync.aligned"), ARCH, SOURCE.format("wgmma.fence"), effects=(RegisterFence("wgmma"),)),
+    ),
 )
 instruction(
     "ptx.wgmma.commit_group",
@@ -303,7 +313,12 @@ instruction(
     lanes=WHOLE_WARP,
     doc="Closes a group of the products that the warpgroup has issued.",
     forms=(
-        Form("wgmma.commit_group.sync.aligned", ARCH, SOURCE.format("wgmma.commit_group"), effects=(Commit("wgmma"),)),
+        Form(
+            Ptx("wgmma.commit_group.sync.aligned"),
+            ARCH,
+            SOURCE.format("wgmma.commit_group"),
+            effects=(Commit("wgmma"),),
+        ),
     ),
 )
 instruction(
@@ -314,7 +329,9 @@ instruction(
     lanes=WHOLE_WARP,
     doc="Waits until at most the newest ``n`` groups of products are under way.",
     forms=(
-        Form("wgmma.wait_group.sync.aligned", ARCH, SOURCE.format("wgmma.wait_group"), effects=(Wait("wgmma", "n"),)),
+        Form(
+            Ptx("wgmma.wait_group.sync.aligned"), ARCH, SOURCE.format("wgmma.wait_group"), effects=(Wait("wgmma", "n"),)
+        ),
     ),
 )
 instruction(
@@ -324,12 +341,10 @@ instruction(
     doc="Nothing: a wait keeps uses of accumulators behind it by itself. For kernels that were written elsewhere.",
     forms=(
         Form(
-            "((void){reg})",
+            Cuda("((void){reg})"),
             ARCH,
             SOURCE.format("wgmma.wait_group"),
-            execute=lambda reg: None,
-            moves=True,
-            language="cuda",
+            Meaning(lambda reg: None, moves=True),
         ),
     ),
 )

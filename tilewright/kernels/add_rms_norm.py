@@ -7,7 +7,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, same_shape
 from tilewright.kernels.meeting import Weights
-from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rms_norm import BACKWARD
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
@@ -71,7 +71,7 @@ def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
     return both, both, dw, None
 
 
-FORWARD = Operator(
+FORWARD = TorchOperator(
     "add_rms_norm", "(Tensor x, Tensor residual, Tensor weight, float eps) -> (Tensor, Tensor)", outputs, run, gradient
 )
 

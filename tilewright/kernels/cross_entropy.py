@@ -8,7 +8,7 @@ import tilewright as tw
 from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, kind_of, like, matrix
 from tilewright.kernels.meeting import coming
 from tilewright.kernels.online import Exponents, exponents, powers
-from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T
 
@@ -98,13 +98,13 @@ def run_backward(results: Arrays, args: Arrays) -> None:
     backward(dealt(x, dx), kind_of(x), kind_of(target))(x, target, dloss, dx)
 
 
-BACKWARD = Operator(
+BACKWARD = TorchOperator(
     "cross_entropy_backward",
     "(Tensor x, Tensor target, Tensor dloss) -> Tensor",
     lambda x, target, dloss: (like(x),),
     run_backward,
 )
-FORWARD = Operator("cross_entropy", "(Tensor x, Tensor target) -> Tensor", outputs, run, gradient)
+FORWARD = TorchOperator("cross_entropy", "(Tensor x, Tensor target) -> Tensor", outputs, run, gradient)
 
 
 def cross_entropy(x: Array, target: Array) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.dtypes import dtype
 from tilewright.lang import T, Tx
 
-__all__ = ["ACTIVATIONS", "ROW_BYTES", "Form", "Operand", "Place", "Tiles"]
+__all__ = ["ACTIVATIONS", "ROW_BYTES", "MatmulKind", "MatmulOperand", "TilePlace", "Tiles"]
 
 ROW_BYTES = 128  # bytes of a stage along K, and of a slab's row: the width of the swizzle
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"": lambda x: x, "relu": T.relu, "gelu": T.gelu, "silu": T.silu}
@@ -65,7 +65,7 @@ class Tiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class MatmulKind:
     """a, b, c: elements of the arrays, "tf32" of float32 that is multiplied. turned: of A, B and C, whether rows are
     contiguous in memory along M or N instead of along K, C along M. batched: is there a dimension before? bias,
     residual: their elements, "" where there is none. scales: "tensor", a number for A and one for B; "rows", one for
@@ -125,14 +125,14 @@ class Form:
         one = self.scales == "tensor"
         return Epilogue(
             self,
-            self.bias and Line(pool, tiles, bias, along, self.bias),
+            self.bias and EpilogueLine(pool, tiles, bias, along, self.bias),
             self.residual and self.upright(self.result(residual, batch, m, n, self.residual)),
-            self.scales and Line(pool, tiles, scale_a, (1 if one else m, 1), "float32"),
-            self.scales and Line(pool, tiles, scale_b, (1, 1 if one else n), "float32"),
+            self.scales and EpilogueLine(pool, tiles, scale_a, (1 if one else m, 1), "float32"),
+            self.scales and EpilogueLine(pool, tiles, scale_b, (1, 1 if one else n), "float32"),
         )
 
 
-class Line:
+class EpilogueLine:
     """A number for each row or column of C, or one for all. The numbers of a tile are copied to shared memory while it
     is multiplied, for each warpgroup its own. `Any`: values of the language.
     """
@@ -168,7 +168,7 @@ class Line:
 class Epilogue:
     """The arguments of an epilogue; "" for those that it has not. `Any`: buffers."""
 
-    form: Form
+    form: MatmulKind
     bias: Any
     residual: Any
     scale_a: Any
@@ -200,10 +200,12 @@ class Epilogue:
         return found + place.of(self.residual, below, high, right, wide) if self.form.residual else found
 
 
-class Operand:
+class MatmulOperand:
     """A or B: the array, rows x K, and its tiles in the stages of the ring. `Any`: values of the language."""
 
-    def __init__(self, form: Form, which: int, pool: Any, argument: Sequence[Any], stages: int, rows: int) -> None:
+    def __init__(
+        self, form: MatmulKind, which: int, pool: Any, argument: Sequence[Any], stages: int, rows: int
+    ) -> None:
         pointer, batch, extent, k = argument
         kind, self.turned, self.form = (form.a, form.b)[which], form.turned[which], form
         self.depth = ROW_BYTES * 8 // dtype(kind).bits
@@ -224,10 +226,10 @@ class Operand:
 
 
 @T.meta_class
-class Place:
+class TilePlace:
     """The tiles of C that a CTA has, one after the other: where this one begins, ``batch``, ``row`` and ``column``."""
 
-    def __init__(self, tiles: Tiles, form: Form, batch: Any, m: Any, n: Any, clusters: Any) -> None:
+    def __init__(self, tiles: Tiles, form: MatmulKind, batch: Any, m: Any, n: Any, clusters: Any) -> None:
         self.tiles, self.form = tiles, form
         self.rows = T.ceildiv(m, tiles.m * tiles.cluster)
         every = self.rows * batch if form.batched else self.rows

@@ -11,7 +11,7 @@ import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
 from tilewright.kernels.meeting import Meeting, Weights, coming
-from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
@@ -113,13 +113,15 @@ def run_backward(results: Arrays, args: Arrays) -> None:
     results[1][:], results[2][:] = norm_gradient.run(*args, results[0], centred=True)
 
 
-BACKWARD = Operator(
+BACKWARD = TorchOperator(
     "layer_norm_backward",
     "(Tensor x, Tensor weight, Tensor dy, float eps) -> (Tensor, Tensor, Tensor)",
     outputs_backward,
     run_backward,
 )
-FORWARD = Operator("layer_norm", "(Tensor x, Tensor weight, Tensor bias, float eps) -> Tensor", outputs, run, gradient)
+FORWARD = TorchOperator(
+    "layer_norm", "(Tensor x, Tensor weight, Tensor bias, float eps) -> Tensor", outputs, run, gradient
+)
 
 
 def layer_norm(x: Array, weight: Array, bias: Array, eps: float = 1e-5) -> Array:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.forms import ROW_BYTES, Form, Operand, Place, Tiles
+from tilewright.kernels.forms import ROW_BYTES, MatmulKind, MatmulOperand, TilePlace, Tiles
 from tilewright.kernels.split import Split
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
@@ -72,7 +72,7 @@ def store(C, D, slabs, finish, place, who, warp, at_once):
 
 
 @cache
-def product(tiles: Tiles, form: Form) -> tw.Executable:
+def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
     """C = A @ B.T, and what follows."""
     rows = tiles.m // tiles.groups
 
@@ -85,8 +85,8 @@ def product(tiles: Tiles, form: Form) -> tw.Executable:
         cluster, rank = T.cluster_id([many]), T.cta_id_in_cluster([tiles.cluster * tiles.parts])
         group, warp, thread = T.warpgroup_id([1 + tiles.groups]), T.warp_id_in_wg([4]), T.thread_id_in_wg([128])
         pool = T.SMEMPool()
-        A = Operand(form, 0, pool, (a, batch, m, k), tiles.stages, tiles.m)
-        B = Operand(form, 1, pool, (b, batch, n, k), tiles.stages, tiles.n)
+        A = MatmulOperand(form, 0, pool, (a, batch, m, k), tiles.stages, tiles.m)
+        B = MatmulOperand(form, 1, pool, (b, batch, n, k), tiles.stages, tiles.n)
         C, slabs = form.result(c, batch, m, n), form.slabs(pool, tiles)
         finish = form.epilogue(pool, tiles, (bias, residual, scale_a, scale_b), (batch, m, n))
         ring = T.Pipeline(pool, tiles.stages, consumers=4 * tiles.groups, cluster=tiles.cluster)
@@ -98,7 +98,7 @@ def product(tiles: Tiles, form: Form) -> tw.Executable:
             T.ptx.griddepcontrol.wait()
             if warp == 0 and T.ptx.elect_sync():
                 split.expect()
-                put, place = ring.producer((tiles.m + tiles.n) * ROW_BYTES), Place(tiles, form, batch, m, n, many)
+                put, place = ring.producer((tiles.m + tiles.n) * ROW_BYTES), TilePlace(tiles, form, batch, m, n, many)
                 place.begin(cluster, split.below)
                 while place.valid():
                     load(put, A, B, place, split.below, tiles, first, end)
@@ -108,7 +108,7 @@ def product(tiles: Tiles, form: Form) -> tw.Executable:
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), tiles.registers[1], increase=True):
             T.ptx.griddepcontrol.wait()
             who: T.let = group - 1
-            take, place = ring.consumer(), Place(tiles, form, batch, m, n, many)
+            take, place = ring.consumer(), TilePlace(tiles, form, batch, m, n, many)
             D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
             place.begin(cluster, split.below, who * rows, split.part * split.share)
             while place.valid():

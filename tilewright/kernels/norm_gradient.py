@@ -21,7 +21,7 @@ MOST_KEPT = 8192  # elements of a row: several arrays of it are in registers
 CTAS = 264  # CTAs: two on each multiprocessor of an H100
 
 
-class Tiles:
+class RowTiles:
     """A thread's part of a row, in registers."""
 
     def __init__(self, rows: Rows, kind: str, weight_kind: str) -> None:
@@ -132,7 +132,7 @@ def backward(rows: Rows, kind: str, weight_kind: str, centred: bool) -> tw.Execu
         DW = rows.matrix(dw, (slots, n), "float32", dw_pitch)
         DB = rows.matrix(db, (slots, n), "float32", db_pitch)
         slot = rows.first(rows.ctas(slots), n)
-        tiles = T.meta_var(Tiles(rows, kind, weight_kind))
+        tiles = T.meta_var(RowTiles(rows, kind, weight_kind))
         rows.scope.fill(tiles.sums, 0.0)
         rows.scope.fill(tiles.biases, 0.0)
         if rows.long:

@@ -1,7 +1,7 @@
 """A kernel as a function on arrays: of NumPy on the simulator, of CuPy and torch on the GPU, there also as an operator.
 
-An `Operator` says which arrays it makes and how they are filled; torch gets it with fake tensors (shapes without data)
-and with its gradient, so that torch.compile and autograd know it.
+A `TorchOperator` says which arrays it makes and how they are filled; torch gets it with fake tensors (shapes without
+data) and with its gradient, so that torch.compile and autograd know it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 from tilewright import host
 from tilewright.kernels.arrays import Array
 
-__all__ = ["Operator"]
+__all__ = ["TorchOperator"]
 
 Arrays = tuple[Array, ...]
-OPERATORS: dict[str, Operator] = {}
+OPERATORS: dict[str, TorchOperator] = {}
 REGISTERED: set[str] = set()
 
 
 @dataclass(frozen=True)
-class Operator:
+class TorchOperator:
     """schema: the arguments and results as torch spells them. outputs: new arrays for the results, from the arguments;
     raises ArgumentError where these do not fit. run: fills them. gradient: from the arguments, the results and their
     gradients those of the arguments; None where there is none.

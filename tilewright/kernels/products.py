@@ -16,9 +16,9 @@ from typing import Any
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
 from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors
-from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, Form, Tiles
+from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.operators import Arrays, TorchOperator
 
 __all__ = ["chosen", "matmul"]
 
@@ -171,7 +171,7 @@ class After:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The fields of a `Form` for it."""
+        """The fields of a `MatmulKind` for it."""
         kinds = {name: kind_of(array) for name in ("bias", "residual") if (array := getattr(self, name)) is not None}
         scales = "" if self.scale_a is None else "tensor" if self.scale_a.shape[0] == 1 else "rows"
         return {**kinds, "activation": self.activation, "scales": scales}
@@ -223,7 +223,7 @@ def _launch(tiles: Tiles, c: Array, sides: tuple[tuple[Array, bool], ...], turne
     (a, a_turned), (b, b_turned) = sides
     batched = len(c.shape) > 2
     kinds = [_multiplied_as(kind_of(array)) for array in (a, b)]
-    form = Form(kinds[0], kinds[1], kind_of(c), (a_turned, b_turned, turned), batched, **after.kinds)
+    form = MatmulKind(kinds[0], kinds[1], kind_of(c), (a_turned, b_turned, turned), batched, **after.kinds)
     down, across = a.shape[-1 if a_turned else -2], b.shape[-1 if b_turned else -2]
     work = (c.shape[0] if batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
     most = multiprocessors(a) * tiles.resident // tiles.cluster
@@ -263,7 +263,7 @@ SLOPES: dict[str, Any] = {
     "gelu": lambda torch, slope, x: torch.ops.aten.gelu_backward(slope, x),
     "silu": lambda torch, slope, x: torch.ops.aten.silu_backward(slope, x),
 }
-FORWARD = Operator(
+FORWARD = TorchOperator(
     "matmul",
     "(Tensor a, Tensor b, Tensor? bias, Tensor? residual, Tensor? scale_a, Tensor? scale_b, str activation, str result)"
     " -> Tensor",

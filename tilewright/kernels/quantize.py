@@ -7,7 +7,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.errors import ArgumentError, choices
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
-from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
@@ -65,7 +65,7 @@ def run(results: Arrays, args: Arrays) -> None:
     forward(dealt(x, q), kind_of(x), args[1])(x, q, results[1].reshape(-1))
 
 
-FORWARD = Operator("quantize", "(Tensor x, str dtype) -> (Tensor, Tensor)", outputs, run)
+FORWARD = TorchOperator("quantize", "(Tensor x, str dtype) -> (Tensor, Tensor)", outputs, run)
 
 
 def quantize(x: Array, dtype: str = "int8") -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
 from tilewright.kernels.meeting import Meeting, Weights, coming
-from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
@@ -79,13 +79,13 @@ def run_backward(results: Arrays, args: Arrays) -> None:
     results[1][:] = norm_gradient.run(*args, results[0], centred=False)[0]
 
 
-BACKWARD = Operator(
+BACKWARD = TorchOperator(
     "rms_norm_backward",
     "(Tensor x, Tensor weight, Tensor dy, float eps) -> (Tensor, Tensor)",
     outputs_backward,
     run_backward,
 )
-FORWARD = Operator("rms_norm", "(Tensor x, Tensor weight, float eps) -> Tensor", outputs, run, gradient)
+FORWARD = TorchOperator("rms_norm", "(Tensor x, Tensor weight, float eps) -> Tensor", outputs, run, gradient)
 
 
 def rms_norm(x: Array, weight: Array, eps: float = 1e-6) -> Array:

@@ -6,7 +6,7 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, kind_of, like, same_shape
-from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, blocks
 from tilewright.lang import T
 
@@ -90,10 +90,10 @@ def run_backward(results: Arrays, args: Arrays) -> None:
     backward(rows, kind_of(args[0]))(*arrays)
 
 
-BACKWARD = Operator(
+BACKWARD = TorchOperator(
     "silu_mul_backward", "(Tensor gate, Tensor up, Tensor dy) -> (Tensor, Tensor)", outputs_backward, run_backward
 )
-FORWARD = Operator("silu_mul", "(Tensor gate, Tensor up) -> Tensor", outputs, run, gradient)
+FORWARD = TorchOperator("silu_mul", "(Tensor gate, Tensor up) -> Tensor", outputs, run, gradient)
 
 
 def silu_mul(gate: Array, up: Array) -> Array:

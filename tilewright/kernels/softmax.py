@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
 from tilewright.kernels.meeting import coming
 from tilewright.kernels.online import Exponents, exponents, powers
-from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
@@ -95,8 +95,8 @@ def run_backward(results: Arrays, args: Arrays) -> None:
     backward(dealt(y, dy, dx), kind_of(y))(y, dy, dx)
 
 
-BACKWARD = Operator("softmax_backward", "(Tensor y, Tensor dy) -> Tensor", lambda y, dy: (like(y),), run_backward)
-FORWARD = Operator("softmax", "(Tensor x) -> Tensor", outputs, run, gradient)
+BACKWARD = TorchOperator("softmax_backward", "(Tensor y, Tensor dy) -> Tensor", lambda y, dy: (like(y),), run_backward)
+FORWARD = TorchOperator("softmax", "(Tensor x) -> Tensor", outputs, run, gradient)
 
 
 def softmax(x: Array) -> Array:

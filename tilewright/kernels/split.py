@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright.kernels.forms import Form, Tiles
+from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.lang import T
 from tilewright.layout import wgmma_fragment
 
@@ -23,7 +23,7 @@ class Split:
     rank: of the CTA in its cluster. `Any`: values of the language.
     """
 
-    def __init__(self, pool: Any, tiles: Tiles, form: Form, rank: Any) -> None:
+    def __init__(self, pool: Any, tiles: Tiles, form: MatmulKind, rank: Any) -> None:
         self.parts = tiles.parts
         self.part: Any = rank if self.parts > 1 else 0
         self.below: Any = 0 if self.parts > 1 else rank  # the number of the CTA among those that share B

@@ -10,7 +10,7 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
-from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, common_vector, dealt
 from tilewright.lang import T, Tx
 
@@ -135,9 +135,9 @@ def place_outputs(x: Array) -> Arrays:
     return (like(x, x.shape[:-1], "int32"),)
 
 
-COLUMNS = Operator("column_sum", "(Tensor x, str? dtype) -> Tensor", column_outputs, run_columns)
-ROWS = Operator("row_sum", "(Tensor x) -> Tensor", row_outputs, run_lines)
-PLACES = Operator("row_argmax", "(Tensor x) -> Tensor", place_outputs, run_places)
+COLUMNS = TorchOperator("column_sum", "(Tensor x, str? dtype) -> Tensor", column_outputs, run_columns)
+ROWS = TorchOperator("row_sum", "(Tensor x) -> Tensor", row_outputs, run_lines)
+PLACES = TorchOperator("row_argmax", "(Tensor x) -> Tensor", place_outputs, run_places)
 
 
 def column_sum(x: Array, dtype: str | None = None) -> Array:

@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
-from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import ACCESS_BYTES, common_vector
 from tilewright.lang import T, Tx
 from tilewright.layout import S, TileLayout, tx
@@ -66,7 +66,9 @@ def run(results: Arrays, args: Arrays) -> None:
     forward(common_vector([x, y]), kind_of(x))(x, y)
 
 
-FORWARD = Operator("transpose", "(Tensor x) -> Tensor", outputs, run, lambda args, made, slopes: (transpose(*slopes),))
+FORWARD = TorchOperator(
+    "transpose", "(Tensor x) -> Tensor", outputs, run, lambda args, made, slopes: (transpose(*slopes),)
+)
 
 
 def transpose(x: Array) -> Array:

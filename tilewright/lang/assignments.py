@@ -32,8 +32,8 @@ from tilewright.ir import (
 )
 from tilewright.isa import written
 from tilewright.lang.arithmetic import computed
-from tilewright.lang.builder import Builder
-from tilewright.lang.environment import Entry
+from tilewright.lang.builder import KernelBuilder
+from tilewright.lang.environment import NameEntry
 from tilewright.lang.expressions import registers_instead
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.meta import is_meta
@@ -161,7 +161,7 @@ def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False
     env.define(name, value, _kind(builder, value, meta=meta))
 
 
-def _check_place(parser: Parser, name: str, entry: Entry | None, value: object) -> None:
+def _check_place(parser: Parser, name: str, entry: NameEntry | None, value: object) -> None:
     """Refuse to bind a name from outside of the block to another tile: only the elements of its tile can change."""
     if entry is not None and isinstance(entry.value, Tiled) and parser.env.is_outside(name):
         raise KernelError(f"{name} is a tile from outside of this block", given=f"{name} = {value}",
@@ -169,13 +169,13 @@ def _check_place(parser: Parser, name: str, entry: Entry | None, value: object) 
     _check_assignable(parser, name, entry)
 
 
-def _is_fresh(builder: Builder, value: object) -> bool:
+def _is_fresh(builder: KernelBuilder, value: object) -> bool:
     """Was it defined by this statement: a scope id, a symbolic extent, a scalar in memory?"""
     names = (value.name,) if isinstance(value, Var) else (value.buffer.name,) if isinstance(value, Load) else ()
     return any(name in builder.fresh for name in names)
 
 
-def _kind(builder: Builder, value: object, *, meta: bool) -> str:
+def _kind(builder: KernelBuilder, value: object, *, meta: bool) -> str:
     if isinstance(value, Load) and _is_fresh(builder, value):
         return "place"
     if isinstance(value, Var) and _is_fresh(builder, value):
@@ -183,7 +183,7 @@ def _kind(builder: Builder, value: object, *, meta: bool) -> str:
     return "buffer" if isinstance(value, Buffer) and not meta else "python"
 
 
-def _check_assignable(parser: Parser, name: str, entry: Entry | None) -> None:
+def _check_assignable(parser: Parser, name: str, entry: NameEntry | None) -> None:
     """A let never changes; anything else that is no scalar may get a new meaning in its own block only."""
     if entry is None or (entry.kind != "let" and not parser.env.is_outside(name)):
         return
@@ -207,7 +207,7 @@ def define_scalar(parser: Parser, name: str, value: Expr, *, mutable: bool = Tru
     parser.env.define(name, var, "scalar" if mutable else "let")
 
 
-def _change(builder: Builder, name: str, entry: Entry, value: object) -> None:
+def _change(builder: KernelBuilder, name: str, entry: NameEntry, value: object) -> None:
     """Assign to a scalar, whose dtype is that of its first value."""
     target = entry.value
     if isinstance(target, Load):

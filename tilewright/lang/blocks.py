@@ -14,13 +14,13 @@ from tilewright.errors import KernelError
 from tilewright.ir import Expr, If, Value, Var, cast
 from tilewright.lang.assignments import assigned
 from tilewright.lang.builder import current
-from tilewright.lang.moments import Block
+from tilewright.lang.moments import OpenBlock
 from tilewright.lang.parser import Parser, statement
 
 __all__ = ["EXPORTS"]
 
 
-class Branch:
+class OpenBranch:
     """``with T.If(cond):`` around ``T.Then`` and ``T.Else``; mutable while it is open."""
 
     def __init__(self, cond: Value) -> None:
@@ -28,7 +28,7 @@ class Branch:
         self._at = self._builder.at
         self._cond = self._builder.settled(cast(cond, BOOL))
         self._stack = ExitStack()
-        self.arms: dict[str, Block] = {}
+        self.arms: dict[str, OpenBlock] = {}
 
     def __enter__(self) -> None:
         self._between = self._stack.enter_context(self._builder.aside())
@@ -58,8 +58,8 @@ class Arm:
     def __init__(self, word: str) -> None:
         self._builder = current(f"T.{word}")
         around = self._builder.branches[-1] if self._builder.branches else None
-        if not isinstance(around, Branch) or word in around.arms:
-            given = f"a second T.{word}" if isinstance(around, Branch) else f"T.{word} outside"
+        if not isinstance(around, OpenBranch) or word in around.arms:
+            given = f"a second T.{word}" if isinstance(around, OpenBranch) else f"T.{word} outside"
             raise KernelError(f"T.{word} stands directly in a T.If, once", given=given, allowed="with T.If(cond): ...")
         self._word, self._branch, self._stack = word, around, ExitStack()
 
@@ -108,5 +108,5 @@ def with_block(parser: Parser, node: ast.With) -> None:
         parser.run(node.body)
 
 
-EXPORTS: dict[str, object] = {"If": Branch, "Then": then, "Else": otherwise}
+EXPORTS: dict[str, object] = {"If": OpenBranch, "Then": then, "Else": otherwise}
 """The names of ``T`` that this file defines, with what they stand for."""

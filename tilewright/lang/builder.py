@@ -16,27 +16,27 @@ from tilewright.ir.intervals import Interval, strided
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.tensor_map import MapOf
 from tilewright.lang.depth import in_steps
-from tilewright.lang.moments import Block, Moments
+from tilewright.lang.moments import Moments, OpenBlock
 
 if TYPE_CHECKING:
     from tilewright.lang.parser import Parser
 
-__all__ = ["RESERVED", "Builder", "building", "current"]
+__all__ = ["RESERVED", "KernelBuilder", "building", "current"]
 
 RESERVED = frozenset({"T", "Tx", "range", "slice"})
 """Names that a printed script uses itself, so that no value of a kernel may have them."""
 
 Node = TypeVar("Node", ir.Stmt, ir.Expr)
 
-_active: ContextVar[Builder | None] = ContextVar("active_builder", default=None)
+_active: ContextVar[KernelBuilder | None] = ContextVar("active_builder", default=None)
 
 
-def building() -> Builder | None:
+def building() -> KernelBuilder | None:
     """The builder at work, if a kernel is being parsed."""
     return _active.get()
 
 
-def current(what: str) -> Builder:
+def current(what: str) -> KernelBuilder:
     """The builder at work. Raises KernelError where no kernel is being parsed, which ``what`` needs."""
     builder = _active.get()
     if builder is None:
@@ -46,7 +46,7 @@ def current(what: str) -> Builder:
     return builder
 
 
-class Builder:
+class KernelBuilder:
     """A kernel that is being built; mutable. exact: expressions stay as written, nothing is folded (printed scripts).
 
     at: the source line of the current statement. hints: names that its targets ask for. fresh: the scope ids, symbolic
@@ -72,7 +72,7 @@ class Builder:
         self.tile_scopes: list[tuple[str, str]] = []  # of the enclosing `with Tx.cta:`, as in IR and as written
         self.branches: list[object] = []  # the open T.If, innermost last; None inside of their arms
         self._views: list[dict[ir.Buffer, ir.Buffer]] = [{}]  # views without a name, by block
-        self._blocks = [Block()]
+        self._blocks = [OpenBlock()]
         self._taken = set(RESERVED)
         self._numbers: dict[str, int] = {}
         self.moments = Moments(self.unique)
@@ -137,7 +137,7 @@ class Builder:
         self._blocks[-1].append(stmt)
 
     @contextmanager
-    def block(self) -> Iterator[Block]:
+    def block(self) -> Iterator[OpenBlock]:
         """A block of statements inside the current one."""
         outside = dict(self.known)
         self._views.append({})
@@ -149,9 +149,9 @@ class Builder:
             self._views.pop()
 
     @contextmanager
-    def aside(self) -> Iterator[Block]:
+    def aside(self) -> Iterator[OpenBlock]:
         """A block for statements that may turn out to belong to the current one."""
-        made = Block()
+        made = OpenBlock()
         self._blocks.append(made)
         try:
             yield made
@@ -196,7 +196,7 @@ class Builder:
             block.dissolve(self._blocks[-2])
         return value
 
-    def chose(self, choice: ir.Expr, arm: Block) -> None:
+    def chose(self, choice: ir.Expr, arm: OpenBlock) -> None:
         """Take note of a choice one of whose arms was evaluated in a block of its own."""
         if arm.home is not None:
             self.moments.chosen(choice, arm.tried, self._blocks[-1], self.at)

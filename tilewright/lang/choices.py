@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.dtypes import BOOL
 from tilewright.ir import Assign, Bind, Expr, If, Var, binary, cast, select
 from tilewright.lang.expressions import compared, known_truth
-from tilewright.lang.moments import Block
+from tilewright.lang.moments import OpenBlock
 from tilewright.lang.parser import Parser, expression
 
 __all__ = ["condition"]
@@ -61,19 +61,19 @@ def _logic(parser: Parser, node: ast.BoolOp, value_of: Callable[[ast.expr], obje
     return result
 
 
-def _joined(parser: Parser, symbol: str, left: object, right: object, block: Block) -> object:
+def _joined(parser: Parser, symbol: str, left: object, right: object, block: OpenBlock) -> object:
     """``left and right``: logic where both are conditions, else the operand that Python would give."""
     both = all(isinstance(v, (bool, np.bool_)) or (isinstance(v, Expr) and v.dtype == BOOL) for v in (left, right))
     if both and not block and not block.has_bindings:
         made = binary(symbol, left, right)  # type: ignore[arg-type]  # both are conditions
         parser.builder.chose(made, block)
         return made
-    nothing = Block()
+    nothing = OpenBlock()
     sides = ((right, block), (left, nothing)) if symbol == "and" else ((left, nothing), (right, block))
     return _chosen(parser, left, *sides)
 
 
-def _aside(parser: Parser, make: Callable[[], object]) -> tuple[object, Block]:
+def _aside(parser: Parser, make: Callable[[], object]) -> tuple[object, OpenBlock]:
     """A value that may not be evaluated, with the statements that it takes."""
     builder = parser.builder
     with builder.aside() as block:
@@ -83,7 +83,7 @@ def _aside(parser: Parser, make: Callable[[], object]) -> tuple[object, Block]:
     return value, block
 
 
-def _chosen(parser: Parser, cond: object, then: tuple[object, Block], orelse: tuple[object, Block]) -> object:
+def _chosen(parser: Parser, cond: object, then: tuple[object, OpenBlock], orelse: tuple[object, OpenBlock]) -> object:
     """``then if cond else orelse``: an expression where that is enough, else a branch that sets a scalar."""
     builder, (a, before_a), (b, before_b) = parser.builder, then, orelse
     made = select(cond, a, b)  # type: ignore[arg-type]  # select refuses what is no value

@@ -44,7 +44,7 @@ def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[obje
     if len(found) < FEW or is_small(node, DEEPEST):
         return node
     names: dict[int, Expr] = {}
-    extents: dict[int, Extent] = {}
+    extents: dict[int, ExprSize] = {}
     guards: Guards | None = None  # where each part is evaluated, once a part is too deep
     todo: list[tuple[object, object, bool]] = [(node, None, False)]
     while todo:
@@ -54,7 +54,9 @@ def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[obje
             todo.append((part, choice, True))
             todo += [(child, around if choice is None else choice, False) for child, around, _ in inner]
         elif complete:
-            extent = Extent.of(part, [(id(child), extents[id(child)]) for child, _, _ in inner if id(child) in extents])
+            extent = ExprSize.of(
+                part, [(id(child), extents[id(child)]) for child, _, _ in inner if id(child) in extents]
+            )
             if extent.is_large and isinstance(part, Expr) and part is not node and part.dtype != VOID:
                 made = substituted(part, names, renewed)
                 value: Expr | None = made
@@ -63,7 +65,7 @@ def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[obje
                     value = guards.guarded(part, made, lambda cond: bind(substituted(cond, names, renewed)))
                 if value is not None:
                     names[id(part)] = bind(value)
-                    extent = Extent(0, 1, extent.may_fail)
+                    extent = ExprSize(0, 1, extent.may_fail)
             extents[id(part)] = extent
     return substituted(node, names, renewed) if names else node
 
@@ -166,7 +168,7 @@ def _one_of(a: Way, b: Way) -> Way | None:
     return None
 
 
-class Extent(NamedTuple):
+class ExprSize(NamedTuple):
     """The size of an expression: its levels, its nodes, and whether evaluating it where it is not needed may fail."""
 
     levels: int
@@ -175,12 +177,12 @@ class Extent(NamedTuple):
     twice: bool = False  # it contains a large part twice: using it twice again would double that
 
     @staticmethod
-    def of(part: object, parts: list[tuple[int, Extent]]) -> Extent:
+    def of(part: object, parts: list[tuple[int, ExprSize]]) -> ExprSize:
         """The extent of a node, from those of its parts; each comes with the part's id."""
         inner = [extent for _, extent in parts]
         twice = len(dict(parts)) < len(parts) and any(each.nodes > DOUBLED for each in inner)
         fails = isinstance(part, (Load, Call)) or (isinstance(part, Binary) and part.op in _MAY_FAIL)
-        return Extent(
+        return ExprSize(
             1 + max((each.levels for each in inner), default=0),
             1 + sum(each.nodes for each in inner),
             fails or any(each.may_fail for each in inner),

@@ -11,14 +11,14 @@ from tilewright.errors import KernelError, choices
 from tilewright.lang.elsewhere import hint_for
 from tilewright.layout.axes import AXES
 
-__all__ = ["Entry", "Environment", "around"]
+__all__ = ["Environment", "NameEntry", "around"]
 
 Outer = Callable[[str], object]
 """Finds a name of the Python around a kernel; raises KeyError."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NameEntry:
     """What a name stands for. kind says what an assignment to it means:
 
     scalar (a variable: assign), place (an element of memory: store), and those that stay as they are: let, loop, scope,
@@ -34,13 +34,13 @@ class Environment:
     """Names by block, innermost last; mutable. ``ended`` remembers where names of finished blocks were defined."""
 
     outer: Outer
-    frames: list[dict[str, Entry]] = field(default_factory=lambda: [{}])
+    frames: list[dict[str, NameEntry]] = field(default_factory=lambda: [{}])
     ended: dict[str, int] = field(default_factory=dict)
 
     def define(self, name: str, value: object, kind: str) -> None:
-        self.frames[-1][name] = Entry(value, kind)
+        self.frames[-1][name] = NameEntry(value, kind)
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> NameEntry | None:
         """The kernel's own definition of a name, the innermost one."""
         for frame in reversed(self.frames):
             if name in frame:

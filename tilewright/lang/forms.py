@@ -70,8 +70,8 @@ def _row_of(shape: object, types: object, keywords: Mapping[str, object]) -> str
         if f"{name}.".startswith("ptx.mma.") and row.params[:2] == ("shape", "types") and not row.operand("e"):
             known = {*row.keywords, *(param.lstrip("*") for param in row.params)}
             for form in row.forms:
-                alike = shape in form.modifiers["shape"] and types in form.modifiers["types"]
-                own = keywords.get("op") is None or keywords["op"] in form.modifiers.get("op", {})
+                alike = shape in form.wording.modifiers["shape"] and types in form.wording.modifiers["types"]
+                own = keywords.get("op") is None or keywords["op"] in form.wording.modifiers.get("op", {})
                 if alike and own and keywords.keys() <= known:
                     return name
     return "ptx.mma"

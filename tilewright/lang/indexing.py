@@ -8,12 +8,12 @@ from math import inf
 
 from tilewright.errors import KernelError
 from tilewright.ir import Buffer, Const, Expr, Load, Region, whole_indices
-from tilewright.lang.builder import Builder
+from tilewright.lang.builder import KernelBuilder
 
 __all__ = ["element"]
 
 
-def element(builder: Builder, buffer: Buffer, index: object) -> Load | object:
+def element(builder: KernelBuilder, buffer: Buffer, index: object) -> Load | object:
     """``buffer[index]``: an element or a region, with what is known about the index checked."""
     indices = index if isinstance(index, tuple) else (index,)
     if listed := next((part for part in indices if isinstance(part, (tuple, list))), None):

@@ -12,11 +12,11 @@ from tilewright.lang.settings import UNROLL, checked_settings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EXPORTS", "Loop", "Loops", "loops_of", "run_time_range"]
+__all__ = ["EXPORTS", "LoopRange", "Loops", "loops_of", "run_time_range"]
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopRange:
     """One loop: its bounds, the kind of its `ir.For`, and its annotations."""
 
     start: Value
@@ -26,17 +26,19 @@ class Loop:
     annotations: tuple[tuple[str, Argument], ...] = ()
 
 
-Loops = tuple[Loop, ...]
+Loops = tuple[LoopRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class LoopNest:
     """Nested loops, the outermost first: what a ``for`` goes over."""
 
     loops: Loops
 
 
-def _loop(bounds: tuple[Value, ...], kind: str, step: Value | None, annotations: Mapping[str, object] | None) -> Grid:
+def _loop(
+    bounds: tuple[Value, ...], kind: str, step: Value | None, annotations: Mapping[str, object] | None
+) -> LoopNest:
     if not 1 <= len(bounds) <= 3 or (len(bounds) == 3 and step is not None):
         raise KernelError(
             f"a {kind} loop has bounds", given=f"{len(bounds)} values", allowed="stop; start, stop; start, stop, step"
@@ -47,42 +49,42 @@ def _loop(bounds: tuple[Value, ...], kind: str, step: Value | None, annotations:
         raise KernelError("the step of a loop is a constant other than 0", given=str(rest[0] if rest else step))
     rules = {} if kind == "vectorized" else {"unroll": UNROLL}
     settings = checked_settings(f"a {kind} loop", annotations or {}, rules)
-    return Grid((Loop(start, stop, stride, kind, settings),))
+    return LoopNest((LoopRange(start, stop, stride, kind, settings),))
 
 
 def serial(
     *bounds: Value, step: Value | None = None, unroll: object = None, annotations: Mapping[str, object] | None = None
-) -> Grid:
+) -> LoopNest:
     """A serial loop. ``unroll=4``, or ``annotations={"unroll": 4}``, writes out four rounds at a time, True all of
     them, False none.
     """
     (made,) = _loop(bounds, "serial", step, annotations).loops
     if unroll is None:
-        return Grid((made,))
+        return LoopNest((made,))
     asked = checked_settings("a serial loop", {"unroll": unroll}, {"unroll": UNROLL})
     if made.annotations not in ((), asked):
         raise KernelError("a serial loop has unroll twice", given=f"unroll={unroll!r}, annotations={annotations!r}")
-    return Grid((replace(made, annotations=asked),))
+    return LoopNest((replace(made, annotations=asked),))
 
 
-def unrolled(*bounds: Value, step: Value | None = None, annotations: Mapping[str, object] | None = None) -> Grid:
+def unrolled(*bounds: Value, step: Value | None = None, annotations: Mapping[str, object] | None = None) -> LoopNest:
     """A loop whose rounds are written out; ``annotations={"unroll": 4}`` four at a time."""
     return _loop(bounds, "unroll", step, annotations)
 
 
-def vectorized(*bounds: Value, step: Value | None = None, annotations: Mapping[str, object] | None = None) -> Grid:
+def vectorized(*bounds: Value, step: Value | None = None, annotations: Mapping[str, object] | None = None) -> LoopNest:
     """A loop whose rounds may run at once."""
     return _loop(bounds, "vectorized", step, annotations)
 
 
-def grid(*extents: Value) -> Grid:
+def grid(*extents: Value) -> LoopNest:
     """Nested loops: ``for i, j in T.grid(8, 4)``."""
     if not extents:
         raise KernelError("T.grid has extents", given="none", allowed="one for each loop")
-    return Grid(tuple(Loop(0, extent) for extent in extents))
+    return LoopNest(tuple(LoopRange(0, extent) for extent in extents))
 
 
-def run_time_range(*bounds: Value) -> Grid:
+def run_time_range(*bounds: Value) -> LoopNest:
     """Python's ``range`` with an expression among its bounds."""
     return _loop(bounds, "serial", None, None)
 
@@ -90,8 +92,8 @@ def run_time_range(*bounds: Value) -> Grid:
 def loops_of(value: object) -> Loops | None:
     """The loops that a ``for`` over ``value`` makes; None for a Python iterable, gone through while parsing."""
     if isinstance(value, range):
-        return (replace(Loop(value.start, value.stop), step=value.step),)
-    return value.loops if isinstance(value, Grid) else None
+        return (replace(LoopRange(value.start, value.stop), step=value.step),)
+    return value.loops if isinstance(value, LoopNest) else None
 
 
 EXPORTS: dict[str, object] = {

@@ -23,7 +23,7 @@ from tilewright.ir import (
     reached,
     row_major,
 )
-from tilewright.lang.builder import Builder, current
+from tilewright.lang.builder import KernelBuilder, current
 from tilewright.lang.types import BufferType
 from tilewright.layout import Layout, S, TileLayout
 
@@ -60,7 +60,7 @@ def _shown(value: object) -> str:
 
 
 def new_buffer(
-    builder: Builder,
+    builder: KernelBuilder,
     name: str,
     shape: object,
     kind: str,
@@ -110,7 +110,7 @@ def check_argument(name: str, scope: str) -> None:
         raise KernelError(f"the argument {name} is in global memory", given=f"scope={scope!r}", allowed='"global"')
 
 
-def bind_parameter(builder: Builder, pointer: Var, made: Buffer) -> Buffer:
+def bind_parameter(builder: KernelBuilder, pointer: Var, made: Buffer) -> Buffer:
     """Make ``made`` the array that a call passes for ``pointer``."""
     if any(other.data is pointer for other in builder.buffers):
         raise KernelError(f"{pointer.name} is matched already", allowed="one T.match_buffer for each handle")
@@ -305,7 +305,7 @@ def _address(value: object) -> Expr | None:
     return None if value is None else as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
 
 
-def _check_tmem(builder: Builder, name: str, kind: str, layout: Layout | None, address: object) -> None:
+def _check_tmem(builder: KernelBuilder, name: str, kind: str, layout: Layout | None, address: object) -> None:
     """Tensor memory has lanes and columns, 128 by 512; only a layout says what is where."""
     if address is None:
         raise KernelError(

@@ -29,7 +29,7 @@ from tilewright.ir import (
     Select,
     Stmt,
     Store,
-    TileCall,
+    TileCallStmt,
     Var,
     expressions,
     parts,
@@ -39,13 +39,13 @@ from tilewright.ir import (
 from tilewright.isa import bind
 from tilewright.isa.table import ANY_LANES
 
-__all__ = ["Block", "Moments", "inside"]
+__all__ = ["Moments", "OpenBlock", "inside"]
 
 MEMORY = frozenset({"global", "shared", "local"})
 SHARED_WITH_OTHERS = frozenset({"global", "shared"})  # what other threads have changed, once a thread has met them
 
 
-class Block(list[Stmt]):
+class OpenBlock(list[Stmt]):
     """The statements of a block that is being built. reads: what was read in it.
 
     home: where its statements went instead; tried: what had been read in it until then.
@@ -54,7 +54,7 @@ class Block(list[Stmt]):
     def __init__(self) -> None:
         super().__init__()
         self.reads: list[Read] = []
-        self.home: tuple[Block, int] | None = None
+        self.home: tuple[OpenBlock, int] | None = None
         self.tried: list[Read] = []
 
     @property
@@ -62,7 +62,7 @@ class Block(list[Stmt]):
         """Has a value that was read in this block been bound here?"""
         return any(read.kept is not None for read in self.reads)
 
-    def dissolve(self, into: Block) -> None:
+    def dissolve(self, into: OpenBlock) -> None:
         """Its statements and reads belong to the end of another block."""
         self.home = (into, len(into))
         into += self
@@ -82,7 +82,7 @@ class Read:
     """
 
     node: Expr
-    block: Block
+    block: OpenBlock
     index: int
     order: int
     tick: int
@@ -95,7 +95,7 @@ class Read:
     uses: int = 0
     kept: Var | None = None
 
-    def place(self) -> tuple[Block, int]:
+    def place(self) -> tuple[OpenBlock, int]:
         """The block and the position in it where a binding of this value stands."""
         block, index = self.block, self.index
         while (home := block.home) is not None:
@@ -137,13 +137,13 @@ class Moments:
 
     # What happens.
 
-    def read(self, node: Expr, block: Block, at: Span | None) -> Expr:
+    def read(self, node: Expr, block: OpenBlock, at: Span | None) -> Expr:
         """Take note of an element or a scalar that is read."""
         changes = {node.name} if isinstance(node, Var) else {_space(node)} if isinstance(node, Load) else set()
         self._heard(node, block, at, frozenset(changes))
         return node
 
-    def called(self, call: Call, block: Block, at: Span | None, *, effect: bool) -> None:
+    def called(self, call: Call, block: OpenBlock, at: Span | None, *, effect: bool) -> None:
         """Take note of a call with a value."""
         changes, repeatable = _effects(call)
         if repeatable:
@@ -152,7 +152,7 @@ class Moments:
         made = self._heard(call, block, at, changes)
         made.once, made.effect, made.name = True, effect, call.op.rpartition(".")[2]
 
-    def chosen(self, choice: Expr, arms: Iterable[Read], block: Block, at: Span | None) -> None:
+    def chosen(self, choice: Expr, arms: Iterable[Read], block: OpenBlock, at: Span | None) -> None:
         """Take note of a choice: a call in an arm takes place as a part of it, once and where the choice stands."""
         effects = [read for read in arms if read.effect]
         for read in effects:
@@ -167,12 +167,12 @@ class Moments:
             self._change({stmt.var.name})
         elif isinstance(stmt, Store):
             self._change({_space(stmt.place)})
-        elif isinstance(stmt, TileCall):
+        elif isinstance(stmt, TileCallStmt):
             self._change(MEMORY)
         elif isinstance(stmt, Evaluate) and isinstance(stmt.value, Call):
             self._change(_effects(stmt.value)[0])
 
-    def _heard(self, node: Expr, block: Block, at: Span | None, changes: frozenset[str]) -> Read:
+    def _heard(self, node: Expr, block: OpenBlock, at: Span | None, changes: frozenset[str]) -> Read:
         made = Read(node, block, len(block), 2 * len(self._reads), self._tick, len(self._loops), at, changes)
         self._reads[id(node)] = made
         block.reads.append(made)
@@ -208,7 +208,7 @@ class Moments:
             self._reads[id(new)] = read
             self._alive.append(new)
 
-    def settle(self, node: object, block: Block) -> None:
+    def settle(self, node: object, block: OpenBlock) -> None:
         """Judge every value in what is about to be a part of ``block``: one that is old is bound at its moment."""
         uses = list(self._uses(node))
         loads = [use.read.order for use in uses if isinstance(use.read.node, Load)]
@@ -225,7 +225,7 @@ class Moments:
     def _is_old(self, read: Read) -> bool:
         return any(self._changed.get(key, 0) > read.tick for key in read.changes)
 
-    def _has_moved(self, use: Use, block: Block, last_load: int) -> bool:
+    def _has_moved(self, use: Use, block: OpenBlock, last_load: int) -> bool:
         """Would the call happen twice, or elsewhere, or after something that came after it?"""
         read = use.read
         elsewhere = read.place()[0] is not block or read.depth < len(self._loops) or self._tick > read.tick
@@ -268,7 +268,7 @@ class Moments:
 
     # The result.
 
-    def merged(self, block: Block) -> None:
+    def merged(self, block: OpenBlock) -> None:
         """Put the bindings, and the calls whose values are not used, into a block that is complete."""
         late = [read for read in block.reads if read.kept is not None or (read.effect and not read.uses)]
         for read in sorted(late, key=lambda read: (read.place()[1], read.order), reverse=True):

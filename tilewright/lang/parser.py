@@ -16,10 +16,10 @@ from tilewright.dtypes import VOID
 from tilewright.errors import KernelError, TilewrightError
 from tilewright.ir import Expr
 from tilewright.lang.arithmetic import MOST_STEPS, too_many_steps
-from tilewright.lang.builder import Builder
+from tilewright.lang.builder import KernelBuilder
 from tilewright.lang.elsewhere import hint_for_python
 from tilewright.lang.environment import Environment
-from tilewright.lang.moments import Block
+from tilewright.lang.moments import OpenBlock
 from tilewright.lang.source import Source
 
 __all__ = ["EXPRESSIONS", "STATEMENTS", "LoopSignal", "Parser", "Return", "expression", "statement"]
@@ -76,7 +76,7 @@ class Parser:
     def __init__(self, source: Source, env: Environment, *, stage: str = "tile", exact: bool = False) -> None:
         self.source = source
         self.env = env
-        self.builder = Builder(self, stage, exact=exact)
+        self.builder = KernelBuilder(self, stage, exact=exact)
         self.loops: list[tuple[str, int]] = []  # of each loop at work: its kind, and the depth of its body
         self.keeps_meta: ast.expr | None = None  # the call whose T.meta_var an assignment wants to see
         self.calls: list[int] = [1]  # the depth of each function at work
@@ -132,7 +132,7 @@ class Parser:
                 raise self.failed(node, error) from error
 
     @contextmanager
-    def block(self, start: ast.AST) -> Iterator[Block]:
+    def block(self, start: ast.AST) -> Iterator[OpenBlock]:
         """A block of run-time control flow: statements of its own, and names that end with it."""
         with self.frame(start), self.builder.block() as made:
             yield made

@@ -140,7 +140,7 @@ class Consumer(PipelineState):
         where(binary("and", cast(pred, BOOL), binary("<", lane, cluster)), lambda: arrive(bar, **far))
 
 
-class Role(AbstractContextManager[None]):
+class OpenRole(AbstractContextManager[None]):
     """``with T.WarpRole(...):`` around what some warps do: a branch; mutable while it is open."""
 
     def __init__(self, cond: Value, regs: int | None, *, increase: bool) -> None:
@@ -161,12 +161,12 @@ class Role(AbstractContextManager[None]):
             self._builder.emit(If(self._cond, tuple(self._body), (), at=self._at))
 
 
-def warp_role(warp_id: Value, i: int, regs: int | None = None, increase: bool = False) -> Role:
+def warp_role(warp_id: Value, i: int, regs: int | None = None, increase: bool = False) -> OpenRole:
     """``with T.WarpRole(warp_id, i):`` what warp ``i`` does; regs: registers of each of its threads from here on."""
-    return Role(binary("==", warp_id, i), regs, increase=increase)
+    return OpenRole(binary("==", warp_id, i), regs, increase=increase)
 
 
-def warpgroup_role(wg: Value, i: int | Sequence[int], regs: int | None = None, increase: bool = False) -> Role:
+def warpgroup_role(wg: Value, i: int | Sequence[int], regs: int | None = None, increase: bool = False) -> OpenRole:
     """``with T.WarpgroupRole(wg, i):`` what warpgroup ``i`` does, or those from ``i[0]`` up to before ``i[1]``.
 
     regs: registers of each of its threads from here on; ``increase``: more than it had.
@@ -175,7 +175,7 @@ def warpgroup_role(wg: Value, i: int | Sequence[int], regs: int | None = None, i
     inside: Expr = binary("==", wg, first)
     if end - first > 1:
         inside = binary("and", binary(">=", wg, first), binary("<", wg, end))
-    return Role(inside, regs, increase=increase)
+    return OpenRole(inside, regs, increase=increase)
 
 
 EXPORTS: dict[str, object] = {

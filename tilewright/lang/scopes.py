@@ -19,7 +19,7 @@ __all__ = ["EXPORTS", "SCOPE_IDS", "defined"]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScopeRow:
     """name: of the function. extents: how many it may have. fixed: the only extent that the hardware has.
 
     most: what the extent may be at most.
@@ -33,20 +33,20 @@ class Row:
 
 
 SCOPE_IDS = (
-    Row("cta_id", "CTA of the grid", extents=3),
-    Row("cluster_id", "cluster of the grid", extents=3),
-    Row("cta_id_in_cluster", "CTA of its cluster", extents=3),
-    Row("cta_id_in_pair", "CTA of a pair that works together", fixed=2),
-    Row("warpgroup_id", "warpgroup of its CTA"),
-    Row("warp_id", "warp of its CTA"),
-    Row("warp_id_in_wg", "warp of its warpgroup", most=MAX_THREADS // THREADS_IN["warp"]),
-    Row("lane_id", "lane of its warp", fixed=THREADS_IN["warp"]),
-    Row("thread_id_in_wg", "thread of its warpgroup", most=MAX_THREADS),
-    Row("thread_id", "thread of its CTA", extents=3),
+    ScopeRow("cta_id", "CTA of the grid", extents=3),
+    ScopeRow("cluster_id", "cluster of the grid", extents=3),
+    ScopeRow("cta_id_in_cluster", "CTA of its cluster", extents=3),
+    ScopeRow("cta_id_in_pair", "CTA of a pair that works together", fixed=2),
+    ScopeRow("warpgroup_id", "warpgroup of its CTA"),
+    ScopeRow("warp_id", "warp of its CTA"),
+    ScopeRow("warp_id_in_wg", "warp of its warpgroup", most=MAX_THREADS // THREADS_IN["warp"]),
+    ScopeRow("lane_id", "lane of its warp", fixed=THREADS_IN["warp"]),
+    ScopeRow("thread_id_in_wg", "thread of its warpgroup", most=MAX_THREADS),
+    ScopeRow("thread_id", "thread of its CTA", extents=3),
 )
 
 
-def _function(row: Row) -> Callable[..., Var | tuple[Var, ...]]:
+def _function(row: ScopeRow) -> Callable[..., Var | tuple[Var, ...]]:
     def scope_id(counts: object = None, *more: Value, preferred: object = None) -> Var | tuple[Var, ...]:
         builder = current(f"T.{row.name}")
         asked = _extents(row, counts, more) or (None,) * max(1, len(builder.hints))
@@ -79,7 +79,7 @@ def defined(kind: str, extents: tuple[Value | None, ...], names: Sequence[str] =
     return made
 
 
-def _hint_at_cluster(row: Row, preferred: object) -> None:
+def _hint_at_cluster(row: ScopeRow, preferred: object) -> None:
     """A launch takes the cluster size from the extents; ``preferred=`` has no effect on it."""
     if row.name != "cta_id_in_cluster":
         raise KernelError(f"T.{row.name} has no keyword 'preferred'", given=f"preferred={preferred!r}",
@@ -87,7 +87,7 @@ def _hint_at_cluster(row: Row, preferred: object) -> None:
     hint(preferred_cluster=[const_value(extent) for extent in extents(preferred, "preferred=")])
 
 
-def _extents(row: Row, counts: object, more: tuple[Value, ...]) -> tuple[Value | None, ...]:
+def _extents(row: ScopeRow, counts: object, more: tuple[Value, ...]) -> tuple[Value | None, ...]:
     """The extents as written: ``[4, 8]``, ``(4, 8)``, ``4, 8``, or none."""
     if counts is None:
         return ()

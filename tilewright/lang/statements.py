@@ -29,7 +29,7 @@ from tilewright.lang.bindings import Binding
 from tilewright.lang.choices import condition
 from tilewright.lang.expressions import define, known_truth
 from tilewright.lang.functions import Inline, inline
-from tilewright.lang.loops import Loop, loops_of
+from tilewright.lang.loops import LoopRange, loops_of
 from tilewright.lang.parser import LoopSignal, Parser, Return, statement
 
 __all__: list[str] = []
@@ -133,7 +133,7 @@ def _bound_thread(parser: Parser, node: ast.For, binding: Binding) -> None:
         parser.run(node.body)
 
 
-def _nest(parser: Parser, loops: list[tuple[str, Loop]], body: Sequence[ast.stmt], kind: str = "run") -> None:
+def _nest(parser: Parser, loops: list[tuple[str, LoopRange]], body: Sequence[ast.stmt], kind: str = "run") -> None:
     """The loops, the first outermost, around the body."""
     builder = parser.builder
     (name, first), *rest = loops
@@ -151,7 +151,7 @@ def _nest(parser: Parser, loops: list[tuple[str, Loop]], body: Sequence[ast.stmt
     builder.emit(For(var, start, stop, tuple(made), first.kind, first.step, first.annotations, at=at))
 
 
-def _bounds(loop: Loop) -> tuple[Expr, Expr]:
+def _bounds(loop: LoopRange) -> tuple[Expr, Expr]:
     """Start and stop as expressions of one integer dtype, which is the counter's."""
     start, stop = as_expr(loop.start), as_expr(loop.stop)
     for bound in (start, stop):

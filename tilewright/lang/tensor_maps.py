@@ -8,13 +8,13 @@ from tilewright.ir import Buffer, Value, Var, as_index, const_value
 from tilewright.ir.buffer import map_buffer
 from tilewright.ir.pitches import strides_of
 from tilewright.ir.tensor_map import MapOf, element_of
-from tilewright.lang.builder import Builder, current
+from tilewright.lang.builder import KernelBuilder, current
 from tilewright.records import replace
 
 __all__ = ["EXPORTS", "bind_map"]
 
 
-def bind_map(builder: Builder, pointer: Var, made: MapOf) -> Buffer:
+def bind_map(builder: KernelBuilder, pointer: Var, made: MapOf) -> Buffer:
     """The 128 bytes of a tensor map that the kernel gets."""
     buffer = replace(map_buffer(made.name, flat=builder.stage == "lowered"), data=pointer)
     builder.maps.append(made)

@@ -22,7 +22,7 @@ from tilewright.lang.builder import current
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.tiles import SCOPES, tile_function
 from tilewright.layout import Iter, Layout, TileLayout
-from tilewright.primitives.compute import CAST, COMPUTE, FORMULA, NAMES, Step
+from tilewright.primitives.compute import CAST, COMPUTE, FORMULA, NAMES, FormulaStep
 from tilewright.primitives.copy import copy
 from tilewright.primitives.elements import FLOAT32
 from tilewright.primitives.fill import fill
@@ -134,7 +134,7 @@ def _compute(dst: Region, value: Computed) -> None:
     tiles = [dst, *sources.tiles]
     if not all(map(_is_private, sources.tiles)):
         sources.operands = [_as_value(each) for each in sources.operands]
-    if any(isinstance(source, Step) for source in step.sources) or (step.to and step.to != dst.dtype):
+    if any(isinstance(source, FormulaStep) for source in step.sources) or (step.to and step.to != dst.dtype):
         _call(COMPUTE, tiles, dst, *sources.operands, **{FORMULA: str(step)})
         return
     plain = [sources.operands[NAMES.index(each)] if isinstance(each, str) else each for each in step.sources]
@@ -187,11 +187,11 @@ class Sources:
         """Those that are tiles."""
         return [each for each in self.operands if isinstance(each, Region)]
 
-    def step(self, value: Computed) -> Step:
+    def step(self, value: Computed) -> FormulaStep:
         """The steps of an expression over tiles."""
-        return Step(value.primitive, tuple(map(self.source, value.sources)), value.keywords, value.to)
+        return FormulaStep(value.primitive, tuple(map(self.source, value.sources)), value.keywords, value.to)
 
-    def source(self, value: object) -> Step | str | int | float:
+    def source(self, value: object) -> FormulaStep | str | int | float:
         """A step, the name of an operand, or a number."""
         if isinstance(value, Computed):
             return self.step(value)

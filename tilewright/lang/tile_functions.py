@@ -22,7 +22,16 @@ from tilewright.primitives.compute import CAST, COMPUTE, OPERATORS, SELECT
 
 __all__ = ["EXPORTS"]
 
-REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
+REDUCTIONS = {
+    "sum": "sums",
+    "prod": "products",
+    "max": "largest elements",
+    "min": "smallest elements",
+    "any": "answers whether some element is not 0",
+    "all": "answers whether no element is 0",
+    "argmax": "places of the first largest elements",
+    "argmin": "places of the first smallest elements",
+}
 LARGER = {"max": "maximum", "min": "minimum"}
 
 MASKED = "T.select(cond, x, y), which chooses for each element; regions that leave their buffers need no mask"
@@ -97,7 +106,14 @@ def _reduction(name: str) -> Callable[..., object]:
             raise KernelError(f"the axis of T.{name}", given=str(axis), allowed="an int, or a tuple of ints")
         return Reduced(name, values[0], axes, tuple(keywords.items()), keepdims)
 
-    reduce.__name__, reduce.__doc__ = name, row.doc
+    of_values = f"; of several values ``T.{name}(a, b)`` the {REDUCTIONS[name].split()[0]}" if name in LARGER else ""
+    reduce.__name__, reduce.__doc__ = (
+        name,
+        (
+            f"The {REDUCTIONS[name]} of a tile along ``axis``, of the whole tile where it is left out{of_values}. "
+            f"`Tx.{name}` has the other keywords."
+        ),
+    )
     return reduce
 
 

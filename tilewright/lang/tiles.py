@@ -9,14 +9,14 @@ from typing import Any, Protocol, cast
 
 from tilewright.dtypes import INT32, INT64, dtype
 from tilewright.errors import KernelError, choices, described
-from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr, const_value, special
+from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCallStmt, as_expr, const_value, special
 from tilewright.ir.expr import truth_is_an_error
 from tilewright.ir.verify_places import check_regions
 from tilewright.lang.builder import building, current
 from tilewright.lang.elsewhere import hint_for, hint_for_keyword
 from tilewright.lang.settings import argument
 from tilewright.lang.types import UnknownName
-from tilewright.primitives import COMMON, PRIMITIVES, Operand, Primitive
+from tilewright.primitives import COMMON, PRIMITIVES, Primitive, TileOperand
 
 __all__ = ["SCOPES", "TileNamespace"]
 
@@ -57,7 +57,7 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
         settings = tuple(
             (key, argument(value)) for key, value in config.items() if value is not None and value is not False
         )
-        made = TileCall(name, scope, operands, dispatch, settings, at=builder.at)
+        made = TileCallStmt(name, scope, operands, dispatch, settings, at=builder.at)
         check_regions(made)
         builder.emit(made)
 
@@ -134,7 +134,7 @@ def _is_long(value: object) -> bool:
     return isinstance(value, int) and not -(1 << 31) <= value < 1 << 31
 
 
-def _scalar(row: Primitive, operand: Operand, value: object, before: list[Region | Expr]) -> Expr:
+def _scalar(row: Primitive, operand: TileOperand, value: object, before: list[Region | Expr]) -> Expr:
     """A value, converted to the dtype of the first tile."""
     what = f"{row.name}: {operand.name}"
     if isinstance(value, (Region, Buffer)) or not isinstance(value, (Expr, int, float)):

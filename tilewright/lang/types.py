@@ -134,7 +134,7 @@ class LetType:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """An annotation without parts, such as ``T.constexpr``."""
+    """``N: T.constexpr``, keyword-only under ``@T.jit``: a Python value, given by ``.specialize(N=64)``."""
 
     name: str
 

@@ -15,9 +15,34 @@ from tilewright.errors import LayoutError, choices, described
 from tilewright.layout.facts import INDEX, Value, checked, public
 
 __all__ = [
-    "AXES", "COMPOSITIONS", "SCOPES", "THREADS_IN", "Axis", "Composition", "F", "Offset", "OnAxis", "P", "ScopeName",
-    "TCol", "TLane", "bank", "bx", "by", "bz", "cbx", "cby", "cbz", "laneid", "m", "pid", "tid_in_wg",
-    "tx", "warpid", "wgid", "wid_in_wg",
+    "AXES",
+    "COMPOSITIONS",
+    "SCOPES",
+    "THREADS_IN",
+    "Axis",
+    "AxisDistances",
+    "Composition",
+    "F",
+    "OnAxis",
+    "P",
+    "ScopeName",
+    "TCol",
+    "TLane",
+    "bank",
+    "bx",
+    "by",
+    "bz",
+    "cbx",
+    "cby",
+    "cbz",
+    "laneid",
+    "m",
+    "pid",
+    "tid_in_wg",
+    "tx",
+    "warpid",
+    "wgid",
+    "wid_in_wg",
 ]  # fmt: skip
 
 AXES: dict[str, Axis] = {}
@@ -155,11 +180,11 @@ class OnAxis:
         object.__setattr__(self, "axis", Axis.get(self.axis))
         object.__setattr__(self, "value", checked(self.value, f"a distance along {self.axis}", INDEX))
 
-    def __add__(self, other: OnAxis | Offset | int) -> Offset:
-        return Offset((self,)) + other
+    def __add__(self, other: OnAxis | AxisDistances | int) -> AxisDistances:
+        return AxisDistances((self,)) + other
 
-    def __radd__(self, other: int) -> Offset:
-        return Offset((self,)) + other
+    def __radd__(self, other: int) -> AxisDistances:
+        return AxisDistances((self,)) + other
 
     def __str__(self) -> str:
         text = str(self.value)
@@ -173,7 +198,7 @@ class OnAxis:
 @public.constructor
 @public.kind_of("a sum of distances along axes: 2 @ warpid + 64")
 @dataclass(frozen=True, slots=True)
-class Offset:
+class AxisDistances:
     """A sum of distances, waiting for the layout that it moves.
 
     >>> 2 @ warpid + 64
@@ -182,16 +207,16 @@ class Offset:
 
     terms: tuple[OnAxis, ...]
 
-    def __add__(self, other: OnAxis | Offset | int) -> Offset:
-        if isinstance(other, Offset):
-            return Offset((*self.terms, *other.terms))
+    def __add__(self, other: OnAxis | AxisDistances | int) -> AxisDistances:
+        if isinstance(other, AxisDistances):
+            return AxisDistances((*self.terms, *other.terms))
         if isinstance(other, OnAxis):
-            return Offset((*self.terms, other))
+            return AxisDistances((*self.terms, other))
         if public.kind("Layout").fits(other):
             return NotImplemented  # the layout takes the offset, or says why not
-        return Offset((*self.terms, OnAxis(other, m)))
+        return AxisDistances((*self.terms, OnAxis(other, m)))
 
-    def __radd__(self, other: int) -> Offset:
+    def __radd__(self, other: int) -> AxisDistances:
         return self + other
 
     def __str__(self) -> str:

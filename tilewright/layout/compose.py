@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError
-from tilewright.layout.axes import Axis, Offset, OnAxis, ScopeName, m
+from tilewright.layout.axes import Axis, AxisDistances, OnAxis, ScopeName, m
 from tilewright.layout.base import Layout, Table, require_layout
 from tilewright.layout.collisions import Collision
 from tilewright.layout.facts import INTS, Facts, Value, public
@@ -188,7 +188,7 @@ class ComposeLayout(SwizzledLayout):
         """The swizzle and the tile layout."""
         return self.swizzle, self.tile
 
-    def __add__(self, other: TileLayout | Offset | OnAxis | Value) -> ComposeLayout:
+    def __add__(self, other: TileLayout | AxisDistances | OnAxis | Value) -> ComposeLayout:
         return replace(self, tile=self.tile + other)
 
     __radd__ = __add__

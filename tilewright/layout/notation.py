@@ -119,7 +119,7 @@ def parse_layout(text: str) -> Layout:
     Raises LayoutError for anything that is not the notation of a layout.
     """
     try:
-        value = _Reader(text).read(ast.parse(text.strip(), mode="eval").body)
+        value = _NotationReader(text).read(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as wrong:  # what ast.parse raises for odd texts
         place = f"{wrong.msg} at column {wrong.offset}" if isinstance(wrong, SyntaxError) else type(wrong).__name__
         raise LayoutError(
@@ -132,7 +132,7 @@ def parse_layout(text: str) -> Layout:
     return value
 
 
-class _Reader:
+class _NotationReader:
     """Evaluates the few forms of syntax that layouts are written in."""
 
     def __init__(self, text: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from tilewright.errors import LayoutError
-from tilewright.layout.axes import AXES, Axis, Offset, OnAxis, ScopeName, m
+from tilewright.layout.axes import AXES, Axis, AxisDistances, OnAxis, ScopeName, m
 from tilewright.layout.base import Layout, Region, Table, require_layout
 from tilewright.layout.collisions import Collision, find_collision
 from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, public, times
@@ -49,16 +49,16 @@ class TileLayout(IterLayout):
         """The layout of these iters; the offset as terms ``5 @ warpid`` or as a mapping from axis to value."""
         return cls(shard, replica, offset)
 
-    def __add__(self, other: TileLayout | Offset | OnAxis | Value) -> TileLayout:
+    def __add__(self, other: TileLayout | AxisDistances | OnAxis | Value) -> TileLayout:
         if isinstance(other, TileLayout):
             offset = (*self.offset, *other.offset)
             return TileLayout((*self.shard, *other.shard), other.replica or self.replica, offset)
-        if isinstance(other, Offset):
+        if isinstance(other, AxisDistances):
             return replace(self, offset=(*self.offset, *other.terms))
         term = other if isinstance(other, OnAxis) else OnAxis(checked(other, "an offset"), m)
         return replace(self, offset=(*self.offset, term))
 
-    def __radd__(self, other: Offset | OnAxis | Value) -> TileLayout:
+    def __radd__(self, other: AxisDistances | OnAxis | Value) -> TileLayout:
         return self + other
 
     def place(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:

@@ -17,7 +17,7 @@ __all__ = ["sf_smem_layout", "sf_tmem_layout", "tcgen05_atom_layout"]
 CELL_BITS = 32
 
 
-class Atom(NamedTuple):
+class TmemAtom(NamedTuple):
     """How a shape distributes 16 rows by some 32-bit columns: iters over lanes, and over registers (axis ``m``).
 
     registers: how many each lane holds of them; the next columns go to the registers after these.
@@ -29,9 +29,9 @@ class Atom(NamedTuple):
 
 
 ATOMS = {
-    "16x64b": Atom((Iter(2, 1, laneid), Iter(8, 4, laneid)), (Iter(2, 2, laneid),), 1),
-    "16x128b": Atom((Iter(2, 1), Iter(8, 4, laneid)), (Iter(4, 1, laneid),), 2),
-    "16x256b": Atom((Iter(2, 2), Iter(8, 4, laneid)), (Iter(4, 1, laneid), Iter(2, 1)), 4),
+    "16x64b": TmemAtom((Iter(2, 1, laneid), Iter(8, 4, laneid)), (Iter(2, 2, laneid),), 1),
+    "16x128b": TmemAtom((Iter(2, 1), Iter(8, 4, laneid)), (Iter(4, 1, laneid),), 2),
+    "16x256b": TmemAtom((Iter(2, 2), Iter(8, 4, laneid)), (Iter(4, 1, laneid), Iter(2, 1)), 4),
 }
 BLOCKS = {"32x32b": 1, "16x32bx2": 2}  # cells of a row that belong together, where no atom says so
 SHAPES = ("32x32b", *ATOMS, "16x32bx2")
@@ -93,9 +93,9 @@ def _warps(shape_name: str, rows: int) -> tuple[int, int]:
     return shares[rows]
 
 
-def _halves(cells: int) -> Atom:
+def _halves(cells: int) -> TmemAtom:
     """16x32bx2: a row in each lane; lanes 16 and on have the second half of its columns."""
-    return Atom((Iter(16, 1, laneid),), (Iter(2, 16, laneid), Iter(cells // 2, 1)), 0)
+    return TmemAtom((Iter(16, 1, laneid),), (Iter(2, 16, laneid), Iter(cells // 2, 1)), 0)
 
 
 @public

@@ -14,11 +14,10 @@ Words = Sequence[tuple[str, str]]
 _FLAG = "; or tell of it by a flag, with {0} before it is set and after it is seen"
 _STRONG = r"""T\.ptx\.(st|ld)\((?:\.\.\.|ptr, value), sem=['"]\w+['"](?:, scope=['"]\w+['"])?\)(, or stronger,)?"""
 
-_ONE_LINE = (
-    r"(\S+) between line (\d+) and line \2$",
-    "{0} at the end of each turn of the loop around line {1}, outside of its `if`s; where no loop is, an atomic",
-)
+_ADD = r"T\.cuda\.atomic_add\((\w+)\.ptr_to\(\[\.\.\.\]\), value\)"
+_NO_BARRIER = r"(no barrier orders CTAs: .* split the kernel in two)"
 CUDA: Words = (
+    (_ADD, "atomicAdd(&{0}[...], value)"),
     (r"T\.cuda\.cta_sync\(\)|T\.cuda\.cta_sync\(\.\.\.\)", "__syncthreads()"),
     (r"T\.cuda\.warp_sync\(\)", "__syncwarp()"),
     (r"T\.cuda\.cluster_sync\(\)", "cooperative_groups::this_cluster().sync()"),
@@ -29,43 +28,44 @@ CUDA: Words = (
     (r"ptx\.st\.\w+", "volatile store"),
     (r"ptx\.(shfl|vote|match|redux)\.sync", "__{0}_sync"),
     (_STRONG, "an atomic or volatile access"),
-    (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("__threadfence()")),
+    (_NO_BARRIER, "{0}" + _FLAG.format("__threadfence()")),
     (r"T\.cuda\.trap\(\)", "__trap()"),
     (r"T\.ptx\.cp_async\b", "cp.async"),
     (r"T\.ptx\.(\w[\w.]*)\((?:\.\.\.)?\)", "{0}"),
-    _ONE_LINE,
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if (threadIdx.x == 0) ..."),
 )  # fmt: skip
 """Patterns of the simulator's words, and their replacements for a .cu file."""
 _AFTER_BARRIERS: Words = (
     (r"(?:T\.)?cuda\.trap(?:\(\))?", "trap"),
     (r"(?:T\.)?ptx\.(?=[a-z])", ""),
-    _ONE_LINE,
 )
 PTX: Words = (
+    (_ADD, "atom.add"),
     (r"(?:T\.)?cuda\.cta_sync(?:\((?:\.\.\.)?\))?", "bar.sync 0"),
     (r"T\.cuda\.warp_sync\(\)", "bar.warp.sync"),
     (r"T\.cuda\.cluster_sync\(\)", "barrier.cluster"),
     (_STRONG, "{0}.relaxed"),
-    (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("fence.acq_rel.gpu")),
+    (_NO_BARRIER, "{0}" + _FLAG.format("fence.acq_rel.gpu")),
     *_AFTER_BARRIERS,
 )
 """The same for PTX."""
 NUMBA: Words = (
+    (_ADD, "cuda.atomic.add({0}, ..., value)"),
     (r"(?:T\.)?cuda\.cta_sync(?:\((?:\.\.\.)?\))?|__syncthreads(?:\(\))?", "cuda.syncthreads()"),
     (r"T\.cuda\.warp_sync\(\)", "cuda.syncwarp()"),
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if cuda.threadIdx.x == 0: ..."),
-    (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("cuda.threadfence()")),
+    (_NO_BARRIER, "{0}" + _FLAG.format("cuda.threadfence()")),
     *_AFTER_BARRIERS,
 )
 """The same for kernels of Numba."""
 
 
 TRITON: Words = (
+    (_ADD, "tl.atomic_add({0} + ..., value)"),
     (r"(?:T\.)?cuda\.(?:cta|warp)_sync(?:\((?:\.\.\.)?\))?", "tl.debug_barrier()"),
     (_STRONG, "an atomic"),
     (
-        r"(no barrier orders CTAs: .* split the kernel in two)",
+        _NO_BARRIER,
         "{0}; or tell of it by an atomic with sem='release', and look for it by one with sem='acquire'",
     ),
     *_AFTER_BARRIERS,

@@ -26,7 +26,7 @@ def flatten(body: ir.Body, ids: Mapping[str, ir.Expr], facts: RangeFacts) -> ir.
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LoweredAccess:
     """A lowered access, the original, which stays alive so that the ids of its parts are not reused, and the facts."""
 
     fields: dict[str, object]
@@ -43,7 +43,7 @@ class _Flattener:
         self.changing = changing
         self.storages: dict[str, Storage] = {}
         self.views: dict[str, ir.Buffer] = {}
-        self.places: dict[tuple[int, ...], Place] = {}
+        self.places: dict[tuple[int, ...], LoweredAccess] = {}
 
     @cached_property
     def pointers(self) -> Pointers:
@@ -93,7 +93,7 @@ class _Flattener:
         key = (isinstance(node, ir.Load), id(node.buffer), *map(id, (*node.indices, *node.owed)))
         hit = self.places.get(key)
         if hit is None or hit.facts is not facts:
-            hit = self.places[key] = Place(self._place(node, facts), node, facts)
+            hit = self.places[key] = LoweredAccess(self._place(node, facts), node, facts)
         return hit.fields
 
     def _place(self, node: ir.Load | ir.AddressOf, facts: RangeFacts) -> dict[str, object]:

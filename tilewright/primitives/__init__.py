@@ -20,18 +20,34 @@ from tilewright.primitives.table import (
     InOut,
     Keyword,
     Mismatch,
-    Operand,
     Out,
     Primitive,
     Role,
     Scalar,
     Seen,
+    TileOperand,
     operand_names,
     primitive,
 )
 
-__all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InOut", "Keyword", "Mismatch", "Operand", "Out",
-           "Primitive", "Role", "Scalar", "Seen", "operand_names", "primitive"]  # fmt: skip
+__all__ = [
+    "COMMON",
+    "PRIMITIVES",
+    "WITHIN_A_CTA",
+    "Clipped",
+    "In",
+    "InOut",
+    "Keyword",
+    "Mismatch",
+    "Out",
+    "Primitive",
+    "Role",
+    "Scalar",
+    "Seen",
+    "TileOperand",
+    "operand_names",
+    "primitive",
+]  # fmt: skip
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")

@@ -20,10 +20,10 @@ from tilewright.errors import KernelError, choices
 from tilewright.primitives.elements import arithmetic_dtype, computable
 from tilewright.primitives.elementwise import DST, SOURCE, VEC_LEN, Array, Formula
 from tilewright.primitives.shapes import broadcasting
-from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Operand, Primitive
+from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Primitive, TileOperand
 from tilewright.records import replace
 
-__all__ = ["CAST", "COMPUTE", "FORMULA", "NAMES", "OPERATORS", "PREDICATE", "SELECT", "Step", "formula_of"]
+__all__ = ["CAST", "COMPUTE", "FORMULA", "NAMES", "OPERATORS", "PREDICATE", "SELECT", "FormulaStep", "formula_of"]
 
 COMPUTE, FORMULA = "compute", "formula"
 NAMES = tuple("abcdefghijkl")
@@ -36,11 +36,11 @@ _SYMBOLS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 CAST, SELECT, PREDICATE = "cast", "select", "pred"
 
-Source: TypeAlias = "Step | str | int | float"
+Source: TypeAlias = "FormulaStep | str | int | float"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FormulaStep:
     """One primitive of a formula. sources: further steps, names of operands, and numbers. to: the dtype of a cast."""
 
     name: str
@@ -62,7 +62,7 @@ class Step:
 
     def asked(self, source: Source, place: str, dst: DType) -> DType:
         """The dtype to which a source is computed: bool for a comparison or a condition, else that of the result."""
-        if place == PREDICATE or (isinstance(source, Step) and source.compares):
+        if place == PREDICATE or (isinstance(source, FormulaStep) and source.compares):
             return BOOL
         return dtype(self.to) if self.to else dst
 
@@ -82,7 +82,7 @@ class Step:
         for place, source in self.named():
             if place == PREDICATE:
                 continue
-            if isinstance(source, Step):
+            if isinstance(source, FormulaStep):
                 tiles.append(source.kinds(of, self.asked(source, place, dst))[1])
             elif isinstance(source, str):
                 tiles.append(of[source])
@@ -94,10 +94,10 @@ class Step:
                               allowed="at least one source that is a float", hint='T.cast(x, "float32")')  # fmt: skip
         return kind, BOOL if self.compares else kind
 
-    def filled(self, numbers: Mapping[str, float]) -> Step:
+    def filled(self, numbers: Mapping[str, float]) -> FormulaStep:
         """The step with numbers, which have no type of their own, in the place of these operands."""
         made = (
-            source.filled(numbers) if isinstance(source, Step)
+            source.filled(numbers) if isinstance(source, FormulaStep)
             else numbers.get(source, source) if isinstance(source, str) else source
             for source in self.sources
         )  # fmt: skip
@@ -106,7 +106,7 @@ class Step:
     def names(self) -> Iterator[str]:
         """The names of the operands that the step reads."""
         for source in self.sources:
-            if isinstance(source, Step):
+            if isinstance(source, FormulaStep):
                 yield from source.names()
             elif isinstance(source, str):
                 yield source
@@ -115,7 +115,7 @@ class Step:
         return ast.unparse(ast.parse(self._text(), mode="eval"))
 
     def _text(self) -> str:
-        texts = [source._text() if isinstance(source, Step) else _shown(source) for source in self.sources]
+        texts = [source._text() if isinstance(source, FormulaStep) else _shown(source) for source in self.sources]
         if self.name in OPERATORS and not self.keywords:
             return f"({texts[0]} {OPERATORS[self.name]} {texts[1]})"
         if self.name == "neg":
@@ -134,15 +134,15 @@ def _shown(source: str | int | float) -> str:
 
 
 @lru_cache(maxsize=1024)
-def formula_of(text: str) -> Step:
+def formula_of(text: str) -> FormulaStep:
     """The steps of a formula. Raises KernelError for what is none."""
     try:
         made = _step(ast.parse(text, mode="eval").body)
     except SyntaxError:
         made = None
     if isinstance(made, str):
-        return Step(CAST, (made,))
-    if not isinstance(made, Step):
+        return FormulaStep(CAST, (made,))
+    if not isinstance(made, FormulaStep):
         raise KernelError("a formula is an expression over sources", given=repr(text), allowed="exp(a - b) * 2.0")
     return made
 
@@ -154,13 +154,13 @@ def _step(node: ast.expr) -> Source:
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = _step(node.operand)
-        return -inner if isinstance(inner, (int, float)) else Step("neg", (inner,))
+        return -inner if isinstance(inner, (int, float)) else FormulaStep("neg", (inner,))
     if isinstance(node, ast.BinOp) and type(node.op) in _SYMBOLS:
-        return Step(_SYMBOLS[type(node.op)], (_step(node.left), _step(node.right)))
+        return FormulaStep(_SYMBOLS[type(node.op)], (_step(node.left), _step(node.right)))
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _SYMBOLS:
-        return Step(_SYMBOLS[type(node.ops[0])], (_step(node.left), _step(node.comparators[0])))
+        return FormulaStep(_SYMBOLS[type(node.ops[0])], (_step(node.left), _step(node.comparators[0])))
     if isinstance(node, ast.IfExp):
-        return Step(SELECT, (_step(node.body), _step(node.orelse), _step(node.test)))
+        return FormulaStep(SELECT, (_step(node.body), _step(node.orelse), _step(node.test)))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return _called(node.func.id, node)
     raise KernelError(
@@ -190,7 +190,7 @@ def _called(name: str, node: ast.Call) -> Source:
         if keyword is None or key == VEC_LEN.name or not keyword.admits(value):
             allowed = keyword.allowed if keyword else choices(key, [each.name for each in row.keywords])
             raise KernelError(f"{name} has no {key}={value!r}", given=ast.unparse(node), allowed=allowed)
-    return Step(name, tuple(map(_step, arguments)), keywords, to)
+    return FormulaStep(name, tuple(map(_step, arguments)), keywords, to)
 
 
 class Composed(Formula):
@@ -208,10 +208,10 @@ def _meaning(dst: Array, *sources: Any, formula: str, **_: object) -> None:
     numbers = {name: value for name, value in values.items() if isinstance(value, (int, float))}
     kinds = {name: dtype(str(value.dtype)) for name, value in values.items() if name not in numbers}
 
-    def result(step: Step, to: DType) -> Array:
+    def result(step: FormulaStep, to: DType) -> Array:
         inner, kind = step.kinds(kinds, to)
         given = [
-            result(source, step.asked(source, place, to)) if isinstance(source, Step)
+            result(source, step.asked(source, place, to)) if isinstance(source, FormulaStep)
             else values[source] if isinstance(source, str) else source
             for place, source in step.named()
         ]  # fmt: skip
@@ -230,8 +230,8 @@ def _meaning(dst: Array, *sources: Any, formula: str, **_: object) -> None:
 PRIMITIVES[COMPUTE] = Primitive(
     COMPUTE,
     "Each element of `dst` gets what `formula`, an expression over the sources `a`, `b`, `c` ..., comes to.",
-    (Operand("dst", DST), Operand(NAMES[0], SOURCE),
-     *(Operand(name, SOURCE, optional=True, absent=True) for name in NAMES[1:])),
+    (TileOperand("dst", DST), TileOperand(NAMES[0], SOURCE),
+     *(TileOperand(name, SOURCE, optional=True, absent=True) for name in NAMES[1:])),
     (VEC_LEN, Keyword(FORMULA, str, "")),
     WITHIN_A_CTA, _meaning, broadcasting, computable, Composed("formula", "any"),
 )  # fmt: skip

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tilewright.dtypes import dtype
 from tilewright.primitives.elements import arithmetic_dtype, computable
 from tilewright.primitives.shapes import broadcasting
-from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Operand, Primitive, Role
+from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Primitive, Role, TileOperand
 
 __all__ = ["ELEMENTWISE", "Formula"]
 
@@ -106,7 +106,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
 """The functions that formulas use, on arrays."""
 
 
-def _meaning(name: str, formula: Formula, operands: tuple[Operand, ...]) -> Callable[..., None]:
+def _meaning(name: str, formula: Formula, operands: tuple[TileOperand, ...]) -> Callable[..., None]:
     def meaning(dst: Array, *given: Any, **keywords: object) -> None:
         padded = [*given, *([None] * (len(operands) - 1 - len(given)))]
         named = {each.name: value for each, value in zip(operands[1:], padded, strict=True)}
@@ -129,11 +129,11 @@ def _meaning(name: str, formula: Formula, operands: tuple[Operand, ...]) -> Call
 
 def _row(name: str, doc: str, formula: Formula, sources: str, *keywords: Keyword) -> None:
     """A primitive. sources: the names of its operands behind dst, those in brackets may be left out."""
-    operands = [Operand("dst", DST)]
+    operands = [TileOperand("dst", DST)]
     for source in sources.split():
         bare = source.strip("[]")
         default = {"bias": NOTHING_ADDED, "scale": NOTHING_SCALED}.get(bare) if bare != source else None
-        operands.append(Operand(bare, SOURCE, optional=bare != source, default=default))
+        operands.append(TileOperand(bare, SOURCE, optional=bare != source, default=default))
     made = tuple(operands)
     PRIMITIVES[name] = Primitive(
         name, doc, made, (VEC_LEN, *keywords), WITHIN_A_CTA, _meaning(name, formula, made), broadcasting, computable,

@@ -22,8 +22,27 @@ from tilewright.primitives.keywords import described_in, meaning_of
 if TYPE_CHECKING:
     from tilewright.primitives.elementwise import Formula
 
-__all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "Factor", "In", "InOut", "Keyword", "Mismatch", "Operand",
-           "Out", "Primitive", "Role", "Scalar", "Seen", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
+__all__ = [
+    "COMMON",
+    "PRIMITIVES",
+    "WITHIN_A_CTA",
+    "Clipped",
+    "Factor",
+    "In",
+    "InOut",
+    "Keyword",
+    "Mismatch",
+    "Out",
+    "Primitive",
+    "Role",
+    "Scalar",
+    "Seen",
+    "Shape",
+    "Tile",
+    "TileOperand",
+    "operand_names",
+    "primitive",
+]  # fmt: skip
 
 WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 """The scopes whose threads share memory; those of most primitives."""
@@ -103,7 +122,7 @@ ShapeRule = Callable[[Mapping[str, Tile], Facts, Mapping[str, object]], "Mapping
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class TileOperand:
     """A parameter of a primitive that is no keyword. default: the number in its place if a call leaves it out. A tile
     without a default is then `dst`, or missing altogether if ``absent``.
     """
@@ -168,7 +187,7 @@ class Primitive:
 
     name: str
     doc: str
-    operands: tuple[Operand, ...]
+    operands: tuple[TileOperand, ...]
     keywords: tuple[Keyword, ...]
     scopes: tuple[str, ...]
     meaning: Callable[..., None]
@@ -183,7 +202,7 @@ class Primitive:
         return self.by_position or tuple(operand.name for operand in self.operands)
 
     @property
-    def tiles(self) -> tuple[Operand, ...]:
+    def tiles(self) -> tuple[TileOperand, ...]:
         """The operands that are regions."""
         return tuple(operand for operand in self.operands if operand.role.tile)
 
@@ -261,7 +280,7 @@ def primitive(
                 keywords.append(Keyword(each.name, hints[each.name], each.default, described=described))
             else:
                 optional = each.default is not inspect.Parameter.empty
-                operands.append(Operand(each.name, role, optional, each.default if optional else None))
+                operands.append(TileOperand(each.name, role, optional, each.default if optional else None))
         made = Primitive(
             meaning.__name__,
             " ".join(doc.split()),

@@ -150,7 +150,8 @@ def profile(exe: Executable, args: tuple[Any, ...], gpu: Gpu, sizes: Mapping[str
     values = exe.bind(*args).values
     ctas = prod(_number(extent, values) for extent in launch.grid) if launch else 1
     touched = tuple(each for each in sectors if each.touched)
-    l2_bytes = sum(each.touched for each in touched) * SECTOR + units
+    stored = sum(each.touched for each in touched if each.write)
+    l2_bytes = (stored + _kept(touched)) * SECTOR + units
     return Profile(exe.name, gpu, ctas, _occupancy(exe, gpu), counts, touched, read, written, l2_bytes,
                    _flops(exe, counts), _is_alike(exe))  # fmt: skip
 
@@ -175,6 +176,15 @@ def _number(extent: Any, values: Mapping[str, Any]) -> int:
     from tilewright.ir.evaluate import evaluate
 
     return int(evaluate(as_expr(extent), values))
+
+
+def _kept(sectors: Sequence[Sectors]) -> int:
+    """Sectors that are read, each once: an SM keeps in its first-level cache what it has read."""
+    by_place: dict[str, set[int]] = {}
+    for each in sectors:
+        if not each.write:
+            by_place.setdefault(each.place, set()).update(each.which)
+    return sum(map(len, by_place.values()))
 
 
 def _is_at_a_site(line: Any, sectors: Sequence[Sectors]) -> bool:

@@ -13,8 +13,10 @@ from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, Span, TilewrightError
 from tilewright.ir import (
     Assign,
+    Bind,
     Branch,
     Buffer,
+    Const,
     Exit,
     Expr,
     If,
@@ -27,11 +29,13 @@ from tilewright.ir import (
     map_body,
     rewrite,
     rewrite_values,
+    statements,
     unary,
 )
 from tilewright.ir import Block as BasicBlock
 from tilewright.ptx.declare import module_symbol, parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
+from tilewright.ptx.fragments import place_fragments
 from tilewright.ptx.instructions import instruction
 from tilewright.ptx.names import Memory, Scope, all_statements, named_once, nbytes
 from tilewright.ptx.origins import bounded
@@ -113,6 +117,8 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
     launch = replace(machine.launch, shared_bytes=place_dynamic(low))
     first += [Assign(var, value) for var, value in low.beginnings.items()]
     low.ended[0] = replace(low.ended[0], body=(*first, *low.ended[0].body))
+    low.ended = {number: _constants_copied(block) for number, block in low.ended.items()}
+    place_fragments(low)
     if low.in_flight:
         low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
     dynamic = {name for name, _ in low.dynamic}
@@ -130,20 +136,42 @@ def _in_storage(low: Lowering, block: BasicBlock) -> BasicBlock:
     """A block in which registers that operations read and write are places of local storage."""
 
     def place(expr: Expr) -> Load | None:
-        return low.in_flight.get(expr) if isinstance(expr, Var) else None
+        return low.in_flight.get(expr) if isinstance(expr, (Var, Load)) else None
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
         new = rewrite_values(stmt, place)
         if isinstance(new, If):
             new = replace(new, then=map_body(new.then, change), orelse=map_body(new.orelse, change))
         if isinstance(new, Assign) and isinstance(new.var, Load):
-            new = Store(new.var, new.value, at=new.at)
+            return () if _is_same(new.var, new.value) else (Store(new.var, new.value, at=new.at),)
         return (new,)
 
     end = block.end
     if isinstance(end, Branch):
         end = replace(end, cond=rewrite(end.cond, place))
     return BasicBlock(map_body(block.body, change), end)
+
+
+def _is_same(place: Load, value: Expr) -> bool:
+    """Is a value what a place of storage holds? Registers that share it are views."""
+    return isinstance(value, Load) and place.buffer.data is not None and value.buffer.data is place.buffer.data
+
+
+def _constants_copied(block: BasicBlock) -> BasicBlock:
+    """A block in which copies of registers that hold a constant are constants."""
+    known: dict[Var, Const] = {}
+    body: list[Stmt] = []
+    for stmt in block.body:
+        new = stmt
+        if isinstance(stmt, Assign) and isinstance(stmt.value, Var):
+            new = replace(stmt, value=known.get(stmt.value, stmt.value))
+        for inner in statements((new,)):
+            if isinstance(inner, (Assign, Bind)):
+                known.pop(inner.var, None)
+        if isinstance(new, Assign) and isinstance(new.value, Const):
+            known[new.var] = new.value
+        body.append(new)
+    return BasicBlock(tuple(body), block.end)
 
 
 def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:

@@ -33,8 +33,9 @@ def parse(text: str, file: str = "") -> Module:
     reader = _Reader(Text(text, file))
     while reader.scan.peek():
         reader.item()
-    if not reader.version:
-        raise reader.text.expected("`.version`, with which every PTX text begins", 0)
+    for directive, found in ((".version", reader.version), (".target", reader.target)):
+        if not found:
+            raise reader.text.expected(f"`{directive}`, which every PTX text has at its head", 0)
     return reader.module()
 
 

@@ -28,11 +28,10 @@ from tilewright.ir import (
     binary,
     cast,
     const,
-    expressions,
     statements,
-    walk,
 )
 from tilewright.ptx.bits import unsigned
+from tilewright.ptx.live import live_before
 from tilewright.ptx.names import Memory, Scope, element_bytes, identifier, nbytes, register_dtype
 from tilewright.ptx.state import CLOCK, UINT8, UINT32, Lowering, Step
 from tilewright.ptx.tree import Body, Function, Variable
@@ -251,7 +250,7 @@ def save_registers(low: Lowering) -> None:
     following = {number: low.ended[number].end.targets for number in low.ended}
     for cycle in cycles:
         following |= cycle.following
-    live = _live(low.ended, following)
+    live = live_before(low.ended, following)
     kept = {low.stack.top, low.stack.depth, CLOCK, *(cycle.goal for cycle in cycles)}
     for cycle in cycles:
         inside = (low.ended[number] for number in range(cycle.head, cycle.last))
@@ -296,36 +295,3 @@ def _complete(low: Lowering, site: Site, saved: Sequence[Var]) -> int:
     ]  # fmt: skip
     low.ended[site.back] = Block((*first, *back.body), back.end)
     return int(room.value)
-
-
-def _live(blocks: Mapping[int, Block], following: Mapping[int, Sequence[int]]) -> dict[int, set[Var]]:
-    """The registers that each block, or one after it, reads before they get a value."""
-    summaries = {number: _summary(block) for number, block in blocks.items()}
-    live: dict[int, set[Var]] = {number: set() for number in blocks}
-    before: dict[int, list[int]] = {number: [] for number in blocks}
-    for number in blocks:
-        for to in following[number]:
-            before[to].append(number)
-    todo = set(blocks)
-    while todo:
-        number = todo.pop()
-        read, given = summaries[number]
-        now = read.union(*(live[to] - given for to in following[number]))
-        if now != live[number]:
-            live[number] = now
-            todo.update(before[number])
-    return live
-
-
-def _summary(block: Block) -> tuple[set[Var], set[Var]]:
-    """The registers that a block reads before it sets them, and those that it sets in all lanes."""
-    read: set[Var] = set()
-    given: set[Var] = set()
-    always = set(map(id, block.body))
-    for stmt in statements(block.body):
-        if isinstance(stmt, (Assign, Bind)) and id(stmt) in always:
-            read |= {each for each in walk(stmt.value) if isinstance(each, Var)} - given
-            given.add(stmt.var)
-        else:
-            read |= {each for each in expressions(stmt) if isinstance(each, Var)} - given
-    return read | ({each for each in block.end.reads if isinstance(each, Var)} - given), given

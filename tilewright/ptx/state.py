@@ -70,7 +70,7 @@ class Lowering(Blocks):
         self.room: Buffer | None = None  # what `alloca` takes from
         self.frame: Frame | None = None  # of the recursive function that is being lowered
         self.scopes = self.calls = self.labels = 0
-        self.in_flight: dict[Var, Load] = {}  # registers that operations read and write while threads go on
+        self.in_flight: dict[Expr, Load] = {}  # registers that are places of storage, and other names of such places
         self.beginnings: dict[Var, Expr] = {}  # what registers that no text names hold at first
         self.carries: dict[str, Var] = {}  # the carry flag of each function's instance
 

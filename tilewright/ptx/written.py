@@ -44,13 +44,11 @@ def written(mnemonic: str, given: tuple[Operand, ...], is_predicate: IsPredicate
     """The row and form whose text this is. Raises InstructionError where no form takes such operands."""
     found = isa.opcodes(mnemonic)
     for one in found:
-        places = _places(one.form.pattern or one.row.pattern)
+        places = _places(one.pattern)
         taken = _Taken(one.row, one.form, is_predicate, {}, {})
         if taken.all(places, given) and not taken.lacking(one.mods):
             return Written(one.row, one.form, {**one.mods, **taken.mods}, taken.operands)
-    texts = dict.fromkeys(
-        text_of_pattern(one.form.pattern or one.row.pattern).replace(_HOLE, "").strip() for one in found
-    )
+    texts = dict.fromkeys(text_of_pattern(one.pattern).replace(_HOLE, "").strip() for one in found)
     allowed = "\n".join(f"{mnemonic} {text}" for text in texts)
     raise InstructionError(f"{mnemonic} has other operands", given=", ".join(map(operand_text, given)), allowed=allowed)
 
@@ -127,7 +125,7 @@ class _Taken:
 
     def modifier(self, name: str, given: Operand) -> bool:
         """Is it one of the values of a modifier that follows the operands?"""
-        spelled = self.form.modifiers.get(name, {}).items()
+        spelled = self.form.wording.modifiers.get(name, {}).items()
         text_of = str(given.value) if isinstance(given, Immediate) else None
         values = [value for value, text in spelled if text == text_of]
         self.mods.update(dict.fromkeys([name], *values))

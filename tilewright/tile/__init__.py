@@ -33,10 +33,10 @@ import importlib
 import pkgutil
 
 from tilewright.tile.register_pool import check_registers
-from tilewright.tile.report import Entry, Report
+from tilewright.tile.report import DispatchReport, Entry
 from tilewright.tile.resolve import resolve
 
-__all__ = ["Entry", "Report", "check_registers", "resolve"]
+__all__ = ["DispatchReport", "Entry", "check_registers", "resolve"]
 
 for _module in sorted(info.name for info in pkgutil.walk_packages(__path__, f"{__name__}.")):
     importlib.import_module(_module)

@@ -19,7 +19,7 @@ from tilewright.tile.dispatch import Decline
 from tilewright.tile.owners import owners, registers_of
 from tilewright.tile.walks import Ints
 
-__all__ = ["Blocks", "Held", "Products", "blocks_of", "held_by_warps", "products_of"]
+__all__ = ["Held", "Products", "RegisterBlocks", "blocks_of", "held_by_warps", "products_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ def held_by_warps(call: TileCall, side: Side) -> Held:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blocks:
+class RegisterBlocks:
     """The registers of an operand by their blocks. first: the slot of each by its block: numbers along g, and along t
     and inside of a register, of all warps, as bytes. along_g, inside: these numbers, in the order of the slots.
     warps: that hold the matrix. pairs: for each register of a lane its two runs.
@@ -91,7 +91,7 @@ def _spoken(numbers: Ints) -> str:
     return ", ".join(map(str, numbers.tolist()))
 
 
-def blocks_of(side: Side, held: Held, warps: Ints, columns: int, g: int, offset: int = 0) -> Blocks:
+def blocks_of(side: Side, held: Held, warps: Ints, columns: int, g: int, offset: int = 0) -> RegisterBlocks:
     """The blocks of a matrix with so many ``columns``, in these warps; dimension ``g`` of it goes along the lanes' g.
 
     offset: what to add to the numbers of the other dimension. Raises Decline where a register is no block.
@@ -111,7 +111,7 @@ def blocks_of(side: Side, held: Held, warps: Ints, columns: int, g: int, offset:
         first.setdefault((rows.tobytes(), others.tobytes()), slot)
         along_g.setdefault(rows.tobytes(), rows)
         inside.setdefault(others.tobytes(), others)
-    return Blocks(side, warps, tuple(pairs), first, along_g, inside)
+    return RegisterBlocks(side, warps, tuple(pairs), first, along_g, inside)
 
 
 def _astray(side: Side, held: Held, coordinates: Ints, strays: Ints, warps: Ints, g: int) -> str:
@@ -145,7 +145,9 @@ class Products:
         return int(m * k * len(self.b))
 
 
-def products_of(a: Blocks, b: Blocks, d: Blocks, per_register: int, halves: Sequence[int]) -> Products:
+def products_of(
+    a: RegisterBlocks, b: RegisterBlocks, d: RegisterBlocks, per_register: int, halves: Sequence[int]
+) -> Products:
     """How the registers of A, B and D meet. per_register: elements of D in one. halves: that an instruction may have.
 
     Raises Decline where one of them lacks a block that the others have.

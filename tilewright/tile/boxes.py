@@ -261,7 +261,7 @@ def _check_offsets(shared: Side, boxes: Sequence[Box]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class BoxAxis:
     """A dimension of the map: elements ``base`` apart of dimension ``dim`` of the array. stride: in elements."""
 
     dim: int
@@ -274,9 +274,9 @@ class Axis:
 
 def _boxed(
     call: TileCall, extents: Sequence[Extent], chain: Sequence[Piece], others: Sequence[Piece]
-) -> tuple[list[Axis], tuple[Box, ...]] | str:
+) -> tuple[list[BoxAxis], tuple[Box, ...]] | str:
     """The dimensions of the map and the boxes; or why the chain is no box."""
-    axes: list[Axis] = []
+    axes: list[BoxAxis] = []
     for dim, extent in reversed(list(enumerate(extents))):
         found = _axes(call, dim, extent, [piece for piece in chain if piece.dim == dim])
         if isinstance(found, str):
@@ -293,7 +293,7 @@ def _boxed(
     return axes, tuple(_repeated(axes, others))
 
 
-def _axes(call: TileCall, dim: int, extent: Extent, own: Sequence[Piece]) -> list[Axis] | str:
+def _axes(call: TileCall, dim: int, extent: Extent, own: Sequence[Piece]) -> list[BoxAxis] | str:
     """The dimensions of the map that a dimension of the array becomes."""
     bases = sorted({1, *(piece.step for piece in own)})
     cut, facts = bases[-1], call.facts
@@ -307,11 +307,11 @@ def _axes(call: TileCall, dim: int, extent: Extent, own: Sequence[Piece]) -> lis
     for base, end in zip(bases, (*bases[1:], 0), strict=True):
         size = end // base if end else facts.simplify(extent.size // base)
         start = 0 if end else facts.simplify(extent.start // base)
-        made.append(Axis(dim, base, size, facts.simplify(extent.stride * base), counts.get(base, 1), start))
+        made.append(BoxAxis(dim, base, size, facts.simplify(extent.stride * base), counts.get(base, 1), start))
     return made
 
 
-def _repeated(axes: Sequence[Axis], others: Sequence[Piece]) -> Iterator[Box]:
+def _repeated(axes: Sequence[BoxAxis], others: Sequence[Piece]) -> Iterator[Box]:
     """A box for each element of the pieces that no box spans."""
     offsets = [Box(0, (0,) * len(axes))]
     for piece in others:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from tilewright.tile.call import TileCall
     from tilewright.tile.walks import Offset
 
-__all__ = ["Builder", "Names", "Preparations"]
+__all__ = ["Builder", "FreshNames", "Preparations"]
 
 Made = TypeVar("Made")
 
 
-class Names:
+class FreshNames:
     """The names of a kernel's variables and buffers; hands out new ones: ``f``, ``f_1``, ... (Mutable.)"""
 
     def __init__(self, kernel: ir.Kernel) -> None:
@@ -59,7 +59,7 @@ class Preparations:
         self._written: dict[str, ir.Body] = {}
         self.maps: dict[MapOf, tuple[MapOf, ir.Buffer]] = {}
 
-    def tensor_map(self, of: MapOf, names: Names) -> ir.Buffer:
+    def tensor_map(self, of: MapOf, names: FreshNames) -> ir.Buffer:
         """The tensor map with these fields, an argument that the kernel gets besides those that it names."""
         if of not in self.maps:
             named = replace(of, name=names.new(f"{of.of}_map"))
@@ -100,7 +100,7 @@ class Builder:
 
     def __init__(
         self,
-        names: Names,
+        names: FreshNames,
         at: Span | None,
         facts: RangeFacts,
         preparations: Preparations | None = None,

@@ -12,7 +12,7 @@ from tilewright.errors import DispatchError, LayoutError, Span
 from tilewright.ir import Argument, Buffer, Cast, Const, Expr, Region, Value, as_expr, const_value, rewrite, same
 from tilewright.ir.widths import has_wide_strides, widened
 from tilewright.layout import ComposeLayout, Layout, SwizzleLayout, TileLayout
-from tilewright.primitives import PRIMITIVES, Mismatch, Operand, Primitive
+from tilewright.primitives import PRIMITIVES, Mismatch, Primitive, TileOperand
 from tilewright.primitives.copy import CLIP
 from tilewright.records import replace
 from tilewright.tile.walks import digits_of
@@ -138,7 +138,7 @@ def _start(buffer: Buffer, start: Value, facts: RangeFacts) -> Value:
     return begin
 
 
-def call_name(stmt: ir.TileCall) -> str:
+def call_name(stmt: ir.TileCallStmt) -> str:
     """``Tx.warp.copy``."""
     scope = "" if stmt.scope == "thread" else f".{'wg' if stmt.scope == 'warpgroup' else stmt.scope}"
     return f"Tx{scope}.{stmt.primitive}"
@@ -152,7 +152,7 @@ class TileCall:
     kernel's caller passes, of which `T.assume` may speak.
     """
 
-    stmt: ir.TileCall
+    stmt: ir.TileCallStmt
     sides: Mapping[str, Side]
     scope: ExecScope
     arch: Arch
@@ -186,7 +186,7 @@ class TileCall:
         return tuple(side for operand, side in self.operands if operand.role.written)
 
     @property
-    def operands(self) -> tuple[tuple[Operand, Side], ...]:
+    def operands(self) -> tuple[tuple[TileOperand, Side], ...]:
         """The tiles with their declarations."""
         return tuple((operand, self[operand.name]) for operand in self.row.operands if operand.name in self.sides)
 
@@ -202,6 +202,7 @@ class TileCall:
         values = {name: part.value if isinstance(part, Const) else part for name, part in self.scalars.items()}
         parts = [*map(str, self.tiles), *(str(part) for name, part in values.items() if name not in named)]
         parts += [f"{name}={part}" for name, part in values.items() if name in named and part != named[name]]
+        parts += [f"{name}={part!r}" if isinstance(part, str) else f"{name}={part}" for name, part in self.config]
         return f"{call_name(self.stmt)}({', '.join(parts)})"
 
     @property

@@ -20,14 +20,14 @@ from tilewright.tile.walks import Ints
 if TYPE_CHECKING:
     from tilewright.tile.call import Side
 
-__all__ = ["COLUMN_BITS", "WHOLE_COLUMNS", "Cells", "replicas_of", "tmem_cells"]
+__all__ = ["COLUMN_BITS", "WHOLE_COLUMNS", "CellPlaces", "replicas_of", "tmem_cells"]
 
 COLUMN_BITS = 32
 WHOLE_COLUMNS = "a region that begins at a multiple of 32 bits in each lane"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class CellPlaces:
     """Where the elements of a region are: (elements, replicas) lanes and bits, elements in row-major order.
 
     The kernel adds ``lane_base`` and ``bit_base`` to them, expressions that are not known before it runs.
@@ -39,7 +39,7 @@ class Cells:
     bit_base: Value = 0
 
 
-def tmem_cells(side: Side) -> Cells:
+def tmem_cells(side: Side) -> CellPlaces:
     """The cells of a side in tensor memory, all replicas. Raises Decline where no table describes them."""
     if side.swizzle is not None:
         raise Decline(f"{side.name} is swizzled", allowed="no swizzle: tensor memory has no banks")
@@ -55,7 +55,7 @@ def tmem_cells(side: Side) -> Cells:
     still = np.zeros(next(iter(table.values())).shape, np.int64) if table else np.zeros((1, 1), np.int64)
     bits = side.dtype.bits
     lane, column = table.get("TLane", still), table.get("TCol", still)
-    return Cells(lane, column * bits, base.get("TLane", 0), base.get("TCol", 0) * bits)
+    return CellPlaces(lane, column * bits, base.get("TLane", 0), base.get("TCol", 0) * bits)
 
 
 def replicas_of(side: Side) -> tuple[Iter, ...]:

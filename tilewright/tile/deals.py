@@ -80,6 +80,11 @@ class Deal:
         """The position of the thread along the elements."""
         return thread % self.along if self.by_rows else thread // self.across
 
+    def digits(self, column: Value, turn: Value, rank: int) -> list[Value]:
+        """The coordinates in a source of that rank, of a vector along the results and one along the elements."""
+        at = {**self.kept.digits(column), **self.reduced.digits(turn)}
+        return [at.get(dim, 0) for dim in range(rank)]
+
     @property
     def together(self) -> int:
         """Lanes of a warp with pieces of the same results."""

@@ -207,7 +207,7 @@ def by_name(of: str) -> Callable[[Callable[[str], Variant | None]], Callable[[st
     return register
 
 
-def check_keywords(stmt: ir.TileCall) -> None:
+def check_keywords(stmt: ir.TileCallStmt) -> None:
     """Raises DispatchError for a keyword that no variant reads, and names those that some do."""
     keywords = (*(each.name for each in COMMON), *VARIANTS[stmt.primitive].keywords)
     for key, value in stmt.config:
@@ -241,6 +241,10 @@ class Chosen:
     variant: Variant
     plan: Plan
     tried: tuple[Tried, ...] = ()
+
+    def write(self, call: TileCall, out: Builder) -> None:
+        """Write the call as it is planned."""
+        self.variant.emitter(self.plan, call, out)
 
 
 def choose(call: TileCall) -> Chosen:

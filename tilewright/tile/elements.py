@@ -28,7 +28,7 @@ from tilewright.ir import (
 from tilewright.ir.fold import rounded
 from tilewright.isa.arith import ARITHMETIC
 from tilewright.primitives import PRIMITIVES, Mismatch
-from tilewright.primitives.compute import COMPUTE, FORMULA, PREDICATE, Step, formula_of
+from tilewright.primitives.compute import COMPUTE, FORMULA, PREDICATE, FormulaStep, formula_of
 from tilewright.primitives.elements import arithmetic_dtype
 from tilewright.primitives.elementwise import ROUNDING, Formula
 from tilewright.tile.call import TileCall
@@ -126,17 +126,17 @@ class Computation:
 class Fused(Computation):
     """The computation of all steps of a `compute`."""
 
-    step: Step
+    step: FormulaStep
 
     def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
         """The element of dst: each step in its own type of arithmetic."""
         return cast(self._result(self.step, {**values, **tiles}, self.dst), self.dst)
 
-    def _result(self, step: Step, sources: Mapping[str, Expr], dst: DType) -> Expr:
+    def _result(self, step: FormulaStep, sources: Mapping[str, Expr], dst: DType) -> Expr:
         kind = step.kinds({name: value.dtype for name, value in sources.items()}, dst)[0]
         given: dict[str, Expr] = {}
         for place, source in step.named():
-            if isinstance(source, Step):
+            if isinstance(source, FormulaStep):
                 value: Value = self._result(source, sources, step.asked(source, place, dst))
             else:
                 value = sources[source] if isinstance(source, str) else source

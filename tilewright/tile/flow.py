@@ -19,15 +19,15 @@ from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partition import storage_start, vector_lengths
-from tilewright.tile.round_loops import Writer, once_each, own_digits
-from tilewright.tile.rounds import in_batches
+from tilewright.tile.round_loops import Writer, emit_rounds, once_each, own_digits
+from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, in_batches, registers_alike
 from tilewright.tile.walks import plus, times
 
-__all__ = ["Flow", "emit_flow", "flowing"]
+__all__ = ["TileFlow", "by_runs", "emit_flow", "emit_runs", "flowing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class TileFlow:
     """extents: of dst. row: runs of a row; total: of all rows. partial: may the last run of a row be? asked: may a
     region leave its buffer? The others as of `Rounds`.
     """
@@ -58,7 +58,7 @@ class Flow:
         )
 
 
-def flowing(call: TileCall) -> Flow:
+def flowing(call: TileCall) -> TileFlow:
     """The plan. Raises Decline where a tile is in registers."""
     if outside := [side for side in call.tiles if side.space not in ("shared", "global")]:
         raise Decline(f"{outside[0].name} is in {outside[0].space} memory; extents of run time need plain memory")
@@ -74,7 +74,7 @@ def flowing(call: TileCall) -> Flow:
     loads = len(call.sides) - 1 - len(single - {"dst"})
     partial = not call.facts.divides(vector, extents[-1])
     is_open = any(open_dimensions(call, side) for side in call.tiles)
-    return Flow(
+    return TileFlow(
         computation(call), vector, extents, row, call.facts.simplify(total), call.scope.threads, in_batches(loads),
         partial, is_open, partial or _cut_by_ends(call, vector), single, limit,
     )  # fmt: skip
@@ -166,7 +166,7 @@ def _problem(call: TileCall, side: Side, extents: Sequence[Value], length: int) 
 class _Flowing(Writer):
     """Writes runs whose places are computed from their coordinates. (Mutable.)"""
 
-    plan: Flow  # type: ignore[assignment]  # what it has in common with Rounds
+    plan: TileFlow  # type: ignore[assignment]  # what it has in common with Rounds
 
     def write(self) -> None:
         """A loop over batches of runs."""
@@ -260,7 +260,27 @@ class _Flowing(Writer):
         return between
 
 
-def emit_flow(plan: Flow, call: TileCall, out: Builder) -> None:
+def emit_flow(plan: TileFlow, call: TileCall, out: Builder) -> None:
     """Loads, computes and stores."""
     call = flattened(call)
     _Flowing(plan, call, out).write()  # type: ignore[arg-type]  # what it has in common with Rounds
+
+
+# Runs of either kind
+
+
+def by_runs(call: TileCall) -> Rounds | TileFlow:
+    """The plan of a copy between any memories, listed or by arithmetic."""
+    size = call["dst"].size
+    if size is None or (size > MOST_LISTED and "local" not in call.spaces):
+        return flowing(call)
+    leading = registers_alike(call)
+    return by_turns(call) if leading is None else by_holders(call, leading)
+
+
+def emit_runs(plan: Rounds | TileFlow, call: TileCall, out: Builder) -> None:
+    """Write a plan of either kind."""
+    if isinstance(plan, TileFlow):
+        emit_flow(plan, call, out)
+    else:
+        emit_rounds(plan, call, out)

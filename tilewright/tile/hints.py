@@ -66,14 +66,14 @@ def _promises(call: TileCall, side: Side, where: Places, length: int) -> Iterato
         yield Change(f"align={nbytes} on {side.name}", _with_region(call, side, Region(aligned, side.region.box)))
 
 
-class Accesses(Protocol):
+class PlannedAccesses(Protocol):
     """A plan of accesses of so many bytes each."""
 
     @property
     def nbytes(self) -> int: ...
 
 
-def wider(call: TileCall, plan: Accesses, planner: Callable[[TileCall], Accesses]) -> str | None:
+def wider(call: TileCall, plan: PlannedAccesses, planner: Callable[[TileCall], PlannedAccesses]) -> str | None:
     """A promise of the kernel for wider accesses: the one with which ``planner`` plans the widest."""
     if call.option("vec_len") is not None:
         return None
@@ -88,7 +88,7 @@ def wider(call: TileCall, plan: Accesses, planner: Callable[[TileCall], Accesses
     return None
 
 
-def _planned(planner: Callable[[TileCall], Accesses], call: TileCall) -> int:
+def _planned(planner: Callable[[TileCall], PlannedAccesses], call: TileCall) -> int:
     """The bytes of an access of the plan; 0 where there is none."""
     try:
         return planner(call).nbytes

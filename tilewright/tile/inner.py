@@ -15,7 +15,7 @@ from tilewright.tile.dispatch import Chosen, Decline, choose
 from tilewright.tile.meeting import which_of_its_kind
 from tilewright.tile.walks import times
 
-__all__ = ["Registers", "Staging", "inner_call", "planned", "staging"]
+__all__ = ["ScratchRegisters", "Staging", "inner_call", "planned", "staging"]
 
 MOST_BYTES = 96 * 1024  # bytes of scratch memory for one call
 APART = 1024  # bytes: each scope's part begins at a multiple, where every swizzle's pattern begins
@@ -41,7 +41,7 @@ def planned(call: TileCall) -> Chosen:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Registers:
+class ScratchRegisters:
     """Scratch registers of a layout: ``side`` while planning, `allocated` in the code."""
 
     side: Side

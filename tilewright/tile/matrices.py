@@ -1,9 +1,9 @@
 """Matrix copies: which registers of a warp one ``ldmatrix`` or ``stmatrix`` fills or empties, and from which rows.
 
-A `Kind` distributes the bytes of 16-byte rows to lanes and registers, as its fragment in the instruction table says. A
-register can be served if its bytes lie in shared memory as the kind has them, each row from a multiple of 16 bytes on;
-where the rows are, and in what order registers and matrices are, does not matter. The fit is decided on the table of
-addresses.
+A `MatrixKind` distributes the bytes of 16-byte rows to lanes and registers, as its fragment in the instruction table
+says. A register can be served if its bytes lie in shared memory as the kind has them, each row from a multiple of 16
+bytes on; where the rows are, and in what order registers and matrices are, does not matter. The fit is decided on the
+table of addresses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilewright.tile.owners import Owners, owners, rank_among, registers_of
 from tilewright.tile.partition import Places, misaligned, places, tracked
 from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
 
-__all__ = ["Kind", "MatrixPlan", "emit_matrices", "fitting", "plan_matrices"]
+__all__ = ["MatrixKind", "MatrixPlan", "emit_matrices", "fitting", "plan_matrices"]
 
 ROW_BITS = 128
 LANE = special("laneid")
@@ -32,7 +32,7 @@ WARP: dict[str, Value] = {"thread": 0, **{kind: coordinate(kind, "warp") for kin
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MatrixKind:
     """A kind of matrix: an instruction with its modifiers, all but the number of matrices.
 
     recombines: after the load, halves of two registers change places, so that each holds one matrix of ``m16n8``.
@@ -53,7 +53,7 @@ class Kind:
     @property
     def nums(self) -> list[int]:
         """How many matrices an instruction may move, the most first."""
-        return sorted(self.form.modifiers["num"], reverse=True)
+        return sorted(self.form.wording.modifiers["num"], reverse=True)
 
     @property
     def name(self) -> str:
@@ -125,7 +125,7 @@ class MatrixPlan:
     where ``by_matrix``, by number of the matrix. guard: holds in the warps that take part.
     """
 
-    kind: Kind
+    kind: MatrixKind
     num: int
     rounds: int
     slots: tuple[Offset, ...]
@@ -144,7 +144,7 @@ class MatrixPlan:
         return plus(times(round, self.num), LANE // self.kind.height % self.num) if self.by_matrix else round
 
 
-def plan_matrices(call: TileCall, kinds: Sequence[Kind], num: int | None = None) -> MatrixPlan:
+def plan_matrices(call: TileCall, kinds: Sequence[MatrixKind], num: int | None = None) -> MatrixPlan:
     """The copy by the first of ``kinds`` that serves all registers, as many matrices at a time as divide them.
 
     num: exactly so many. Raises Decline.
@@ -178,8 +178,8 @@ def plan_matrices(call: TileCall, kinds: Sequence[Kind], num: int | None = None)
 
 
 def served(
-    call: TileCall, shared: Side, where: Places, registers: Ints, kinds: Sequence[Kind]
-) -> tuple[Kind, Ints, Ints]:
+    call: TileCall, shared: Side, where: Places, registers: Ints, kinds: Sequence[MatrixKind]
+) -> tuple[MatrixKind, Ints, Ints]:
     """The kind that serves all registers, the registers of each matrix (matrices, registers of one), and the first
     element of each of its rows (warps, rows of a matrix, matrices).
 
@@ -203,7 +203,7 @@ def served(
     raise Decline(_no_rows(shared, at, neighbours, kinds), allowed=fitting(kinds))
 
 
-def _fit(kind: Kind, at: Ints, registers: Ints, bits: int) -> tuple[Ints, Ints] | None:
+def _fit(kind: MatrixKind, at: Ints, registers: Ints, bits: int) -> tuple[Ints, Ints] | None:
     """The registers of each matrix and the elements that begin its rows, if addresses ``at`` (elements) lie so."""
     grain = bits if kind.unpacks else min(bits, kind.unit_bits)  # addresses are compared in such units
     cuts, joins = bits // grain, 1 if kind.unpacks else kind.unit_bits // grain
@@ -223,7 +223,7 @@ def _fit(kind: Kind, at: Ints, registers: Ints, bits: int) -> tuple[Ints, Ints] 
     return members, first[source[:, None], :, members[:, which].T].transpose(2, 0, 1)
 
 
-def _members(kind: Kind, starts: Ints, step: int) -> Ints | None:
+def _members(kind: MatrixKind, starts: Ints, step: int) -> Ints | None:
     """The registers of each matrix, (matrices, registers of one); None where one is without its partner.
 
     starts: (rows, warps, registers). step: from a matrix's first register to its second, along every row.
@@ -243,14 +243,14 @@ def _members(kind: Kind, starts: Ints, step: int) -> Ints | None:
     return None if any(waiting.values()) else np.array(sorted(pairs))
 
 
-def fitting(kinds: Sequence[Kind]) -> str:
+def fitting(kinds: Sequence[MatrixKind]) -> str:
     """Which layouts fit."""
     dealt = (matrix_fragment("m16n8" if each.recombines else each.shape, 1, trans=each.trans) for each in kinds)
     parts = (f"elements of {each.unit_bits} bits as {layout}" for each, layout in zip(kinds, dealt, strict=True))
     return f"rows of 16 aligned bytes in shared memory; in registers each matrix of {', or of '.join(parts)}"
 
 
-def _no_rows(shared: Side, at: Ints, neighbours: int, kinds: Sequence[Kind]) -> str:
+def _no_rows(shared: Side, at: Ints, neighbours: int, kinds: Sequence[MatrixKind]) -> str:
     origin, count = at[0, 0, 0, 0], at.shape[-1]
     along_g, along_t = (int(at[0, lane, 0, 0] - origin) for lane in (4, 1))
     inside = f"elements of a register lie {int(at[0, 0, 0, 1] - origin)} apart, " if count > 1 else ""

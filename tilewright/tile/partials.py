@@ -25,13 +25,13 @@ from tilewright.tile.partition import element_numbers
 from tilewright.tile.reductions import Partial, Reduction, wanted
 from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
 
-__all__ = ["Delivery", "Lanes", "Pieces", "Store", "at_once", "begin_with_nothing", "delivery", "emit_delivery",
-           "emit_lanes", "emit_taking", "joined_by_lanes", "pieces_of", "put", "put_element", "registers_for",
-           "scratch_for", "spread", "take_in", "taken_from_scratch"]  # fmt: skip
+__all__ = ["Delivery", "Lanes", "PartialPieces", "PartialStore", "at_once", "begin_with_nothing", "delivery",
+           "emit_delivery", "emit_lanes", "emit_taking", "joined_by_lanes", "pieces_of", "put", "put_element",
+           "registers_for", "scratch_for", "spread", "take_in", "taken_from_scratch"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
+class PartialPieces:
     """results: (threads of the scope, parts), the number of the result; -1 where a thread has none. pieces: which piece
     of it; threads with the same number have the same. count: pieces of each result.
     """
@@ -70,7 +70,7 @@ def spread(call: TileCall, held: Owners, table: Ints) -> Ints:
     return np.tile(every, (call.scope.threads // held.space_threads, 1))
 
 
-def joined_by_lanes(call: TileCall, parts: Pieces) -> tuple[Lanes, Pieces]:
+def joined_by_lanes(call: TileCall, parts: PartialPieces) -> tuple[Lanes, PartialPieces]:
     """The shuffles by which lanes join their pieces, and what each thread has then."""
     threads = call.scope.threads
     members = 32 if threads % 32 == 0 else threads if threads in (1, 2, 4, 8, 16) else 1
@@ -91,7 +91,7 @@ def joined_by_lanes(call: TileCall, parts: Pieces) -> tuple[Lanes, Pieces]:
     distinct = not masks or (np.diff(orbit, axis=0)[:, own] != 0).all()
     if not distinct or count * len(orbits) != parts.count:
         return Lanes((), members), parts
-    return Lanes(tuple(masks), members), Pieces(parts.results, merged, count)
+    return Lanes(tuple(masks), members), PartialPieces(parts.results, merged, count)
 
 
 def at_once(call: TileCall, lanes: Lanes, reduction: Reduction) -> Lanes:
@@ -117,7 +117,7 @@ def _numbered(results: Ints, labels: Ints) -> tuple[Ints, int]:
     return numbers, int(counts[0])
 
 
-def pieces_of(results: Ints, elements: Ints, each: int) -> Pieces:
+def pieces_of(results: Ints, elements: Ints, each: int) -> PartialPieces:
     """The pieces of threads that hold these elements: (threads, parts, elements), -1 for none, of results with so many
     elements each. Raises Decline where pieces overlap.
     """
@@ -129,7 +129,7 @@ def pieces_of(results: Ints, elements: Ints, each: int) -> Pieces:
     all_of_them = ordered[results >= 0][distinct]
     if count * ordered.shape[-1] != each or len(np.unique(all_of_them)) != all_of_them.size:
         raise Decline("threads hold parts of the same elements")
-    return Pieces(results, pieces, count)
+    return PartialPieces(results, pieces, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Delivery:
         return [] if self.direct else [f"{self.results} x {self.pieces} pieces through shared memory, two barriers"]
 
 
-def delivery(call: TileCall, parts: Pieces) -> Delivery:
+def delivery(call: TileCall, parts: PartialPieces) -> Delivery:
     """How the results get to the destination. Raises Decline where the threads follow no pattern."""
     dst = call["dst"]
     total = int(parts.results.max()) + 1
@@ -167,7 +167,7 @@ def delivery(call: TileCall, parts: Pieces) -> Delivery:
     return found or _exchanged(call, parts, total)
 
 
-def _kept(call: TileCall, dst: Side, parts: Pieces, total: int) -> Delivery | None:
+def _kept(call: TileCall, dst: Side, parts: PartialPieces, total: int) -> Delivery | None:
     """Every register of the destination gets a part of its own thread; None where others have it."""
     held = owners(call, dst, loading=True)
     asked = spread(call, held, wanted(call)[held.elements])
@@ -192,7 +192,7 @@ def _leaders(call: TileCall, keys: Ints) -> Owners:
     return Owners(first, slots, keys[first], 0, scope.kind, scope.threads, 1, scope.kind)
 
 
-def _stored(call: TileCall, dst: Side, parts: Pieces, total: int) -> Delivery | None:
+def _stored(call: TileCall, dst: Side, parts: PartialPieces, total: int) -> Delivery | None:
     """The first thread that has a result stores it; None where such threads follow no pattern."""
     _check_single(dst, total)
     leaders = _leaders(call, parts.results)
@@ -208,7 +208,7 @@ def _stored(call: TileCall, dst: Side, parts: Pieces, total: int) -> Delivery | 
     return Delivery(True, 1, total, guard=guard, rounds=leaders.elements.shape[1], taken=taken)
 
 
-def _exchanged(call: TileCall, parts: Pieces, total: int) -> Delivery:
+def _exchanged(call: TileCall, parts: PartialPieces, total: int) -> Delivery:
     leaders = _leaders(call, np.where(parts.results < 0, -1, parts.pieces * total + parts.results))
     if leaders.elements.size != total * parts.count:
         raise Decline("threads have some of the same results")
@@ -242,7 +242,7 @@ def _check_single(dst: Side, total: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class PartialStore:
     """Flat buffers that hold partial results, one for each register of theirs."""
 
     buffers: tuple[Buffer, ...]
@@ -256,19 +256,19 @@ class Store:
             out.store(buffer, plus(self.start, index), value)
 
 
-def registers_for(reduction: Reduction, out: Builder, count: int, name: str = "part") -> Store:
+def registers_for(reduction: Reduction, out: Builder, count: int, name: str = "part") -> PartialStore:
     """Registers for so many partial results."""
     kinds = zip((name, "position"), reduction.kinds, strict=False)
-    return Store(tuple(out.local(each, count, str(kind)).flat() for each, kind in kinds))
+    return PartialStore(tuple(out.local(each, count, str(kind)).flat() for each, kind in kinds))
 
 
-def begin_with_nothing(reduction: Reduction, out: Builder, store: Store, count: int) -> None:
+def begin_with_nothing(reduction: Reduction, out: Builder, store: PartialStore, count: int) -> None:
     """Set the partial results to those of no element."""
     with out.each("j", count) as j:
         store.set(out, j, reduction.nothing)
 
 
-def take_in(reduction: Reduction, out: Builder, store: Store, index: Value, partial: Partial) -> None:
+def take_in(reduction: Reduction, out: Builder, store: PartialStore, index: Value, partial: Partial) -> None:
     """Join an element to a partial result."""
     joined = reduction.joined(store.get(index), partial)
     if len(joined) > 1:
@@ -276,7 +276,7 @@ def take_in(reduction: Reduction, out: Builder, store: Store, index: Value, part
     store.set(out, index, joined)
 
 
-def emit_lanes(reduction: Reduction, lanes: Lanes, out: Builder, store: Store, count: int) -> None:
+def emit_lanes(reduction: Reduction, lanes: Lanes, out: Builder, store: PartialStore, count: int) -> None:
     """Join the pieces of lanes."""
     if lanes.instruction:
         with out.each("j", count) as j:
@@ -289,7 +289,9 @@ def emit_lanes(reduction: Reduction, lanes: Lanes, out: Builder, store: Store, c
             take_in(reduction, out, store, j, tuple(out.let("other", value) for value in theirs))
 
 
-def emit_delivery(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, store: Store, count: int) -> None:
+def emit_delivery(
+    plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, store: PartialStore, count: int
+) -> None:
     """Bring the results to the destination."""
     if plan.direct:
         _emit_direct(plan, reduction, call, out, store)
@@ -305,7 +307,7 @@ def emit_delivery(plan: Delivery, reduction: Reduction, call: TileCall, out: Bui
     emit_taking(plan, reduction, call, out, scratch)
 
 
-def emit_taking(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: Store) -> None:
+def emit_taking(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: PartialStore) -> None:
     """Bring the results from the scratch, which all have written to, to the destination."""
     out.meet(call)
     if plan.slots is not None:
@@ -315,14 +317,14 @@ def emit_taking(plan: Delivery, reduction: Reduction, call: TileCall, out: Build
     out.meet(call)
 
 
-def scratch_for(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder) -> Store:
+def scratch_for(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder) -> PartialStore:
     """Scratch memory for all pieces of all results."""
     size = plan.pieces * plan.results
     made = [out.scratch(call, "scratch", size, str(kind)) for kind in reduction.kinds]
-    return Store(tuple(buffer.flat() for buffer, _ in made), made[0][1])
+    return PartialStore(tuple(buffer.flat() for buffer, _ in made), made[0][1])
 
 
-def _emit_direct(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, store: Store) -> None:
+def _emit_direct(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, store: PartialStore) -> None:
     dst = call["dst"]
     with out.when(plan.guard):
         if plan.slots is not None:
@@ -338,7 +340,7 @@ def _emit_direct(plan: Delivery, reduction: Reduction, call: TileCall, out: Buil
                 put_element(reduction, call, out, digits, store.get(j))
 
 
-def _emit_to_owners(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: Store) -> None:
+def _emit_to_owners(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: PartialStore) -> None:
     assert plan.slots is not None
     assert plan.taken is not None
     with out.when(plan.guard):
@@ -348,7 +350,7 @@ def _emit_to_owners(plan: Delivery, reduction: Reduction, call: TileCall, out: B
             put(reduction, call, out, call["dst"].buffer.flat(), slot(j), whole)
 
 
-def _emit_to_memory(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: Store) -> None:
+def _emit_to_memory(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: PartialStore) -> None:
     threads = call.scope.threads
     with out.each("f", plan.rounds) as f:
         number = plus(times(f, threads), call.scope.index)
@@ -357,7 +359,7 @@ def _emit_to_memory(plan: Delivery, reduction: Reduction, call: TileCall, out: B
             put_element(reduction, call, out, digits_of(number, call["dst"].extents), whole)
 
 
-def _collected(plan: Delivery, reduction: Reduction, out: Builder, scratch: Store, number: Value) -> Partial:
+def _collected(plan: Delivery, reduction: Reduction, out: Builder, scratch: PartialStore, number: Value) -> Partial:
     """A whole result, joined from its pieces in their order."""
     if plan.pieces == 1:
         return scratch.get(number)

@@ -65,7 +65,7 @@ def emit_pieces(plan: Pieces, call: TileCall, out: Builder) -> None:
         for name, value in call.scalars.items()
     }
     for box, chosen in zip(plan.boxes, plan.calls, strict=True):
-        chosen.variant.emitter(chosen.plan, _piece(call, box, scalars), out)
+        chosen.write(_piece(call, box, scalars), out)
 
 
 def _is_cut(side: Side) -> bool:

@@ -14,15 +14,15 @@ from tilewright.ir import Expr, Value, as_expr, binary, select, special
 from tilewright.isa import ALL_LANES
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
-from tilewright.tile.partials import Store, registers_for
+from tilewright.tile.partials import PartialStore, registers_for
 from tilewright.tile.reductions import Partial, Reduction
 from tilewright.tile.walks import plus, times
 
-__all__ = ["Line", "Prefixes"]
+__all__ = ["LaneLine", "Prefixes"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LaneLine:
     """lanes: of a warp in the same line, ``step`` apart, members of a warp that has so many. lane: where the caller is
     among them. warps: in the same line; warp: where the caller's is. lines: of all threads.
     """
@@ -58,14 +58,14 @@ class Prefixes:
     warp. number: of the line, for a total, in scratch memory.
     """
 
-    line: Line
+    line: LaneLine
     reduction: Reduction
     call: TileCall
     out: Builder
-    scratch: Store | None
+    scratch: PartialStore | None
     number: Callable[[Value], Value]
 
-    def emit(self, totals: Store, count: int) -> tuple[Store, Store]:
+    def emit(self, totals: PartialStore, count: int) -> tuple[PartialStore, PartialStore]:
         """The result for all threads before the caller, and for the whole line, for each of its ``count`` totals."""
         out, nothing = self.out, self.reduction.nothing
         before, whole = (registers_for(self.reduction, out, count, name) for name in ("before", "whole"))
@@ -79,7 +79,7 @@ class Prefixes:
             self._by_warps(self.scratch, before, whole, count)
         return before, whole
 
-    def _by_lanes(self, totals: Store, before: Store, whole: Store, count: int) -> None:
+    def _by_lanes(self, totals: PartialStore, before: PartialStore, whole: PartialStore, count: int) -> None:
         line, out = self.line, self.out
         for distance in (1 << bit for bit in range(line.lanes.bit_length() - 1)):
             with out.each("j", count) as j:
@@ -96,7 +96,7 @@ class Prefixes:
             before.set(out, j, _selected(binary("==", line.lane, 0), self.reduction.nothing, below))
             whole.set(out, j, tuple(isa.call("cuda.shfl_sync", line.mask, value, as_expr(last)) for value in mine))
 
-    def _by_warps(self, scratch: Store, before: Store, whole: Store, count: int) -> None:
+    def _by_warps(self, scratch: PartialStore, before: PartialStore, whole: PartialStore, count: int) -> None:
         line, out, reduction = self.line, self.out, self.reduction
         with out.when(binary("==", line.lane, line.lanes - 1) if line.lanes > 1 else None), out.each("j", count) as j:
             scratch.set(out, plus(times(line.warp, line.lines), self.number(j)), whole.get(j))

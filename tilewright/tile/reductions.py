@@ -38,7 +38,7 @@ def limit_of(kind: DType, *, largest: bool) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Joining:
     """identity: for a dtype. join: the function of two numbers. warp: the instruction that a whole warp joins 32-bit
     integers by. with_nan: the function of floats in which a NaN wins. finds: the result is a position.
     """
@@ -57,18 +57,18 @@ def _joined(op: str) -> Callable[[Expr, Expr], Expr]:
 
 
 OPERATIONS = {
-    "sum": Operation(lambda _: 0, _joined("+"), "cuda.reduce_add_sync"),
-    "prod": Operation(lambda _: 1, _joined("*")),
-    "max": Operation(
+    "sum": Joining(lambda _: 0, _joined("+"), "cuda.reduce_add_sync"),
+    "prod": Joining(lambda _: 1, _joined("*")),
+    "max": Joining(
         lambda kind: limit_of(kind, largest=False), _joined("max"), "cuda.reduce_max_sync", "maximum", ordered=True
     ),
-    "min": Operation(
+    "min": Joining(
         lambda kind: limit_of(kind, largest=True), _joined("min"), "cuda.reduce_min_sync", "minimum", ordered=True
     ),
-    "any": Operation(lambda _: 0, _joined("|"), "cuda.reduce_or_sync", truth=True),
-    "all": Operation(lambda _: 1, _joined("&"), "cuda.reduce_and_sync", truth=True),
-    "argmax": Operation(lambda kind: limit_of(kind, largest=False), _joined(">"), finds=True),
-    "argmin": Operation(lambda kind: limit_of(kind, largest=True), _joined("<"), finds=True),
+    "any": Joining(lambda _: 0, _joined("|"), "cuda.reduce_or_sync", truth=True),
+    "all": Joining(lambda _: 1, _joined("&"), "cuda.reduce_and_sync", truth=True),
+    "argmax": Joining(lambda kind: limit_of(kind, largest=False), _joined(">"), finds=True),
+    "argmin": Joining(lambda kind: limit_of(kind, largest=True), _joined("<"), finds=True),
 }
 
 
@@ -86,7 +86,7 @@ class Reduction:
     propagates: bool = False
 
     @property
-    def row(self) -> Operation:
+    def row(self) -> Joining:
         """The primitive's row."""
         return OPERATIONS[self.name]
 

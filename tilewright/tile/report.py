@@ -11,7 +11,7 @@ from tilewright.tile.dispatch import Chosen, Tried, Widens, alike
 if TYPE_CHECKING:
     from tilewright.tile.call import TileCall
 
-__all__ = ["Entry", "Report", "entry_of"]
+__all__ = ["DispatchReport", "Entry", "entry_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,16 @@ def entry_of(call: TileCall, chosen: Chosen) -> Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """The entries of a kernel's tile calls, in the order of the kernel."""
+class DispatchReport:
+    """The entries of a kernel's tile calls, in the order of the kernel, for a target."""
 
     entries: tuple[Entry, ...] = ()
+    kernel: str = ""
+    target: str = ""
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.entries)) or "no tile calls"
+        title = [f"{self.kernel} for {self.target}"] if self.kernel else []
+        return "\n".join([*title, *(map(str, self.entries) if self.entries else ["no tile calls"])])
 
     __repr__ = __str__
 

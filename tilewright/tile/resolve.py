@@ -11,11 +11,11 @@ from tilewright.ir import Assume, Bind, Body, For, If, Kernel, Region, Stmt, Whi
 from tilewright.ir.debts import owing
 from tilewright.ir.ranges import RangeFacts
 from tilewright.primitives import PRIMITIVES
-from tilewright.tile.builder import Builder, Names, Preparations
+from tilewright.tile.builder import Builder, FreshNames, Preparations
 from tilewright.tile.call import TileCall, call_name, checked, side_of, without_clip
 from tilewright.tile.dispatch import check_keywords, choose
 from tilewright.tile.meeting import MeetingPlaces
-from tilewright.tile.report import Entry, Report, entry_of
+from tilewright.tile.report import DispatchReport, Entry, entry_of
 from tilewright.tile.scope import ControlFlow, Reach
 from tilewright.tile.variables import with_variables
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["resolve"]
 
 
-def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
+def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, DispatchReport]:
     """The kernel without tile calls, and the report on how each was carried out.
 
     Before: tile calls are nodes. After: each is a comment and the chosen variant's statements, on flat storage, at the
@@ -34,8 +34,8 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
     """
     target = isa.arch(arch) if isinstance(arch, str) else arch
     kernel = with_variables(kernel)
-    if not any(isinstance(stmt, ir.TileCall) for stmt in ir.statements(kernel.body)):
-        return kernel, Report()
+    if not any(isinstance(stmt, ir.TileCallStmt) for stmt in ir.statements(kernel.body)):
+        return kernel, DispatchReport((), kernel.name, str(target))
     resolver = _Resolver(kernel, target)
     body = resolver.body(kernel.body, resolver.control.everyone(), RangeFacts.of_kernel(kernel))
     maps = resolver.preparations.maps.values()
@@ -45,7 +45,7 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
         buffers=(*kernel.buffers, *(buffer for _, buffer in maps)),
         maps=(*kernel.maps, *(each for each, _ in maps)),
     )
-    return made, Report(tuple(resolver.entries))
+    return made, DispatchReport(tuple(resolver.entries), kernel.name, str(target))
 
 
 class _Resolver:
@@ -55,7 +55,7 @@ class _Resolver:
         self.arch = arch
         self.arguments = frozenset(var.name for var in (*kernel.params, *kernel.symbols))
         self.control = ControlFlow(kernel)
-        self.names = Names(kernel)
+        self.names = FreshNames(kernel)
         self.preparations = Preparations()
         self.meeting = MeetingPlaces(kernel, self.control)
         self.changing = ir.assigned(kernel.body)
@@ -64,7 +64,7 @@ class _Resolver:
     def body(self, body: Body, reach: Reach, facts: RangeFacts) -> Body:
         result: list[Stmt] = []
         for stmt in body:
-            if isinstance(stmt, ir.TileCall):
+            if isinstance(stmt, ir.TileCallStmt):
                 result += self.call(stmt, reach, facts)
             else:
                 result.append(self.around(stmt, reach, facts))
@@ -92,7 +92,7 @@ class _Resolver:
             return replace(stmt, body=self.body(stmt.body, self.control.inside(reach, stmt), facts))
         return stmt
 
-    def call(self, stmt: ir.TileCall, reach: Reach, facts: RangeFacts) -> Body:
+    def call(self, stmt: ir.TileCallStmt, reach: Reach, facts: RangeFacts) -> Body:
         """The statements that carry out one tile call."""
         try:
             call = self.context(stmt, reach, facts)
@@ -100,7 +100,7 @@ class _Resolver:
             out = Builder(self.names, stmt.at, facts, self.preparations, self.meeting)
             label = f"{stmt.primitive}/{chosen.variant.name}"
             out.comment(f"{label} ({stmt.at})" if stmt.at else label)
-            chosen.variant.emitter(chosen.plan, call, out)
+            chosen.write(call, out)
         except TilewrightError as error:
             raise error.located(stmt.at) from None
         self.entries.append(entry_of(call, chosen))
@@ -111,7 +111,7 @@ class _Resolver:
                 body = owing(body, side.region, facts, call_name(stmt), operand.role.asking)
         return body
 
-    def context(self, stmt: ir.TileCall, reach: Reach, facts: RangeFacts) -> TileCall:
+    def context(self, stmt: ir.TileCallStmt, reach: Reach, facts: RangeFacts) -> TileCall:
         """The call as variants see it, checked."""
         name = call_name(stmt)
         if stmt.primitive not in PRIMITIVES:

@@ -144,7 +144,7 @@ class _Known(Uniformity):
         if expr.op in VOTES:
             return VOTES[expr.op]
         bound = isa.bind(expr)
-        pure = bound.form.execute is not None and not bound.form.on and not bound.form.accesses
+        pure = bound.form.meaning.execute is not None and not bound.form.meaning.on and not bound.form.accesses
         return self.of_all(part for parts in bound.operands.values() for part in parts) if pure else ALL
 
 

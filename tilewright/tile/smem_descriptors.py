@@ -21,14 +21,14 @@ from tilewright.tile.mma_layouts import mma_layouts
 from tilewright.tile.partition import places, storage_start
 from tilewright.tile.walks import Ints, plus, quotient
 
-__all__ = ["Blocks", "described", "other_layouts"]
+__all__ = ["DescribedBlocks", "described", "other_layouts"]
 
 UNIT, GROUP = 16, 8
 FIELD_BYTES = 1 << 18  # leading and stride offsets have 14 bits, in units of 16 bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blocks:
+class DescribedBlocks:
     """What a descriptor says, and where blocks start. trans: is it MN-major? leading, stride: in units of 16 bytes.
 
     base, starts: where a block begins, in units from the buffer's first element on; starts is (blocks, steps of K).
@@ -47,7 +47,7 @@ class Blocks:
         return self.leading, self.stride, int(self.swizzle)
 
 
-def described(call: TileCall, side: Side, elements: Ints, *, may_transpose: bool) -> Blocks:
+def described(call: TileCall, side: Side, elements: Ints, *, may_transpose: bool) -> DescribedBlocks:
     """The descriptor of blocks, given as element numbers of the region: (blocks, steps, rows, elements along K).
 
     Raises Decline where there is none.
@@ -75,7 +75,7 @@ def described(call: TileCall, side: Side, elements: Ints, *, may_transpose: bool
                     changes=[Change(f"align={period} on {side.name}", call.with_buffer(side, align=period))],
                 )
             begin = facts.simplify(quotient(facts.simplify(base - int(low)), 8 * UNIT, facts))
-            return Blocks(trans, swizzle, *fields, begin, linear[:, :, 0, 0] // UNIT)
+            return DescribedBlocks(trans, swizzle, *fields, begin, linear[:, :, 0, 0] // UNIT)
     raise Decline(
         f"no descriptor leads to the blocks of {side.name} in {side.buffer.layout or 'rows'}",
         allowed=f"{'K-major or MN-major' if may_transpose else 'K-major'} tiles, as mma_shared_layout makes them, at a "

@@ -52,7 +52,7 @@ class Staged:
     def emit(self, out: Builder, registers: Buffer) -> None:
         """The copy, with ``registers`` for its side in registers."""
         side = replace(self.local, region=registers.region())
-        self.chosen.variant.emitter(self.chosen.plan, self.call.with_side(self.local, side), out)
+        self.chosen.write(self.call.with_side(self.local, side), out)
 
 
 def allocated(buffer: Buffer, out: Builder) -> Buffer:
@@ -88,7 +88,7 @@ class Digit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class MatrixShape:
     """The two dimensions of a matrix in registers, as iters, and what its layout says beside them."""
 
     dims: tuple[tuple[Iter, ...], tuple[Iter, ...]]
@@ -96,7 +96,7 @@ class Shape:
     offset: tuple[OnAxis, ...]
 
 
-def shape_of(call: TileCall, side: Side) -> Shape:
+def shape_of(call: TileCall, side: Side) -> MatrixShape:
     """The dimensions of a matrix in registers. Raises Decline where its layout has no such groups."""
     long = [extent for extent in side.extents if const_value(extent) != 1]
     if side.tile is None or side.swizzle is not None:
@@ -110,7 +110,7 @@ def shape_of(call: TileCall, side: Side) -> Shape:
     rows = [it for it in tile.shard[:middle] if it in kept]
     columns = [it for it in tile.shard[middle:] if it in kept]
     offset = tuple(term for term in tile.offset if term.axis.is_thread() and term.axis.name not in wide)
-    return Shape((tuple(rows), tuple(columns)), tuple(it for it in tile.replica if it.axis.is_thread()), offset)
+    return MatrixShape((tuple(rows), tuple(columns)), tuple(it for it in tile.replica if it.axis.is_thread()), offset)
 
 
 def in_order(k: int, per_register: int) -> list[Digit]:
@@ -157,7 +157,7 @@ def fragment_of_d(call: TileCall, sizes: Mapping[str, int]) -> TileLayout:
             lines.append(_among(shapes[other].replica, dim, sizes[dim]))
     rows = _cut(lines[0], 2, HALF, lambda it: it.extent % 2 == 0)
     columns = [part for digit in lines[1] for part in _turned_back(digit)]
-    return _laid_out([*rows, *columns], Shape(((), ()), (), next(iter(shapes.values())).offset), ())
+    return _laid_out([*rows, *columns], MatrixShape(((), ()), (), next(iter(shapes.values())).offset), ())
 
 
 def _among(shares: Sequence[Iter], dim: str, extent: int) -> list[Digit]:
@@ -203,7 +203,7 @@ def _cut(digits: list[Digit], size: int, use: int, fits: Callable[[Iter], bool])
     raise Decline(f"no {size} neighbours are in one lane's registers")
 
 
-def _laid_out(digits: Sequence[Digit], shape: Shape, others: Sequence[Iter]) -> TileLayout:
+def _laid_out(digits: Sequence[Digit], shape: MatrixShape, others: Sequence[Iter]) -> TileLayout:
     """The layout of these digits: slots by their use; threads that ``others`` tells apart hold the same."""
     order = sorted((n for n, each in enumerate(digits) if each.use is not None), key=lambda n: (digits[n].use, -n))
     strides, stride = dict[int, Value](), 1

@@ -46,7 +46,9 @@ def plan_stretches(call: TileCall, way: str) -> StretchPlan:
     row = f"{REDUCE if op else COPY}.{way}"
     forms = lookup(row).forms
     check_target(call, row.removeprefix("ptx."), forms[0])
-    kinds = [kind for form in forms if op in form.modifiers.get("op", ()) for kind in form.modifiers["kind"]]
+    kinds = [
+        kind for form in forms if op in form.wording.modifiers.get("op", ()) for kind in form.wording.modifiers["kind"]
+    ]
     if op and str(call.dtype) not in kinds:
         raise Decline(f"no bulk copy combines {call.dtype} by {op} there", allowed=", ".join(map(str, kinds)))
     if op and call.option("cache_hint"):

@@ -27,7 +27,7 @@ from tilewright.ir import AddressOf, Expr, Load, Value, as_expr, const_value
 from tilewright.layout import SwizzleLayout, SwizzleMode
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, Cells, tmem_cells
+from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, CellPlaces, tmem_cells
 from tilewright.tile.conditions import between_in_order, constant_extents, single_thread, tmem_address
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.hints import alignments, check_target
@@ -87,7 +87,7 @@ class Descriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CopyRun:
     """A run of instructions. column: what each adds to the address in tensor memory; unit: to the descriptor."""
 
     count: int
@@ -107,7 +107,7 @@ class TmemCopyPlan:
     descriptor: Descriptor
     column: Value
     unit: Value
-    runs: tuple[Run, ...]
+    runs: tuple[CopyRun, ...]
 
     def summary(self) -> str:
         """``32x128b.warpx4, 1 instruction; no swizzle``."""
@@ -141,7 +141,7 @@ def plan_copies(call: TileCall, shapes: Sequence[Shape]) -> TmemCopyPlan:
     raise Decline("; ".join(reasons), allowed=tried[-1].allowed, changes=changes)
 
 
-def _attempt(call: TileCall, shape: Shape, cells: Cells, where: Places) -> TmemCopyPlan | Decline:
+def _attempt(call: TileCall, shape: Shape, cells: CellPlaces, where: Places) -> TmemCopyPlan | Decline:
     try:
         return _plan(call, shape, cells, where)
     except Decline as declined:
@@ -155,7 +155,7 @@ def _sources(call: TileCall) -> Places:
     return where
 
 
-def _plan(call: TileCall, shape: Shape, cells: Cells, where: Places) -> TmemCopyPlan:
+def _plan(call: TileCall, shape: Shape, cells: CellPlaces, where: Places) -> TmemCopyPlan:
     lane, bit, source = _rows(call, shape, cells, where)
     into, source = _lanes(call, shape, cells, lane, bit, source)
     descriptor, unit, first = _described(call, shape, where, source)
@@ -171,18 +171,18 @@ def _plan(call: TileCall, shape: Shape, cells: Cells, where: Places) -> TmemCopy
     )
 
 
-def _runs(column: Ints, unit: Ints) -> tuple[Run, ...]:
+def _runs(column: Ints, unit: Ints) -> tuple[CopyRun, ...]:
     """One loop where both follow digits; else one instruction after the other."""
     across, along = walk_of(column, listed=False), walk_of(unit, listed=False)
     if across is not None and along is not None:
-        return (Run(len(column), across, along),)
-    return tuple(Run(1, Walk(int(c)), Walk(int(u))) for c, u in zip(column, unit, strict=True))
+        return (CopyRun(len(column), across, along),)
+    return tuple(CopyRun(1, Walk(int(c)), Walk(int(u))) for c, u in zip(column, unit, strict=True))
 
 
 # The three questions: rows, lanes, descriptor
 
 
-def _rows(call: TileCall, shape: Shape, cells: Cells, where: Places) -> tuple[Ints, Ints, Ints]:
+def _rows(call: TileCall, shape: Shape, cells: CellPlaces, where: Places) -> tuple[Ints, Ints, Ints]:
     """The lane and the first bit of each row, and where its 16-byte units are in shared memory: bytes (rows, units)."""
     tensor, shared, bits = call["dst"], call["src"], call["dst"].dtype.bits
     flat_lane, flat_bit = cells.lane.reshape(-1), cells.bit.reshape(-1)
@@ -215,7 +215,7 @@ def _rows(call: TileCall, shape: Shape, cells: Cells, where: Places) -> tuple[In
     return lane[:, 0], bit[:, 0], source[..., 0] * shared.dtype.bits // 8
 
 
-def _lanes(call: TileCall, shape: Shape, cells: Cells, lane: Ints, bit: Ints, source: Ints) -> tuple[Ints, Ints]:
+def _lanes(call: TileCall, shape: Shape, cells: CellPlaces, lane: Ints, bit: Ints, source: Ints) -> tuple[Ints, Ints]:
     """What each instruction adds to the address in tensor memory, and the sources of its rows: (instructions, rows,
     units).
     """
@@ -242,7 +242,7 @@ def _lanes(call: TileCall, shape: Shape, cells: Cells, lane: Ints, bit: Ints, so
     return origin[:, 0] * LANE_STEP + bit[:, 0] // COLUMN_BITS, copies[:, 0]
 
 
-def _check_base(call: TileCall, shape: Shape, cells: Cells, last: int) -> None:
+def _check_base(call: TileCall, shape: Shape, cells: CellPlaces, last: int) -> None:
     """A first lane that is known at run time only must be proven to be one at which the instruction may begin."""
     base, facts = cells.lane_base, call.facts
     if const_value(base) == 0:
@@ -371,7 +371,7 @@ def _encode(descriptor: Descriptor, shared: Side, out: Builder) -> Expr:
     return Load(register, (as_expr(0),))
 
 
-def _issue(plan: TmemCopyPlan, run: Run, tile: Value, encoded: Expr, call: TileCall, out: Builder) -> None:
+def _issue(plan: TmemCopyPlan, run: CopyRun, tile: Value, encoded: Expr, call: TileCall, out: Builder) -> None:
     address = call["dst"].buffer.allocated_addr
     assert address is not None
     column, unit = plus(plan.column, run.column.at(tile)), plus(plan.unit, run.unit.at(tile))

@@ -41,7 +41,7 @@ def _is_scalar(buffer: Buffer) -> bool:
 def _held(stmt: Stmt) -> set[str]:
     """The buffers of which a statement uses more than the value."""
     found: set[str] = set()
-    if isinstance(stmt, ir.TileCall):
+    if isinstance(stmt, ir.TileCallStmt):
         found |= {part.buffer.name for part in stmt.args if isinstance(part, Region)}
     for node in ir.expressions(stmt):
         if isinstance(node, ir.AddressOf):

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tilewright.ir import Kernel
     from tilewright.ir.tensor_map import MapOf
 
-__all__ = ["Boxes", "boxes_of", "tma_grid"]
+__all__ = ["BoxPicture", "boxes_of", "tma_grid"]
 
 UNIT = 16  # bytes that every swizzle keeps together
 
 
 @dataclass(frozen=True, slots=True)
-class Boxes:
+class BoxPicture:
     """plan: in a few words. tensor_map: of an array as large as the tile. boxes: coordinates, the innermost first, and
     the first element in shared memory, of each.
     """
@@ -56,11 +56,11 @@ def _listed(values: Sequence[object]) -> str:
     return ", ".join(map(str, values))
 
 
-def boxes_of(layout: Layout, shape: Sequence[int], kind: DType) -> Boxes:
+def boxes_of(layout: Layout, shape: Sequence[int], kind: DType) -> BoxPicture:
     """The boxes of a tile of an array. Raises DispatchError, with a layout that would do, where there are none."""
     made = compiler.compile(loading(layout, tuple(shape), str(kind)), target="sm_90a")
     (tensor_map,) = made.lowered.maps
-    return Boxes(made.report.entries[0].plan, tensor_map, tuple(_issued(made.lowered)))
+    return BoxPicture(made.report.entries[0].plan, tensor_map, tuple(_issued(made.lowered)))
 
 
 def _issued(kernel: Kernel) -> Iterator[tuple[tuple[int, ...], int]]:
@@ -75,7 +75,7 @@ def _issued(kernel: Kernel) -> Iterator[tuple[tuple[int, ...], int]]:
                 yield coords, int(const_value(dst.indices[0]) or 0)
 
 
-def tma_grid(layout: Layout, shape: Sequence[int], kind: DType, boxes: Boxes) -> Grid:
+def tma_grid(layout: Layout, shape: Sequence[int], kind: DType, boxes: BoxPicture) -> Grid:
     """A cell for each 16 bytes of a row where they lie side by side, else for each element: the 16 bytes of shared
     memory where they land, coloured by box.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.isa.meanings import Undefined
 from tilewright.isa.operands import Operand
 from tilewright.isa.scalar import floats, integers
 from tilewright.isa.scalar.approximate import near
@@ -21,6 +22,7 @@ NEAREST = maybe("rn")
 RN = words("rn")
 F32, F64, BRAIN, PACKED = words("f32"), words("f64"), words("bf16", "bf16x2"), words("f32x2")
 HALVES = words("f16", "f16x2")
+BY_ZERO = Undefined("b", lambda b: b == 0, "divides by zero", "a divisor other than 0; by 0 the result may be any")
 FTZ, SAT, RELU = flag("ftz"), flag("sat"), {True: ".relu"}
 
 for _name, _doc in (("add", "The sum of a and b"), ("sub", "The difference of a and b")):
@@ -103,7 +105,7 @@ _div = floats.arithmetic("div")
 scalar(
     "div",
     "a b",
-    ("div{type}", {"type": WHOLE}, integers.divided),
+    ("div{type}", {"type": WHOLE}, integers.divided, "sm_75", "", BY_ZERO),
     ("div{rnd}{ftz}{type}", {"type": F32, "rnd": WRITTEN, "ftz": FTZ}, _div),
     ("div{rnd}{type}", {"type": F64, "rnd": WRITTEN}, _div),
     ("div{rnd}{ftz}{type}", {"type": F32, "rnd": words("approx", "full"), "ftz": FTZ}, near("div")),
@@ -113,7 +115,7 @@ scalar(
 scalar(
     "rem",
     "a b",
-    ("rem{type}", {"type": WHOLE}, integers.remainder),
+    ("rem{type}", {"type": WHOLE}, integers.remainder, "sm_75", "", BY_ZERO),
     doc="The remainder of a / b, with the sign of a; all ones by 0.",
     chapter=INTEGERS,
 )

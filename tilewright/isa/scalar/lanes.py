@@ -18,7 +18,7 @@ from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.redux import reduced_by
 from tilewright.isa.scalar.floats import extreme
 from tilewright.isa.scalar.rows import flag, predicate_pattern, words
-from tilewright.isa.table import BY_MASK, REQUIRED, Form, Operand, Spellings, counts, instruction, reads
+from tilewright.isa.table import BY_MASK, REQUIRED, Form, Meaning, Operand, Ptx, Spellings, counts, instruction, reads
 from tilewright.isa.warp import activemask, all_of, any_of, ballot, elect
 
 __all__: list[str] = []
@@ -65,27 +65,32 @@ def _second(listed: str) -> str:
 
 def _shuffle_form(mode: str) -> Form:
     return Form(
-        "shfl.sync{mode}.b32",
+        Ptx(
+            "shfl.sync{mode}.b32",
+            {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {"d": ""}},
+            pattern="{result}, {a}, {b}, {c}, {mask}",
+        ),
         since("sm_75"),
         f'PTX ISA, "{MOVING}: shfl.sync"',
-        {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {"d": ""}},
-        lambda a, b, c, mask: shuffled(a, b, c, mask, mode=mode),
-        moves=True,
-        source_lane=lambda a, b, c, mask: _source(a, b, c, mask, mode=mode),
-        pattern="{result}, {a}, {b}, {c}, {mask}",
+        Meaning(
+            lambda a, b, c, mask: shuffled(a, b, c, mask, mode=mode),
+            moves=True,
+            source_lane=lambda a, b, c, mask: _source(a, b, c, mask, mode=mode),
+        ),
         result="a",
     )
 
 
 def _inside_form(mode: str) -> Form:
     return Form(
-        "shfl.sync{mode}.b32",
+        Ptx(
+            "shfl.sync{mode}.b32",
+            {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {"p": ""}},
+            pattern=_second("{a}, {b}, {c}, {mask}"),
+        ),
         since("sm_75"),
         f'PTX ISA, "{MOVING}: shfl.sync"',
-        {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {"p": ""}},
-        lambda a, b, c, mask: is_inside(b, c, mask, mode=mode),
-        blind="a",
-        pattern=_second("{a}, {b}, {c}, {mask}"),
+        Meaning(lambda a, b, c, mask: is_inside(b, c, mask, mode=mode), blind="a"),
         result=BOOL,
     )
 
@@ -119,13 +124,14 @@ def _vote(mode: str) -> Form:
     meaning = VOTES[mode]
     is_ballot = mode == "ballot"
     return Form(
-        f"vote.sync{{mode}}.{'b32' if is_ballot else 'pred'}",
+        Ptx(
+            f"vote.sync{{mode}}.{'b32' if is_ballot else 'pred'}",
+            {"mode": {mode: f".{mode}"}},
+            pattern=predicate_pattern("{result}" if is_ballot else "d_", "p_a, {mask}"),
+        ),
         since("sm_75"),
         f'PTX ISA, "{PARALLEL}: vote.sync"',
-        {"mode": {mode: f".{mode}"}},
-        lambda machine, a, mask: meaning(machine, mask, a),
-        on="machine",
-        pattern=predicate_pattern("{result}" if is_ballot else "d_", "p_a, {mask}"),
+        Meaning(lambda machine, a, mask: meaning(machine, mask, a), on="machine"),
         result=UINT32 if is_ballot else BOOL,
     )
 
@@ -171,13 +177,10 @@ def _match(text: str, kind: str, out: str | None) -> Form:
     elif mode == "all":
         pattern = "{{ .reg .pred p_; {mnemonic} {result}|p_, {a}, {mask}; }}"
     return Form(
-        f"{text}{{type}}",
+        Ptx(f"{text}{{type}}", {"type": words(kind), "mode": {mode: ""}, "out": {out or "d": ""}}, pattern=pattern),
         since("sm_75"),
         f'PTX ISA, "{PARALLEL}: match.sync"',
-        {"type": words(kind), "mode": {mode: ""}, "out": {out or "d": ""}},
-        meaning,
-        on="machine",
-        pattern=pattern,
+        Meaning(meaning, on="machine"),
         result=result,
     )
 
@@ -218,12 +221,13 @@ JOINS: dict[str, tuple[Any, Callable[[Any], int]]] = {
 def _redux(op: str, types: dict[str, str]) -> Form:
     reduce = reduced_by(*JOINS[op])
     return Form(
-        "redux.sync{op}{dtype}",
+        Ptx(
+            "redux.sync{op}{dtype}",
+            {"op": {op: f".{op}"}, "dtype": types, "nan": {False: ""}, "magnitude": {False: ""}},
+        ),
         since("sm_80"),
         f'PTX ISA, "{PARALLEL}: redux.sync"',
-        {"op": {op: f".{op}"}, "dtype": types, "nan": {False: ""}, "magnitude": {False: ""}},
-        lambda machine, a, mask: reduce(machine, mask, a),
-        on="machine",
+        Meaning(lambda machine, a, mask: reduce(machine, mask, a), on="machine"),
         result="a",
     )
 
@@ -254,13 +258,13 @@ instruction(
         *(_redux(op, {"uint32": ".u32", "int32": ".s32"}) for op in ("add", "min", "max")),
         *(_redux(op, {"uint32": ".b32", "int32": ".b32"}) for op in ("and", "or", "xor")),
         Form(
-            "redux.sync{op}{magnitude}{nan}{dtype}",
+            Ptx(
+                "redux.sync{op}{magnitude}{nan}{dtype}",
+                {"op": words("min", "max"), "dtype": {"float32": ".f32"}, "nan": flag("NaN"), "magnitude": flag("abs")},
+            ),
             SPECIFIC,
             f'PTX ISA, "{PARALLEL}: redux.sync"',
-            {"op": words("min", "max"), "dtype": {"float32": ".f32"}, "nan": flag("NaN"), "magnitude": flag("abs")},
-            _float_redux,
-            on="machine",
-            passes=("op", "nan", "magnitude"),
+            Meaning(_float_redux, on="machine", passes=("op", "nan", "magnitude")),
             result="a",
         ),
     ),
@@ -274,11 +278,10 @@ instruction(
     doc="One bit per lane of the warp that executes this together with the caller.",
     forms=(
         Form(
-            "activemask.b32",
+            Ptx("activemask.b32"),
             since("sm_75"),
             f'PTX ISA, "{PARALLEL}: activemask"',
-            execute=activemask,
-            on="machine",
+            Meaning(activemask, on="machine"),
             result=UINT32,
         ),
     ),
@@ -301,13 +304,10 @@ instruction(
     doc="One lane of the mask, always the same one; ``out='p'``: whether it is the caller.",
     forms=tuple(
         Form(
-            "elect.sync",
+            Ptx("elect.sync", {"out": {out: ""}}, pattern=pattern),
             since("sm_90"),
             f'PTX ISA, "{PARALLEL}: elect.sync"',
-            {"out": {out: ""}},
-            meaning,
-            on="machine",
-            pattern=pattern,
+            Meaning(meaning, on="machine"),
             result=result,
         )
         for out, meaning, result, pattern in (
@@ -325,10 +325,10 @@ instruction(
     doc="The thread rests for about ``ns`` nanoseconds.",
     forms=(
         Form(
-            "nanosleep.u32",
+            Ptx("nanosleep.u32"),
             since("sm_75"),
             'PTX ISA, "Miscellaneous Instructions: nanosleep"',
-            execute=lambda ns: None,
+            Meaning(lambda ns: None),
         ),
     ),
 )

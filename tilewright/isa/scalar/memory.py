@@ -17,7 +17,19 @@ from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.operands import Operand
 from tilewright.isa.places import check_place, newer, scope_of, sem_of
 from tilewright.isa.scalar.rows import FLAG, maybe, words
-from tilewright.isa.table import GIVEN, LEFT_OUT, REQUIRED, Access, Form, Mods, Spellings, instruction, reads
+from tilewright.isa.table import (
+    GIVEN,
+    LEFT_OUT,
+    REQUIRED,
+    Access,
+    Form,
+    Meaning,
+    Mods,
+    Ptx,
+    Spellings,
+    instruction,
+    reads,
+)
 from tilewright.isa.types import TYPES, value_dtype
 
 __all__ = ["CACHES", "element_bytes", "nbytes", "value_word"]
@@ -111,20 +123,21 @@ def _forms(name: str, ordered: str, make: Callable[..., Mapping[str, Any]]) -> I
                 continue
             constant = name == "ld" and "weak" in sems and space == "generic"
             yield Form(
-                f"{name}{{sem}}{{scope}}{{space}}{'{nc}' if constant else ''}{{vec}}{{type}}",
+                Ptx(
+                    f"{name}{{sem}}{{scope}}{{space}}{'{nc}' if constant else ''}{{vec}}{{type}}",
+                    {
+                        "type": types,
+                        "vec": vec,
+                        "space": spaces,
+                        "sem": sems,
+                        "scope": scopes,
+                        **({"nc": FLAG} if name == "ld" else {}),
+                    },
+                ),
                 newer(first, newest, since_when),
                 SOURCE.format(name),
-                {
-                    "type": types,
-                    "vec": vec,
-                    "space": spaces,
-                    "sem": sems,
-                    "scope": scopes,
-                    **({"nc": FLAG} if name == "ld" else {}),
-                },
-                on=on,
                 effects=(_access(space, write=name == "st"),),
-                **make(vec),
+                **make(vec, on),
             )
 
 
@@ -132,36 +145,37 @@ def _access(space: str, *, write: bool) -> Access:
     return Access("ptr", space, nbytes, write=write, sem=sem_of, scope=scope_of, element_bytes=element_bytes)
 
 
-def _loading(vec: Spellings) -> Mapping[str, Any]:
-    return {"execute": load, "passes": ("type", "vec"), "result": value_word, "moves": 1 in vec}
+def _loading(vec: Spellings, on: str) -> Mapping[str, Any]:
+    return {"meaning": Meaning(load, on, ("type", "vec"), moves=1 in vec), "result": value_word}
 
 
-def _storing(vec: Spellings) -> Mapping[str, Any]:
-    return {"execute": store, "passes": ("type",)}
+def _storing(vec: Spellings, on: str) -> Mapping[str, Any]:
+    return {"meaning": Meaning(store, on, ("type",))}
 
 
-def _storing_vectors(vec: Spellings) -> Mapping[str, Any]:
+def _storing_vectors(vec: Spellings, on: str) -> Mapping[str, Any]:
     (lanes,) = vec
-    return {"execute": store_vector, "passes": ("type",), "registers": lanes}
+    return {"meaning": Meaning(store_vector, on, ("type",)), "registers": lanes}
 
 
 ORDERED = {"type": REQUIRED, "vec": 1, "space": None, "sem": "weak", "scope": None}
 CONSTANT = tuple(
     Form(
-        f"{text}{{vec}}{{type}}",
+        Ptx(
+            f"{text}{{vec}}{{type}}",
+            {
+                "type": types,
+                "vec": vec,
+                "space": {"global": ""},
+                "sem": {"weak": ""},
+                "scope": {None: ""},
+                "nc": {True: ""},
+            },
+        ),
         since("sm_75"),
         SOURCE.format(text),
-        {
-            "type": types,
-            "vec": vec,
-            "space": {"global": ""},
-            "sem": {"weak": ""},
-            "scope": {None: ""},
-            "nc": {True: ""},
-        },
-        on="memory",
         effects=(Access("ptr", "global", nbytes, write=False, element_bytes=element_bytes, constant=True),),
-        **_loading(vec),
+        **_loading(vec, "memory"),
     )
     for text in ("ld.global.nc", "ldu.global")
     for vec, types, _ in _vectors(WEAK, {})
@@ -219,11 +233,10 @@ for _text, _kind, _table in (
         doc="A line of a cache is asked for; nothing else happens.",
         forms=(
             Form(
-                f"{_text}{'{space}' if _kind == 'place' else ''}{{level}}",
+                Ptx(f"{_text}{'{space}' if _kind == 'place' else ''}{{level}}", _table),
                 since("sm_75"),
                 SOURCE.format("prefetch, prefetchu"),
-                _table,
-                execute=lambda address: None,
+                Meaning(lambda address: None),
             ),
         ),
         hints=("L2::.*",),
@@ -238,15 +251,17 @@ instruction(
     doc="How caches are to treat an access, which means nothing to what it does.",
     forms=(
         Form(
-            "createpolicy.fractional{level}{other}.b64",
+            Ptx(
+                "createpolicy.fractional{level}{other}.b64",
+                {
+                    "level": words("L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"),
+                    "other": maybe("L2::evict_first", "L2::evict_unchanged"),
+                    "fraction": {**LEFT_OUT, **GIVEN},
+                },
+            ),
             since("sm_80"),
             SOURCE.format("createpolicy"),
-            {
-                "level": words("L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"),
-                "other": maybe("L2::evict_first", "L2::evict_unchanged"),
-                "fraction": {**LEFT_OUT, **GIVEN},
-            },
-            execute=lambda *fraction: np.zeros((1, 1, 1), np.uint64),
+            Meaning(lambda *fraction: np.zeros((1, 1, 1), np.uint64)),
             result=value_dtype("b64"),
         ),
     ),

@@ -16,14 +16,27 @@ import numpy as np
 
 from tilewright.isa.arch import since
 from tilewright.isa.forms import Form
+from tilewright.isa.meanings import Meaning, Undefined
 from tilewright.isa.operands import Operand
 from tilewright.isa.table import REQUIRED, Instruction, Mods, Spellings, instruction
 from tilewright.isa.types import TYPES, Numbers, PtxType
+from tilewright.isa.wording import Ptx
 
-__all__ = ["FLAG", "Meaning", "Shape", "flag", "maybe", "numbers", "predicate_pattern", "registers", "scalar", "words"]
+__all__ = [
+    "FLAG",
+    "MeaningOf",
+    "Shape",
+    "flag",
+    "maybe",
+    "numbers",
+    "predicate_pattern",
+    "registers",
+    "scalar",
+    "words",
+]
 
-Meaning = Callable[..., Callable[..., Any]]
-Shape = tuple[str, Mapping[str, Spellings], Meaning]
+MeaningOf = Callable[..., Callable[..., Any]]
+Shape = tuple[str, Mapping[str, Spellings], MeaningOf]
 
 FLAG: Spellings = {False: ""}
 
@@ -62,7 +75,7 @@ def _packed(word: str) -> Callable[[Any], Numbers]:
     return lambda found: found if found.dtype == kind.numpy else found.astype(kind.numpy)
 
 
-def numbers(operands: tuple[Operand, ...], result: Callable[[Mods], str], meaning: Meaning, mods: Mods) -> Any:
+def numbers(operands: tuple[Operand, ...], result: Callable[[Mods], str], meaning: MeaningOf, mods: Mods) -> Any:
     """The function of registers that a meaning is: bits in, values of the call's dtype out."""
     core = meaning(**mods)
     views = [_viewed(operand.type_of(mods)) if operand.kind == "bits" else _viewed("pred") for operand in operands]
@@ -119,7 +132,8 @@ def scalar(
     keywords: Mapping[str, object] | None = None,
     hints: tuple[str, ...] = (),
 ) -> Instruction:
-    """A row ``T.ptx.<name>``. shapes: text, modifiers, meaning, first architecture (sm_75), perhaps their own pattern.
+    """A row ``T.ptx.<name>``. shapes: text, modifiers, meaning, first architecture (sm_75), perhaps their own pattern,
+    and when their result is undefined.
 
     Modifiers that a shape lacks are as if left out. keywords: the defaults of modifiers that are not left out.
     """
@@ -130,21 +144,16 @@ def scalar(
     def typed(mods: Mods) -> str:
         return result(mods) if callable(result) else str(mods.get(result, result))
 
-    def form(
-        text: str, modifiers: Mapping[str, Spellings], meaning: Meaning, first: Any = "sm_75", own: str = ""
-    ) -> Form:
+    def form(text: str, modifiers: Mapping[str, Spellings], meaning: MeaningOf, first: Any = "sm_75", own: str = "",
+             undefined: Undefined | None = None) -> Form:  # fmt: skip
         table = {key: modifiers.get(key, {known[key]: ""}) for key in order}
         function = _specialised(read, typed, meaning, tuple(order))
         return Form(
-            text,
+            Ptx(text, table, pattern=own or _patterned(read, typed, table)),
             since(first) if isinstance(first, str) else first,
             f'PTX ISA, "{chapter}: {name}"',
-            table,
-            _executing(function),
-            passes=tuple(order),
+            Meaning(_executing(function), passes=tuple(order), undefined=undefined, of_lanes=function),
             result=typed,
-            meaning=function,
-            pattern=own or _patterned(read, typed, table),
         )
 
     return instruction(
@@ -180,7 +189,7 @@ def _patterned(read: tuple[Operand, ...], typed: Callable[[Mods], str], table: M
 
 
 def _specialised(
-    read: tuple[Operand, ...], typed: Callable[[Mods], str], meaning: Meaning, order: tuple[str, ...]
+    read: tuple[Operand, ...], typed: Callable[[Mods], str], meaning: MeaningOf, order: tuple[str, ...]
 ) -> Callable[[Mods], Callable[..., Numbers]]:
     made: dict[tuple[object, ...], Callable[..., Numbers]] = {}
 

@@ -21,7 +21,7 @@ from tilewright.isa.places import check_place, scope_of, sem_of
 from tilewright.isa.scalar.floats import arithmetic, extreme
 from tilewright.isa.scalar.memory import CACHES, element_bytes, nbytes, value_word
 from tilewright.isa.scalar.rows import words
-from tilewright.isa.table import REQUIRED, Form, Spellings, instruction, reads
+from tilewright.isa.table import REQUIRED, Form, Meaning, Ptx, Spellings, instruction, reads
 from tilewright.isa.types import TYPES
 
 __all__: list[str] = []
@@ -64,22 +64,22 @@ def _forms(name: str) -> Iterator[Form]:
     for ops, types, lengths in NUMBERS:
         for vec in lengths:
             yield Form(
-                f"{name}{{sem}}{{scope}}{{space}}{{op}}{{vec}}{{type}}",
+                Ptx(
+                    f"{name}{{sem}}{{scope}}{{space}}{{op}}{{vec}}{{type}}",
+                    {
+                        "type": types,
+                        "vec": {vec: f".v{vec}"},
+                        "op": words(*ops),
+                        "sem": words(*ORDERS[name]),
+                        "scope": words("cta", "gpu", "sys", "cluster"),
+                        "space": {"global": ".global", None: ""},
+                    },
+                ),
                 since("sm_90"),
                 SOURCE.format(name),
-                {
-                    "type": types,
-                    "vec": {vec: f".v{vec}"},
-                    "op": words(*ops),
-                    "sem": words(*ORDERS[name]),
-                    "scope": words("cta", "gpu", "sys", "cluster"),
-                    "space": {"global": ".global", None: ""},
-                },
-                _executing(name),
-                on="memory",
-                passes=("type", "op"),
-                registers=vec,
+                Meaning(_executing(name), on="memory", passes=("type", "op")),
                 effects=_accesses(),
+                registers=vec,
                 result=value_word if name == "atom" else VOID,
             )
 

@@ -1,8 +1,14 @@
-"""Undefined integer arithmetic: a division by zero, a shift by the width or more. The hardware goes on."""
+"""Undefined integer arithmetic: a division by zero, a shift by the width or more. The hardware goes on.
+
+Compiled code may divide by zero in lanes that do not use the quotient. Its bits are unknown there, as uninitialised
+ones are, and the division is the error where something visible depends on them. To follow such bits costs time: a run
+does not, and is begun again with a program that does once a division by zero takes place.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,17 +16,24 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.ir import Binary, const_value
 from tilewright.ir.operators import DIVISIONS, SHIFTS
+from tilewright.isa import bind
+from tilewright.isa.types import TYPES
 from tilewright.sim.checks.base import register
 from tilewright.sim.machine.facets import where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.ir import Expr
-    from tilewright.sim.machine.arrays import Bools, Value
+    from tilewright.ir import Call, Expr
+    from tilewright.isa.meanings import Undefined
+    from tilewright.sim.machine.arrays import Array, Bools, Value
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["Operands", "may_fault"]
+__all__ = ["BeginAgainError", "OpenResult", "Operands", "may_be_open", "may_fault"]
+
+
+class BeginAgainError(SimulationError):
+    """A result is undefined, and only a program that follows unknown bits can tell whether something depends on it."""
 
 
 def may_fault(expr: Expr) -> bool:
@@ -65,6 +78,83 @@ class Operands:
             given=f"{values[0]} {self.expr.op} {values[1]} in {where_text(batch, cta, warp, lanes[cta, warp])}",
             allowed="a divisor other than 0" if divides else f"a count of 0 to {bits - 1}, for {bits} bits",
             hint=None if const_value(self.expr.b) is not None else f"T.select({holds}, {self.expr}, 0)",
+            at=self.at,
+        )
+
+
+def may_be_open(call: Call) -> bool:
+    """Are there values of an operand with which the result of this call is undefined? Only numbers are known before."""
+    bound = bind(call)
+    undefined = bound.form.meaning.undefined
+    if undefined is None:
+        return False
+    known = const_value(bound.operands[undefined.operand][0])
+    return known is None or bool(undefined.where(np.asarray(known)))
+
+
+@dataclass(frozen=True, eq=False)
+class OpenResult:
+    """A place where a row computes whose result may be undefined; called with its operands and their unknown bits."""
+
+    call: Call
+    at: Span | None
+
+    def __call__(
+        self, batch: Batch, mask: Mask, values: tuple[Value, ...], unknown: tuple[Array | None, ...]
+    ) -> Array | None:
+        """The bits of the result that are unknown as it is undefined; the lanes are kept for a report."""
+        lanes = self._lanes(mask, values, unknown[self._number])
+        if not lanes.any():
+            return None
+        shadows = batch.wave.shadows
+        if self not in shadows.undefined:
+            threads = np.zeros((batch.wave.ctas, batch.wave.run.warps, 32), bool)
+            shadows.undefined[self] = threads, self._error(batch, lanes, values)
+        shadows.undefined[self][0][batch.ctas, batch.warps] |= lanes
+        kind = np.dtype(f"u{self.call.dtype.numpy.itemsize}")
+        return np.where(lanes, ~np.zeros((), kind), np.zeros((), kind))
+
+    def refuse(self, batch: Batch, mask: Mask, *values: Value) -> None:
+        """Raises SimulationError where the result is undefined in an active lane."""
+        lanes = self._lanes(mask, values, None)
+        if lanes.any():
+            raise self._error(batch, lanes, values)
+
+    def leave(self, batch: Batch, mask: Mask, *values: Value) -> None:
+        """Raises BeginAgainError where the result is undefined in an active lane."""
+        if self._lanes(mask, values, None).any():
+            raise BeginAgainError(self._undefined.does, at=self.at)
+
+    @cached_property
+    def _undefined(self) -> Undefined:
+        undefined = bind(self.call).form.meaning.undefined
+        assert undefined is not None, "only such calls are looked at"
+        return undefined
+
+    @cached_property
+    def _number(self) -> int:
+        """The number of the operand that decides."""
+        return [row.name for row in bind(self.call).arguments].index(self._undefined.operand)
+
+    def _lanes(self, mask: Mask, values: tuple[Value, ...], unknown: Array | None) -> Bools:
+        found = np.asarray(self._undefined.where(np.asarray(values[self._number])))
+        if not found.any():
+            return found
+        lanes: Bools = mask.full & (found if unknown is None else found & (unknown == 0))
+        return lanes
+
+    def _error(self, batch: Batch, lanes: Bools, values: tuple[Value, ...]) -> SimulationError:
+        bound = bind(self.call)
+        cta, warp, lane = map(int, np.argwhere(lanes)[0])
+        shown = []
+        for row, value in zip(bound.arguments, values, strict=True):
+            register = bound.operands[row.name][0].dtype.numpy
+            bits = np.broadcast_to(np.asarray(value, register), batch.shape)[cta, warp, lane]
+            shown.append(str(bits.view(TYPES[row.type_of(bound.mods)].numpy)))
+        return SimulationError(
+            f"{bound.mnemonic} {self._undefined.does}",
+            given=f"{' and '.join(shown)} in {where_text(batch, cta, warp, lanes[cta, warp])}",
+            allowed=self._undefined.allowed,
             at=self.at,
         )
 

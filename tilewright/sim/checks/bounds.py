@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
 
-__all__ = ["Bounds", "Chosen", "Dimension"]
+__all__ = ["Bounds", "ChosenPointer", "Dimension"]
 
 
 class Bounds(Check):
@@ -59,7 +59,7 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class ChosenPointer:
     """Looks at an access by a pointer that a run chooses, before it: it stays in the buffer that the pointer leads to.
 
     sites: the access, once for each buffer that the pointer may lead to; the last one where it leads to none of them.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir import AddressOf, Binary, Buffer, Call, Cast, Expr, Load, Var, Within, const_value, walk
 from tilewright.ir.origins import base_of, leaves
-from tilewright.sim.checks.bounds import Chosen, Dimension
+from tilewright.sim.checks.bounds import ChosenPointer, Dimension
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.lifting import is_taken_apart, taken_apart
@@ -101,7 +101,7 @@ def _stays(e: Emitter, pointer: Expr, mask: str, site: Site) -> None:
         return
     places = {place_of(e, leaf): None for leaf in leaves(pointer, e.program.pointers)}
     if places and None not in places:
-        check = Chosen(tuple(replace(site, place=place) for place in places))
+        check = ChosenPointer(tuple(replace(site, place=place) for place in places))
         base = generic_address_text(e, base_of(pointer), mask)
         e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {base}, {generic_address_text(e, pointer, mask)})")
 
@@ -202,7 +202,7 @@ def _part(e: Emitter, group: str, terms: Terms) -> str:
     text = " + ".join(terms.groups[group])
     nodes = list(walk(tuple(terms.leaves[group])))
     used = {node.name: node for node in nodes if isinstance(node, Var)}
-    counters = [var for name, var in sorted(used.items()) if name not in e.program.parameters]
+    counters = [var for name, var in sorted(used.items()) if name not in e.program.fixed]
     fleeting = any(isinstance(node, (Load, Call)) for node in nodes)
     if fleeting or any(e.axes.of(var) != UNIFORM or var.dtype.is_float for var in counters):
         return f"Part({text})"

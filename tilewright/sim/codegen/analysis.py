@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -23,16 +24,19 @@ from tilewright.ir import (
     code_of,
     expressions,
     statements,
+    walk,
 )
 from tilewright.ir.evaluate import evaluate
 from tilewright.ir.origins import Pointers, pointers
 from tilewright.ir.tensor_map import mapped
 from tilewright.isa import bind
 from tilewright.sim.checks import checks_of
+from tilewright.sim.checks.arithmetic import may_be_open
 from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen.axes import ALL, UNIFORM
 from tilewright.sim.codegen.cut import cut
 from tilewright.sim.codegen.prepare import calls_of, is_collective, prepared
+from tilewright.sim.codegen.substitution import is_closed
 from tilewright.sim.codegen.unknowns import parts_of
 from tilewright.sim.machine.subject import Subject
 
@@ -52,9 +56,12 @@ class Analysed(Subject):
     """A kernel that is cut into segments. Emitters add sites and instructions that are counted.
 
     raw: is it code that others compiled? Its registers hold raw bits, and it computes its addresses itself.
+    follows: are the bits of undefined results unknown, as uninitialised ones are?
     """
 
-    def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
+    def __init__(
+        self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), *, follows: bool = False
+    ) -> None:
         arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
         hidden = (Buffer(name, dtype("uint8"), (1,), "global", None, data=Var(name, HANDLE)) for name in arrays)
         buffers = (*kernel.buffers, *hidden)
@@ -63,12 +70,14 @@ class Analysed(Subject):
             [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
         )
         self.raw = kernel.graph is not None
+        self.follows = follows
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
         self._reads: dict[int, frozenset[str]] = {}
         made = cut(self.kernel, self.parameters, orders="races" in checks)
         self.axes, self.cut = made.axes, made.segments
         self.shadowed = self._shadowed()
+        self.fixed = self.parameters | self._fixed()
         self.live_in = [self._with_flags(names) for names in made.live_in]
         self.tells_ends = self.raw and any(
             is_collective(call) for stmt in code_of(self.kernel) for call in calls_of(stmt)
@@ -170,6 +179,20 @@ class Analysed(Subject):
         unknown = {name: ALL if name.endswith("_s") else UNIFORM for name in sorted(names)}
         return unknown | {name: axes for name, axes in self.axes.variables.items() if name in names}
 
+    def _fixed(self) -> frozenset[str]:
+        """Registers of compiled code that depend on a thread's place and parameters alone, wherever they are read."""
+        if not self.raw:
+            return frozenset()
+        given = [stmt for segment in self.cut for stmt in statements(segment.body) if isinstance(stmt, (Assign, Bind))]
+        times = Counter(stmt.var.name for stmt in given)
+        once = [stmt for stmt in given if times[stmt.var.name] == 1 and not self.axes.is_blended(stmt)]
+        found = self.parameters | {stmt.var.name for stmt in once}
+        while True:
+            wrong = {stmt.var.name for stmt in once if not all(is_closed(node, found) for node in walk(stmt.value))}
+            if wrong.isdisjoint(found):
+                return found - self.shadowed
+            found = found - wrong
+
     # Which values may be uninitialised
 
     def may_be_poison(self, expr: Expr) -> bool:
@@ -187,8 +210,18 @@ class Analysed(Subject):
         if isinstance(expr, Reinterpret):
             return self.may_be_poison(expr.a)
         if self.raw and (parts := parts_of(expr)):
-            return any(map(self.may_be_poison, parts))
-        return isinstance(expr, Call) and bind(expr).form.moves and expr.dtype.bits > 0
+            return any(map(self.may_be_poison, parts)) or (self.follows and self.may_be_open(expr))
+        return isinstance(expr, Call) and bind(expr).form.meaning.moves and expr.dtype.bits > 0
+
+    def may_be_open(self, expr: Expr) -> bool:
+        """May this value be any, as a quotient by zero is, and is that looked at?"""
+        return "arithmetic" in self.checks and isinstance(expr, Call) and may_be_open(expr)
+
+    @cached_property
+    def may_begin_again(self) -> bool:
+        """May a run be left because of a result that is undefined?"""
+        compiled = self.raw and self.with_shadows and not self.follows
+        return compiled and any(map(self.may_be_open, (e for stmt in code_of(self.kernel) for e in expressions(stmt))))
 
     def _shadowed(self) -> frozenset[str]:
         undefined = (stmt.var.name for stmt in self.axes.undefined if isinstance(stmt, Bind))

@@ -23,11 +23,14 @@ class Axes(Uniformity):
     """The axes of every variable of a kernel, those that hold the ends of loops too."""
 
     undefined: tuple[Stmt, ...] = ()  # that declare a graph's registers, with no known bit
+    polled: frozenset[int] = frozenset()  # the ``id`` of each statement of a graph on which it depends whether a loop
+    # that polls memory ends; and, below, a predicate; where the kernel has volatile accesses
+    compared: frozenset[int] = frozenset()
 
     def _call(self, expr: Call) -> int:
         bound = bind(expr)
         operands = self.of_all(operand_expressions(expr))
-        return operands if bound.instruction.lanes == ANY_LANES and not bound.form.on else ALL
+        return operands if bound.instruction.lanes == ANY_LANES and not bound.form.meaning.on else ALL
 
     def _statement(self, stmt: Stmt) -> None:
         super()._statement(stmt)

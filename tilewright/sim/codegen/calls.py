@@ -22,7 +22,7 @@ from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.pure import is_pure, pure_value
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import to_bits
-from tilewright.sim.machine.instructions import ADDRESSES, Instruction, Move, RegisterFile
+from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile
 from tilewright.sim.machine.sites import Site
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
     form = bound.form
     if is_pure(expr):
         return pure_value(e, expr, mask)
-    if form.moves and form.execute is None and form.accesses and not form.issue:
+    if form.is_copy and form.accesses and not form.issue:
         _move(e, bound, mask)
         return Operand("None")
     if form.asynchronous and not form.goes_on:
         _waited(e, bound, mask)
         return Operand("None")
-    if (form.sync is not None and form.execute is None) or form.fence or form.register_fence:
-        if form.execute is not None:
+    if (form.sync is not None and form.meaning.execute is None) or form.fence or form.register_fence:
+        if form.meaning.execute is not None:
             executed(e, expr, bound, mask)
         what = e.out.constant("X", form.sync or form.register_fence or form.fence_of(bound.mods))
         where = form.fence.at if isinstance(form.fence, ProxyFence) else ""
@@ -103,7 +103,7 @@ def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
     runs = e.out.constant("X", instruction)
     sink_texts = "".join(f"{at}, " for _, at in sinks)
     text = f"{runs}(b, {mask}, ({''.join(f'{v}, ' for v in values)}), ({sink_texts})"
-    if e.with_shadows and (bound.form.moves or any(flag != "None" for flag in flags)):
+    if e.with_shadows and (bound.form.meaning.moves or any(flag != "None" for flag in flags)):
         text += f", ({''.join(f'{f}, ' for f in flags)})"
     if sources:
         text += f", sources=({''.join(f'{at}, ' for _, at in sources)})"
@@ -140,7 +140,7 @@ def _arguments(e: Emitter, bound: Bound, mask: str) -> tuple[list[str], list[str
 
 def _instruction(
     e: Emitter, bound: Bound, sinks: list[RegisterFile], sources: list[RegisterFile], expr: Call
-) -> Instruction:
+) -> CompiledInstruction:
     sites: list[tuple[int, Site]] = []
     read = [row.name for row in bound.arguments]
     barriers = {signal.barrier for signal in bound.form.signals}
@@ -160,7 +160,7 @@ def _instruction(
             lanes=bound.form.count(access.lanes, bound.mods),
             phase=access.phase_lanes,
             collective=bound.instruction.lanes in (WARPGROUP, WHOLE_WARP),
-            shifts=bound.form.moves,
+            shifts=bound.form.meaning.moves,
             sem=bound.form.word(access.sem, bound.mods),
             scope="sys" if is_signal else bound.form.word(access.scope, bound.mods),  # they never race
             element=bound.form.count(access.element_bytes, bound.mods),
@@ -171,11 +171,13 @@ def _instruction(
             observes=bound.form.result != VOID,
             compares=access.compares,
             constant=access.constant,
+            polls=id(e.stmt) in e.axes.polled,
+            compared=id(e.stmt) in e.axes.compared,
             advice=advice_of(pointer),
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))
     result = "bool" if bound.form.sync is not None else str(expr.dtype)  # lanes that may go on
-    return Instruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result)
+    return CompiledInstruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result)
 
 
 def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:
@@ -188,23 +190,24 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
                 name, write = bound.instruction.name, access.write
                 checks.enter_context(inside(e, given[0], mask, name, width, write=write, lanes=lanes))
             return _address_operand(e, row, given[0], mask), "None"
-    if KINDS[row.kind].nbytes and (row.many or _is_place(given[0])):
+    held = bound.form.issue is not None and row.name in bound.form.issue.holds  # checked when issued
+    by_name = any(isinstance(one, Load) and not one.indices for one in given)  # compiled code's own registers
+    if KINDS[row.kind].nbytes and (row.many or _is_place(given[0])) and not by_name:
         file, at = _file(e, row, given, mask)
         if file is not None:
             name = e.out.constant("X", file)
             address = e.out.named("a", at)
             flags = f"{name}.flags(b, {mask}, {address})" if e.with_shadows else "None"
-            held = bound.form.issue is not None and row.name in bound.form.issue.holds  # checked when issued
             return f"{name}.load(b, {mask}, {address}{', checked=True' if held else ''})", flags
     texts: list[str] = []
     shadows: list[str | None] = []
-    moves = bound.form.moves and e.with_shadows and row.kind != "tmem"  # the operand says where the access is
+    moves = bound.form.meaning.moves and e.with_shadows and row.kind != "tmem"  # the operand says where the access is
     for expr in given:
         if moves:
             operand = e.value(expr, mask)
             texts.append(_typed(e, row, expr, operand.text))
             shadows.append(e.flags(expr.dtype, operand.shadow))
-        elif row.name == bound.form.blind:
+        elif row.name == bound.form.meaning.blind:
             texts.append(_typed(e, row, expr, e.value(expr, mask).text))
         else:
             texts.append(_typed(e, row, expr, e.sound(expr, mask, f"an operand of {bound.instruction.name}")))
@@ -272,7 +275,7 @@ def _file(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> tuple[Reg
     run = alike and steps == [width * k for k in range(len(found))]
     addresses = [address_text(e, terms) for _, terms in (found[:1] if run else found)]
     site = Site(e.at, "register", place, width, row.written, shifts=True)
-    sites = tuple(e.program.add_site(replace(site, place=p)) for p, _ in found[:1] + found[-1:])
+    sites = tuple(e.program.add_site(replace(site, place=p)) for p, _ in (found[:1] if run else found))
     places = tuple(p for p, _ in found if p is not None)
     file = RegisterFile(places, width, len(found), row.many, run, sites, row.kind)
     return file, addresses[0] if run else f"({''.join(f'{a}, ' for a in addresses)})"

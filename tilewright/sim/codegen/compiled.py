@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from tilewright.ir import deep_recursion
 from tilewright.sim.codegen.analysis import Analysed
 from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter
 from tilewright.sim.codegen.nesting import compiled
-from tilewright.sim.codegen.source import Source
+from tilewright.sim.codegen.source import PySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,9 +26,12 @@ Function: TypeAlias = "Callable[[Batch], int | None]"  # of a segment: which one
 class Compiled(Analysed):
     """A kernel with its functions, ``segments``. `source` shows them; they run in `namespace`."""
 
-    def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
-        super().__init__(kernel, checks, groups)
-        out = Source(dict(NAMESPACE))
+    @deep_recursion()
+    def __init__(
+        self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), *, follows: bool = False
+    ) -> None:
+        super().__init__(kernel, checks, groups, follows=follows)
+        out = PySource(dict(NAMESPACE))
         for segment in self.cut:
             live_out = frozenset().union(*(self.live_in[k] for k in segment.end.targets))
             SegmentEmitter(self, out, segment, live_out).emit()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilewright.errors import KernelError
 from tilewright.ir import (
     Assign,
     Bind,
@@ -17,6 +18,7 @@ from tilewright.ir import (
     Const,
     Jump,
     Var,
+    code_of,
     expressions,
     graph_of,
     statements,
@@ -25,7 +27,7 @@ from tilewright.ir.flow import Flow
 from tilewright.sim.codegen.axes import Axes
 from tilewright.sim.codegen.divergence import Divergence
 from tilewright.sim.codegen.live import Liveness
-from tilewright.sim.codegen.loops import polls
+from tilewright.sim.codegen.loops import compared_in_graph, is_volatile, polled_in_graph, polls
 from tilewright.sim.codegen.regions import regions
 from tilewright.sim.codegen.substitution import written_out
 from tilewright.sim.codegen.waits import Open, Structured, cut_at_waits, waits
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.regions import Segment
 
 __all__ = ["Cut", "cut"]
+
+
+MOST_LOOPS = 256  # in one another: as many as C++ asks a compiler to take; the time to cut grows with their cube
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +86,22 @@ def _open(kernel: Kernel, parameters: frozenset[str], orders: bool) -> tuple[Axe
     apart = Divergence(blocks, flow, Liveness(blocks, flow, parameters))
     apart.undefined = undefined
     where = Open(blocks, apart, orders=orders)
+    if any(map(is_volatile, code_of(kernel))):
+        apart.polled = frozenset(id(stmt) for loop in where.polling for stmt in polled_in_graph(loop, blocks))
+        apart.compared = frozenset(map(id, compared_in_graph(blocks)))
     blocks, ends = cut_at_waits(blocks, where.cuts, lanes_part=where.lanes_part)
     where.yielding(blocks, ends)
     return apart, blocks, frozenset(ends[number] for number in where.branches)
 
 
 def _flow_of(blocks: Sequence[Block]) -> Flow:
-    """The shape of their control flow."""
-    return Flow([block.end.targets for block in blocks])
+    """The shape of their control flow. Raises KernelError where more loops than `MOST_LOOPS` are in one another."""
+    flow = Flow([block.end.targets for block in blocks])
+    deepest = max(flow.around, key=lambda block: len(flow.around[block]))
+    if (loops := len(flow.around[deepest])) > MOST_LOOPS:
+        given, allowed = f"{loops} loops in one another", f"{MOST_LOOPS}"
+        raise KernelError("loops are nested too deeply", given=given, allowed=allowed, at=blocks[deepest].end.at)
+    return flow
 
 
 def _first_values(blocks: Sequence[Block], live: Liveness) -> tuple[Bind, ...]:

@@ -40,9 +40,9 @@ class Divergence(Axes):
         self._conditions: list[int] = []
         self._live = live
         self._waiting = _bits(k for k in flow.line if any(waits(stmt) is not False for stmt in blocks[k].body)) | _bits(
-            k for loop in flow.loops if polls_in_graph(loop, blocks) for k in loop.blocks()
+            k for loop in flow.loops if polls_in_graph(loop, blocks) for k in loop.blocks
         )
-        self._inside = {loop.head: _bits(loop.blocks()) for loop in flow.loops}
+        self._inside = {loop.head: _bits(loop.blocks) for loop in flow.loops}
         self._lockstep = {number: self._whole(flow.around[number]) for number in flow.line}
         branches = [number for number in flow.line if len(set(blocks[number].end.targets)) > 1]
         self._sides = {number: flow.between(number) for number in branches}

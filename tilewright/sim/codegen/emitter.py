@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.ir import Call, Expr, Load, Reinterpret, Var, walk
+from tilewright.ir import Call, Expr, Load, Reinterpret, Stmt, Var, walk
 from tilewright.sim.checks.arithmetic import may_fault
 from tilewright.sim.checks.poison import Need
 from tilewright.sim.codegen.axes import UNIFORM
@@ -25,7 +25,7 @@ from tilewright.sim.machine.unknown import flags_of, unknown_of
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.codegen.analysis import Analysed
-    from tilewright.sim.codegen.source import Source
+    from tilewright.sim.codegen.source import PySource
     from tilewright.sim.machine.sites import Site
 
 __all__ = ["Emitter", "Operand", "is_number", "is_window"]
@@ -68,7 +68,7 @@ class Emitter:
     def __init__(
         self,
         program: Analysed,
-        out: Source,
+        out: PySource,
         rules: Mapping[type[Expr], Callable[[Emitter, Expr, str], Operand]],
         spread: Callable[[Emitter, Expr, str], Operand | None],
     ) -> None:
@@ -83,6 +83,7 @@ class Emitter:
         self.may_be_poison = program.may_be_poison
         self.known: dict[Expr, Operand] = {}
         self.turns_of_loads: str | None = None
+        self.stmt: Stmt | None = None
         self.uncounted = False  # has an earlier text of the same code been counted?
 
     @property

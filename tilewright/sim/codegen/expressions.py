@@ -194,7 +194,8 @@ def _load(e: Emitter, expr: Load, mask: str) -> Operand:
         return Operand(text)
     text = e.out.named("v", text)
     flags = f"nibble_flags({site}, b, {mask}, {at})" if nibbles else f"{site}.flags(b, {mask}, {at})"
-    return Operand(text, e.shadow(expr.dtype, flags, mask), "" if nibbles else f", {site}, {at}")
+    origin = "" if nibbles or not expr.indices else f", {site}, {at}"  # a register has no memory that bits came from
+    return Operand(text, e.shadow(expr.dtype, flags, mask), origin)
 
 
 def _address_of(e: Emitter, expr: AddressOf, mask: str) -> Operand:

@@ -51,7 +51,7 @@ from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leav
 from tilewright.sim.codegen.pure import is_pure
 from tilewright.sim.codegen.regions import Leave, Segment
 from tilewright.sim.codegen.rounds import ENDLESS, leaving, written
-from tilewright.sim.codegen.source import Source
+from tilewright.sim.codegen.source import PySource
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
 from tilewright.sim.machine import arithmetic, instructions
@@ -60,7 +60,7 @@ from tilewright.sim.machine.convert import component, to_bits
 from tilewright.sim.machine.nibbles import load_nibbles, nibble_flags, store_nibbles
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.turns import Turns
-from tilewright.sim.machine.unknown import blended, nothing_known
+from tilewright.sim.machine.unknown import blended, either, nothing_known
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.analysis import Analysed
@@ -78,6 +78,7 @@ NAMESPACE: dict[str, object] = {
     "component": component,
     "load_nibbles": load_nibbles,
     "blended": blended,
+    "either": either,
     "nibble_flags": nibble_flags,
     "store_nibbles": store_nibbles,
     **{name: getattr(arithmetic, name) for name in arithmetic.__all__},
@@ -89,7 +90,7 @@ NAMESPACE: dict[str, object] = {
 class SegmentEmitter(Emitter):
     """Emits one segment."""
 
-    def __init__(self, program: Analysed, out: Source, segment: Segment, live_out: frozenset[str]) -> None:
+    def __init__(self, program: Analysed, out: PySource, segment: Segment, live_out: frozenset[str]) -> None:
         super().__init__(program, out, RULES, spread)
         self.segment = segment
         self.live_out = live_out
@@ -171,7 +172,7 @@ class SegmentEmitter(Emitter):
         signal = bound.form.signal
         tally: int | None = None
         barrier = "None"
-        if bound.form.ready is not None:
+        if bound.form.meaning.ready is not None:
             passed = asked(self, end.call, bound)
         else:
             assert signal is not None, "threads poll m-barriers"
@@ -212,6 +213,7 @@ class SegmentEmitter(Emitter):
     def statement(self, stmt: Stmt, mask: str) -> None:
         """One statement, by the rule of its kind."""
         self.out.at = stmt.at
+        self.stmt = stmt
         try:
             _RULES[type(stmt)](self, stmt, mask)
         except TilewrightError as error:

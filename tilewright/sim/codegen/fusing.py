@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
     from tilewright.sim.machine.places import Place
 
-__all__ = ["Fused", "Fusing"]
+__all__ = ["FusedRun", "Fusing"]
 
 OPERANDS = "abcd"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProductKind:
     """What the products of a run have in common. places: of A, B and of C and D."""
 
     name: str
@@ -45,7 +45,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Fused:
+class FusedRun:
     """``length`` statements of a body, to be tried at once. call: the text of a condition that holds if it was done."""
 
     length: int
@@ -56,7 +56,7 @@ class Fused:
 class _Starts:
     """Where the products of some statements start. text: items of a Python tuple; free: variables that it mentions."""
 
-    kind: Kind
+    kind: ProductKind
     text: str
     free: frozenset[str]
     is_several: bool
@@ -69,7 +69,7 @@ class Fusing:
         self.emitter = emitter
         self.mask = mask
 
-    def at(self, body: Body, first: int) -> Fused | None:
+    def at(self, body: Body, first: int) -> FusedRun | None:
         """The longest run of products from a statement of a body on; None where there are not two."""
         found: list[_Starts] = []
         length = 0
@@ -83,7 +83,7 @@ class Fusing:
             length = k + 1
         if not found or (len(found) == 1 and not found[0].is_several):
             return None
-        return Fused(length, self._call(found))
+        return FusedRun(length, self._call(found))
 
     def _call(self, found: list[_Starts]) -> str:
         program, kind = self.emitter.program, found[0].kind
@@ -108,7 +108,7 @@ class Fusing:
             return self._loop(stmt)
         if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call):
             bound = bind(stmt.value)
-            product = bound.form.product(bound.mods) if bound.form.product else None
+            product = bound.form.meaning.product(bound.mods) if bound.form.meaning.product else None
             return self._call_starts(bound, product) if product is not None else None
         return None
 
@@ -141,7 +141,7 @@ class Fusing:
         a, b, c, d = places
         if c != d:
             return None
-        kind = Kind(bound.instruction.name, product, (a, b, d))
+        kind = ProductKind(bound.instruction.name, product, (a, b, d))
         return _Starts(kind, f"({', '.join(texts)}), ", frozenset(free), False)
 
     def _start(self, registers: tuple[Expr, ...]) -> tuple[Place, str, set[str]] | None:

@@ -129,7 +129,7 @@ class _Lifter:
         known = _number(expr)
         if known is not None:
             return f"({signed(known)})"
-        self.loose |= any(isinstance(node, Var) and node.name not in self.e.program.parameters for node in walk(expr))
+        self.loose |= any(isinstance(node, Var) and node.name not in self.e.program.fixed for node in walk(expr))
         text = self.e.sound(expr, self.mask, "an address")
         return self.out.named("n", f"{self.out.constant('W', signed)}(int({text}))")
 
@@ -159,7 +159,7 @@ class _Lifter:
         fleeting = any(isinstance(node, Load) or (isinstance(node, Call) and not is_pure(node)) for node in nodes)
         read = {node.name for node in nodes if isinstance(node, Var)}
         constant = not read and all(set(factor) <= set("-()*1234567890 ") for factor, _ in leaves)
-        if fleeting or not read <= self.e.program.parameters or (self.loose and not constant):
+        if fleeting or not read <= self.e.program.fixed or (self.loose and not constant):
             return f"Part({self.terms(leaves)})"
         kept = "threads" if group == "threads" and constant else "parts"
         key = self.e.program.part_ids.setdefault(

@@ -24,6 +24,7 @@ from tilewright.ir import (
     While,
     bodies,
     const_value,
+    expressions,
     statements,
     walk,
 )
@@ -39,11 +40,14 @@ if TYPE_CHECKING:
 __all__ = [
     "asks",
     "changed_names",
+    "compared_in_graph",
     "is_closed",
     "is_long",
     "is_strong",
+    "is_volatile",
     "leaves",
     "parts_from",
+    "polled_in_graph",
     "polls",
     "polls_in_graph",
     "shows_order",
@@ -68,10 +72,41 @@ def polls(loop: Stmt) -> bool:
 
 def polls_in_graph(loop: Loop, blocks: Sequence[Block]) -> bool:
     """Does a loop of a graph branch on memory that it reads in each turn, until another thread writes there?"""
-    inside = [blocks[number] for number in loop.blocks()]
+    return _read_again(*_turn_of(loop, blocks))
+
+
+def polled_in_graph(loop: Loop, blocks: Sequence[Block]) -> Iterator[Stmt]:
+    """The statements of such a loop that give variables on which its branches depend."""
+    return _giving(*_turn_of(loop, blocks))
+
+
+def compared_in_graph(blocks: Sequence[Block]) -> Iterator[Stmt]:
+    """The statements that give variables on which a predicate depends."""
+    stmts = [stmt for block in blocks for stmt in statements(block.body)]
+    predicates = (stmt.value for stmt in stmts if isinstance(stmt, (Assign, Bind)) and stmt.var.dtype.kind == "bool")
+    return _giving(predicates, stmts)
+
+
+def _giving(exprs: Iterable[Expr], stmts: Iterable[Stmt]) -> Iterator[Stmt]:
+    """The statements that give variables on which expressions depend."""
+    values: dict[str, list[Stmt]] = {}
+    for stmt in stmts:
+        if isinstance(stmt, (Assign, Bind)):
+            values.setdefault(stmt.var.name, []).append(stmt)
+    todo = list(exprs)
+    while todo:
+        for node in walk(todo.pop()):
+            for stmt in values.pop(node.name, ()) if isinstance(node, Var) else ():
+                yield stmt
+                todo += expressions(stmt)
+
+
+def _turn_of(loop: Loop, blocks: Sequence[Block]) -> tuple[list[Expr], list[Stmt]]:
+    """The conditions of a loop of a graph, and its statements."""
+    inside = [blocks[number] for number in loop.blocks]
     stmts = [stmt for block in inside for stmt in statements(block.body)]
     conds = [block.end.cond for block in inside if isinstance(block.end, Branch)]
-    return _read_again([*conds, *(stmt.cond for stmt in stmts if isinstance(stmt, If))], stmts)
+    return [*conds, *(stmt.cond for stmt in stmts if isinstance(stmt, If))], stmts
 
 
 def _read_again(conds: Iterable[Expr], turn: Iterable[Stmt]) -> bool:
@@ -107,6 +142,12 @@ def is_strong(call: Call) -> bool:
     """Does a call access memory strongly: an atomic, or a load or store with an order?"""
     bound = bind(call)
     return any(bound.form.word(access.sem, bound.mods) != "weak" for access in bound.form.accesses)
+
+
+def is_volatile(stmt: Stmt) -> bool:
+    """Does a statement access memory by a volatile instruction?"""
+    bounds = map(bind, calls_of(stmt))
+    return any(one.form.word(access.sem, one.mods) == "volatile" for one in bounds for access in one.form.accesses)
 
 
 def asks(call: Call) -> bool:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tilewright.ir import Block, Body
     from tilewright.ir.flow import Flow, Order
 
-__all__ = ["Leave", "Region", "Segment", "regions"]
+__all__ = ["CodeRegion", "Leave", "Segment", "regions"]
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class CodeRegion:
     """items: its blocks in the order in which they run. tail: the block that all lanes leave from, if there is one.
     masks: by block, and by ``~head`` of a loop for those that enter it, the first of these that has the same lanes.
     segments: what the other blocks of the graph belong to.
@@ -77,7 +77,7 @@ class Segment:
     index: int
     body: Body
     end: Ending
-    region: Region
+    region: CodeRegion
 
 
 def regions(blocks: Sequence[Block], flow: Flow, outer: frozenset[int]) -> tuple[Segment, ...]:
@@ -96,14 +96,14 @@ class _Homes:
         self.blocks = blocks
         self.flow = flow
         self.outer = outer
-        self.whole = {block: loop for loop in reversed(flow.loops) if self._is_whole(loop) for block in loop.blocks()}
+        self.whole = {block: loop for loop in reversed(flow.loops) if self._is_whole(loop) for block in loop.blocks}
         self.homes: dict[int, int] = {}
         for number in flow.line:
             loop = self.whole.get(number)
             if loop is not None and number != loop.head:
                 self.homes[number] = self.homes[loop.head]
             else:
-                self.homes[number] = self._home(number, frozenset(loop.blocks() if loop else ()))
+                self.homes[number] = self._home(number, frozenset(loop.blocks if loop else ()))
 
     def _leads_out(self, number: int) -> bool:
         end = self.blocks[number].end
@@ -111,7 +111,7 @@ class _Homes:
 
     def _is_whole(self, loop: Loop) -> bool:
         """Is the loop without waits, and entered only at its head?"""
-        inside = frozenset(loop.blocks())
+        inside = frozenset(loop.blocks)
         others = inside - {loop.head}
         return not any(map(self._leads_out, inside)) and all(
             before in inside for number in others for before in self.flow.predecessors[number]
@@ -138,7 +138,7 @@ def _segment(head: int, homes: _Homes, segments: Mapping[int, int]) -> Segment:
     items: Order = tuple(dict.fromkeys(homes.whole.get(number, number) for number in own))
     blocks = {number: homes.blocks[number] for number in own}
     masks = _Masks(homes, items, frozenset(own)).found
-    region = Region(items, blocks, masks, None, segments)
+    region = CodeRegion(items, blocks, masks, None, segments)
     reached = {k for block in blocks.values() for k in block.end.targets if region.leaves(k)}
     leaving = [
         n for n, block in blocks.items() if isinstance(block.end, Exit) or any(map(region.leaves, block.end.targets))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tilewright.ir.flow import Order
     from tilewright.sim.codegen.functions import SegmentEmitter
-    from tilewright.sim.codegen.regions import Region
+    from tilewright.sim.codegen.regions import CodeRegion
 
 __all__ = ["ENDLESS", "leaving", "written"]
 
@@ -31,13 +31,13 @@ def leaving(segment: int) -> str:
     return f"to{segment}"
 
 
-def written(e: SegmentEmitter, region: Region) -> None:
+def written(e: SegmentEmitter, region: CodeRegion) -> None:
     """Writes the blocks of a region."""
     _Writer(e, region).region()
 
 
 class _Writer:
-    def __init__(self, e: SegmentEmitter, region: Region) -> None:
+    def __init__(self, e: SegmentEmitter, region: CodeRegion) -> None:
         self.e = e
         self.out = e.out
         self.r = region
@@ -48,7 +48,7 @@ class _Writer:
     def find(self, items: Order) -> None:
         for item in items:
             if isinstance(item, Loop):
-                self.inside[item.head] = frozenset(item.blocks())
+                self.inside[item.head] = frozenset(item.blocks)
                 self.find(item.items)
 
     def region(self) -> None:
@@ -95,7 +95,7 @@ class _Writer:
                 self.out.line(f"now{loop.head} = {go}; {go} = None")
                 self.block(loop.head, f"now{loop.head}")
                 self.items(loop.items[1:])
-                spent = [f"go{n}" for n in loop.blocks() if self.r.masks[n] == n and n not in self.heads]
+                spent = [f"go{n}" for n in loop.blocks if self.r.masks[n] == n and n not in self.heads]
                 if spent:
                     self.out.line(" = ".join([*spent, "None"]))
                 self.out.line(f"if {go} is None: break")

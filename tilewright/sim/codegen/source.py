@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tilewright.errors import Span
 
-__all__ = ["Source"]
+__all__ = ["PySource"]
 
 
-class Source:
+class PySource:
     """A mutable text of Python functions. `namespace` is what the text is executed in."""
 
     def __init__(self, namespace: dict[str, object]) -> None:

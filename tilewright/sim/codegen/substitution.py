@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from tilewright.ir.flow import Flow
 
-__all__ = ["written_out"]
+__all__ = ["is_closed", "written_out"]
 
 Node = TypeVar("Node", bound=Expr)
 
@@ -69,12 +69,13 @@ def _definitions(blocks: Sequence[Block], flow: Flow, parameters: frozenset[str]
         for stmt in blocks[number].body:
             if isinstance(stmt, (Assign, Bind)) and given[stmt.var.name] == 1 and stmt.var.dtype.lanes == 1:
                 value = _put_in(stmt.value, reached)
-                if is_small(value, LARGEST) and all(_is_closed(node, parameters) for node in walk(value)):
+                if is_small(value, LARGEST) and all(is_closed(node, parameters) for node in walk(value)):
                     reached[stmt.var.name] = value
     return known
 
 
-def _is_closed(node: Expr, parameters: frozenset[str]) -> bool:
+def is_closed(node: Expr, parameters: frozenset[str]) -> bool:
+    """Does an expression's node depend on these variables and on thread numbers only?"""
     if isinstance(node, Var):
         return node.name in parameters
     if isinstance(node, Call):

@@ -12,10 +12,11 @@ import numpy as np
 
 from tilewright.ir import Binary, Call, Cast, Component, Expr, Reinterpret, Select, Unary, Vector
 from tilewright.ir.operators import OPERATORS
+from tilewright.sim.checks.arithmetic import OpenResult
 from tilewright.sim.codegen.emitter import Operand
 from tilewright.sim.codegen.pure import computed, is_pure
 from tilewright.sim.machine.arithmetic import caster
-from tilewright.sim.machine.unknown import Spread
+from tilewright.sim.machine.unknown import ArrayOperation
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
@@ -54,12 +55,18 @@ def spread(e: Emitter, expr: Expr, mask: str) -> Operand | None:
             e.known[part] = known
     shadows = [operand.shadow or "None" for operand in operands]
     some = [shadow for shadow in dict.fromkeys(shadows) if shadow != "None"]
-    if not some:
+    is_open = e.program.follows and e.program.may_be_open(expr)
+    if not some and not is_open:
         return Operand(text)
-    made = e.out.constant("U", Spread(_function(expr), tuple(part.dtype for part in parts), expr.dtype))
     given = f"({', '.join(names)},), ({', '.join(shadows)},)"
     unknown = e.out.fresh("s")
-    e.out.line(f"{unknown} = None if {' is None and '.join(some)} is None else {made}({given})")
+    if some:
+        made = e.out.constant("U", ArrayOperation(_function(expr), tuple(part.dtype for part in parts), expr.dtype))
+        e.out.line(f"{unknown} = None if {' is None and '.join(some)} is None else {made}({given})")
+    if is_open:
+        assert isinstance(expr, Call), "operators are defined for all operands"
+        found = f"{e.out.constant('O', OpenResult(expr, e.at))}(b, {mask}, {given})"
+        e.out.line(f"{unknown} = {f'either({unknown}, {found})' if some else found}")
     return Operand(text, unknown)
 
 

@@ -46,7 +46,8 @@ def waits(stmt: Stmt) -> bool | None:
     found: bool | None = False
     for call in calls_of(stmt):
         form, lanes = bind(call).form, bind(call).instruction.lanes
-        if form.ready is not None or lanes == WARPGROUP or (form.sync is not None and form.sync.scope != "warp"):
+        meets = form.sync is not None and form.sync.scope != "warp"
+        if meets or form.meaning.ready is not None or lanes == WARPGROUP:
             return True
         if is_collective(call):
             found = None
@@ -141,7 +142,7 @@ class Open:
         ends: the last part of each block before the cut.
         """
         for loop in self.polling:
-            for number in loop.blocks():
+            for number in loop.blocks:
                 block = blocks[ends[number]]
                 if loop.head in block.end.targets:
                     ways = {loop.head: len(blocks)}
@@ -184,10 +185,10 @@ class _Cutter(Blocks):
 
     def meet(self, stmt: Stmt) -> int:
         """The call waits; what is left of the statement, if anything, begins the block whose number is returned."""
-        call = next(call for call in calls_of(stmt) if is_collective(call) or bind(call).form.ready is not None)
+        call = next(call for call in calls_of(stmt) if is_collective(call) or bind(call).form.meaning.ready is not None)
         bound, after = bind(call), self.new()
         sync = bound.form.sync
-        asks = bound.form.ready is not None or (sync is not None and sync.scope == "poll")
+        asks = bound.form.meaning.ready is not None or (sync is not None and sync.scope == "poll")
         if not asks or (bound.instruction.lanes == WHOLE_WARP and self.lanes_part):
             gathered = self.new() if asks else after
             self.end(Meet(call, gathered, at=stmt.at), gathered)

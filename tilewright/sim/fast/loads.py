@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Part
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.instructions import Instruction, RegisterFile
+    from tilewright.sim.machine.instructions import CompiledInstruction, RegisterFile
     from tilewright.sim.machine.masks import Mask
 
 __all__ = ["Loads", "Turn", "is_loop_of_loads", "load_all"]
@@ -56,7 +56,7 @@ class LoadPlan:
 class Loads:
     """One load of a kernel, in a loop: called with all turns of it, once their addresses are known."""
 
-    instruction: Instruction
+    instruction: CompiledInstruction
     plans: dict[tuple[object, ...], LoadPlan] = field(default_factory=dict)
 
     def __call__(self, batch: Batch, mask: Mask, turns: list[Turn]) -> None:
@@ -163,7 +163,8 @@ def _is_load(stmt: Stmt) -> bool:
 
 
 def _loads_matrices(form: Form) -> bool:
-    return form.moves and form.on == "shared" and not form.asynchronous and [a.write for a in form.accesses] == [False]
+    moves = form.meaning.moves and form.meaning.on == "shared" and not form.asynchronous
+    return moves and [access.write for access in form.accesses] == [False]
 
 
 def _says_no_memory(*exprs: Expr) -> bool:

@@ -25,7 +25,7 @@ from tilewright.dtypes import dtype
 from tilewright.isa.widen import widened
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.memory import UNITS
-from tilewright.sim.machine.registers import Held, Spread
+from tilewright.sim.machine.registers import NewerMatrix, Spread
 from tilewright.sim.machine.uniform import best_grid
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Gather:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Block:
+class LargeProduct:
     """One large product. registers: the numbers of those that hold its sums."""
 
     left: Gather
@@ -126,7 +126,7 @@ class Block:
 class ProductPlan:
     """The large products of a run. products: how many small ones. used: the registers of each place that it reads."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[LargeProduct, ...]
     products: int
     used: tuple[tuple[Place, Ints], ...]
 
@@ -168,7 +168,7 @@ class ProductRun:
         look, _ = shadows.view(batch, mask)
         return all(shadows.registers[place.name].all_set(look, which) for place, which in plan.used)
 
-    def _multiply(self, block: Block, batch: Batch, mask: Mask) -> None:
+    def _multiply(self, block: LargeProduct, batch: Batch, mask: Mask) -> None:
         sums = self._sums(block, batch)
         here = None if mask.array is None else mask.full[..., :1, None]
         ctas = numbers(batch.ctas)
@@ -185,14 +185,14 @@ class ProductRun:
             active = True if here is None else here[first : first + step]
             np.add(total, product.reshape(total.shape), out=total, where=active)
 
-    def _sums(self, block: Block, batch: Batch) -> Floats:
+    def _sums(self, block: LargeProduct, batch: Batch) -> Floats:
         """The accumulators as a matrix: the one that this run has left, or made from the registers."""
         registers = batch.wave.registers[self.total.place.name]
         key = (block, batch.key)
         held = registers.held(key)
         if held is None:
             words = block.total.matrix(registers.flat(batch.ctas, batch.warps))
-            held = Held(batch.ctas, batch.warps, block.total, block.registers, words.view(np.float32))
+            held = NewerMatrix(batch.ctas, batch.warps, block.total, block.registers, words.view(np.float32))
             registers.hold(key, held)
         return held.matrix
 
@@ -240,7 +240,7 @@ class ProductRun:
         }
         return len(written) == len(set(written)) and read.isdisjoint(written)
 
-    def _blocks(self, rows: dict[Chain, dict[Chain, int]]) -> Iterator[Block]:
+    def _blocks(self, rows: dict[Chain, dict[Chain, int]]) -> Iterator[LargeProduct]:
         """Rows that have the same columns make one block."""
         alike: dict[frozenset[Chain], list[Chain]] = {}
         for lefts, columns in rows.items():
@@ -249,7 +249,9 @@ class ProductRun:
             across = list(rows[down[0]])
             totals = [tuple(rows[lefts][rights] for rights in across) for lefts in down]
             held = frozenset(number for row in totals for first in row for number in self.total.registers(first))
-            yield Block(Gather(self.left, down), Gather(self.right, across), Spread(self.total.matrix(totals)), held)
+            yield LargeProduct(
+                Gather(self.left, down), Gather(self.right, across), Spread(self.total.matrix(totals)), held
+            )
 
     def _used(self, starts: tuple[Starts, ...]) -> tuple[tuple[Place, Ints], ...]:
         found: dict[Place, set[int]] = {}

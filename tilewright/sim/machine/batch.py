@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Batch", "Look", "Special", "lanes_text", "merged", "numbers"]
+__all__ = ["Batch", "Look", "SpecialValues", "lanes_text", "merged", "numbers"]
 
 Environment = dict[str, Value]
 
@@ -39,7 +39,7 @@ def covering(found: Ints) -> slice:
     return slice(int(found[0]), int(found[-1]) + 1, step)
 
 
-class Special(dict[str, Value]):
+class SpecialValues(dict[str, Value]):
     """The special registers of a batch, each made when first read, of the smallest shape."""
 
     def __init__(self, wave: Wave, ctas: slice, warps: slice) -> None:
@@ -117,7 +117,7 @@ class Batch(Look):
 
     def __post_init__(self) -> None:
         self.shape: Shape = self.mask.shape
-        self.special = Special(self.wave, self.ctas, self.warps)
+        self.special = SpecialValues(self.wave, self.ctas, self.warps)
         self.thread_parts: dict[int, Part] = self.wave.run.thread_parts(self.warps)
         self._rows: dict[int, Ints] = {}
         self.sums: dict[tuple[int, ...], Ints] = {}

@@ -13,7 +13,7 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Array, Bools
 from tilewright.sim.machine.batch import lanes_text, numbers
 from tilewright.sim.machine.masks import Mask
-from tilewright.sim.machine.memory import SHIFT, UNITS, Block
+from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows
 from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.machine.remote import OFFSET_BITS, in_turns, on_rank, split
 from tilewright.sim.machine.tmem import TmemFacet
@@ -129,7 +129,7 @@ class MemoryFacet:
         """Lane by lane where lanes share an address, all others at once."""
         olds = np.zeros(self.mask.shape, values[0].dtype)
         for storage, lanes, at in self._split(address):
-            if isinstance(storage, Block):
+            if isinstance(storage, MemoryRows):
                 np.copyto(olds, self.changed(storage, lanes, at, combine, *values), where=lanes.full)
             else:
                 self._in_registers(storage, lanes, at, olds, combine, *values)
@@ -170,7 +170,7 @@ class Facet:
         self.storage = storage
 
     def given(self, on: str) -> tuple[object, ...]:
-        """What ``execute`` gets first, by the row's `Form.on`: the machine, a part of it, or nothing."""
+        """What ``execute`` gets first, by the row's `Meaning.on`: the machine, a part of it, or nothing."""
         return _GIVEN[on](self)
 
     @property
@@ -219,11 +219,11 @@ class Facet:
     def write_text(self, count: int, line: Callable[[int], str]) -> None:
         self.batch.wave.run.printed.add(count, line, self.at)
 
-    def fault(self, what: str, lanes: Bools) -> None:
+    def fault(self, what: str, lanes: Bools, *, hint: str | None = None) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""
         shown = np.broadcast_to(lanes, self.batch.shape)
         cta, warp = map(int, np.argwhere(shown.any(-1))[0])
-        raise SimulationError(what, given=where_text(self.batch, cta, warp, shown[cta, warp]), at=self.at)
+        raise SimulationError(what, given=where_text(self.batch, cta, warp, shown[cta, warp]), hint=hint, at=self.at)
 
 
 _GIVEN: dict[str, Callable[[Facet], tuple[object, ...]]] = {

@@ -37,15 +37,31 @@ def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...
         wanted = _bits(np.bitwise_or.reduce(np.where(mask.full, given, 0), axis=-1, keepdims=True))
         if (mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.alive).any():
             raise _divergence(bound, batch, mask, wanted, at)
-        for wrong, what in _troubles(bound, mask, np.broadcast_to(given, mask.shape), values):
+        gone = mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.wave.run.exists[:, batch.warps]
+        if gone.any():
+            _warn_of_ended(bound, batch, gone, at)
+        for wrong, what, hint in _troubles(bound, mask, np.broadcast_to(given, mask.shape), values):
             if wrong.any():
-                Facet(batch, mask, at, batch.wave.run.plain).fault(f"{bound.instruction.name}: {what}", wrong)
+                facet = Facet(batch, mask, at, batch.wave.run.plain)
+                facet.fault(f"{bound.instruction.name}: {what}", wrong, hint=hint)
+
+
+def _warn_of_ended(bound: Bound, batch: Batch, gone: Bools, at: Span | None) -> None:
+    """Sources: PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync": they wait for all threads of the mask
+    that have not exited, and only those have a part in the result; what comes from an exited one is unpredictable.
+    """
+    cta, warp = map(int, np.argwhere(gone.any(-1))[0])
+    undefined = ", and what a lane would read from one of them is undefined" if bound.form.meaning.source_lane else ""
+    ended = f"its mask names {lanes_text(gone[cta, warp])}, which had ended"
+    text = f"{at}: {bound.instruction.name}: {ended}; the others go on without them{undefined}"
+    if text not in batch.wave.run.warnings:
+        batch.wave.run.warnings.append(text)
 
 
 def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:
     """The lanes that execute a row together: where masks name several groups of a warp, each group by itself."""
     names = [row.name for row in bound.read]
-    if bound.form.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
+    if bound.form.meaning.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
         return [mask]
     given = values[names.index("mask")]
     if given.shape[-1] == 1 or (given == given[..., :1]).all():
@@ -59,19 +75,25 @@ def _bits(given: NDArray[np.int64]) -> Bools:
     return np.asarray(given >> LANE & 1 != 0)
 
 
-def _troubles(bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[Array, ...]) -> list[tuple[Bools, str]]:
-    """Violations of: the lanes that a mask names execute the row, give the same mask, and read from each other."""
+def _troubles(
+    bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[Array, ...]
+) -> list[tuple[Bools, str, str]]:
+    """Violations of: the lanes that a mask names execute the row, give the same mask, and read from each other; with
+    what to do.
+    """
     named = (given[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # for each lane, the lanes that its mask names
     differs = given[..., None, :] != given[..., None]
     found = [
-        (mask.full & ~_bits(given), "lanes that execute it, and that its mask does not name"),
-        ((named & differs).any(-1), "masks that differ between the lanes that they name"),
+        (mask.full & ~_bits(given), "lanes that execute it, and that its mask does not name", "a mask that names them"),
+        ((named & differs).any(-1), "masks that differ between the lanes that they name", "one mask for all of them"),
     ]
-    if bound.form.source_lane is not None:
-        source = np.broadcast_to(bound.form.source_lane(*values), mask.shape)
-        found.append((mask.full & (given >> source & 1 == 0), "lanes that read from one outside the mask"))
+    if bound.form.meaning.source_lane is not None:
+        source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
+        outside = mask.full & (given >> source & 1 == 0)
+        found.append((outside, "lanes that read from one outside the mask", "a mask that names those, too"))
         silent = ~np.take_along_axis(mask.full, source.astype(np.int64), -1)
-        found.append((mask.full & silent, "lanes that read from one that has ended"))
+        there = "a lane that is there: a narrower width, or a condition around the work in place of a return before it"
+        found.append((mask.full & silent, "lanes that read from one that has ended", there))
     return found
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
 
-__all__ = ["ADDRESSES", "Instruction", "Move", "RegisterFile", "lanes", "stacked", "to_shared"]
+__all__ = ["ADDRESSES", "CompiledInstruction", "Move", "RegisterFile", "lanes", "stacked", "to_shared"]
 
 ADDRESSES = ("shared", "global", "generic")
 
@@ -77,7 +77,7 @@ class _Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class Instruction:
+class CompiledInstruction:
     """A row with a meaning. accesses: (operand number, site) of memory that it touches; sinks: registers it writes;
     sources: registers that an operation reads until it is complete.
     """
@@ -104,7 +104,7 @@ class Instruction:
             if site.sized:
                 continue
             if not self.is_elsewhere(number, values[number].hi):
-                if site.write and self.bound.form.moves and self.bound.form.on == "shared":
+                if site.write and self.bound.form.meaning.moves and self.bound.form.meaning.on == "shared":
                     site.pending = partial(self._about_to_store, batch, mask, values)
                 site.touch(batch, mask, values[number])
                 site.pending = None
@@ -135,7 +135,7 @@ class Instruction:
         self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None, sources: Given
     ) -> None:
         """Begin an operation: operands that give addresses are used now, values are kept with their flags."""
-        taken = self.bound.form.takes
+        taken = self.bound.form.operation.takes
         shadows = []
         for row, argument, flag in zip(self.bound.arguments, arguments, flags or (None,) * len(arguments), strict=True):
             if row.name not in taken:
@@ -159,7 +159,7 @@ class Instruction:
         """The lanes in which a form that may have to wait can take place now."""
         check_lanes(self.bound, batch, mask, values, self.at)
         arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
-        return self._run(batch, mask, arguments, batch.wave.run.plain, self.bound.form.ready)
+        return self._run(batch, mask, arguments, batch.wave.run.plain, self.bound.form.meaning.ready)
 
     def is_elsewhere(self, number: int, highest: int) -> bool:
         """Does an operand point into the shared memory of another CTA? Then it is no access to this CTA's."""
@@ -218,7 +218,7 @@ class Instruction:
     def _moves_sound_bits(self, batch: Batch, arguments: Given, sinks: Given) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""
         form = self.bound.form
-        if not (form.moves and form.on == "shared" and self.sinks) or len(arguments) > 1:
+        if not (form.meaning.moves and form.meaning.on == "shared" and self.sinks) or len(arguments) > 1:
             return False
         (number, site), *_ = self.accesses
         return batch.wave.shadows.is_sound(arguments[number], site.width) and all(
@@ -230,7 +230,7 @@ class Instruction:
     ) -> Any:
         form = self.bound.form
         shadow: Any = None
-        if form.moves:
+        if form.meaning.moves:
             shadows = batch.wave.shadows
             kinds = zip(arguments, self._read_kinds, strict=True)
             addresses = [Address(0, Part(argument)) for argument, (kind, _) in kinds if kind in ADDRESSES]
@@ -243,7 +243,7 @@ class Instruction:
                     arguments, flags or (), self._read_kinds, self.bound.arguments, strict=True
                 )
             )
-            shadow = self._run(look, active, given, shadows.finder, form.validity)
+            shadow = self._run(look, active, given, shadows.finder, form.meaning.validity)
         else:
             for argument, flag, row in zip(arguments, flags or (), self.bound.arguments, strict=False):
                 sound(self.bound, batch, mask, argument, flag, row.name, self.at)
@@ -254,7 +254,7 @@ class Instruction:
                     site.mark(batch, mask, arguments[number])
         for register, at, part in self._delivered(sinks, shadow):
             register.store_flags(batch, mask, at, part)
-        if form.moves and self.result != "void":
+        if form.meaning.moves and self.result != "void":
             return self._typed(found), _bits_of(shadow)
         return self._typed(found)
 
@@ -276,7 +276,7 @@ class Instruction:
     @cached_property
     def keywords(self) -> dict[str, Any]:
         """The modifiers that the meaning gets."""
-        return {name: self.bound.mods[name] for name in self.bound.form.passes}
+        return {name: self.bound.mods[name] for name in self.bound.form.meaning.passes}
 
     @cached_property
     def _sized_effects(self) -> dict[int, Access]:
@@ -302,11 +302,11 @@ class Instruction:
 
     def _run(self, batch: Look, mask: Mask, arguments: Given, storage: Any, meaning: Any = None) -> Any:
         form = self.bound.form
-        execute = meaning or form.execute
+        execute = meaning or form.meaning.execute
         assert execute is not None
         found: Any = None
         for some in parted_by_mask(self.bound, mask, arguments):
-            given = Facet(batch, some, self.at, storage).given(form.on)
+            given = Facet(batch, some, self.at, storage).given(form.meaning.on)
             one: Any = execute(*given, *arguments, **self.keywords)
             found = one if some is mask else np.where(some.full, one, one if found is None else found)
         return found

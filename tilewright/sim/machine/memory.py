@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["SHIFT", "UNITS", "WIDEST", "Block", "keep_pages"]
+__all__ = ["SHIFT", "UNITS", "WIDEST", "MemoryRows", "keep_pages"]
 
 UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
@@ -47,7 +47,7 @@ def keep_pages() -> None:
     np.empty(KEPT_BYTES, np.uint8)
 
 
-class Block:
+class MemoryRows:
     """Rows of bytes. ``nbytes`` of each row are there; behind them may be padding up to a whole unit."""
 
     def __init__(self, data: NDArray[np.uint8], nbytes: int) -> None:
@@ -57,12 +57,12 @@ class Block:
         self._views: dict[int, Bits] = {}
 
     @classmethod
-    def zeros(cls, rows: int, nbytes: int) -> Block:
+    def zeros(cls, rows: int, nbytes: int) -> MemoryRows:
         """``rows`` rows of so many zero bytes each."""
         return cls(np.zeros((rows, -(-max(nbytes, 1) // WIDEST) * WIDEST), np.uint8), nbytes)
 
     @classmethod
-    def of(cls, array: Array) -> Block:
+    def of(cls, array: Array) -> MemoryRows:
         """The bytes of a host array, not copied."""
         flat = array.reshape(-1).view(np.uint8)
         return cls(flat[None], flat.size)
@@ -79,9 +79,9 @@ class Block:
             self._views[width] = self.data[:, :whole].view(UNITS[width])
         return self._views[width]
 
-    def expanded(self, rows: int) -> Block:
+    def expanded(self, rows: int) -> MemoryRows:
         """A block with ``rows`` copies of this one's single row."""
-        return Block(np.repeat(self.data, rows, axis=0), self.nbytes)
+        return MemoryRows(np.repeat(self.data, rows, axis=0), self.nbytes)
 
     # Gather
 

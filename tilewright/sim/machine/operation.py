@@ -15,12 +15,12 @@ from tilewright.sim.machine.units import Touched
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.isa import Consults, Form
+    from tilewright.isa import AsyncMeaning, Consults, Form
     from tilewright.isa.products import Accumulator
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Given, Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.instructions import Instruction
+    from tilewright.sim.machine.instructions import CompiledInstruction
     from tilewright.sim.machine.issuers import Issuers
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
@@ -32,7 +32,7 @@ Values: TypeAlias = "dict[str, Array]"
 
 @dataclass(eq=False)
 class Operation:
-    """One instruction of some issuers. arguments, flags: as `Form.addresses` gets them, kept as they were at the issue;
+    """One instruction of some issuers. arguments, flags: what `AsyncMeaning.addresses` gets, kept from the issue on;
     flags say which bytes are initialised. sinks: addresses of the registers that are written.
 
     number: counts the operations of the wave from 1. serial: (n, lanes), how many commits of the group each thread had
@@ -40,7 +40,7 @@ class Operation:
     """
 
     number: int
-    instruction: Instruction
+    instruction: CompiledInstruction
     batch: Batch
     mask: Mask
     issuers: Issuers
@@ -58,8 +58,9 @@ class Operation:
     def __post_init__(self) -> None:
         form, bound = self.form, self.instruction.bound
         given = list(self.arguments.values())
-        found = dict(form.addresses(self.issuers, *given, **self.instruction.keywords)) if form.addresses else {}
-        for name in form.takes:
+        made = self.meaning.addresses
+        found = dict(made(self.issuers, *given, **self.instruction.keywords)) if made else {}
+        for name in self.meaning.takes:
             if name in found:
                 self.arguments[name] = found[name].at
         barriers = {signal.barrier for signal in form.signals}
@@ -88,6 +89,11 @@ class Operation:
     def form(self) -> Form:
         """The form that is executed."""
         return self.instruction.bound.form
+
+    @property
+    def meaning(self) -> AsyncMeaning:
+        """What is executed when it completes."""
+        return self.form.operation
 
     @property
     def group(self) -> str:
@@ -157,7 +163,7 @@ class Operation:
         """Read the sources now, since they may change later; places that are combined with them are read at the end."""
         if self._read is None:
             wave = self.batch.wave
-            once = self.form.accumulator is not None
+            once = self.meaning.accumulator is not None
             self._read = [None if one.combines else one.load(wave, once=once) for one in self.reads]
             self._flags = [None if one.combines else one.load_flags(wave) for one in self.reads if self._marks]
 
@@ -168,7 +174,9 @@ class Operation:
     def goes_on_with(self, later: Operation) -> bool:
         """Does a later operation update the same registers of the same issuers, so that the two can be joined?"""
         mine, other, issue = self.instruction.bound, later.instruction.bound, later.form.issue
-        if self.form.joined is None or issue is None or mine.form is not other.form or mine.mods != other.mods:
+        if self.meaning.joined is None or issue is None:
+            return False
+        if mine.form is not other.form or mine.mods != other.mods:
             return False
         same = self.batch.key == later.batch.key and self.issuers.are(later.issuers)
         if not same or not later.arguments[issue.accumulates].all():
@@ -184,13 +192,14 @@ class Operation:
         everyone = [self, *later]
         for operation in everyone:
             operation.read()
-        assert self.form.joined is not None
-        found = self.form.joined([operation._read for operation in everyone], **self.instruction.keywords)
+        joined = self.meaning.joined
+        assert joined is not None
+        found = joined([operation._read for operation in everyone], **self.instruction.keywords)
         if found is None:
             return
         if self._marks and any(flags is not None for one in everyone for flags in one._flags):
             every = [one._known_flags() for one in everyone]
-            self._flags = [*(self.form.joined(every, **self.instruction.keywords) or [])]
+            self._flags = [*(joined(every, **self.instruction.keywords) or [])]
         self._read = [*found]
         for operation in later:
             operation.is_joined = True
@@ -216,13 +225,13 @@ class Operation:
         matrix = self.instruction.sinks[0].matrix(self.batch, self.sinks[0], accumulator)
         if matrix is not None:
             total = matrix.view(accumulator.element).reshape(len(self.issuers.rows), -1, matrix.shape[-1])
-            values = [self.arguments[name] for name in self.form.takes]
+            values = [self.arguments[name] for name in self.meaning.takes]
             accumulator.add(total, *(self._read or []), *values, **self.instruction.keywords)
         return matrix is not None
 
     def _carry_out(self, touched: list[Touched], which: slice) -> None:
         reads, writes = ([one for one in touched if one.writes == write] for write in (False, True))
-        make = self.form.accumulator
+        make = self.meaning.accumulator
         if make is None or not self._add(make(self._mods)):
             self._execute(reads, writes, which)
         if self._marks:
@@ -233,9 +242,9 @@ class Operation:
         shape = self.batch.shape
         found = list(self._found(reads, which))
         kept = [register.load(self.batch, self.mask, at, checked=True) for register, at in self._kept]
-        values = [self.arguments[name][which] for name in self.form.takes]
+        values = [self.arguments[name][which] for name in self.meaning.takes]
         registers = [self.issuers.taken(value, shape)[which] for value in kept]
-        results = self._results(self.form.execute, [*found, *values, *registers])
+        results = self._results(self.meaning.execute, [*found, *values, *registers])
         for one, data in zip(writes, results, strict=False):
             one.store(wave, data)
         for register, at, data in zip(run.sinks, self.sinks, results[len(writes) :], strict=True):
@@ -275,16 +284,16 @@ class Operation:
 
     def _mark(self, flags: list[Array | None], which: slice, writes: list[Touched]) -> None:
         """Move the flags where the bits went; operands of arithmetic must be initialised, and its result then is."""
-        form = self.form
-        given = [self.flags[name][which] for name in form.takes if name in self.flags]
+        meaning = self.meaning
+        given = [self.flags[name][which] for name in meaning.takes if name in self.flags]
         results: Given = (None,) * (len(writes) + len(self.sinks))
-        if not form.moves:
+        if not meaning.moves:
             registers = self._kept_flags(which) if self._reads_registers(which) else []
             for value in (*flags, *given, *registers):
                 self._require(value, f"an operand of {self.name}")
         elif self.sinks or any(value is not None for value in flags) or not self._goes_on_set(given):
             known = [one.all_initialised if had is None else had for had, one in zip(flags, self.reads, strict=True)]
-            results = self._results(form.validity or form.execute, [*known, *given, *self._kept_flags(which)])
+            results = self._results(meaning.validity or meaning.execute, [*known, *given, *self._kept_flags(which)])
         for one, data in zip(writes, results, strict=False):
             if one.space not in ("shared", "tmem"):
                 self._require(data, f"a store of {self.name}")
@@ -297,7 +306,8 @@ class Operation:
     def _goes_on_set(self, given: list[Array]) -> bool:
         """Do initialised sources and operands make all that it writes initialised? For one issuer as for all."""
         one = [np.ones((1, *one.shape[1:], one.width), np.uint8) for one in self.reads]
-        results = self._results(self.form.validity or self.form.execute, [*one, *(value[:1] for value in given)])
+        meaning = self.meaning.validity or self.meaning.execute
+        results = self._results(meaning, [*one, *(value[:1] for value in given)])
         return all(map(_are_set, (*given, *results)))
 
     def _kept_flags(self, which: slice) -> list[Array]:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tilewright.sim.machine.arrays import Array
-from tilewright.sim.machine.memory import Block
+from tilewright.sim.machine.memory import MemoryRows
 
 __all__ = ["Group", "blocks_of", "groups_of", "name_of"]
 
@@ -43,14 +43,14 @@ def name_of(group: Group) -> str:
     return " and ".join(name for name, _ in group)
 
 
-def blocks_of(arrays: Arrays, groups: tuple[Group, ...]) -> dict[str, Block]:
+def blocks_of(arrays: Arrays, groups: tuple[Group, ...]) -> dict[str, MemoryRows]:
     """The block with each buffer's bytes, by name; the buffers of a group have one together, as has the group."""
-    found = {name: Block.of(array) for name, array in arrays.items()}
+    found = {name: MemoryRows.of(array) for name, array in arrays.items()}
     for group in groups:
         start = _address(arrays[group[0][0]])
         nbytes = max(offset + arrays[name].nbytes for name, offset in group)
         together = memoryview((ctypes.c_uint8 * nbytes).from_address(start))
-        block = Block.of(np.frombuffer(together, np.uint8))
+        block = MemoryRows.of(np.frombuffer(together, np.uint8))
         found |= {name_of(group): block} | {name: block for name, _ in group}
     return found
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.isa import Wait
     from tilewright.sim.machine.arrays import Bools, Given, Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.instructions import Instruction
+    from tilewright.sim.machine.instructions import CompiledInstruction
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.wave import Wave
 
@@ -60,7 +60,7 @@ class Pending:
         self.wave = wave
         self.loading = False
         self.watched = False
-        self.issuing: Instruction | None = None
+        self.issuing: CompiledInstruction | None = None
         self.queue: deque[Operation] = deque()
         self.last = 0
         self.commits: dict[str, Ints] = {}
@@ -73,7 +73,7 @@ class Pending:
 
     def begin(
         self,
-        instruction: Instruction,
+        instruction: CompiledInstruction,
         batch: Batch,
         mask: Mask,
         arguments: Given,

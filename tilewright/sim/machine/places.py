@@ -31,7 +31,7 @@ from tilewright.sim.machine.overlaps import Group, name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LOCAL_WINDOW", "SHARED_WINDOW", "WINDOW_BITS", "Place", "Places"]
+__all__ = ["LOCAL_WINDOW", "SHARED_WINDOW", "WINDOW_BITS", "BufferPlaces", "Place"]
 
 WINDOW_BITS = 40
 LOCAL_WINDOW, SHARED_WINDOW = 126, 127
@@ -59,7 +59,7 @@ class Place:
         return (self.window << WINDOW_BITS) + self.start
 
 
-class Places:
+class BufferPlaces:
     """The places of a kernel, by buffer name and by window. groups: arguments that share memory."""
 
     def __init__(self, kernel: Kernel, groups: tuple[Group, ...] = ()) -> None:
@@ -161,7 +161,7 @@ def _units(kernel: Kernel) -> dict[str, int]:
 def _widths(expr: Expr) -> Iterator[tuple[str, int]]:
     if isinstance(expr, Load) and expr.buffer.dtype.bits // 8 in UNITS:
         yield expr.buffer.name, expr.buffer.dtype.bits // 8
-    if isinstance(expr, Call) and (form := bind(expr).form).moves and form.execute is None:
+    if isinstance(expr, Call) and (form := bind(expr).form).is_copy:
         bound = bind(expr)
         for access in form.accesses:
             for operand in bound.operands[access.operand]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.memory import UNITS
-from tilewright.sim.machine.registers import Held, Spread
+from tilewright.sim.machine.registers import NewerMatrix, Spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,10 @@ def _spread(accumulator: Accumulator, first: int, per_unit: int) -> Spread:
 
 @dataclass(frozen=True, eq=False)
 class RegisterFile:
-    """An operand in registers. run: they follow each other, and one address says where; else there is one for each."""
+    """An operand in registers. run: they follow each other, and one address says where; else there is one for each.
+
+    sites: one for all registers of a run, else one for each register.
+    """
 
     places: tuple[Place, ...]
     width: int
@@ -63,8 +66,8 @@ class RegisterFile:
             if self.count > 1:
                 self.sites[0].reach(batch, mask, at.shifted((self.count - 1) * self.width))
         else:
-            for one in at:
-                self.sites[0].reach(batch, mask, one)
+            for site, one in zip(self.sites, at, strict=True):
+                site.reach(batch, mask, one)
 
     def is_inside(self, start: int) -> bool:
         """Are all registers from this address on inside of the buffer, and aligned?"""
@@ -123,7 +126,7 @@ class RegisterFile:
         held = registers.held((spread, batch.key))
         if held is None:
             words = spread.matrix(registers.flat(batch.ctas, batch.warps))
-            held = Held(batch.ctas, batch.warps, spread, frozenset(range(first, first + self.count)), words)
+            held = NewerMatrix(batch.ctas, batch.warps, spread, frozenset(range(first, first + self.count)), words)
             registers.hold((spread, batch.key), held)
         return held.matrix
 

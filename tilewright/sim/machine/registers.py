@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["Held", "Registers", "Spread"]
+__all__ = ["NewerMatrix", "Registers", "Spread"]
 
 LANES = np.arange(32, dtype=np.int64)
 
@@ -49,7 +49,7 @@ class Spread:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Held:
+class NewerMatrix:
     """Registers of some CTAs and warps as a matrix, (CTAs, warps, rows, columns), which is newer than their words.
 
     numbers: of the registers that these are.
@@ -61,7 +61,7 @@ class Held:
     numbers: frozenset[int]
     matrix: NDArray[Any]
 
-    def meets(self, other: Held) -> bool:
+    def meets(self, other: NewerMatrix) -> bool:
         """Do the two have a register of one thread in common?"""
         pairs = ((self.ctas, other.ctas), (self.warps, other.warps))
         both = all(mine == theirs or set(numbers(mine)) & set(numbers(theirs)) for mine, theirs in pairs)
@@ -88,7 +88,7 @@ class Registers:
         self.nbytes = nbytes
         self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self._views: dict[int, Bits] = {}
-        self._held: dict[object, Held] = {}
+        self._held: dict[object, NewerMatrix] = {}
         self._alike: dict[int, tuple[object, UniformWarps]] = {}  # by register: warps of a batch that hold the same
 
     @property
@@ -207,11 +207,11 @@ class Registers:
         units: slice | Ints = np.asarray(numbers, np.int64) * 4 // self.unit if alone else slice(first, last)
         return bool(self.data[self._ctas(look), look.warps, units].view(np.bool_).all())
 
-    def held(self, key: object) -> Held | None:
+    def held(self, key: object) -> NewerMatrix | None:
         """The matrix that `hold` got under this key, unless one of its registers has been accessed since."""
         return self._held.get(key)
 
-    def hold(self, key: object, held: Held) -> None:
+    def hold(self, key: object, held: NewerMatrix) -> None:
         """The registers hold this matrix from now on; it may be changed in place."""
         for other in [other for other, one in self._held.items() if one.meets(held)]:
             self._settle(self._held.pop(other))
@@ -224,7 +224,7 @@ class Registers:
         while self._held:
             self._settle(self._held.popitem()[1])
 
-    def _settle(self, held: Held) -> None:
+    def _settle(self, held: NewerMatrix) -> None:
         kept, self._held = self._held, {}
         held.spread.put(self.flat(held.ctas, held.warps), held.matrix.view(np.uint32))
         self._held = kept

@@ -16,7 +16,7 @@ from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.machine.facets import where_text
-from tilewright.sim.machine.memory import UNITS, Block
+from tilewright.sim.machine.memory import UNITS, MemoryRows
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.tmem import Cells
 
@@ -48,13 +48,17 @@ _ARGUMENT = _Argument()
 
 
 class Shadows:
-    """The flags of a wave's shared memory and registers."""
+    """The flags of a wave's shared memory and registers.
+
+    undefined: for each place that gave undefined results the threads to which it did, and what to say of it.
+    """
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
-        self.shared = Block.zeros(1, wave.run.shared_bytes)
+        self.shared = MemoryRows.zeros(1, wave.run.shared_bytes)
         places = wave.run.places.locals
         self.registers = {p.name: Registers(1, wave.run.warps, p.nbytes, p.unit, p.start) for p in places}
+        self.undefined: dict[object, tuple[Bools, SimulationError]] = {}
 
     @cached_property
     def tmem(self) -> Cells:
@@ -130,7 +134,19 @@ class Shadows:
             return
         bad = mask.full & ~octets.all(-1)
         if bad.any():
-            raise self._error(batch, bad, use, at, what, origin)
+            raise self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
+
+    def _undefined(self, batch: Batch, bad: Bools, use: str, at: Span | None) -> SimulationError | None:
+        """The error for a value that is unknown since an operation left it open: of these lanes, if they had one."""
+        threads = np.zeros((self.wave.ctas, self.wave.run.warps, 32), bool)
+        threads[batch.ctas, batch.warps] = bad
+        found = sorted(self.undefined.values(), key=lambda each: not (each[0] & threads).any())
+        if not found:
+            return None
+        _, error = found[0]
+        line = f" in line {at.line}" if at else ""
+        error.given = f"{error.given}; {use}{line} depends on the result"
+        return error
 
     @staticmethod
     def _error(batch: Batch, bad: Bools, use: str, at: Span | None, what: str, origin: Origin) -> SimulationError:

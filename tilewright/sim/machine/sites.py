@@ -60,6 +60,8 @@ class Site:
     sized: bool = False  # some lanes may touch fewer bytes, or none
     observes: bool = True  # does the kernel see what it reads?
     compares: bool = False  # does it write only where it finds the expected value?
+    polls: bool = False  # does a loop wait until it finds here what another thread has written?
+    compared: bool = False  # is what it finds compared with anything?
     constant: bool = False  # does it read what nobody may write while the kernel runs?
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
@@ -319,13 +321,14 @@ class Site:
         others = [line for site in self._others() for line in site.lines()]
         return [self.line, *others] if self.line.accesses else others
 
-    def _others(self) -> Iterator[Site]:
-        yield from (*self._resolved.values(), *self._parts.values())
+    def _others(self) -> tuple[Site, ...]:
+        return (*self._resolved.values(), *self._parts.values()) if self._resolved or self._parts else ()
 
     def reset(self) -> None:
         """Count from zero again: a new run."""
         line = self.line
-        line.accesses = line.warps = line.wavefronts = line.ideal_wavefronts = line.nbytes = 0
+        if line.accesses:
+            line.accesses = line.warps = line.wavefronts = line.ideal_wavefronts = line.nbytes = 0
         for site in self._others():
             site.reset()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir import Call, For, Kernel, Launch, Var, While, code_of, expressions, statements, walk
 from tilewright.isa import Fence, bind
-from tilewright.sim.machine.places import Place, Places
+from tilewright.sim.machine.places import BufferPlaces, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Subject:
         self.kernel = kernel
         self.checks = checks
         self.groups = groups
-        self.places = Places(kernel, groups)
+        self.places = BufferPlaces(kernel, groups)
         self.with_shadows = "poison" in checks
         self.sites: list[Site] = []
         self.tallies: list[str] = []

@@ -64,7 +64,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ColumnRequest:
     """A warp that asks for columns. rows: the CTAs that take them together."""
 
     row: int
@@ -85,7 +85,7 @@ class Columns:
 
     rows: int
     log: list[Taken] = field(default_factory=list)
-    requests: dict[tuple[int, int], Request] = field(default_factory=dict)
+    requests: dict[tuple[int, int], ColumnRequest] = field(default_factory=dict)
     granted: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ class Columns:
         starts = np.flatnonzero(free)
         return int(starts[0]) * columns if len(starts) else None
 
-    def grant(self, request: Request) -> list[tuple[Request, int]]:
+    def grant(self, request: ColumnRequest) -> list[tuple[ColumnRequest, int]]:
         """Gives a warp what it asks for, and its partners in other CTAs; nothing while there is no room, or a partner
         has not asked. Returns the warps that got columns, and the first of these.
         """
@@ -191,7 +191,7 @@ class TmemFacet:
             asking.append((place, who))
             if who not in own.granted:
                 self._check_request(row, wanted)
-                own.requests[who] = Request(*who, wanted, asked, self._together(row, pair), self.facet.at)
+                own.requests[who] = ColumnRequest(*who, wanted, asked, self._together(row, pair), self.facet.at)
         for request in list(own.requests.values()):
             for each, first in own.grant(request) if (request.row, request.warp) in own.requests else ():
                 self._poison(each.row, first, each.columns)

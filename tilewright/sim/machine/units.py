@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.isa import Addresses
     from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.issuers import Issuers
-    from tilewright.sim.machine.memory import Block
+    from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Touched"]
@@ -234,7 +234,7 @@ class Touched:
             self._gather(shadows.shared, self.rows, self.at, self.touches, found)
         return None if found.all() else found
 
-    def _of_each_cta(self, block: Block, *, once: bool = False) -> NDArray[np.uint8]:
+    def _of_each_cta(self, block: MemoryRows, *, once: bool = False) -> NDArray[np.uint8]:
         assert self.ctas is not None
         view = block.view(self.width)[self.ctas if block.rows > 1 else slice(0, 1)]
         places = self.places.reshape(-1) >> SHIFT[self.width]
@@ -247,7 +247,7 @@ class Touched:
             found = np.ascontiguousarray(full)
         return found.reshape(self.shape)[..., None].view(np.uint8)
 
-    def _blocks(self, wave: Wave) -> Iterator[tuple[Block, Ints, Ints, Bools]]:
+    def _blocks(self, wave: Wave) -> Iterator[tuple[MemoryRows, Ints, Ints, Bools]]:
         """The memories, rows and places in each, and which of them are there."""
         if self.space == "shared":
             yield wave.shared, self.rows, self.at, self.touches
@@ -256,7 +256,7 @@ class Touched:
             block = wave.run.blocks[wave.run.places.at(window, 0).name]
             yield block, np.zeros_like(self.rows), self.at & (1 << WINDOW_BITS) - 1, there
 
-    def _gather(self, block: Block, rows: Ints, at: Ints, there: Bools, found: NDArray[np.uint8]) -> None:
+    def _gather(self, block: MemoryRows, rows: Ints, at: Ints, there: Bools, found: NDArray[np.uint8]) -> None:
         if self.nbytes is None or (self.nbytes[there] == self.width).all():
             found[there] = block.view(self.width)[rows[there], at[there] >> SHIFT[self.width]][..., None].view(np.uint8)
             return
@@ -296,7 +296,7 @@ class Touched:
             data = np.broadcast_to(data, (*self.shape, self.width))
             self._scatter(shadows.shared, self.rows, self.at, self.touches, data)
 
-    def _to_each_cta(self, block: Block, data: NDArray[np.uint8]) -> None:
+    def _to_each_cta(self, block: MemoryRows, data: NDArray[np.uint8]) -> None:
         assert self.ctas is not None
         ctas, shift = self.ctas.stop - self.ctas.start, SHIFT[self.width]
         words = np.ascontiguousarray(data).view(UNITS[self.width]).reshape(ctas, -1, self.places.size)[:, -1]
@@ -306,7 +306,7 @@ class Touched:
         else:
             view[:, places] = words
 
-    def _scatter(self, block: Block, rows: Ints, at: Ints, there: Bools, data: NDArray[np.uint8]) -> None:
+    def _scatter(self, block: MemoryRows, rows: Ints, at: Ints, there: Bools, data: NDArray[np.uint8]) -> None:
         if self.nbytes is None or (self.nbytes[there] == self.width).all():
             words = np.ascontiguousarray(data[there]).view(UNITS[self.width])[..., 0]
             block.view(self.width)[rows[there], at[there] >> SHIFT[self.width]] = words

@@ -2,14 +2,14 @@
 them.
 
 With a value goes None while all of its bits are known, else an array of its shape with the unknown bits set (of a bool,
-a bool). An operation is done twice, with the unknown bits of an operand cleared and set: result bits that differ are
-unknown. So bits that are masked away, overwritten or not chosen no longer count, and no value is unknown that does not
-depend on an unknown bit.
+a bool). An operation is done again with other values of an operand, which its unknown bits allow: result bits that
+differ are unknown. So bits that are masked away, overwritten or not chosen no longer count, and no value is unknown
+that does not depend on an unknown bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bits, Value
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["Spread", "blended", "flags_of", "nothing_known", "unknown_of"]
+__all__ = ["ArrayOperation", "blended", "either", "flags_of", "nothing_known", "unknown_of"]
 
 Unknown = "Array | None"
 
@@ -36,7 +36,7 @@ def _unsigned(kind: DType) -> np.dtype[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class ArrayOperation:
     """An operation on arrays. kinds: the dtypes of its operands; result: of what it gives."""
 
     function: Callable[..., Array]
@@ -53,10 +53,26 @@ class Spread:
                 continue
             kind = _unsigned(self.kinds[k])
             own = given[k].view(kind)
-            ends = (np.asarray(end, kind).view(given[k].dtype) for end in (own & ~bits, own | bits))
-            low, high = (np.asarray(self.function(*given[:k], end, *given[k + 1 :])).view(unsigned) for end in ends)
-            found = low ^ high if found is None else found | (low ^ high)
+            others = [one.view(kind) for n, one in enumerate(given) if n != k and one.dtype.itemsize == kind.itemsize]
+            first, *more = (
+                np.asarray(self.function(*given[:k], end, *given[k + 1 :])).view(unsigned)
+                for end in _tried(own, bits, others, given[k].dtype)
+            )
+            for one in more:
+                found = first ^ one if found is None else found | (first ^ one)
         return found if found is not None and found.any() else None
+
+
+def _tried(own: Array, bits: Array, others: list[Array], kind: np.dtype[Any]) -> Iterator[Array]:
+    """Values that an operand may have: the least, the greatest, and those near the other operands, for comparisons."""
+    near = (end for one in others for end in (one, one + 1, one - 1)) if own.dtype.kind == "u" else ()
+    for end in (np.zeros_like(own), ~np.zeros_like(own), *near):
+        yield np.asarray((own & ~bits) | (end & bits), own.dtype).view(kind)
+
+
+def either(one: Array | None, other: Array | None) -> Array | None:
+    """The bits that are unknown for one reason or the other."""
+    return one if other is None else other if one is None else one | other
 
 
 def blended(mask: Mask, new: Array | None, old: Array | None) -> Array | None:

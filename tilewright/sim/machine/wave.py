@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.ir.special import LANE, SPECIALS, WARP
 from tilewright.sim.machine.arrays import Ints
-from tilewright.sim.machine.memory import Block
+from tilewright.sim.machine.memory import MemoryRows
 from tilewright.sim.machine.pending import Pending
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.sync import Barriers
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Storage", "Wave"]
 
-Storage = Block | Registers
+Storage = MemoryRows | Registers
 AXES = ("x", "y", "z")
 
 Rows = TypeVar("Rows", int, Ints)
@@ -43,7 +43,7 @@ class Wave:
         self.run = run
         self.first = first
         self.ctas = ctas
-        self.shared = Block.zeros(ctas, run.shared_bytes)
+        self.shared = MemoryRows.zeros(ctas, run.shared_bytes)
         self.registers = {
             place.name: Registers(ctas, run.warps, place.nbytes, place.unit, place.start) for place in run.places.locals
         }
@@ -72,7 +72,7 @@ class Wave:
 
     def close(self) -> None:
         """Its CTAs have ended: free their memory now, even if others still refer to the wave."""
-        self.shared = Block.zeros(0, 0)
+        self.shared = MemoryRows.zeros(0, 0)
         self.registers = {}
         for part in ("barriers", "shadows", "tmem", "pending"):
             if part in vars(self):  # asking for a cached property would make it

@@ -6,13 +6,14 @@ releases    what strong writes publish; fence_sc: and the order that fences of k
 actors      warps with some of their lanes
 places      the last accesses of each place in shared and in global memory; records: and their statements
 accesses    one access, and the tags that it leaves
-observed    what strong reads have seen
+observed    what strong reads have seen; hearsay: and what volatile ones rely on, unordered
 races       two accesses: may they meet? constants: reads of memory that the kernel must not write
 operations  asynchronous operations and their completion; completion: the places that they touch
 on_behalf   their accesses as those of their issuers; in_flight: accesses of threads meanwhile
 protocol    rules that hold in every schedule
 missing     the step that is missing between two accesses, in the kernel's own words
 reports     race reports; advice: a barrier that can stand there and helps; handover: what flags lack
+signalled   arrivals and waits at m-barriers that have been; manner: do two threads change one place?
 proxies     accesses of two kinds to one memory, and the fences between them; tensor_maps: through a third one
 wave        all of these for one wave of CTAs
 engine      the events of a run, and what each of them changes

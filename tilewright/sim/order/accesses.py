@@ -12,7 +12,7 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.floats import likeness
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.machine.memory import UNITS, Block
+from tilewright.sim.machine.memory import UNITS, MemoryRows
 from tilewright.sim.machine.sites import harmless
 from tilewright.sim.order.clocks import Clocks
 from tilewright.sim.order.knowledge import Times
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.places import Places
+    from tilewright.sim.order.places import TaggedPlaces
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 
-__all__ = ["CTA", "CTA_BITS", "MANY", "THREAD", "Access", "bound_of"]
+__all__ = ["CTA", "CTA_BITS", "MANY", "THREAD", "AccessRecord", "bound_of"]
 
 THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; the bit of "several threads"; bits below the CTA
 CTA_BITS = 23
 
 
 @dataclass(eq=False, slots=True)  # not frozen: one is made per access of a run, and freezing takes time
-class Access:
+class AccessRecord:
     """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
     count as known, beside the first.
     """
 
-    places: Places
+    places: TaggedPlaces
     clocks: Clocks
     site: Site
     batch: Batch
@@ -64,12 +64,12 @@ class Access:
         """(CTAs or 1, warps, warps): up to when each warp knows each other of its CTA."""
         return self.clocks.known_warps(self.look)
 
-    def load(self, block: Block) -> Tags:
+    def load(self, block: MemoryRows) -> Tags:
         """The tags in a block, (CTAs or 1, warps or 1, 32 or 1, tags of an access)."""
         found = np.ascontiguousarray(block.load(self.look, self.where, self.width))
         return found[..., None].view(self.places.tag)
 
-    def store(self, block: Block, tags: Tags, mask: Mask | None = None) -> None:
+    def store(self, block: MemoryRows, tags: Tags, mask: Mask | None = None) -> None:
         """Store the tag of each lane at all places that it touches."""
         if self.grains > 1:
             wide = np.ascontiguousarray(np.broadcast_to(tags[..., None], (*tags.shape, self.grains)))
@@ -109,7 +109,7 @@ class Access:
         rows, pitch = self.places.late.shape
         return self.is_aligned() and self.at.is_one_to_one(self.look, pitch * self.places.grain if rows > 1 else 0)
 
-    def lost(self, block: Block, tags: Tags) -> Bools | None:
+    def lost(self, block: MemoryRows, tags: Tags) -> Bools | None:
         """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
         differs = self.load(block) != tags[..., None]
         if not differs.any():

@@ -17,6 +17,7 @@ from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.fence_sc import Passed
 from tilewright.sim.order.knowledge import HEARD, OFFERED, ORDERED, SEEN, Far, Known, Ledger, joined, told, widened
+from tilewright.sim.order.signalled import Signalled
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
@@ -63,6 +64,7 @@ class Clocks:
         self.alone: dict[int, int] = {}  # thread -> the knower that it is
         self.far: dict[tuple[int, int], Far] = {}  # row and knower
         self.ledgers: list[Ledger] = []
+        self.signalled = Signalled()
         self.now = 0
         self.floor = 0
         self.version = 0

@@ -11,8 +11,7 @@ from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.tmem import cell_number, cells_text
 from tilewright.sim.order.knowledge import HEARD, SEEN
 from tilewright.sim.order.missing import missing_step
-from tilewright.sim.order.operations import Loading, Operations, along
-from tilewright.sim.order.operations import Part as Issued
+from tilewright.sim.order.operations import Loading, OperationPart, Operations, along
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,7 +95,7 @@ def _combining(known: Operations, numbers: NDArray[np.int32]) -> list[int]:
 
 
 def _collides(
-    known: Operations, now: Operation, one: Touched, place: NDArray[np.int64], earlier: Issued, did: str
+    known: Operations, now: Operation, one: Touched, place: NDArray[np.int64], earlier: OperationPart, did: str
 ) -> SimulationError:
     k, at = int(one.issuer[place[0]]), now.instruction.at
     row, byte = int(now.issuers.rows[k]), int(one.at[tuple(place)])
@@ -148,7 +147,9 @@ def _check_order(
             raise _clash(known, known.parts[number], now, int(actor[k]), text, did)
 
 
-def _clash(known: Operations, earlier: Issued, now: Operation, actor: int, cells: str, did: str) -> SimulationError:
+def _clash(
+    known: Operations, earlier: OperationPart, now: Operation, actor: int, cells: str, did: str
+) -> SimulationError:
     row, knower, at = int(now.issuers.rows[actor]), int(known.knowers(now)[actor]), now.instruction.at
     return SimulationError(
         f"{now.name} touches tensor memory that {earlier.operation.name} may still not have {did}",

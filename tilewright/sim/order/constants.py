@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.places import Places
+    from tilewright.sim.order.places import TaggedPlaces
     from tilewright.sim.order.records import Record
 
 __all__ = ["check_constants"]
@@ -29,13 +29,13 @@ __all__ = ["check_constants"]
 THREADS = 1 << 10  # of a CTA, at most
 
 
-def check_constants(program: Subject, buffers: Iterable[Places], wave: Wave) -> None:
+def check_constants(program: Subject, buffers: Iterable[TaggedPlaces], wave: Wave) -> None:
     """Raises SimulationError where bytes of a buffer were read as constants, and written."""
     for places in buffers if any(site.constant for site in program.sites) else ():
         _check_buffer(program, places, wave)
 
 
-def _check_buffer(program: Subject, places: Places, wave: Wave) -> None:
+def _check_buffer(program: Subject, places: TaggedPlaces, wave: Wave) -> None:
     records = places.log.newest_first()[::-1]
     reads = [record for record in records if record.site.constant]
     writes = [record for record in records if record.site.write]
@@ -59,7 +59,7 @@ def _check_buffer(program: Subject, places: Places, wave: Wave) -> None:
             _tell(program, wave, read, writes[which[first[k]]], found, is_error=not alone[k])
 
 
-def _touched(places: Places, record: Record) -> tuple[Ints, Ints]:
+def _touched(places: TaggedPlaces, record: Record) -> tuple[Ints, Ints]:
     """The places that a record touched, and by which thread of the grid."""
     ctas, threads, address = record.threads()
     grains = max(record.site.width // places.grain, 1)

@@ -7,26 +7,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import SimulationError
 from tilewright.isa import Fence, ProxyFence, Signal
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
-from tilewright.sim.order.accesses import Access
+from tilewright.sim.order.accesses import AccessRecord
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.completion import check_freed, check_issue
 from tilewright.sim.order.constants import check_constants
+from tilewright.sim.order.hearsay import Hearsay
 from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
 from tilewright.sim.order.knowledge import HEARD, SEEN, Known
 from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.on_behalf import awaited, places_of
 from tilewright.sim.order.operations import Stretch
-from tilewright.sim.order.places import Places
+from tilewright.sim.order.places import TaggedPlaces
 from tilewright.sim.order.protocol import CLUSTER
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.releases import Pattern, Release
@@ -64,13 +63,13 @@ class Order(Check):
     def __init__(self, program: Subject) -> None:
         super().__init__(program)
         self.orders: dict[Wave, WaveOrder] = {}  # of the waves that run
-        self.globals: dict[int, Places] = {}  # by window: buffers that overlap share one
-        self.locations = Locations()
+        self.globals: dict[int, TaggedPlaces] = {}  # by window: buffers that overlap share one
         self.warned: set[tuple[str, str]] = set()
 
     def begin(self, run: Device) -> None:
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
+        self.hearsay = Hearsay(self.orders, self.program.sites)
         touched = (one for bound in self.program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
@@ -138,35 +137,35 @@ class Order(Check):
 
         return hook
 
-    def buffer(self, place: Place, batch: Batch) -> Places:
-        if place.window not in self.globals:
+    def buffer(self, place: Place, batch: Batch) -> TaggedPlaces:
+        if (window := place.window) not in self.globals:
             nbytes = batch.wave.run.blocks[place.name].nbytes
-            name, grain = f"window {place.window}", self._grain(place.window)
-            self.globals[place.window] = Places(name, nbytes, grain, is_global=True)
+            self.globals[window] = TaggedPlaces(f"window {window}", nbytes, self._grain(window), is_global=True)
         return self.globals[place.window]
 
-    def _access(self, places: Places, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+    def _access(self, places: TaggedPlaces, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         order = self.orders[batch.wave]
         access = places.access(order.clocks, site, batch, mask, at)
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
+        self.hearsay.counted(access)
 
-    def _judge(self, access: Access) -> None:
+    def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
-        places = access.places
         strong = self._meet(access)
+        self._tell(self.hearsay.met(access, strong))
         if not access.site.write:
             return
-        lost = places.write(access)
+        lost = access.places.write(access)
         if lost is not None:
             self._tell(lost_store(access, *lost))
             if access.site.sem != "weak":
-                places.mark_many(access, lost[0])
+                access.places.mark_many(access, lost[0])
         if strong is not None and len(strong) and access.site.sem != "weak":
-            places.mark_many(access, strong.lanes(access.look.shape))
+            access.places.mark_many(access, strong.lanes(access.look.shape))
 
-    def _meet(self, access: Access) -> Candidates | None:
+    def _meet(self, access: AccessRecord) -> Candidates | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
         found = access.places.writes_before(access)
         clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)
@@ -280,10 +279,12 @@ class Order(Check):
             order.phases.forget(signals)
             order.protocol.ended(signals)
         elif signal.kind == "arrive":
+            order.clocks.signalled.note(signals, at, order.clocks.now, waits=False)
             order.protocol.signalled(signals, at)
             self._arrived(batch.wave, signals, signal, at)
             order.protocol.visited(signals, at, arrives=True)
         else:
+            order.clocks.signalled.note(signals, at, order.clocks.now, waits=True)
             order.protocol.seen(signals, at)
             for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
                 self._waited(batch.wave, signals.who[those], known, signal)
@@ -299,20 +300,7 @@ class Order(Check):
                 for pattern in order.fences.before(signals.who, k):
                     one = np.array([k])
                     order.phases.arrived(signals[one], pattern.known, after, wide=wide and pattern.scope != "cta")
-        self._check_seen(wave, signals, order.phases.arrived(signals, known, after, wide=wide), at)
-
-    def _check_seen(self, wave: Wave, signals: Signals, early: Ints, at: Span | None, who: str = "") -> None:
-        """Raises SimulationError where a thread arrives for a phase though no thread has seen the last one over."""
-        for k in early.tolist():
-            offset = int(signals.offset[k])
-            name = element_text(self.program, self.program.places.shared_at(offset), offset)
-            raise SimulationError(
-                f"an arrival at {name} for its next phase, and nobody has seen the last one over",
-                given=who or f"CTA {wave.cta_name(int(signals.who.rows[k]))}, warp {int(signals.who.warps[k])}",
-                allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
-                hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",
-                at=at,
-            )
+        order.protocol.arrived_early(signals, order.phases.arrived(signals, known, after, wide=wide), at)
 
     def _waited(self, wave: Wave, who: Actors, known: Known, signal: Signal) -> None:
         order = self.orders[wave]
@@ -334,7 +322,7 @@ class Order(Check):
         self._expand(operation.batch.wave)
         key, unseen = (str(operation.instruction.at), ""), ""
         if order.stores is not None and key not in self.warned:
-            unseen = next(order.stores.unseen_by(operation, operations, self.program), "")
+            unseen = next(order.stores.unseen_by(operation, operations, self.program, order.shared.log), "")
             if not unseen and order.abroad is not None:
                 unseen = next(order.abroad.unseen_by(operation, self.program), "")
             if not unseen and order.maps is not None:
@@ -369,7 +357,8 @@ class Order(Check):
             signals, given, reach = together(signals, known[one.issuer], after[one.issuer])
             early = self.orders[wave].phases.arrived(signals, given, reach, wide=True)
             if one.effect.kind == "arrive":
-                self._check_seen(wave, signals, early, operation.instruction.at, operation.who(int(one.issuer[0])))
+                who = operation.who(int(one.issuer[0]))
+                self.orders[wave].protocol.arrived_early(signals, early, operation.instruction.at, who)
 
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
         if (operations := self.orders[wave].operations) is not None:
@@ -392,9 +381,8 @@ class Order(Check):
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         if (operations := self.orders[wave].operations) is None:
             return ""
-        parts = operations.parts.values()
-        ideas = (missing_commit(operations, each, int(each.operation.issuers.rows[0])) for each in parts)
-        return next(filter(None, ideas), "")
+        parts = [(each, int(each.operation.issuers.rows[0])) for each in operations.parts.values()]
+        return next(filter(None, (missing_commit(operations, each, row) for each, row in parts)), "")
 
 
 register("races", "accesses to one place, one of them a write, that nothing orders", Order)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge import Far, Times
     from tilewright.sim.order.releases import Release
 
-__all__ = ["Look", "Observed", "Passed"]
+__all__ = ["FencedRead", "Observed", "Passed"]
 
 WARPS = 32  # of a CTA, at most
 REMEMBERED = 256  # reads of a CTA, and of all
@@ -102,7 +102,7 @@ class Passed:
 
 
 @dataclass(eq=False, slots=True)
-class Look:
+class FencedRead:
     """A strong read: by which thread of a CTA of the grid, when, and what had been published there. taken: by scope of
     a fence and its CTA, (warps, 32), who has taken that over.
     """
@@ -127,10 +127,10 @@ class Observed:
     """The strong reads that have observed what comes after a fence.sc: the last of each CTA of the grid, and of all."""
 
     def __init__(self) -> None:
-        self._of: dict[int, dict[tuple[int, int], Look]] = {}
-        self._last: deque[Look] = deque(maxlen=REMEMBERED)
+        self._of: dict[int, dict[tuple[int, int], FencedRead]] = {}
+        self._last: deque[FencedRead] = deque(maxlen=REMEMBERED)
 
-    def saw(self, look: Look) -> None:
+    def saw(self, look: FencedRead) -> None:
         """A thread has observed what was published."""
         own = self._of.setdefault(look.cta, {})
         if (look.thread, id(look.release)) in own:
@@ -157,7 +157,7 @@ class Observed:
                 take(clocks, Actors(those.rows[some], those.warps[some], each[some]), scope, releases, passed=True)
 
 
-def _come_after(clocks: Clocks, who: Actors, looks: list[Look]) -> Bools:
+def _come_after(clocks: Clocks, who: Actors, looks: list[FencedRead]) -> Bools:
     """For each look, (warps, 32): which lanes of one CTA come after it."""
     which, lane = np.nonzero(who.lanes)
     threads = 32 * who.warps[which] + lane

@@ -21,11 +21,11 @@ from tilewright.sim.order.missing import fence_name
 if TYPE_CHECKING:
     from tilewright.isa import Bound
     from tilewright.sim.codegen.axes import Axes
-    from tilewright.sim.order.advice import Step
+    from tilewright.sim.order.advice import StepDown
 
-    Way: TypeAlias = "tuple[Step, ...]"
+    Way: TypeAlias = "tuple[StepDown, ...]"
 
-__all__ = ["SCOPES", "handover_advice"]
+__all__ = ["SCOPES", "arrivals_behind", "handover_advice"]
 
 SCOPES = ("cta", "cluster", "gpu", "sys")
 SIDES = {True: ("release", "before"), False: ("acquire", "after")}
@@ -48,6 +48,10 @@ class _Word:
     warps: tuple[int, ...]
 
 
+class _Together:
+    """A barrier of one warp between the two."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Fenced:
     """A fence between the two."""
@@ -62,7 +66,7 @@ class _Met:
     """A barrier of warps between the two."""
 
 
-_Item: TypeAlias = "_Word | _Fenced | _Met"
+_Item: TypeAlias = "_Word | _Fenced | _Met | _Together"
 
 
 def handover_advice(axes: Axes, before: Way, after: Way, scope: str) -> str | None:
@@ -77,7 +81,7 @@ def handover_advice(axes: Axes, before: Way, after: Way, scope: str) -> str | No
                 if not (_may(told, tells[:i]) and _may(heard, listens[:k])):
                     continue
                 ends = _lacks(told, tells[:i], scope), _lacks(heard, listens[:k], scope)
-                lanes = _apart(told, _line_of(before)), _apart(heard, _line_of(after))
+                lanes = _apart(told, tells[:i], _line_of(before)), _apart(heard, listens[:k], _line_of(after))
                 return "; ".join(filter(None, (*ends, *lanes))) or None
     return None
 
@@ -116,8 +120,10 @@ def _narrow(scope: str, wanted: str) -> bool:
     return scope in SCOPES and SCOPES.index(scope) < SCOPES.index(wanted)
 
 
-def _apart(word: _Word, line: int) -> str:
-    """Does each lane of a warp signal and wait for itself?"""
+def _apart(word: _Word, between: list[_Item], line: int) -> str:
+    """The warp's barrier, where one of its lanes signals or waits for the others and none stands there."""
+    if any(isinstance(one, (_Together, _Met)) for one in between):
+        return ""
     first, then = sorted((line, word.line))
     return f"T.cuda.warp_sync() between line {first} and line {then}" if word.alone and not word.warps else ""
 
@@ -135,6 +141,14 @@ def _following(way: Way) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
     for step in reversed(way):
         for stmt in step.body[step.index + 1 :]:
             yield from _inside(stmt, ())
+
+
+def arrivals_behind(way: Way) -> Iterator[tuple[str, int]]:
+    """The m-barriers that threads arrive at behind an access: the name of the buffer, and the line."""
+    for stmt, _ in _following(way):
+        for bound in map(bind, calls_of(stmt)):
+            if stmt.at and bound.form.signal is not None and bound.form.signal.kind == "arrive":
+                yield _buffer(bound, bound.form.signal.barrier), stmt.at.line
 
 
 def _preceding(way: Way) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
@@ -168,7 +182,9 @@ def _words(axes: Axes, stmts: Iterator[tuple[Stmt, tuple[Stmt, ...]]]) -> Iterat
             if bound.form.sync is not None and bound.form.sync.scope not in ("warp", "poll"):
                 yield _Met()
             fence = bound.form.fence_of(bound.mods)
-            if isinstance(fence, Fence) and not fence.only:
+            if "warp" in (getattr(bound.form.sync, "scope", ""), getattr(fence, "scope", "")):
+                yield _Together()
+            elif isinstance(fence, Fence) and not fence.only:
                 yield _Fenced(line, str(fence.sem), str(fence.scope), warps)
             for place, tells, sem, scope in _said(bound):
                 yield _Word(line, place, tells, sem, scope, "sem" in bound.mods, alone, warps)

@@ -12,8 +12,7 @@ from tilewright.sim.machine.masks import Mask, spread
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.knowledge import SEEN
 from tilewright.sim.order.missing import missing_step
-from tilewright.sim.order.operations import Operations, Stretch, along, keeps_order, stretches_of
-from tilewright.sim.order.operations import Part as Issued
+from tilewright.sim.order.operations import OperationPart, Operations, Stretch, along, keeps_order, stretches_of
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
@@ -122,7 +121,7 @@ def _check_each(
 
 
 def _too_early(
-    known: Operations, site: Site, earlier: Issued, place: tuple[int, int], warp: int, did: str
+    known: Operations, site: Site, earlier: OperationPart, place: tuple[int, int], warp: int, did: str
 ) -> SimulationError:
     verb = "overwrites" if site.write else "reads"
     memory = f"{site.place.space} memory" if site.place is not None else "shared memory"

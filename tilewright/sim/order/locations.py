@@ -16,16 +16,16 @@ import numpy as np
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Fences
 from tilewright.sim.order.clocks import Clocks
-from tilewright.sim.order.fence_sc import Look, Observed
+from tilewright.sim.order.fence_sc import FencedRead, Observed
 from tilewright.sim.order.releases import Pattern, Release, holds, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.order.accesses import Access
+    from tilewright.sim.order.accesses import AccessRecord
 
-__all__ = ["Locations"]
+__all__ = ["Locations", "Where", "threads_of"]
 
 Where: TypeAlias = "tuple[object, int]"  # a memory (a buffer's name, or the row of a CTA), and the address in it
 
@@ -77,11 +77,11 @@ class Locations:
         self.looks = Observed()
         self.releases: dict[tuple[int, int, Where], Pattern] = {}  # the last by a thread on a location
 
-    def touched(self, access: Access, fences: Fences) -> None:
+    def touched(self, access: AccessRecord, fences: Fences) -> None:
         """Record an access: a strong one releases and acquires; a read of a weak write observes nothing."""
         site, places = access.site, access.places
         if site.sem == "weak":
-            for _, where in _threads(access) if site.write and places.name in self.memories else ():
+            for _, where in threads_of(access) if site.write and places.name in self.memories else ():
                 self.overwritten(where)
             return
         releasing = site.write and site.sem in ("release", "acq_rel")
@@ -90,12 +90,12 @@ class Locations:
         self.awake = True
         if site.write:
             self.memories.add(places.name)
-        threads = list(_threads(access))
+        threads = list(threads_of(access))
         every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
         for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
             self._of_warp(access, fences, list(warp))  # the lanes have no order among themselves
 
-    def _of_warp(self, access: Access, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
+    def _of_warp(self, access: AccessRecord, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
         site, clocks = access.site, access.clocks
         accesses = []
         for (row, thread), where in threads:
@@ -131,7 +131,7 @@ class Locations:
             self.observed((access.cta, access.thread >> 5), who.lanes[0], found.release)
         if found.release.has_passed:
             found.readers.add((access.cta, access.thread))
-            self.looks.saw(Look(access.cta, access.thread, access.time, found.release))
+            self.looks.saw(FencedRead(access.cta, access.thread, access.time, found.release))
 
     def observed(self, key: tuple[int, int], lanes: Bools, release: Release) -> None:
         """What lanes of a warp may acquire by a later fence."""
@@ -195,7 +195,7 @@ class Locations:
             clocks.passed.fenced(who, scope)
 
 
-def _threads(access: Access) -> Iterator[tuple[tuple[int, int], Where]]:
+def threads_of(access: AccessRecord) -> Iterator[tuple[tuple[int, int], Where]]:
     """Row and thread of each lane of an access, and the location that it touches."""
     batch, places = access.batch, access.places
     rows, warps, lanes = np.nonzero(np.broadcast_to(access.mask.full, batch.shape))

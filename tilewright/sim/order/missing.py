@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
 from tilewright.sim.order.knowledge import HEARD, SEEN
+from tilewright.sim.order.signalled import too_soon
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.order.operations import Commit, Operations, Part
+    from tilewright.sim.order.operations import Committed, OperationPart, Operations
 
 __all__ = ["fence_name", "missing_commit", "missing_step"]
 
@@ -36,14 +37,14 @@ def fence_name(wanted: Fence | ProxyFence) -> str:
     raise AssertionError(f"no instruction is {wanted}")
 
 
-def _committed_by(operations: Operations, part: Part, row: int) -> Commit | None:
+def _committed_by(operations: Operations, part: OperationPart, row: int) -> Committed | None:
     """The first commit after a part, of the same thread; ``row`` is a CTA of its cluster."""
     thread, group = (part.row(row), part.thread), part.operation.group
     after = (each for each in operations.commits if each.number > part.operation.number)
     return next((each for each in after if each.group == group and thread in each.threads), None)
 
 
-def missing_commit(operations: Operations, part: Part, row: int) -> str:
+def missing_commit(operations: Operations, part: OperationPart, row: int) -> str:
     """The statement that is missing after an operation that no commit covers; empty where one does, or a wait can."""
     if not part.is_alone or _committed_by(operations, part, row) is not None:
         return ""
@@ -56,7 +57,7 @@ def missing_commit(operations: Operations, part: Part, row: int) -> str:
 
 
 def missing_step(
-    operations: Operations, earlier: Part, place: tuple[int, int], at: Span | None, *, fences: bool = True
+    operations: Operations, earlier: OperationPart, place: tuple[int, int], at: Span | None, *, fences: bool = True
 ) -> str:
     """The statement, and its place, with which the knower at ``place`` (its row and number) may rely on ``earlier`` at
     ``at``.
@@ -68,7 +69,7 @@ def missing_step(
         first, then = earlier.at.line, at.line
         between = f"between line {first} and line {then}" + (" of the next turn" if then <= first else "")
     if not operations.knows(*place, earlier, SEEN):
-        return _how_to_see(operations, earlier, place, between)
+        return _how_to_see(operations, earlier, place, at, between)
     if not fences:
         return f"a meeting with the warp that has waited, {between}"
     if not operations.knows(*place, earlier, HEARD):
@@ -77,7 +78,7 @@ def missing_step(
     return f"{fence_name(ProxyFence('tmem', side='acquire'))}() after the wait or the barrier, {between}"
 
 
-def _without_group(part: Part, row: int) -> bool:
+def _without_group(part: OperationPart, row: int) -> bool:
     """Has the thread that issued an operation closed no group since?"""
     operation = part.operation
     rows, threads = operation.issuers.each()
@@ -85,7 +86,9 @@ def _without_group(part: Part, row: int) -> bool:
     return bool(still[(rows == row) & (threads == part.thread)].all())
 
 
-def _how_to_see(operations: Operations, earlier: Part, place: tuple[int, int], between: str) -> str:
+def _how_to_see(
+    operations: Operations, earlier: OperationPart, place: tuple[int, int], at: Span | None, between: str
+) -> str:
     operation = earlier.operation
     far = earlier.row(place[0]) != place[0]
     if (wait := _named(operation.group, waits=True)) and not (far and operation.signals):
@@ -99,6 +102,8 @@ def _how_to_see(operations: Operations, earlier: Part, place: tuple[int, int], b
         who = f"{wait} by the {'thread' if earlier.is_alone else 'warp'} that issued it"
         return f"a barrier after {who}, {between}" if waited else f"{who}, and a barrier, {between}"
     if operation.signals:
+        if mistake := too_soon(earlier, operations.clocks, place, at):
+            return mistake
         return f"a wait for the phase of the m-barrier that the {operation.name} at {earlier.at} signals, {between}"
     if commit := missing_commit(operations, earlier, place[0]):
         return f"{commit}, and a wait for the m-barrier's phase, {between}"

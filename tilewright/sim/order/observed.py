@@ -13,20 +13,20 @@ from tilewright.sim.order.releases import holds
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.accesses import Access
+    from tilewright.sim.order.accesses import AccessRecord
     from tilewright.sim.order.records import Record
 
-__all__ = ["Look", "finds_out", "last_look"]
+__all__ = ["StrongRead", "finds_out", "last_look"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Look:
+class StrongRead:
     """A strong read of a place by a thread of a CTA of the grid."""
 
     record: Record
     who: tuple[int, int]
 
-    def has_seen(self, access: Access, other: Record, who: tuple[int, int]) -> bool:
+    def has_seen(self, access: AccessRecord, other: Record, who: tuple[int, int]) -> bool:
         """Has the thread seen the write of another record? Then it comes after that, at this place alone."""
         record, run = self.record, access.batch.wave.run
         one, two, size = record.site, other.site, run.cluster_ctas
@@ -37,13 +37,13 @@ class Look:
         return bool(holds(one.scope, self.who[0], who[0], size) & holds(two.scope, who[0], self.who[0], size))
 
 
-def last_look(access: Access, lane: tuple[int, int, int], thread: int) -> Look | None:
+def last_look(access: AccessRecord, lane: tuple[int, int, int], thread: int) -> StrongRead | None:
     """The last time that a thread has strongly read what it is about to access."""
     address = access.address(lane)
     own = access.batch.wave.first + numbers(access.batch.ctas)[lane[0]]
     for record in access.places.log.newest_first():
         if record.site.sem != "weak" and record.site.shows and record.touched(own, thread, address, access.site.width):
-            return Look(record, (own, thread))
+            return StrongRead(record, (own, thread))
     return None
 
 

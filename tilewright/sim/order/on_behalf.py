@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.accesses import Access
+    from tilewright.sim.order.accesses import AccessRecord
     from tilewright.sim.order.engine import Order
     from tilewright.sim.order.operations import Operations
-    from tilewright.sim.order.places import Places
+    from tilewright.sim.order.places import TaggedPlaces
 
 __all__ = ["awaited", "places_of"]
 
 
-def places_of(order: Order, operation: Operation, one: Touched, which: Bools | None = None) -> Iterator[Access]:
+def places_of(order: Order, operation: Operation, one: Touched, which: Bools | None = None) -> Iterator[AccessRecord]:
     """The accesses of an operation as if its actors, or some of them, made them now."""
     if one.space == "tmem" or not one.count:
         return
@@ -51,7 +51,7 @@ def places_of(order: Order, operation: Operation, one: Touched, which: Bools | N
             yield places.access(clocks, site, batch, mask, address)
 
 
-def _memories(order: Order, batch: Batch, one: Touched) -> Iterator[tuple[Place, Places, Touched]]:
+def _memories(order: Order, batch: Batch, one: Touched) -> Iterator[tuple[Place, TaggedPlaces, Touched]]:
     """The buffers that an operation touches, and its places in each."""
     if one.space == "shared":
         shared = order.program.places

@@ -32,17 +32,27 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.instructions import Instruction
+    from tilewright.sim.machine.instructions import CompiledInstruction
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.knowledge import Flags
 
-__all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order", "stretches_of"]
+__all__ = [
+    "Committed",
+    "Loading",
+    "OperationPart",
+    "Operations",
+    "Stretch",
+    "actors_of",
+    "along",
+    "keeps_order",
+    "stretches_of",
+]
 
 
 @dataclass(eq=False)
-class Part:
+class OperationPart:
     """The share in an operation of the threads ``thread`` of the CTAs of a rank, or of the warps of those threads."""
 
     number: int
@@ -82,7 +92,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Committed:
     """Number of its operation, its threads, and the parity of the phase that it helps to end."""
 
     number: int
@@ -111,7 +121,7 @@ class Loading:
     """Registers in flight: of an operation's sinks, until its warps wait. warps: (CTAs, warps) that have not yet."""
 
     operation: Operation
-    parts: list[Part]
+    parts: list[OperationPart]
     warps: Bools
 
 
@@ -145,7 +155,7 @@ class Operations:
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
         self.wave = wave = clocks.wave
-        self.parts: dict[int, Part] = {}
+        self.parts: dict[int, OperationPart] = {}
         self.ranks: Ints = wave.rank(np.arange(wave.ctas))
         self.writers = table_of_cells(wave.ctas, np.int32)
         self.readers = [table_of_cells(wave.ctas, np.int32) for _ in range(-(-wave.run.warps // 4))]
@@ -159,7 +169,7 @@ class Operations:
         self.unseen: list[tuple[Operation, Ints, Bools]] = []
         self.committed: dict[int, Known] = {}
         self.issued: dict[int, Times] = {}
-        self.commits: list[Commit] = []
+        self.commits: list[Committed] = []
         self._free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
 
     @property
@@ -200,7 +210,7 @@ class Operations:
             self.holders[warp] = self._units()
         return self.holders[warp]
 
-    def knows(self, row: int, knower: int, part: Part, flag: int) -> bool:
+    def knows(self, row: int, knower: int, part: OperationPart, flag: int) -> bool:
         """Does a knower in this row know of the part what the flag says?"""
         return bool(self.clocks.parts[row, knower, part.number] & flag)
 
@@ -211,14 +221,14 @@ class Operations:
 
     # Parts
 
-    def new_parts(self, operation: Operation) -> tuple[list[Part], Ints]:
+    def new_parts(self, operation: Operation) -> tuple[list[OperationPart], Ints]:
         """The parts of an operation, and for each of its actors the number of its own."""
         _, rows, threads = actors_of(operation)
         key = self.ranks[rows] * 1024 + threads
         found, which = np.unique(key, return_inverse=True)
         while len(self._free) < len(found):
             self._make_room(len(found))
-        parts = [Part(self._free.pop(), operation, int(each) // 1024, int(each) % 1024) for each in found]
+        parts = [OperationPart(self._free.pop(), operation, int(each) // 1024, int(each) % 1024) for each in found]
         self.parts |= {part.number: part for part in parts}
         own = np.array([part.number for part in parts])[which]
         if operation.group:
@@ -288,7 +298,7 @@ class Operations:
         first = commit.signals[-1]
         parity = int(arrivals_of(self.wave, *([each[:1] for each in (first.rows, first.rows, first.at)])).phase[0]) % 2
         who = frozenset(zip(rows.tolist(), threads.tolist(), strict=True))
-        self.commits.append(Commit(commit.number, commit.group, commit.instruction.at, who, parity))
+        self.commits.append(Committed(commit.number, commit.group, commit.instruction.at, who, parity))
 
     def tells(self, operation: Operation, own: Ints) -> None:
         """Record an operation that signals its own completion, which is all that the signal publishes."""
@@ -365,7 +375,7 @@ class Operations:
         return in_order
 
 
-def keeps_order(earlier: Operation, now: Instruction) -> bool:
+def keeps_order(earlier: Operation, now: CompiledInstruction) -> bool:
     """Does an operation come before another of the same issuer without a wait?"""
     issue, before, after = now.bound.form.issue, earlier.instruction.bound, now.bound
     if issue is None or before.instruction.name not in issue.in_order_after:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.machine.memory import WIDEST, Block
+from tilewright.sim.machine.memory import WIDEST, MemoryRows
 from tilewright.sim.machine.sites import harmless
-from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, Access, bound_of
+from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, AccessRecord, bound_of
 from tilewright.sim.order.clocks import Clocks
 from tilewright.sim.order.knowledge import Times
 from tilewright.sim.order.records import Candidates, Log, Record
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 
-__all__ = ["Places"]
+__all__ = ["TaggedPlaces"]
 
 MOST_LATE = 64  # reads that no tag shows yet
 NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
-class Places:
+class TaggedPlaces:
     """The tags of a wave's shared memory, or of a global buffer. grain: bytes that share a tag.
 
     is_global: may all CTAs touch it? So is the shared memory of clusters: their CTAs' follow each other, ``pitch``
@@ -61,8 +61,8 @@ class Places:
         self.read: dict[str, Times] = {}
         self.has_strong = False  # any strong accesses?
         self.log = Log()
-        self._late: list[tuple[Access, Times]] = []  # reads without tags so far, and what the readers knew then
-        self._late_writes: list[Access] = []
+        self._late: list[tuple[AccessRecord, Times]] = []  # reads without tags so far, and what the readers knew then
+        self._late_writes: list[AccessRecord] = []
         self.late = self._marks()  # for each place: was it written since the last turn, and the tag not?
         self._turn = 1
         self._marked = 0  # late writes that are marked there
@@ -70,17 +70,17 @@ class Places:
         self._spans = {True: NOWHERE, False: NOWHERE}  # of bytes that were written, that were read
 
     @cached_property
-    def writers(self) -> Block:
+    def writers(self) -> MemoryRows:
         """The tags of the last writes; there once an access looks at them or is written down, as is `readers`."""
         return self._block()
 
     @cached_property
-    def readers(self) -> Block:
+    def readers(self) -> MemoryRows:
         """The tags of the last reads."""
         return self._block()
 
-    def _block(self) -> Block:
-        return Block.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
+    def _block(self) -> MemoryRows:
+        return MemoryRows.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
 
     def _marks(self) -> NDArray[np.uint8]:
         whole = -(-max(self.nbytes, 1) // (WIDEST * self.grain))  # of the widest accesses
@@ -95,7 +95,7 @@ class Places:
                 setattr(self, name, old.expanded(ctas))
             self.late = self._marks()
 
-    def _tags(self) -> dict[str, Block]:
+    def _tags(self) -> dict[str, MemoryRows]:
         """The blocks of tags that are there."""
         return {name: vars(self)[name] for name in ("writers", "readers") if name in vars(self)}
 
@@ -107,7 +107,7 @@ class Places:
         self.expand(batch.wave.ctas)
         return batch, mask
 
-    def access(self, clocks: Clocks, site: Site, batch: Batch, mask: Mask, at: Address) -> Access:
+    def access(self, clocks: Clocks, site: Site, batch: Batch, mask: Mask, at: Address) -> AccessRecord:
         """An access that is about to take place, with its record."""
         look, active = self._view(clocks, batch, mask, at)
         if active.array is not None:
@@ -116,7 +116,7 @@ class Places:
         if self.tag.itemsize == 4 and clocks.now >> 32 - self.shift:
             self._widen()
         also = clocks.of_shared if self.is_shared else ()
-        return Access(self, clocks, site, batch, look, active, at, clocks.now, also)
+        return AccessRecord(self, clocks, site, batch, look, active, at, clocks.now, also)
 
     def _widen(self) -> None:
         """Times have outgrown the tags."""
@@ -129,7 +129,7 @@ class Places:
 
     # Candidates for a race
 
-    def _may_race(self, access: Access, latest: dict[str, Times]) -> bool:
+    def _may_race(self, access: AccessRecord, latest: dict[str, Times]) -> bool:
         """Has the buffer been touched since the time up to which the warps of the access know all threads?"""
         if self.is_global:
             low, high = self._spans[latest is self.written]
@@ -143,13 +143,13 @@ class Places:
         clocks = access.clocks
         return bool(found.max() > clocks.floor and (clocks.known_warps(access.look) < found).any())
 
-    def writes_before(self, access: Access) -> Candidates | None:
+    def writes_before(self, access: AccessRecord) -> Candidates | None:
         """The last writes at an access's places that may not be ordered before it."""
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
         return self._candidates(access, self.writers) if self._may_race(access, self.written) else None
 
-    def _meets_late(self, access: Access) -> bool:
+    def _meets_late(self, access: AccessRecord) -> bool:
         """May an access touch what a late write does?"""
         if not access.is_aligned() or (not self.is_global and self._late_writes[-1].time <= access.clocks.floor):
             return True
@@ -162,7 +162,7 @@ class Places:
         marks, items = access.marks()
         return bool((marks.take(items).view(np.uint8) == self._turn).any())
 
-    def _mark_late(self, access: Access) -> None:
+    def _mark_late(self, access: AccessRecord) -> None:
         marks, items = access.marks()
         shape = access.look.shape if len(self.late) > 1 or self.is_global else (1, *access.look.shape[1:])
         items = spread(items, shape).reshape(-1)
@@ -170,14 +170,14 @@ class Places:
             items = items.take(access.mask.flat)
         marks[items] = np.full(access.grains, self._turn, np.uint8).view(marks.dtype)[0]
 
-    def reads_before(self, access: Access) -> Candidates | None:
+    def reads_before(self, access: AccessRecord) -> Candidates | None:
         """The last reads at an access's places that may not be ordered before it."""
         if not self._may_race(access, self.read):
             return None
         self._settle_reads()
         return self._candidates(access, self.readers)
 
-    def _candidates(self, access: Access, block: Block) -> Candidates | None:
+    def _candidates(self, access: AccessRecord, block: MemoryRows) -> Candidates | None:
         tags = access.load(block)
         late = tags >> self.shift > bound_of(access.known())
         if self.is_global:
@@ -205,7 +205,7 @@ class Places:
 
     # Records for later accesses
 
-    def _latest(self, access: Access, latest: dict[str, Times]) -> None:
+    def _latest(self, access: AccessRecord, latest: dict[str, Times]) -> None:
         if self.is_global:
             low, high = self._spans[latest is self.written]
             span = min(low, access.at.lo), max(high, access.at.hi + access.site.width - 1)
@@ -216,7 +216,7 @@ class Places:
             latest[name] = np.zeros(access.batch.wave.run.warps, np.int32)
         latest[name][access.batch.warps] = access.time
 
-    def write(self, access: Access) -> tuple[Bools, Ints] | None:
+    def write(self, access: AccessRecord) -> tuple[Bools, Ints] | None:
         """Records a write; returns lanes that another lane of it has overwritten, and the tags there now."""
         if access.is_one_to_one():
             self._late_writes.append(access)
@@ -235,16 +235,16 @@ class Places:
         now = access.load(self.writers)
         return lost, np.broadcast_to(now, (*lost.shape, now.shape[-1])).astype(np.int64)
 
-    def mark_many(self, access: Access, lanes: Bools) -> None:
+    def mark_many(self, access: AccessRecord, lanes: Bools) -> None:
         """Mark strong writes that do not know of earlier ones, which must be kept, too."""
         self._settle_writes()
         self._store_many(access, self.writers, np.broadcast_to(access.tags(), access.look.shape), lanes)
 
-    def _store_many(self, access: Access, block: Block, tags: Tags, lanes: Bools) -> None:
+    def _store_many(self, access: AccessRecord, block: MemoryRows, tags: Tags, lanes: Bools) -> None:
         if (mask := access.mask.narrowed(lanes)) is not None:
             access.store(block, (tags | MANY).astype(self.tag), mask)
 
-    def remember(self, access: Access, *, reads: bool) -> None:
+    def remember(self, access: AccessRecord, *, reads: bool) -> None:
         """Remember an access; the tags of a read are written when a later write needs them."""
         self.has_strong |= access.site.sem != "weak"
         self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at))
@@ -282,7 +282,7 @@ class Places:
             if self.is_global or access.time > access.clocks.floor:
                 self._read(access, bound_of(known))
 
-    def _read(self, access: Access, bound: Ints) -> None:
+    def _read(self, access: AccessRecord, bound: Ints) -> None:
         """Write the tags of a read. Where a reader does not know the last one, or two read at once, it says "many"."""
         tags = np.broadcast_to(access.tags(), access.look.shape)
         old = access.load(self.readers)

@@ -174,6 +174,18 @@ class Protocol:
                     at=at,
                 )
 
+    def arrived_early(self, signals: Signals, early: Ints, at: Span | None, who: str = "") -> None:
+        """Raises SimulationError where a thread arrives for a phase though no thread has seen the last one over."""
+        for k in early.tolist():
+            raise SimulationError(
+                f"an arrival at {self._name(int(signals.offset[k]))} for its next phase, "
+                "and nobody has seen the last one over",
+                given=who or f"CTA {self.wave.cta_name(int(signals.who.rows[k]))}, warp {int(signals.who.warps[k])}",
+                allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
+                hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",
+                at=at,
+            )
+
     def told(self, operation: Operation) -> None:
         """An operation was issued that will signal m-barriers: is it certain that these have been made?"""
         issuers = operation.issuers

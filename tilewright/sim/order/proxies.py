@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.clocks import Clocks
     from tilewright.sim.order.knowledge import Times
     from tilewright.sim.order.operations import Operations
+    from tilewright.sim.order.records import Log
 
 __all__ = ["GlobalStores", "Stores", "overwrites"]
 
@@ -215,16 +216,16 @@ class Stores:
                 since = table[row]
                 since[since <= until[:, None]] = 0
 
-    def unseen_by(self, operation: Operation, operations: Operations, program: Subject) -> Iterator[str]:
-        """The stores that an operation which begins now may not see, in words, and the missing fence."""
+    def unseen_by(self, operation: Operation, operations: Operations, program: Subject, log: Log) -> Iterator[str]:
+        """The stores that an operation which begins now may not see, in words, and the missing fence.
+
+        log: of shared memory.
+        """
         for one in operation.touched:
             if one.proxy != "async" or one.space != "shared":
                 continue
             yield from self._unseen_copies(one, operations, program)
-            for table, did, after in (
-                (self.since, "stored", "stores"),
-                (self.loaded if one.writes else None, "loaded", "loads"),
-            ):
+            for table, did in ((self.since, "stored"), (self.loaded if one.writes else None, "loaded")):
                 if table is None or not self._noted[did]:
                     continue
                 unfenced = table.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
@@ -232,7 +233,9 @@ class Stores:
                     *where, writer = map(int, np.argwhere(unfenced)[0])
                     source = program.places.shared_at(int(one.at[tuple(where)])).name
                     verb = "overwrites" if one.writes else "reads"
-                    yield f"{verb} {source}, {did} by {self._lacks(int(one.rows[tuple(where)]), writer, after)}"
+                    row = int(one.rows[tuple(where)])
+                    at = log.line_at(row + self.clocks.wave.first, int(unfenced[(*where, writer)]) + 1)
+                    yield f"{verb} {source}, {did} by {self._lacks(row, writer, at)}"
         in_cluster = self.clocks.wave.run.cluster_ctas > 1  # inside of a CTA a barrier is enough
         for one in operation.signals if in_cluster else ():
             made = self.made[one.rows, one.at >> 3] & (one.effect.scope != "cta")
@@ -262,11 +265,15 @@ class Stores:
                     f"{fence_name(ASYNC)}() belongs after the wait for it"
                 )
 
-    def _lacks(self, row: int, writer: int, after: str) -> str:
-        """The warp that touched a CTA's memory without a fence, and the fence's place."""
+    def _lacks(self, row: int, writer: int, at: tuple[int, int]) -> str:
+        """The warp that touched a CTA's memory without a fence, and the fence's place. at: its line, and when."""
         wave, fence = self.clocks.wave, fence_name(ASYNC)
-        rank, warp = divmod(writer, wave.run.warps)
-        if rank == wave.rank(row):
-            return f"warp {warp} without a proxy fence; {fence}() belongs between the {after} and the barrier"
-        far = wave.cta_name(row - int(wave.rank(row)) + rank)
-        return f"warp {warp} of CTA {far} without a proxy fence; {fence}() belongs after the barrier, in that CTA"
+        (line, time), (rank, warp) = at, divmod(writer, wave.run.warps)
+        own = row - int(wave.rank(row)) + rank
+        if own != row:
+            far = f"warp {warp} of CTA {wave.cta_name(own)} without a proxy fence"
+            return f"{far}; {fence}() belongs after the barrier, in that CTA"
+        arrivals = [one for one in self.clocks.signalled.of(own, warp, waits=False) if one.time >= time]
+        first = f"line {line}" if line else "these accesses"  # of which no record is left
+        then = f"the arrival of line {arrivals[-1].line}" if arrivals else "the barrier"
+        return f"warp {warp} without a proxy fence; {fence}() belongs between {first} and {then}"

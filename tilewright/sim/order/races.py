@@ -13,8 +13,8 @@ import numpy as np
 
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.floats import EQUAL, ROUNDED
-from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, THREAD, Access, bound_of
-from tilewright.sim.order.observed import Look, finds_out, last_look
+from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, THREAD, AccessRecord, bound_of
+from tilewright.sim.order.observed import StrongRead, finds_out, last_look
 from tilewright.sim.order.records import Candidates, Record
 from tilewright.sim.order.releases import holds
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.places import Places
+    from tilewright.sim.order.places import TaggedPlaces
 
 SPAN = 1 << 32  # places; more than the shared memory of one CTA has
 AT_ONCE = 1 << 18  # pairs of accesses
 WIDE = ("gpu", "sys")  # scopes that hold every thread of a grid
 
-__all__ = ["Clash", "clash_of", "clash_with_reads", "lost_store"]
+__all__ = ["Clash", "Pairs", "clash_of", "clash_with_reads", "lost_store", "pairs_of", "told_of"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -41,9 +41,10 @@ class Clash:
     where they are ``rounded`` nearly so?
     at_once: are both of one execution of a statement? loose: does the earlier one, a read, always come first in
     practice? checked: is one a plain read, the other a compare-and-swap, which finds out what changed in between?
+    relaxed: are both volatile, and is an order relied on that they have not got?
     """
 
-    access: Access
+    access: AccessRecord
     lane: tuple[int, int, int]
     other_cta: int
     other_thread: int
@@ -54,6 +55,7 @@ class Clash:
     loose: bool = False
     rounded: bool = False
     checked: bool = False
+    relaxed: bool = False
 
     @property
     def is_benign(self) -> bool:
@@ -85,13 +87,19 @@ class Clash:
         """The thread that makes the later access, counted in its CTA."""
         return numbers(self.batch.warps)[self.lane[1]] * 32 + self.lane[2]
 
+    @property
+    def apart(self) -> int:
+        """How far the two threads are apart, see `_apart`."""
+        one, other = (np.array([[self.cta], [self.thread]]), np.array([[self.other_cta], [self.other_thread]]))
+        return int(_apart(*one, *other, cluster=self.batch.wave.run.cluster_ctas)[0])
+
     def is_inside_warp(self) -> bool:
         """Are both accesses of one warp?"""
-        return (self.other_cta, self.other_thread // 32) == (self.cta, self.thread // 32)
+        return self.apart == 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Pairs:
+class Pairs:
     """Candidates in the words of the clocks, n of them. row, thread, knower, cta: of the later access; the rest of the
     earlier one.
     """
@@ -105,7 +113,14 @@ class _Pairs:
     other_cta: Ints
 
 
-def _pairs(access: Access, found: Candidates) -> _Pairs:
+def _apart(cta: Ints, thread: Ints, other_cta: Ints, other_thread: Ints, *, cluster: int) -> Ints:
+    """How far threads are apart: 0 of one warp, 1 of one CTA, 2 of one cluster, 3 beyond."""
+    warps = np.where(thread >> 5 != other_thread >> 5, 1, 0)
+    return np.where(cta // cluster != other_cta // cluster, 3, np.where(cta != other_cta, 2, warps))
+
+
+def pairs_of(access: AccessRecord, found: Candidates) -> Pairs:
+    """The candidates in the words of the clocks."""
     places, clocks = access.places, access.clocks
     row = np.array(numbers(access.look.ctas))[found.cta]
     warp = np.array(numbers(access.look.warps))[found.warp]
@@ -113,10 +128,10 @@ def _pairs(access: Access, found: Candidates) -> _Pairs:
     cta = row + access.batch.wave.first
     other = found.tags >> CTA & (1 << CTA_BITS) - 1 if places.is_global else cta
     knower = warp if access.site.collective else clocks.knower[thread]
-    return _Pairs(row, thread, knower, cta, found.tags >> places.shift, found.tags & THREAD, other)
+    return Pairs(row, thread, knower, cta, found.tags >> places.shift, found.tags & THREAD, other)
 
 
-def clash_with_reads(access: Access, found: Candidates) -> Clash | None:
+def clash_with_reads(access: AccessRecord, found: Candidates) -> Clash | None:
     """The race of a write with earlier reads that is reported; loose, where all of them come first in practice."""
     clash, _ = clash_of(access, found, with_writer=False)
     if clash is not None and access.clocks.loose:
@@ -125,50 +140,53 @@ def clash_with_reads(access: Access, found: Candidates) -> Clash | None:
     return clash
 
 
-def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Candidates]:
+def clash_of(access: AccessRecord, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Candidates]:
     """The race among candidates that is reported, if there is one, and the candidates that are legal without an order.
 
-    A race with another warp is reported first, as it needs the wider barrier.
+    Of all pairs of threads those are told that are farthest apart: what orders them orders the others.
     """
     many = found.tags & MANY != 0
     if with_writer and _is_strong_with_all(access):
-        many[~many] = ~_knows(access, _pairs(access, found[~many]))
+        many[~many] = ~_knows(access, pairs_of(access, found[~many]))
         return None, found[many]
-    known = _knows(access, pairs := _pairs(access, found))
+    known = _knows(access, pairs := pairs_of(access, found))
     if with_writer and many.any():
         known[many] = _are_known_together(access, _select(pairs, many))
         many &= ~known
     unknown = ~known & ~many
     unordered = found[unknown]
     racing, checked = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
+    clash = told_of(access, unordered[racing], with_writer=with_writer) if racing.any() else None
+    if clash is None or (clash.apart < 2 and not clash.is_benign):
+        others = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
+        clash = others if clash is None or (others is not None and others.apart > clash.apart) else clash
     if racing.any():
-        return _told(access, unordered[racing], with_writer=with_writer), unordered
-    clash = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
+        return clash, unordered
     if clash is None and checked.any():
-        clash = replace(_told(access, unordered[checked], with_writer=with_writer), equal_values=False, checked=True)
+        clash = replace(told_of(access, unordered[checked], with_writer=with_writer), equal_values=False, checked=True)
     return clash, found[unknown | many] if clash is None or clash.checked else unordered
 
 
-def _knows(access: Access, of: _Pairs) -> Bools:
+def _knows(access: AccessRecord, of: Pairs) -> Bools:
     return access.clocks.knows(of.row, of.knower, of.other_cta, of.other_thread, of.time, also=access.also)
 
 
-def _is_strong_with_all(access: Access) -> bool:
+def _is_strong_with_all(access: AccessRecord) -> bool:
     """Is an access morally strong with everything that was written since its threads last met?"""
     seen = _met(access)
     return all(each.time <= seen or _is_surely_strong(access, each) for each in access.places.log.writes.values())
 
 
-def _met(access: Access) -> int:
+def _met(access: AccessRecord) -> int:
     """The time until which the threads of an access know everyone."""
     return 0 if access.places.is_global else int(bound_of(access.known()).min())
 
 
-def _select(pairs: _Pairs, which: Bools | Ints) -> _Pairs:
-    return _Pairs(*(getattr(pairs, name)[which] for name in _Pairs.__slots__))
+def _select(pairs: Pairs, which: Bools | Ints) -> Pairs:
+    return Pairs(*(getattr(pairs, name)[which] for name in Pairs.__slots__))
 
 
-def _are_known_together(access: Access, pairs: _Pairs) -> Bools:
+def _are_known_together(access: AccessRecord, pairs: Pairs) -> Bools:
     """Which earlier writes are known, and of one weak statement that a warp makes together, without another warp's?"""
     known = np.zeros(len(pairs.row), np.bool_)
     for time in np.unique(pairs.time).tolist():
@@ -180,7 +198,7 @@ def _are_known_together(access: Access, pairs: _Pairs) -> Bools:
     return known
 
 
-def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bool) -> tuple[Bools, Bools]:
+def _racing(access: AccessRecord, pairs: Pairs, found: Candidates, *, with_writer: bool) -> tuple[Bools, Bools]:
     """Which unordered pairs are neither morally strong nor come after what they have observed? And those of them that a
     compare-and-swap finds out.
     """
@@ -210,7 +228,7 @@ def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bo
     return racing, checked
 
 
-def _are_morally_strong(access: Access, pairs: _Pairs, other: Record) -> Bools:
+def _are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
     a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
     if "weak" in (a.sem, b.sem) or a.element != b.element:
         return np.zeros(pairs.cta.shape, np.bool_)
@@ -219,11 +237,11 @@ def _are_morally_strong(access: Access, pairs: _Pairs, other: Record) -> Bools:
     return strong
 
 
-def _may_rely(access: Access, other: Record) -> bool:
+def _may_rely(access: AccessRecord, other: Record) -> bool:
     return not access.places.is_global and access.site.sem == other.site.sem == "volatile"
 
 
-def _relies_on_lockstep(access: Access, pairs: _Pairs, other: Record) -> Bools:
+def _relies_on_lockstep(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
     """Which volatile accesses of shared memory are of two lanes that made the earlier one together?
 
     The lanes of a warp went on together until sm_70 let each go its own way; ``volatile`` gives them no order.
@@ -233,27 +251,28 @@ def _relies_on_lockstep(access: Access, pairs: _Pairs, other: Record) -> Bools:
     return both
 
 
-def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clash | None:
+def _among_many(access: AccessRecord, found: Candidates, *, with_writer: bool) -> Clash | None:
     """Of places that several threads have touched unordered, look at each of their accesses."""
     places = access.places
     at = np.broadcast_to(access.at.full(), access.look.shape)[found.cta, found.warp, found.lane]
     place = at // places.grain + found.unit
-    pairs = _pairs(access, found)
+    pairs = pairs_of(access, found)
     key = place if places.is_global else place + pairs.cta * SPAN
     order = np.lexsort((pairs.knower, pairs.row, key))
     order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
     low, high = int(place.min()), int(place.max())
     seen = _met(access)
+    farthest: Clash | None = None
     doubt: Clash | None = None
     mine, key = _select(pairs, order), key[order]
     for record in places.log.newest_first():
-        if record.time <= seen:
+        if record.time <= seen or (farthest and (farthest.apart > 1 or not _is_of_line(record, farthest))):
             break
         first, last = record.at.lo // places.grain, (record.at.hi + record.site.width) // places.grain
         if record.site.write != with_writer or last < low or first > high or _is_surely_strong(access, record):
             continue
         checked = finds_out(access.site, record.site)
-        looks: dict[int, Look | None] = {}
+        looks: dict[int, StrongRead | None] = {}
         for k, cta, thread in _unordered_in(access, record, mine, key):
             lane = (int(found.cta[order[k]]), int(found.warp[order[k]]), int(found.lane[order[k]]))
             if with_writer and record.site.sem != "weak" and k not in looks:
@@ -261,11 +280,16 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
             look = looks.get(k)
             if look is None or not look.has_seen(access, record, (cta, thread)):
                 clash = Clash(access, lane, cta, thread, record, with_writer, equal_values=False, checked=checked)
-                if not checked:
-                    return clash
-                doubt = doubt or clash
+                if checked:
+                    doubt = doubt or clash
+                elif farthest is None or clash.apart > farthest.apart:
+                    farthest = clash
                 break
-    return doubt
+    return farthest or doubt
+
+
+def _is_of_line(record: Record, clash: Clash) -> bool:
+    return clash.other is not None and record.site.at == clash.other.site.at
 
 
 def _two_of_each(*keys: Ints) -> Bools:
@@ -275,14 +299,14 @@ def _two_of_each(*keys: Ints) -> Bools:
     return kept
 
 
-def _is_surely_strong(access: Access, record: Record) -> bool:
+def _is_surely_strong(access: AccessRecord, record: Record) -> bool:
     """Are the two morally strong, whichever threads they are of?"""
     sites, own = (access.site, record.site), not access.places.is_global
     wide = all(site.sem != "weak" and (own or site.scope in WIDE) for site in sites)
     return wide and access.site.element == record.site.element and not _may_rely(access, record)
 
 
-def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> Iterator[tuple[int, int, int]]:
+def _unordered_in(access: AccessRecord, record: Record, mine: Pairs, key: Ints) -> Iterator[tuple[int, int, int]]:
     """The accesses of a record that may race with this one: number among mine, CTA and thread. key: ascending."""
     grain, collective = access.places.grain, access.site.collective or record.site.collective
     ctas, threads, address = record.threads()
@@ -300,7 +324,8 @@ def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> It
         right |= _are_morally_strong(access, each_pair, record)
         right |= _known_of(access, record, mine.row[k], mine.knower[k], theirs, thread)
         bad = np.flatnonzero(~right)
-        for told in bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]]))].tolist():
+        near = -_apart_in(access, _select(each_pair, bad))
+        for told in bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]], near))].tolist():
             yield int(k[told]), int(theirs[told]), int(thread[told])
 
 
@@ -311,7 +336,7 @@ def _portions(*found: Ints) -> Iterator[list[Ints]]:
         yield from zip(*(np.array_split(each, parts) for each in found), strict=True)
 
 
-def _known_of(access: Access, record: Record, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints) -> Bools:
+def _known_of(access: AccessRecord, record: Record, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints) -> Bools:
     """Is what these threads did in a record known? What a warp did together, all of its lanes did."""
     time = np.full(len(rows), record.time)
     if not record.site.collective:
@@ -322,10 +347,15 @@ def _known_of(access: Access, record: Record, rows: Ints, knowers: Ints, ctas: I
     return known
 
 
-def _told(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
-    pairs = _pairs(access, racing)
-    elsewhere = (pairs.other_thread >> 5 != pairs.thread >> 5) | (pairs.other_cta != pairs.cta)
-    k = int(np.argmax(elsewhere))
+def _apart_in(access: AccessRecord, pairs: Pairs) -> Ints:
+    size = access.batch.wave.run.cluster_ctas
+    return _apart(pairs.cta, pairs.thread, pairs.other_cta, pairs.other_thread, cluster=size)
+
+
+def told_of(access: AccessRecord, racing: Candidates, *, with_writer: bool) -> Clash:
+    """The one of these races that is reported: of threads that are farthest apart."""
+    pairs = pairs_of(access, racing)
+    k = int(np.argmax(_apart_in(access, pairs)))
     other = access.places.log.find(int(pairs.other_cta[k]), int(pairs.time[k]))
     return Clash(
         access,
@@ -338,11 +368,11 @@ def _told(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
     )
 
 
-def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
+def lost_store(access: AccessRecord, lost: Bools, now: Ints) -> Clash | None:
     """Two lanes of one statement have stored to one place; those of one warp may store the same, and strong ones what
     they like within their scope.
     """
-    places: Places = access.places
+    places: TaggedPlaces = access.places
     weak = access.site.sem == "weak"
     if not weak:
         if not places.is_global:
@@ -363,7 +393,7 @@ def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
                  rounded=alike == ROUNDED)  # fmt: skip
 
 
-def _is_held(access: Access, others: Ints) -> Bools:
+def _is_held(access: AccessRecord, others: Ints) -> Bools:
     """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
     own = access.batch.rows(1) + access.batch.wave.first
     held: Bools = holds(access.site.scope, own, others, access.batch.wave.run.cluster_ctas)

@@ -55,6 +55,10 @@ class Record:
         hit: Bools = (ctas == cta) & (threads == thread) & (there < address + width)
         return bool((hit & (there + self.site.width > address)).any())
 
+    def of_thread(self, cta: int, thread: int) -> bool:
+        """Did this thread take part?"""
+        return bool(self.holds(np.array([cta]), np.array([thread]))[0])
+
     def holds(self, ctas: Ints, threads: Ints) -> Bools:
         """Which threads, of CTAs of the grid, took part?"""
         own = np.zeros((self.whole, max(numbers(self.warps)) + 1, 32), np.bool_)
@@ -127,6 +131,11 @@ class Log:
     def find(self, cta: int, time: int) -> Record | None:
         """Of a CTA of the grid at a time, if it is remembered."""
         return next((each for each in self.at(time) if each.first <= cta < each.first + each.whole), None)
+
+    def line_at(self, cta: int, time: int) -> tuple[int, int]:
+        """The line of the record of a CTA of the grid at a time, 0 where it is forgotten; and the time."""
+        record = self.find(cta, time)
+        return (record.site.at.line if record is not None and record.site.at else 0), time
 
     def newest_first(self) -> list[Record]:
         """All of them."""

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.machine.floats import EQUAL, ROUNDED
-from tilewright.sim.order.advice import advice, handover, lock_advice
+from tilewright.sim.order.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
 from tilewright.sim.order.handover import SCOPES
+from tilewright.sim.order.manner import atomic_for, in_one_turn, is_update
+from tilewright.sim.order.signalled import let_pass, too_early
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "warning"]
 
+VOLATILE = "fences between the data and the flag on both sides: volatile orders no other access"
 IN_STEP = "; the lanes of a warp are not in step since sm_70"
+NO_BARRIER_BETWEEN = "no barrier orders CTAs: write to a second array, which nobody reads, or split the kernel in two"
 NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
 
 
@@ -32,12 +36,13 @@ def report(program: Subject, clash: Clash) -> SimulationError:
     return SimulationError(
         f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
         given=f"{site.at}: {_who(clash, clash.cta, clash.thread)}\n{did}{where}: {_other(clash)}",
-        allowed=f"accesses that a barrier orders{IN_STEP if clash.is_inside_warp() else ''}",
+        allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * clash.is_inside_warp()}",
         hint=_missing(program, clash, other),
         at=site.at,
     )
 
 
+APART = "different places for the lanes of this statement, or atomics"
 ONE_IS_ENOUGH = "; one of them is enough: if T.thread_id() == 0: ..."
 
 
@@ -90,18 +95,36 @@ def _whose(clash: Clash) -> str:
 
 def _missing(program: Subject, clash: Clash, other: Site | None) -> str | None:
     size = clash.batch.wave.run.cluster_ctas
-    barrier = "T.cuda.warp_sync()" if clash.is_inside_warp() else "T.cuda.cta_sync()"
-    if clash.other_cta != clash.cta:
-        barrier = "T.cuda.cluster_sync()"
+    barrier = tuple(BARRIERS)[min(clash.apart, 2)]
     first, then = other.at if other else None, clash.site.at
     far = clash.other_cta // size != clash.cta // size
     scope = "gpu" if far else "cluster" if clash.other_cta != clash.cta else "cta"
-    hint = other and (_strength(clash.site, other, scope) or handover(program, first, then, scope))
+    hint = other and (_strength(clash.site, other, scope) or handover(program, first, then, scope) or too_early(clash))
+    hint = hint or let_pass(clash, arrivals_after(program, then)) or lock_advice(program, first, then)
     if hint:
         return hint
+    if is_update(clash):
+        return _update(program, clash)
     if far:
-        return lock_advice(program, first, then) or NO_BARRIER
-    return advice(program, barrier, first, then, at_once=clash.at_once)
+        return NO_BARRIER if clash.at_once or clash.with_writer is clash.site.write else NO_BARRIER_BETWEEN
+    if clash.at_once:
+        return APART
+    return advice(program, barrier, first, then, one_turn=in_one_turn(clash))
+
+
+def _update(program: Subject, clash: Clash) -> str:
+    """What to change where several threads change one place."""
+    sites = [clash.site, *([clash.other.site] if clash.other else [])]
+    at = next(site.at for site in sites if site.write)
+    address, place = clash.access.shown_address(clash.lane), clash.site.place
+    assert place is not None
+    name = (program.places.shared_at(address) if place is program.places.arena else place).name
+    atomic = atomic_for(program, name, statement_at(program, at))
+    if not atomic:
+        return "a place of its own for each thread, and one that combines them: no barrier ties a read to its write"
+    lines = sorted({site.at.line for site in sites if site.at})
+    where = f"line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
+    return f"{atomic} in place of {where}: it reads and writes at once; a barrier would not keep two threads apart"
 
 
 def _strength(one: Site, other: Site, scope: str) -> str | None:

@@ -10,7 +10,7 @@ from tilewright.sim.order.channels import Fences, Phases
 from tilewright.sim.order.clocks import Clocks
 from tilewright.sim.order.knowledge import Ledger
 from tilewright.sim.order.operations import Operations
-from tilewright.sim.order.places import Places
+from tilewright.sim.order.places import TaggedPlaces
 from tilewright.sim.order.protocol import Protocol
 from tilewright.sim.order.proxies import GlobalStores, Stores, overwrites
 from tilewright.sim.order.tensor_maps import TensorMaps
@@ -36,10 +36,10 @@ class WaveOrder:
         asynchronous = wave.run.program.has_asynchronous
         self.clocks = Clocks(wave, has_parts=asynchronous)
         name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
-        self.shared = Places(name, nbytes, grain, is_global=False)
+        self.shared = TaggedPlaces(name, nbytes, grain, is_global=False)
         if wave.run.cluster_ctas > 1:
             pitch = -(-max(nbytes, 1) // PITCH) * PITCH
-            self.shared = Places(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
+            self.shared = TaggedPlaces(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
         self.meetings: dict[int, Ledger] = defaultdict(lambda: Ledger(self.clocks))
         self.phases = Phases(self.clocks)
         self.fences = Fences(self.clocks)
@@ -50,7 +50,7 @@ class WaveOrder:
         self.protocol = Protocol(self.clocks)
 
     def located(self, batch: Batch, at: Address) -> Address:
-        """Addresses of the own CTA's shared memory as `Places` has them."""
+        """Addresses of the own CTA's shared memory as `TaggedPlaces` has them."""
         if not self.shared.is_global:
             return at
         return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))

@@ -25,7 +25,7 @@ INTERVAL = 0.02  # seconds between two looks at the clock
 
 
 @dataclass(eq=False, slots=True)
-class _Loop:
+class _LoopUnderWay:
     """A loop that is under way. turns: of how many, None where that is not known."""
 
     turns: int | None
@@ -41,7 +41,7 @@ class Watch:
         self.show: Callable[[float, Span | None], None] | None = None
         self.started = self.seen = monotonic()
         self.turns = 0  # turns of loops inside of segments
-        self.loops: list[_Loop] = []  # the loops that are under way, the outermost first
+        self.loops: list[_LoopUnderWay] = []  # the loops that are under way, the outermost first
         self.next_step = 0  # the step of the scheduler before the next look
         self._stride = 1
 
@@ -57,7 +57,7 @@ class Watch:
 
     def _parts(self, turns: int | None, part: Callable[[int, int], Iterable[T]]) -> Iterator[Iterable[T]]:
         """A loop's turns a part at a time, so that C goes through each; parts grow until one takes `INTERVAL`."""
-        loop, size = _Loop(turns), FIRST_TURNS
+        loop, size = _LoopUnderWay(turns), FIRST_TURNS
         self.loops.append(loop)
         under_way: Iterator[T] = iter(())
         try:

@@ -19,7 +19,7 @@ from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, constant_extents, one_place_each, whole_warps
 from tilewright.tile.dispatch import Change, Decline, Plan, Variant, by_name, choose
 from tilewright.tile.hints import check_target
-from tilewright.tile.matrices import Kind, emit_matrices, fitting, plan_matrices
+from tilewright.tile.matrices import MatrixKind, emit_matrices, fitting, plan_matrices
 
 __all__ = ["copy_by_atom"]
 
@@ -29,10 +29,10 @@ def forced_atom(call: TileCall) -> CopyAtom:
     return isa.atom(str(call.stmt.dispatch))
 
 
-def kind_of(atom: CopyAtom) -> Kind:
+def kind_of(atom: CopyAtom) -> MatrixKind:
     """The kind of matrices that an atom moves."""
     shape, trans, type_ = (atom.mods[name] for name in ("shape", "trans", "type"))
-    return Kind(atom.instruction.name, str(shape), bool(trans), str(type_), atom.recombines)
+    return MatrixKind(atom.instruction.name, str(shape), bool(trans), str(type_), atom.recombines)
 
 
 def plan_atom(call: TileCall) -> Plan:
@@ -60,7 +60,7 @@ def _check_direction(call: TileCall, atom: CopyAtom) -> None:
         raise Decline(given, allowed=f"{atom.name} copies from {source} to {destination} memory")
 
 
-def _check_elements(call: TileCall, kind: Kind) -> None:
+def _check_elements(call: TileCall, kind: MatrixKind) -> None:
     """No element is split between two threads or wider than a register; narrow ones have the width that is unpacked."""
     widest = kind.unit_bits if kind.trans else 32
     if kind.unpacks and call.dtype.value_bits != kind.packed_bits:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from tilewright.primitives.copy import ASKED
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, one_place_each, only_in, registers_inside
 from tilewright.tile.dispatch import condition, variant
-from tilewright.tile.flow import Flow, emit_flow, flowing
-from tilewright.tile.round_loops import emit_rounds
-from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, registers_alike
+from tilewright.tile.flow import TileFlow, by_runs, emit_runs
+from tilewright.tile.rounds import Rounds
 
-__all__ = ["by_runs", "clipped", "emit_runs"]
+__all__ = ["clipped"]
 
 
 @condition("clip= or fill= says that regions may leave their buffers")
@@ -21,30 +19,13 @@ def asked(call: TileCall) -> str | None:
     return "neither clip=True nor fill= is given"
 
 
-def by_runs(call: TileCall) -> Rounds | Flow:
-    """The plan of a copy between any memories, of extents that numbers or the run give."""
-    size = call["dst"].size
-    if size is None or (size > MOST_LISTED and "local" not in call.spaces):
-        return flowing(call)
-    leading = registers_alike(call)
-    return by_turns(call) if leading is None else by_holders(call, leading)
-
-
-def emit_runs(plan: Rounds | Flow, call: TileCall, out: Builder) -> None:
-    """Writes such a plan."""
-    if isinstance(plan, Flow):
-        emit_flow(plan, call, out)
-    else:
-        emit_rounds(plan, call, out)
-
-
 @variant(
     "copy",
     priority=3,
     keywords=("vec_len", *ASKED),
     when=[asked, only_in("local", "shared", "global"), bits_only, one_place_each, registers_inside],
 )
-def clipped(call: TileCall) -> Rounds | Flow:
+def clipped(call: TileCall) -> Rounds | TileFlow:
     """Runs of up to 128 bits, of which those that a buffer ends in are copied element by element."""
     return by_runs(call)
 

@@ -17,7 +17,7 @@ from tilewright.tile.conditions import (
     whole_warps,
 )
 from tilewright.tile.dispatch import variant
-from tilewright.tile.matrices import Kind, MatrixPlan, emit_matrices, plan_matrices
+from tilewright.tile.matrices import MatrixKind, MatrixPlan, emit_matrices, plan_matrices
 
 __all__ = ["ldstmatrix"]
 
@@ -30,7 +30,7 @@ __all__ = ["ldstmatrix"]
 def ldstmatrix(call: TileCall) -> MatrixPlan:
     """ldmatrix or stmatrix: one instruction moves up to four 8x8 matrices of 16-bit elements."""
     op = "ptx.ldmatrix" if call["dst"].space == "local" else "ptx.stmatrix"
-    return plan_matrices(call, [Kind(op, "m8n8", trans, ".b16") for trans in (False, True)])
+    return plan_matrices(call, [MatrixKind(op, "m8n8", trans, ".b16") for trans in (False, True)])
 
 
 ldstmatrix.emit(emit_matrices)

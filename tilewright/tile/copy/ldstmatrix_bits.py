@@ -18,15 +18,15 @@ from tilewright.tile.conditions import (
     whole_warps,
 )
 from tilewright.tile.dispatch import Decline, condition, variant
-from tilewright.tile.matrices import Kind, MatrixPlan, emit_matrices, plan_matrices
+from tilewright.tile.matrices import MatrixKind, MatrixPlan, emit_matrices, plan_matrices
 from tilewright.tile.owners import accesses
 
 __all__ = ["ldstmatrix_bits"]
 
-WORDS = {op: Kind(op, "m8n8", trans=False, type=".b16") for op in ("ptx.ldmatrix", "ptx.stmatrix")}
+WORDS = {op: MatrixKind(op, "m8n8", trans=False, type=".b16") for op in ("ptx.ldmatrix", "ptx.stmatrix")}
 BYTES = {
-    "ptx.ldmatrix": Kind("ptx.ldmatrix", "m16n16", trans=True, type=".b8"),
-    "ptx.stmatrix": Kind("ptx.stmatrix", "m16n8", trans=True, type=".b8"),
+    "ptx.ldmatrix": MatrixKind("ptx.ldmatrix", "m16n16", trans=True, type=".b8"),
+    "ptx.stmatrix": MatrixKind("ptx.stmatrix", "m16n8", trans=True, type=".b8"),
 }
 
 

@@ -36,4 +36,4 @@ def _permutation(call: TileCall) -> TileCall:
 
 @permuted.emit
 def _(plan: PermutedPlan, call: TileCall, out: Builder) -> None:
-    plan.chosen.variant.emitter(plan.chosen.plan, _permutation(call), out)
+    plan.chosen.write(_permutation(call), out)

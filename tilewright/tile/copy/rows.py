@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, one_place_each, only_in
-from tilewright.tile.copy.clipped import emit_runs
 from tilewright.tile.dispatch import Decline, condition, variant
-from tilewright.tile.flow import Flow, flowing
+from tilewright.tile.flow import TileFlow, emit_runs, flowing
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, registers_alike
 
 __all__ = ["rows"]
@@ -23,7 +22,7 @@ def alike(call: TileCall) -> str | None:
     keywords=("vec_len",),
     when=[alike, bits_only, only_in("local", "shared", "global"), one_place_each],
 )
-def rows(call: TileCall) -> Rounds | Flow:
+def rows(call: TileCall) -> Rounds | TileFlow:
     """Runs in the order of a memory, threads in turns; extents may be those of the run."""
     size = call["dst"].size
     if "local" in call.spaces:

@@ -42,7 +42,7 @@ def one_copy_per_warp(call: TileCall) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CopyVariant:
     """A variant: what it is called, the shapes of the instruction that it tries, what it asks beside the others."""
 
     name: str
@@ -53,23 +53,23 @@ class Row:
 
 
 ROWS = (
-    Row(
+    CopyVariant(
         "tcgen05_cp",
         "tcgen05.cp 32x128b.warpx4: one thread copies 32 rows of 16 bytes to the lanes of all four warps.",
         (Shape("32x128b", "warpx4"),),
         when=(one_copy_per_warp,),
     ),
-    Row(
+    CopyVariant(
         "tcgen05_cp_128",
         "tcgen05.cp 128x256b or 128x128b: one thread copies 128 rows, each to a lane of its own.",
         (Shape("128x256b"), Shape("128x128b")),
     ),
-    Row(  # 02_13 has rows 0 to 31 in warps 0 and 2 (R[2 : 64 @ TLane]), 01_23 in neighbours (R[2 : 32 @ TLane])
+    CopyVariant(  # 02_13 has rows 0 to 31 in warps 0 and 2 (R[2 : 64 @ TLane]), 01_23 in neighbours (R[2 : 32 @ TLane])
         "tcgen05_cp_64",
         "tcgen05.cp 64x128b.warpx2: one thread copies 64 rows of 16 bytes, each to a lane of two warps.",
         (Shape("64x128b", "warpx2::02_13"), Shape("64x128b", "warpx2::01_23")),
     ),
-    Row(  # fills lanes that a shift leaves free, or 64 rows one after the other: needs the most instructions
+    CopyVariant(  # fills lanes that a shift leaves free, or 64 rows one after the other: needs the most instructions
         "tcgen05_cp_4",
         "tcgen05.cp 4x256b: one thread copies 4 rows of 32 bytes, one to a lane of each warp.",
         (Shape("4x256b"),),
@@ -79,7 +79,7 @@ ROWS = (
 ALIASES = {"smem->tmem": "tcgen05_cp"}  # as kernels written for TIRx call it
 
 
-def made(row: Row, name: str) -> Variant:
+def made(row: CopyVariant, name: str) -> Variant:
     """The variant of a row."""
 
     def plan(call: TileCall) -> TmemCopyPlan:

@@ -20,7 +20,7 @@ from tilewright.isa import TMEM_SHAPES, cells_of
 from tilewright.layout import THREADS_IN, tcgen05_atom_layout
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall, side_of
-from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, Cells, tmem_cells
+from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, CellPlaces, tmem_cells
 from tilewright.tile.conditions import between, constant_extents, element_bits, plain_registers, tmem_address
 from tilewright.tile.dispatch import Change, Decline, condition, variant
 from tilewright.tile.hints import check_target
@@ -38,7 +38,7 @@ OWN_LANES = "warp w of a warpgroup holds what is in lanes 32w to 32w + 31"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LoadRun:
     """A run of instructions. row, column: where each begins in the quarter. slots: one walk for each register."""
 
     count: int
@@ -63,7 +63,7 @@ class LdstPlan:
     column: Value
     slot: Value
     guard: Expr | None
-    runs: tuple[Run, ...]
+    runs: tuple[LoadRun, ...]
 
     def summary(self) -> str:
         """``tcgen05.ld 32x32b.x16, 1 instruction per warp``."""
@@ -148,7 +148,7 @@ def _plan(call: TileCall) -> LdstPlan:
 # Cells of registers
 
 
-def _of_warps(call: TileCall, cells: Cells, held: Owners, registers: Ints) -> tuple[Ints, Ints]:
+def _of_warps(call: TileCall, cells: CellPlaces, held: Owners, registers: Ints) -> tuple[Ints, Ints]:
     """The lane in its quarter and the first bit of each element of each register: (32, registers, elements of one).
 
     Raises Decline unless every warp finds what it holds in the lanes that it reaches, all in the same places there.
@@ -180,7 +180,7 @@ def _of_warps(call: TileCall, cells: Cells, held: Owners, registers: Ints) -> tu
     return found[0]
 
 
-def _warps(call: TileCall, cells: Cells, held: Owners, registers: Ints) -> Iterator[tuple[int, Ints, int]]:
+def _warps(call: TileCall, cells: CellPlaces, held: Owners, registers: Ints) -> Iterator[tuple[int, Ints, int]]:
     """The warps of the CTA that may get here; with each the elements it holds, and the lane that cells count from."""
     bases = call.scope.control.value(as_expr(cells.lane_base))
     if bases is None:
@@ -196,7 +196,7 @@ def _warps(call: TileCall, cells: Cells, held: Owners, registers: Ints) -> Itera
             yield warp, registers[position], int(bases[32 * warp])
 
 
-def _check_all_written(call: TileCall, cells: Cells, written: Sequence[Sequence[Ints]]) -> None:
+def _check_all_written(call: TileCall, cells: CellPlaces, written: Sequence[Sequence[Ints]]) -> None:
     """A store writes every replica: each warp those in its own lanes."""
     wanted = np.unique((cells.lane << 20) + cells.bit)
     for places in written:
@@ -208,7 +208,7 @@ def _check_all_written(call: TileCall, cells: Cells, written: Sequence[Sequence[
             )
 
 
-def _columns(call: TileCall, cells: Cells, lane: Ints, bit: Ints) -> tuple[Ints, bool]:
+def _columns(call: TileCall, cells: CellPlaces, lane: Ints, bit: Ints) -> tuple[Ints, bool]:
     """The column of each register (32, registers), and whether its two halves are in a column each."""
     tensor, bits = call.side("tmem"), call.dtype.bits
     inside = np.arange(bit.shape[-1])
@@ -276,16 +276,16 @@ def _tiled(shape: str, num: int, split: int | None, halves: bool, lane: Ints, co
     return sorted(found, key=lambda each: each[:2]) if not left else []
 
 
-def _runs(found: Found, slots: Ints) -> tuple[Run, ...]:
+def _runs(found: Found, slots: Ints) -> tuple[LoadRun, ...]:
     """One loop where addresses and slots follow digits; else one instruction after the other."""
     rows, columns = (np.array([each[place] for each in found]) for place in (0, 1))
     members = np.stack([slots[each[2]] for each in found])
     walks = [walk_of(values, listed=False) for values in (rows, columns, *members.T)]
     known = [walk for walk in walks if walk is not None]
     if len(known) == len(walks):
-        return (Run(len(found), known[0], known[1], tuple(known[2:])),)
+        return (LoadRun(len(found), known[0], known[1], tuple(known[2:])),)
     return tuple(
-        Run(1, Walk(row), Walk(column), tuple(map(Walk, each.tolist())))
+        LoadRun(1, Walk(row), Walk(column), tuple(map(Walk, each.tolist())))
         for row, column, each in zip(rows.tolist(), columns.tolist(), members, strict=True)
     )
 
@@ -304,7 +304,7 @@ def _(plan: LdstPlan, call: TileCall, out: Builder) -> None:
                 _issue(plan, run, group, call, out)
 
 
-def _issue(plan: LdstPlan, run: Run, group: Value, call: TileCall, out: Builder) -> None:
+def _issue(plan: LdstPlan, run: LoadRun, group: Value, call: TileCall, out: Builder) -> None:
     address, registers = call.side("tmem").buffer.allocated_addr, call.side("local").buffer.flat()
     slots = [AddressOf(registers, (as_expr(plus(plan.slot, slot.at(group))),)) for slot in run.slots]
     words: dict[str, object] = {"pack" if plan.op.endswith("ld") else "unpack": True} if plan.halves else {}

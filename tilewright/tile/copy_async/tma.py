@@ -26,7 +26,7 @@ TENSOR = "ptx.cp_async.bulk.tensor"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TmaPlan:
     """row: what moves each box."""
 
     row: str
@@ -42,22 +42,22 @@ class Plan:
     keywords=("mbar", "cta_mask", "cache_hint", "oob", "use_tma_reduce"),
     when=[between("global", "shared"), single_thread, constant_extents, one_way_keywords],
 )
-def tma(call: TileCall) -> Plan:
+def tma(call: TileCall) -> TmaPlan:
     """cp.async.bulk.tensor: one thread has the copy engine move boxes of an array."""
     loads = call["dst"].space == "shared"
     row = "g2c" if loads else "s2g_reduce" if call.option("use_tma_reduce") else "s2g"
     check_target(call, f"{TENSOR}.{row}", lookup(f"{TENSOR}.{row}").forms[0])
-    return Plan(f"{TENSOR}.{row}", plan_boxes(call, oob=str(call.option("oob") or "zero")))
+    return TmaPlan(f"{TENSOR}.{row}", plan_boxes(call, oob=str(call.option("oob") or "zero")))
 
 
 @tma.emit
-def _(plan: Plan, call: TileCall, out: Builder) -> None:
+def _(plan: TmaPlan, call: TileCall, out: Builder) -> None:
     made = out.tensor_map(plan.boxes.tensor_map)
     for box in plan.boxes.boxes:
         _issue(plan, box, made.pointer, call, out)
 
 
-def _issue(plan: Plan, box: Box, of: Expr, call: TileCall, out: Builder) -> None:
+def _issue(plan: TmaPlan, box: Box, of: Expr, call: TileCall, out: Builder) -> None:
     boxes = plan.boxes
     tile = AddressOf(call.side("shared").buffer.flat(), (as_expr(plus(boxes.offset, box.offset)),))
     starts = zip(boxes.starts, box.coords, strict=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in
 from tilewright.tile.dispatch import elementwise
-from tilewright.tile.flow import Flow, emit_flow, flowing
+from tilewright.tile.flow import TileFlow, emit_flow, flowing
 
 __all__ = ["flow"]
 
 
 @elementwise(priority=10, when=[only_in("shared", "global"), one_place_each])
-def flow(call: TileCall) -> Flow:
+def flow(call: TileCall) -> TileFlow:
     """Runs of rows whose length only the run knows, or of regions too large to be listed; the ends are tested."""
     return flowing(call)
 

@@ -19,7 +19,7 @@ from tilewright.tile.conditions import by_several, constant_extents, one_place_e
 from tilewright.tile.copy.converted import dtypes_differ
 from tilewright.tile.dispatch import Chosen, Decline, elementwise, variant
 from tilewright.tile.elementwise.holders import some_registers
-from tilewright.tile.inner import Registers, Staging, inner_call, planned, staging
+from tilewright.tile.inner import ScratchRegisters, Staging, inner_call, planned, staging
 from tilewright.tile.rounds import held_elsewhere, registers_alike
 
 __all__ = ["staged"]
@@ -31,7 +31,7 @@ class Brought:
 
     name: str
     tile: str
-    to: Registers | Staging
+    to: ScratchRegisters | Staging
     primitive: str
     way: Chosen
 
@@ -77,7 +77,7 @@ def _brought(call: TileCall, name: str, leading: Side) -> Brought:
         layout = TileLayout(
             leading.tile.shard, leading.tile.replica, [each for each in leading.tile.offset if each.axis.name != "m"]
         )
-        made = Registers(side_of(Buffer("staged", side.dtype, shape, "local", layout).region(), call.facts))
+        made = ScratchRegisters(side_of(Buffer("staged", side.dtype, shape, "local", layout).region(), call.facts))
         try:
             inner = inner_call(call, "permute_layout", {"dst": made.side, "src": side})
             return Brought(name, side.name, made, "permute_layout", planned(inner))
@@ -98,11 +98,11 @@ def emit_staged(plan: StagedOperands, call: TileCall, out: Builder) -> None:
     """Brings the operands, then computes."""
     sides = {each.name: each.to.allocated(call, out) for each in plan.brought}
     for each in plan.brought:
-        each.way.variant.emitter(each.way.plan, each.call(call, sides[each.name]), out)
+        each.way.write(each.call(call, sides[each.name]), out)
     through_memory = any(isinstance(each.to, Staging) for each in plan.brought)
     if through_memory:
         out.meet(call)
-    plan.rest.variant.emitter(plan.rest.plan, _rest(call, sides), out)
+    plan.rest.write(_rest(call, sides), out)
     if through_memory:
         out.meet(call)
 

@@ -17,7 +17,7 @@ from tilewright.ir import AddressOf, Buffer, Region, Value, as_expr, const_value
 from tilewright.isa.mma import DTYPES
 from tilewright.layout import TileLayout
 from tilewright.primitives.gemm import sides_of_matrix
-from tilewright.tile.blocks import Blocks, Held, Products, blocks_of, held_by_warps, products_of
+from tilewright.tile.blocks import Held, Products, RegisterBlocks, blocks_of, held_by_warps, products_of
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import constant_extents, only_in, whole_warps
@@ -47,7 +47,7 @@ ALONG_G = {"A": "M", "B": "N"}  # the dimension that goes along the lanes' g
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class MmaKind:
     """The instructions for some types. types: of D, A, B and C, as PTX names them. ks: along K of one, the most first.
     per_register: elements of A or B; of_d: of D.
     """
@@ -64,7 +64,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class RegisterSource:
     """Where registers of A or B come from: the operand's own, or a copy."""
 
     held: Held
@@ -73,10 +73,10 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class ProductStep:
     """Products along a part of K."""
 
-    sources: Mapping[str, Source]
+    sources: Mapping[str, RegisterSource]
     products: Products
 
 
@@ -87,9 +87,9 @@ class MmaPlan:
     d, held: the registers that are added to. result: the copy to D where it is in memory. scaling: alpha and beta.
     """
 
-    kind: Kind
+    kind: MmaKind
     k: int
-    steps: tuple[Step, ...]
+    steps: tuple[ProductStep, ...]
     d: Side
     held: Held
     result: Staged | None
@@ -129,7 +129,7 @@ def mma(call: TileCall) -> MmaPlan:
         raise Decline(declined.reason, allowed=declined.allowed or FITTING, changes=changes) from None
 
 
-def planned(call: TileCall, sizes: Mapping[str, int], kind: Kind) -> MmaPlan:
+def planned(call: TileCall, sizes: Mapping[str, int], kind: MmaKind) -> MmaPlan:
     """The plan for sizes and types that fit. Raises Decline where layouts do not."""
     d, result = accumulators(call, sizes)
     held = held_by_warps(call, d)
@@ -139,11 +139,11 @@ def planned(call: TileCall, sizes: Mapping[str, int], kind: Kind) -> MmaPlan:
     return MmaPlan(kind, k, steps, d, held, result, plan_scaling(call, d, held))
 
 
-def kind_of(call: TileCall) -> Kind:
+def kind_of(call: TileCall) -> MmaKind:
     """The instructions for the call's types. Raises Decline where there are none, or none on the target."""
     names = {name: NAMES.get(str(call[name].dtype), "") for name in "DAB"}
     types = ".".join([*names.values(), names["D"]])
-    forms = [form for form in isa.lookup("ptx.mma").forms if types in form.modifiers["types"]]
+    forms = [form for form in isa.lookup("ptx.mma").forms if types in form.wording.modifiers["types"]]
     if not forms:
         given = ", ".join(f"{name} is {call[name].dtype}" for name in "DAB")
         changes = other_types(call, ("float32", "int32", "float16"))
@@ -151,15 +151,17 @@ def kind_of(call: TileCall) -> Kind:
     fitting = [form for form in forms if form.arch.admits(call.arch)]
     if not fitting:
         check_target(call, f"mma {types}", forms[0])
-    ks = sorted((isa.mma_shape(str(shape))[2] for form in fitting for shape in form.modifiers["shape"]), reverse=True)
-    return Kind(types, tuple(ks), 32 // call["A"].dtype.bits, 32 // call["D"].dtype.bits)
+    ks = sorted(
+        (isa.mma_shape(str(shape))[2] for form in fitting for shape in form.wording.modifiers["shape"]), reverse=True
+    )
+    return MmaKind(types, tuple(ks), 32 // call["A"].dtype.bits, 32 // call["D"].dtype.bits)
 
 
 def allowed_types() -> str:
     """``D float32: A, B float16; ...``."""
     pairs: dict[str, list[str]] = {}
     for form in isa.lookup("ptx.mma").forms:
-        for types in form.modifiers["types"]:
+        for types in form.wording.modifiers["types"]:
             d, a, b, _ = (DTYPES[name] for name in str(types).split("."))
             both = a if a == b else f"{a} and {b}"
             if both not in pairs.setdefault(d, []):
@@ -182,7 +184,7 @@ def sizes_of(call: TileCall) -> dict[str, int]:
     return {dim: int(const_value(extent) or 0) for dim, extent in found.items()}
 
 
-def check_sizes(call: TileCall, sizes: Mapping[str, int], kind: Kind) -> None:
+def check_sizes(call: TileCall, sizes: Mapping[str, int], kind: MmaKind) -> None:
     """Raises Decline for sizes that do not consist of whole instructions."""
     pieces = {"M": 16, "N": 8, "K": kind.ks[-1]}
     for dim, piece in pieces.items():
@@ -231,7 +233,9 @@ def accumulators(call: TileCall, sizes: Mapping[str, int]) -> tuple[Side, Staged
     return copy.local, copy
 
 
-def steps_of(call: TileCall, d: Side, held: Held, total: Blocks, k: int, kind: Kind) -> tuple[Step, ...]:
+def steps_of(
+    call: TileCall, d: Side, held: Held, total: RegisterBlocks, k: int, kind: MmaKind
+) -> tuple[ProductStep, ...]:
     """The products, cut along K where an operand comes from memory, so that few registers have to wait for it."""
     first = kind.ks[next(n for n, each in enumerate(kind.ks) if k % each == 0)]
     if any(call[name].space != "local" for name in "AB") and first < k:
@@ -242,10 +246,12 @@ def steps_of(call: TileCall, d: Side, held: Held, total: Blocks, k: int, kind: K
     return (step_of(call, d, held, total, 0, k, kind),)
 
 
-def step_of(call: TileCall, d: Side, held: Held, total: Blocks, start: int, k: int, kind: Kind) -> Step:
+def step_of(
+    call: TileCall, d: Side, held: Held, total: RegisterBlocks, start: int, k: int, kind: MmaKind
+) -> ProductStep:
     """The products of ``k`` steps along K. Raises Decline where operands do not fit each other."""
     parts = {name: part_of(call, name, start, k) for name in "AB"}
-    sources, blocks = dict[str, Source](), dict[str, Blocks]()
+    sources, blocks = dict[str, RegisterSource](), dict[str, RegisterBlocks]()
     for name, side in parts.items():
         copy = None if side.space == "local" else staged(call, side, registers_for(call, name, d, parts, k, kind))
         own = side if copy is None else copy.local
@@ -255,11 +261,11 @@ def step_of(call: TileCall, d: Side, held: Held, total: Blocks, start: int, k: i
         blocks[name] = own_blocks(call, name, own, mine, held.warps)
         if (found := 4 * kind.per_register * len(blocks[name].inside)) != k:
             raise Decline(f"a warp has {found} of the {k} steps along K of {own.name}", allowed="all of K in each warp")
-        sources[name] = Source(mine, own, copy)
-    return Step(sources, products_of(blocks["A"], blocks["B"], total, kind.of_d, kind.halves))
+        sources[name] = RegisterSource(mine, own, copy)
+    return ProductStep(sources, products_of(blocks["A"], blocks["B"], total, kind.of_d, kind.halves))
 
 
-def own_blocks(call: TileCall, name: str, side: Side, held: Held, warps: Ints) -> Blocks:
+def own_blocks(call: TileCall, name: str, side: Side, held: Held, warps: Ints) -> RegisterBlocks:
     """The blocks of A or B. Raises Decline where a register is none."""
     (first, _), (_, last) = dims_of(call, name)
     columns = int(const_value(side.extents[last]) or 0)
@@ -276,7 +282,7 @@ def part_of(call: TileCall, name: str, start: int, k: int) -> Side:
     return side_of(Region(side.buffer, tuple(box)), call.facts)
 
 
-def registers_for(call: TileCall, name: str, d: Side, parts: Mapping[str, Side], k: int, kind: Kind) -> TileLayout:
+def registers_for(call: TileCall, name: str, d: Side, parts: Mapping[str, Side], k: int, kind: MmaKind) -> TileLayout:
     """The layout of registers for A or B from memory, its dimensions in the operand's order."""
     other = "B" if name == "A" else "A"
     if parts[other].space == "local":
@@ -312,7 +318,7 @@ def _(plan: MmaPlan, call: TileCall, out: Builder) -> None:
         plan.result.emit(out, total)
 
 
-def registers_of_step(step: Step, out: Builder) -> dict[str, Buffer]:
+def registers_of_step(step: ProductStep, out: Builder) -> dict[str, Buffer]:
     """The registers of A and B; new ones for those from memory."""
     return {
         name: source.side.buffer if source.copy is None else allocated(source.side.buffer, out)
@@ -320,14 +326,14 @@ def registers_of_step(step: Step, out: Builder) -> dict[str, Buffer]:
     }
 
 
-def load(step: Step, registers: Mapping[str, Buffer], out: Builder) -> None:
+def load(step: ProductStep, registers: Mapping[str, Buffer], out: Builder) -> None:
     """The copies of a step."""
     for name, source in step.sources.items():
         if source.copy is not None:
             source.copy.emit(out, registers[name])
 
 
-def multiply(plan: MmaPlan, step: Step, total: Buffer, registers: Mapping[str, Buffer], out: Builder) -> None:
+def multiply(plan: MmaPlan, step: ProductStep, total: Buffer, registers: Mapping[str, Buffer], out: Builder) -> None:
     """The products of a step: of each tile of D one after the other, so that none waits for the one before it."""
     products, sources = step.products, step.sources
     operands = [

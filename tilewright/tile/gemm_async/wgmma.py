@@ -18,7 +18,7 @@ from tilewright.tile.conditions import constant_extents
 from tilewright.tile.dispatch import Change, Condition, Decline, condition, variant
 from tilewright.tile.hints import check_target
 from tilewright.tile.owners import owners
-from tilewright.tile.smem_descriptors import Blocks, described, other_layouts
+from tilewright.tile.smem_descriptors import DescribedBlocks, described, other_layouts
 from tilewright.tile.walks import Ints, plus
 
 __all__ = ["WgmmaPlan"]
@@ -35,8 +35,8 @@ class WgmmaPlan:
 
     k: int
     n: int
-    a: Blocks | Ints
-    b: Blocks
+    a: DescribedBlocks | Ints
+    b: DescribedBlocks
     a_base: Value
     d: Ints
     d_base: Value
@@ -50,11 +50,11 @@ class WgmmaPlan:
     def summary(self) -> str:
         """``m64n128k16, 4 instructions; A 128-byte swizzle, B 128-byte swizzle, MN-major``."""
         times_ = "1 instruction" if self.count == 1 else f"{self.count} instructions"
-        a = _told(self.a) if isinstance(self.a, Blocks) else "in registers"
+        a = _told(self.a) if isinstance(self.a, DescribedBlocks) else "in registers"
         return f"m64n{self.n}k{self.k}, {times_}; A {a}, B {_told(self.b)}"
 
 
-def _told(blocks: Blocks) -> str:
+def _told(blocks: DescribedBlocks) -> str:
     swizzle = f"{blocks.swizzle.row_bytes}-byte swizzle" if blocks.swizzle else "no swizzle"
     return f"{swizzle}, MN-major" if blocks.trans else swizzle
 
@@ -94,7 +94,7 @@ def wgmma(call: TileCall) -> WgmmaPlan:
         raise Decline(f"M is {m} and K {a.shape[1]}", allowed=f"M a multiple of 64, K of {row.k}")
     right = _blocks(b, n, row.k)
     d = _registers(call, call["D"], _fragments(_numbers(call["D"], trans=False), n), "D")
-    left: Blocks | Ints
+    left: DescribedBlocks | Ints
     a_base: Value
     if call["A"].space == "shared":
         left, a_base = described(call, call["A"], _blocks(a, ROWS, row.k), may_transpose=row.majors), 0
@@ -199,18 +199,18 @@ def _with_operands(change: Change, names: Sequence[str]) -> Iterator[Change]:
 def _(plan: WgmmaPlan, call: TileCall, out: Builder) -> None:
     if call.option("sync"):
         out.call("ptx.wgmma.fence")
-    shared_a = isinstance(plan.a, Blocks)
+    shared_a = isinstance(plan.a, DescribedBlocks)
     encoded = {name: _encoded(call[name], blocks, out) for name, blocks in (("A", plan.a), ("B", plan.b))
-               if isinstance(blocks, Blocks)}  # fmt: skip
+               if isinstance(blocks, DescribedBlocks)}  # fmt: skip
     signs = {"scaleA": -1} if call.option("negate") else {}
-    majors = {"transB": plan.b.trans, **({"transA": plan.a.trans} if isinstance(plan.a, Blocks) else {})}
+    majors = {"transB": plan.b.trans, **({"transA": plan.a.trans} if isinstance(plan.a, DescribedBlocks) else {})}
     kinds = {"in_dtype": call["A"].dtype, "out_dtype": call["D"].dtype}
     if call["B"].dtype != call["A"].dtype:
         kinds["b_dtype"] = call["B"].dtype
     rows, columns, _ = plan.d.shape
     for i, j, step in product(range(rows), range(columns), range(plan.b.starts.shape[1])):
         moved = isa.call("smem_desc_add_16B_offset", encoded["B"], plus(plan.b.base, int(plan.b.starts[j, step])))
-        if isinstance(plan.a, Blocks):
+        if isinstance(plan.a, DescribedBlocks):
             unit = plus(plan.a.base, int(plan.a.starts[i, step]))
             operands: list[object] = [isa.call("smem_desc_add_16B_offset", encoded["A"], unit), moved]
         else:
@@ -224,7 +224,7 @@ def _(plan: WgmmaPlan, call: TileCall, out: Builder) -> None:
         out.call("ptx.wgmma.wait_group", 0)
 
 
-def _encoded(side: Side, blocks: Blocks, out: Builder) -> Expr:
+def _encoded(side: Side, blocks: DescribedBlocks, out: Builder) -> Expr:
     """The descriptor of a shared buffer's beginning, in a register."""
 
     def encode(before: Builder) -> Expr:

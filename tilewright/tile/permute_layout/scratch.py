@@ -105,7 +105,7 @@ def _cost(call: TileCall, memory: Side, chosen: Chosen, name: str) -> int:
 @scratch.emit
 def _(plan: ThroughScratch, call: TileCall, out: Builder) -> None:
     store, load = _copies(call, plan.staging.allocated(call, out))
-    plan.store.variant.emitter(plan.store.plan, store, out)
+    plan.store.write(store, out)
     out.meet(call)
-    plan.load.variant.emitter(plan.load.plan, load, out)
+    plan.load.write(load, out)
     out.meet(call)

@@ -18,7 +18,7 @@ from tilewright.tile.owners import all_hold, owners
 from tilewright.tile.partials import (
     Delivery,
     Lanes,
-    Store,
+    PartialStore,
     at_once,
     begin_with_nothing,
     emit_lanes,
@@ -172,7 +172,7 @@ class _Emission:
     call: TileCall
     out: Builder
     reduction: Reduction
-    parts: Store
+    parts: PartialStore
     run: Buffer
 
     @property
@@ -193,9 +193,7 @@ class _Emission:
 
     def digits(self, column: Value, turn: Value) -> list[Value]:
         """The coordinates of a vector in the source."""
-        deal = self.plan.deal
-        at: Mapping[int, Value] = {**deal.kept.digits(column), **deal.reduced.digits(turn)}
-        return [at.get(dim, 0) for dim in range(len(self.call["src"].extents))]
+        return self.plan.deal.digits(column, turn, len(self.call["src"].extents))
 
     def exists(self, turn: Value, digits: list[Value]) -> Expr | None:
         """Is there such a vector, inside of the buffer?"""
@@ -274,7 +272,9 @@ def _position(emission: _Emission, column: Value, turn: Value, e: Value) -> Expr
     return number if exists is None else select(exists, number, last)
 
 
-def _hand_on(emission: _Emission, block: Value, column: Value, exists: Expr | None, scratch: Store | None) -> None:
+def _hand_on(
+    emission: _Emission, block: Value, column: Value, exists: Expr | None, scratch: PartialStore | None
+) -> None:
     """Store the results of lanes to the destination, or to scratch memory."""
     plan, call, out, deal = emission.plan, emission.call, emission.out, emission.plan.deal
     if plan.slots is not None:

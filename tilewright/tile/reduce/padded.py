@@ -17,7 +17,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
 from tilewright.tile.dispatch import Chosen, Decline, variant
-from tilewright.tile.inner import Registers, inner_call, planned
+from tilewright.tile.inner import ScratchRegisters, inner_call, planned
 from tilewright.tile.owners import owners
 from tilewright.tile.reductions import OPERATIONS, reduction_of
 
@@ -30,7 +30,7 @@ WARP = 32
 class PaddedReduction:
     """made: the scratch registers. steps: what fills them, copies the source to them and reduces them."""
 
-    made: Registers
+    made: ScratchRegisters
     steps: tuple[Chosen, Chosen, Chosen]
 
     def summary(self) -> str:
@@ -55,7 +55,7 @@ def padded(call: TileCall) -> PaddedReduction:
         raise Decline(f"{src.name} has no layout without a swizzle and a region of numbers")
     wide, extents = _widened(call, layout, [int(const_value(extent) or 0) for extent in shape], axes)
     _check_positions(call, extents, axes)
-    made = Registers(side_of(Buffer("padded", src.dtype, tuple(extents), "local", wide).region(), call.facts))
+    made = ScratchRegisters(side_of(Buffer("padded", src.dtype, tuple(extents), "local", wide).region(), call.facts))
     first, second, last = (planned(each) for each in _steps(call, made.side, axes))
     return PaddedReduction(made, (first, second, last))
 
@@ -120,4 +120,4 @@ def _(plan: PaddedReduction, call: TileCall, out: Builder) -> None:
     axes = axes_of(dict(call.config), len(call["src"].extents)) or ()
     made = plan.made.allocated(call, out)
     for chosen, inner in zip(plan.steps, _steps(call, made, axes), strict=True):
-        chosen.variant.emitter(chosen.plan, inner, out)
+        chosen.write(inner, out)

@@ -52,7 +52,7 @@ def _inside(call: TileCall, scratch: Side) -> tuple[TileCall, TileCall]:
 @staged.emit
 def _(plan: StagedReduction, call: TileCall, out: Builder) -> None:
     copy, reduce = _inside(call, plan.staging.allocated(call, out))
-    plan.copy.variant.emitter(plan.copy.plan, copy, out)
+    plan.copy.write(copy, out)
     out.meet(call)
-    plan.reduce.variant.emitter(plan.reduce.plan, reduce, out)
+    plan.reduce.write(reduce, out)
     out.meet(call)

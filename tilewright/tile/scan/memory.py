@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value, special
@@ -13,8 +12,8 @@ from tilewright.tile.deals import Deal, below, ceiling, dealt_along, wider_runs
 from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold
-from tilewright.tile.partials import Store, begin_with_nothing, registers_for
-from tilewright.tile.prefixes import Line, Prefixes
+from tilewright.tile.partials import PartialStore, begin_with_nothing, registers_for
+from tilewright.tile.prefixes import LaneLine, Prefixes
 from tilewright.tile.reductions import Reduction, reduction_of
 from tilewright.tile.walks import plus, times
 
@@ -34,7 +33,7 @@ class MemoryScan:
     """
 
     deal: Deal
-    line: Line
+    line: LaneLine
     blocks: Value
     rounds: Value
     nbytes: int
@@ -61,7 +60,7 @@ def memory(call: TileCall) -> MemoryScan:
     row = deal.row(call.scope.index)
     members = min(deal.workers, 32)
     lane = special("laneid") % deal.together if deal.together < members else special("laneid")
-    line = Line(deal.together, 1, lane, members, deal.pieces, row // 32 if deal.pieces > 1 else 0, deal.across)
+    line = LaneLine(deal.together, 1, lane, members, deal.pieces, row // 32 if deal.pieces > 1 else 0, deal.across)
     blocks = facts.simplify(ceiling(deal.kept.count, deal.across))
     rounds = facts.simplify(ceiling(deal.reduced.count, deal.along))
     widened = wider_runs(call, deal, lambda other: dealt_along(other, (axis,), in_order=True))
@@ -69,7 +68,7 @@ def memory(call: TileCall) -> MemoryScan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Emission:
+class _ScanEmission:
     """The state that parts of the emitted code share. run: elements as they are in memory; sums: their prefixes."""
 
     plan: MemoryScan
@@ -77,16 +76,14 @@ class _Emission:
     out: Builder
     reduction: Reduction
     run: Buffer
-    sums: Store
-    totals: Store
-    carry: Store
-    scratch: Store | None
+    sums: PartialStore
+    totals: PartialStore
+    carry: PartialStore
+    scratch: PartialStore | None
 
     def digits(self, column: Value, turn: Value) -> list[Value]:
         """The coordinates of a run."""
-        deal = self.plan.deal
-        at: Mapping[int, Value] = {**deal.kept.digits(column), **deal.reduced.digits(turn)}
-        return [at.get(dim, 0) for dim in range(len(self.call["src"].extents))]
+        return self.plan.deal.digits(column, turn, len(self.call["src"].extents))
 
     def in_destination(self, digits: list[Value]) -> list[Value]:
         """The coordinates in the destination, whose dimensions of 1 may be elsewhere."""
@@ -107,8 +104,8 @@ def _(plan: MemoryScan, call: TileCall, out: Builder) -> None:
     scratch = None
     if plan.line.warps > 1:
         buffer, start = out.scratch(call, "scratch", plan.line.warps * plan.line.lines, kind)
-        scratch = Store((buffer.flat(),), start)
-    emission = _Emission(plan, call, out, reduction, run, sums, totals, carry, scratch)
+        scratch = PartialStore((buffer.flat(),), start)
+    emission = _ScanEmission(plan, call, out, reduction, run, sums, totals, carry, scratch)
     with (
         out.when(None if deal.workers == call.scope.threads else binary("<", call.scope.index, deal.workers)),
         out.each("b", plan.blocks) as block,
@@ -122,7 +119,7 @@ def _(plan: MemoryScan, call: TileCall, out: Builder) -> None:
         out.meet(call)
 
 
-def _emit_round(emission: _Emission, column: Value, exists: Expr | None, round: Value) -> None:
+def _emit_round(emission: _ScanEmission, column: Value, exists: Expr | None, round: Value) -> None:
     plan, call, out, reduction = emission.plan, emission.call, emission.out, emission.reduction
     deal, sums, carry = plan.deal, emission.sums, emission.carry
     turn = out.let("n", plus(times(round, deal.along), deal.row(call.scope.index)))
@@ -145,7 +142,7 @@ def _emit_round(emission: _Emission, column: Value, exists: Expr | None, round: 
     _store(emission, emission.in_destination(digits), tests, before.get(0))
 
 
-def _load(emission: _Emission, digits: list[Value], tests: list[Expr]) -> None:
+def _load(emission: _ScanEmission, digits: list[Value], tests: list[Expr]) -> None:
     """The elements of a run; those that do not exist become neutral ones."""
     out, src, deal = emission.out, emission.call["src"], emission.plan.deal
     is_inside = inside(emission.call, src, digits)
@@ -162,7 +159,7 @@ def _load(emission: _Emission, digits: list[Value], tests: list[Expr]) -> None:
             out.call("cuda.copy_bytes", AddressOf(emission.run, (as_expr(0),)), pointer, emission.plan.nbytes)
 
 
-def _store(emission: _Emission, digits: list[Value], tests: list[Expr], before: tuple[Expr, ...]) -> None:
+def _store(emission: _ScanEmission, digits: list[Value], tests: list[Expr], before: tuple[Expr, ...]) -> None:
     """The prefixes of a run's elements."""
     out, call, deal, reduction = emission.out, emission.call, emission.plan.deal, emission.reduction
     dst, sums = call["dst"], emission.sums

@@ -12,9 +12,9 @@ from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import Owners, owners
-from tilewright.tile.partials import Store, registers_for, spread
+from tilewright.tile.partials import PartialStore, registers_for, spread
 from tilewright.tile.partition import element_numbers
-from tilewright.tile.prefixes import Line, Prefixes
+from tilewright.tile.prefixes import LaneLine, Prefixes
 from tilewright.tile.reductions import Partial, Reduction, reduction_of
 from tilewright.tile.walks import Ints, Offset, linear, plus, times, walk_of
 
@@ -32,7 +32,7 @@ class RegisterScan:
     dst: Offset
     src: Offset
     guard: Expr | None
-    line: Line
+    line: LaneLine
     numbers: Offset
 
     def summary(self) -> str:
@@ -106,11 +106,11 @@ def _chunks(positions: Ints, extent: int) -> Ints:
     return np.asarray(starts[:, 0] // length)
 
 
-def _line(call: TileCall, held: Owners, chunks: Ints, lines: Ints, count: int) -> Line:
+def _line(call: TileCall, held: Owners, chunks: Ints, lines: Ints, count: int) -> LaneLine:
     """How the runs of a line are dealt out. Raises Decline where its threads do not follow one another."""
     scope = call.scope
     if count == 1:
-        return Line(1, 1, 0)
+        return LaneLine(1, 1, 0)
     which, numbers = spread(call, held, chunks[:, None])[:, 0], spread(call, held, lines)
     threads = np.arange(scope.threads)
     members = min(32, scope.threads)
@@ -131,7 +131,7 @@ def _line(call: TileCall, held: Owners, chunks: Ints, lines: Ints, count: int) -
         raise Decline("the warps of a line follow no pattern")
     within: Value = scope.index % 32 if scope.threads > 32 else scope.index
     mine: Value = within // step % together if together > 1 else 0
-    return Line(together, step, mine, members, count // together, first, int(lines.max()) + 1)
+    return LaneLine(together, step, mine, members, count // together, first, int(lines.max()) + 1)
 
 
 def _is_whole(which: Ints, lines: Ints, count: int) -> bool:
@@ -162,7 +162,7 @@ def _(plan: RegisterScan, call: TileCall, out: Builder) -> None:
     scratch = None
     if plan.line.warps > 1:
         buffer, start = out.scratch(call, "scratch", plan.line.warps * plan.line.lines, str(reduction.kinds[0]))
-        scratch = Store((buffer.flat(),), start)
+        scratch = PartialStore((buffer.flat(),), start)
     number = out.offsets(plan.numbers, "k")
     before, _ = Prefixes(plan.line, reduction, call, out, scratch, number).emit(totals, plan.parts)
     to, exclusive = out.offsets(plan.dst, "r"), bool(call.option("exclusive", False))

@@ -56,5 +56,5 @@ def _steps(call: TileCall, before: Side | None, after: Side | None) -> list[Tile
 def _(plan: StagedScan, call: TileCall, out: Builder) -> None:
     before, after = (None if each is None else each.allocated(call, out) for each in plan.staging)
     for step, inner in zip(plan.steps, _steps(call, before, after), strict=True):
-        step.variant.emitter(step.plan, inner, out)
+        step.write(inner, out)
         out.meet(call)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import Form, instruction, reads
+from tilewright.isa.table import Cuda, Form, Meaning, Ptx, instruction, reads
 
 __all__ = ["to_shared_32", "to_shared_64"]
 
@@ -38,12 +38,10 @@ instruction(
     doc="The shared address of a pointer, as CUDA's ``size_t``.",
     forms=(
         Form(
-            "__cvta_generic_to_shared((const void*)({ptr}))",
+            Cuda("__cvta_generic_to_shared((const void*)({ptr}))"),
             since("sm_75"),
             GUIDE,
-            execute=to_shared_64,
-            on="machine",
-            language="cuda",
+            Meaning(to_shared_64, on="machine"),
             result=dtype("uint64"),
         ),
     ),
@@ -56,11 +54,10 @@ instruction(
     doc="The shared address of a pointer, 64 bits wide.",
     forms=(
         Form(
-            "cvta.to.shared.u64",
+            Ptx("cvta.to.shared.u64"),
             since("sm_75"),
             CVTA,
-            execute=to_shared_64,
-            on="machine",
+            Meaning(to_shared_64, on="machine"),
             result=dtype("uint64"),
         ),
     ),
@@ -73,11 +70,10 @@ instruction(
     doc="The shared address of a pointer, narrowed to the 32 bits that the instructions on shared memory take.",
     forms=(
         Form(
-            "cvta.to.shared.u64",
+            Ptx("cvta.to.shared.u64"),
             since("sm_75"),
             CVTA,
-            execute=to_shared_32,
-            on="machine",
+            Meaning(to_shared_32, on="machine"),
             result=dtype("uint32"),
         ),
     ),
