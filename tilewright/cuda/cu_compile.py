@@ -145,12 +145,23 @@ def _refused(sources: Sequence[_Source], log: str, others: Mapping[str, str]) ->
     """The error for device code that does not compile: NVRTC's first messages, at the line of the first."""
     found = [(each, *complaint) for each in sources for complaint in _complaints(log, each.file)]
     lines = [f"line {number}: {message}" for _, number, message in found[:_MESSAGES_SHOWN]] or log.splitlines()[:8]
-    missing = sorted(name for name, text in others.items() if not text)
-    hint = f"include=[FOLDER], or -I FOLDER, with {', '.join(missing)}" if missing else None
-    if missing and not wheel_folders():
-        hint = f"{hint}; NVIDIA's headers come with {INSTALL}"
     at = Span(found[0][0].file, int(found[0][1])) if found else None
-    return ToolError("NVRTC refuses the device code", given="\n".join(lines), hint=hint, at=at)
+    if not (missing := sorted(name for name, text in others.items() if not text)):
+        return ToolError("NVRTC refuses the device code", given="\n".join(lines), at=at)
+    hint = f"include=[FOLDER], or -I FOLDER, with {', '.join(missing)}"
+    if not wheel_folders():
+        hint = f"{hint}; NVIDIA's headers come with {INSTALL}"
+    return ToolError(f"there is no header {', '.join(missing)}", given="\n".join(["without it:", *lines]), hint=hint,
+                     at=_first_include(sources, missing) or at)  # fmt: skip
+
+
+def _first_include(sources: Sequence[_Source], names: Sequence[str]) -> Span | None:
+    """The line of the first include of one of these."""
+    for source in sources:
+        for include in includes(source.text):
+            if include.name in names:
+                return Span(source.file, source.text.count("\n", 0, include.start) + 1)
+    return None
 
 
 def _asked(request: dict[str, Any]) -> dict[str, Any]:
