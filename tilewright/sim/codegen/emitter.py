@@ -136,7 +136,7 @@ class Emitter:
         operand = self.value(expr, mask)
         if operand.shadow is not None:
             text = self.out.named("v", operand.text)
-            need = self.out.constant("N", Need(f"`{expr}`", use, self.at))
+            need = self.out.constant("N", Need(expr, use, self.at))
             if self.unknowns:
                 known = f"({operand.shadow} == 0){'.all(-1)' * (expr.dtype.lanes > 1)}{operand.origin}"
                 self.out.line(f"if {operand.shadow} is not None: {need}(b, {mask}, {known})")

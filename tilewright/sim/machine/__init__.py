@@ -4,7 +4,7 @@ subject, device     a kernel before any run; the device that runs it, its events
 batch, masks, wave  lanes at one segment; which of them are active; the CTAs that run together
 address, places, overlaps
                     the addresses of a batch, where each buffer lives, and arguments that share memory
-memory, registers, tmem, remote, nibbles, shadows, unknown
+memory, registers, tmem, remote, elsewhere, nibbles, shadows, unknown
                     global and shared memory, registers, tensor memory, other CTAs' shared memory, elements of 4 bits;
                     which of their bytes are initialised; which bits of a value are unknown
 sites, counts       the places of a kernel that touch memory, and what is counted there

@@ -16,7 +16,7 @@ from tilewright.sim.machine.batch import lanes_text, numbers
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows
 from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
-from tilewright.sim.machine.remote import OFFSET_BITS, in_turns, on_rank, split
+from tilewright.sim.machine.remote import OFFSET_BITS, across, in_turns, on_rank
 from tilewright.sim.machine.tmem import TmemFacet
 
 if TYPE_CHECKING:
@@ -54,37 +54,32 @@ class _Seen:
 class SharedFacet(_Seen):
     """Shared memory as a `Memory`."""
 
+    def _arena(self) -> MemoryRows:
+        return self.storage(self.batch, self.batch.wave.run.places.arena)  # type: ignore[return-value]  # no registers
+
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
         mask = _lanes_of(self.mask, address.shape[-1])
-        block = self.storage(self.batch, self.batch.wave.run.places.arena)
-        at = Address(0, Part.of_lanes(self._across(block, _safe(address, mask))))
+        block = self._arena()
+        at = Address(0, Part.of_lanes(across(self.batch, block, _safe(address, mask))))
         found = np.ascontiguousarray(block.load(self.batch, at, nbytes))
         return found[..., None].view(np.uint8)
 
     def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
         mask = _lanes_of(self.mask, address.shape[-1])
         bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
-        block = self.storage(self.batch, self.batch.wave.run.places.arena)
+        block = self._arena()
         block.store(
             self.batch.of_lanes(mask.shape[2]),
-            Address(0, Part.of_lanes(self._across(block, _safe(address, mask)))),
+            Address(0, Part.of_lanes(across(self.batch, block, _safe(address, mask)))),
             data.shape[-1],
             bits,
             mask,
         )
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
-        block = self.storage(self.batch, self.batch.wave.run.places.arena)
-        at = Address(0, Part(self._across(block, _safe(address, self.mask))))
+        block = self._arena()
+        at = Address(0, Part(across(self.batch, block, _safe(address, self.mask))))
         return self.memory.changed(block, self.mask, at, combine, *values)
-
-    def _across(self, block: Any, address: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Addresses of the cluster's window, counted from the own CTA's first byte: the CTAs follow each other."""
-        if not int(address.max()) >> OFFSET_BITS:
-            return address
-        rows = np.array(numbers(self.batch.ctas)).reshape(-1, 1, 1)
-        there, offset = split(self.batch.wave, rows, address)
-        return offset + (there - rows) * block.pitch if block.rows > 1 else offset
 
 
 def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
@@ -113,8 +108,11 @@ class MemoryFacet(_Seen):
                 raise SimulationError("a pointer to nowhere", given=given, allowed=allowed, at=self.at)
             lanes = self.mask.narrowed(full >> WINDOW_BITS == window)
             if lanes is not None:
-                at = Address(0, Part(_safe(full - (int(window) << WINDOW_BITS), lanes)))
-                found.append((self.storage(self.batch, places.at(int(window), at.lo)), lanes, at))
+                offsets = _safe(full - (int(window) << WINDOW_BITS), lanes)
+                storage = self.storage(self.batch, places.at(int(window), int(offsets.min())))
+                if window == SHARED_WINDOW and isinstance(storage, MemoryRows):
+                    offsets = across(self.batch, storage, offsets)
+                found.append((storage, lanes, Address(0, Part(offsets))))
         return found
 
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
