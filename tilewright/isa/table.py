@@ -20,6 +20,7 @@ from tilewright.isa.effects import (
     Access,
     Commit,
     Consults,
+    Count,
     Effect,
     Fence,
     Issue,
@@ -29,6 +30,9 @@ from tilewright.isa.effects import (
     Signal,
     Sync,
     Wait,
+    Word,
+    counted,
+    worded,
 )
 from tilewright.isa.forms import Form
 from tilewright.isa.meanings import RUNS_ON, AsyncMeaning, Meaning
@@ -170,6 +174,23 @@ class Bound:
         """May its shared addresses lead to other CTAs of the cluster?"""
         return ".shared::cluster" in self.mnemonic
 
+    def count(self, what: Count) -> int:
+        """A number of the form, with the modifiers of the call."""
+        return counted(what, self.mods)
+
+    def word(self, what: Word) -> str:
+        """A word of the form, with the modifiers of the call."""
+        return worded(what, self.mods)
+
+    def registers_of(self, operand: str) -> int:
+        """The length of the vector ``operand``."""
+        return self.form.registers_of(operand, self.mods)
+
+    @property
+    def fence(self) -> Fence | ProxyFence | None:
+        """The fence that the call is, if it is one."""
+        return self.form.fence_of(self.mods)
+
     @property
     def given(self) -> tuple[Operand, ...]:
         """The operands that the call has: the row's, less those that were left out, each place of its own kind."""
@@ -191,7 +212,7 @@ class Bound:
     def registers(self) -> int:
         """The length of the one vector operand; ask `Form.registers_of` where there are several."""
         vector = next((operand.name for operand in self.instruction.operands if operand.many), "")
-        return self.form.registers_of(vector, self.mods) if vector else 1
+        return self.registers_of(vector) if vector else 1
 
     @property
     def result(self) -> DType:
