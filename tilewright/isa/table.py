@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ParamSpec
 
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices
@@ -108,6 +109,7 @@ public = Public(InstructionError, {})
 """The decorator of this room's public functions."""
 
 REQUIRED = object()  # a keyword without a default
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,45 +287,19 @@ def _quoted(text: str) -> str:
 INSTRUCTIONS: dict[str, Instruction] = {}
 
 
-def instruction(
-    name: str,
-    *,
-    params: tuple[str, ...],
-    operands: tuple[Operand, ...],
-    forms: tuple[Form, ...],
-    keywords: Mapping[str, object] | None = None,
-    pattern: str = "",
-    lanes: str = ANY_LANES,
-    widens: bool = False,
-    check: Callable[[Bound], None] | None = None,
-    folds: Mapping[str, tuple[str, int]] | None = None,
-    agrees: str = "",
-    doc: str = "",
-    hints: tuple[str, ...] = (),
-    also: Mapping[str, str] | None = None,
-    written: bool = False,
-) -> Instruction:
-    """Register a row; called by the modules of this room as they are imported. See `Instruction`."""
-    if name in INSTRUCTIONS:
-        raise ValueError(f"two rows for {name}")
-    INSTRUCTIONS[name] = made = Instruction(
-        name,
-        params,
-        operands,
-        forms,
-        keywords or {},
-        pattern,
-        lanes,
-        widens,
-        check,
-        folds or {},
-        agrees,
-        doc,
-        hints,
-        also or {},
-        written,
-    )
-    return made
+def _registered(make: Callable[P, Instruction]) -> Callable[P, Instruction]:
+    def registered(*args: P.args, **fields: P.kwargs) -> Instruction:
+        row = make(*args, **fields)
+        if row.name in INSTRUCTIONS:
+            raise ValueError(f"two rows for {row.name}")
+        INSTRUCTIONS[row.name] = row
+        return row
+
+    return registered
+
+
+instruction = _registered(Instruction)
+"""Make a row and enter it into the table; called by the modules of this room as they are imported."""
 
 
 def lookup(name: str) -> Instruction:

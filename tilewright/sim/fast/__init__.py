@@ -1,5 +1,5 @@
 """Many small instructions as few large ones: the same values, one NumPy call for dozens of statements.
 
-products            runs of matrix products
+products, sums      runs of matrix products; the matrices that they are added to, late
 loads               loops of small loads
 """
