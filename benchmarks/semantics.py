@@ -13,6 +13,7 @@ import tilewright as tw
 from benchmarks.kernels.loads import loads
 from benchmarks.measure import Table, Time, median_ms
 from tilewright.isa import Form, Instruction, Mods, lookup
+from tilewright.isa.effects import counted
 from tilewright.isa.machine import Lanes
 
 WARPS = 4096
@@ -63,7 +64,7 @@ def measured() -> Iterator[Time]:
     rows = np.random.default_rng(2).permuted(np.tile(np.arange(32), (WARPS, 1)), axis=1)
     address = np.arange(WARPS)[:, None] * BYTES + rows * 16
     for _, form, mods in copies():
-        lanes = form.count(form.accesses[0].lanes, mods)
+        lanes = counted(form.accesses[0].lanes, mods)
         took = median_ms(meaning(form, mods, memory, address), repeats=REPEATS)
         yield Time(form.mnemonic(mods), took, taken(memory, address[:, :lanes] >> 4), LIMITS[bool(mods["trans"])])
     for trans in (False, True):

@@ -134,7 +134,7 @@ class RowKernel:
         k, name = self.kernel, which.name
         if which.kind in ("shared", "global", "generic"):
             return self._address(which)
-        count = self.bound.form.registers_of(name, self.bound.mods) if which.many else 1
+        count = self.bound.registers_of(name) if which.many else 1
         if which.written:
             registers = k.local(f"{name}_regs", REGISTERS[which.kind], count)
             return [get(registers, i) for i in range(count)] if which.many else get(registers, 0)
@@ -173,7 +173,7 @@ class RowKernel:
         bound, found = self.bound, {}
         for which in bound.instruction.operands:
             if which.written:
-                count = bound.form.registers_of(which.name, bound.mods) if which.many else 1
+                count = bound.registers_of(which.name) if which.many else 1
                 kind = REGISTERS[which.kind]
                 found[which.name] = self.array(f"out_{which.name}", np.zeros((WARPS, 32, count), kind))
         kind = result_dtype(bound)

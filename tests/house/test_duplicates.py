@@ -1,4 +1,4 @@
-"""No function is written twice under other names."""
+"""No function is written twice under other names, and no name stands for two classes."""
 
 from __future__ import annotations
 
@@ -83,3 +83,30 @@ def test_names_that_are_used_differently_make_another_body() -> None:
     text = BODY.format(name="f", a="xs", b="x", doc="") + BODY.format(name="g", a="xs", b="total", doc="")
 
     assert duplicates((parse(Path("twice.py"), text),)) == []
+
+
+OWN_NAMES = "tilewright/ptx/"  # PTX has instructions, operands and scopes of its own
+SHARED = {"Operand"}  # of a row, and of a line of generated Python
+
+
+def class_names(modules: tuple[Source, ...]) -> dict[str, list[str]]:
+    """The files of each public class name that stands for several classes, less PTX's own."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for source in modules:
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(str(source.path))
+    others = {name: [path for path in paths if OWN_NAMES not in path] for name, paths in found.items()}
+    return {name: paths for name, paths in others.items() if len(paths) > 1}
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    assert class_names(sources()).keys() <= SHARED
+
+
+def test_a_name_of_two_classes_is_found_and_that_of_one_in_ptx_is_not() -> None:
+    texts = ("tile/rows.py", "isa/rows.py", "ptx/rows.py")
+    modules = tuple(parse(Path(f"tilewright/{path}"), "class Row: ...") for path in texts)
+
+    assert class_names(modules) == {"Row": ["tilewright/tile/rows.py", "tilewright/isa/rows.py"]}
+    assert class_names(modules[1:]) == {}

@@ -105,7 +105,7 @@ def _assembly(bound: Bound) -> str:
             names[operand.name] = LITERALS[operand.kind]
             continue
         first = len(outputs) + len(inputs)
-        length = bound.form.registers_of(operand.name, bound.mods) if operand.many else 1
+        length = bound.registers_of(operand.name) if operand.many else 1
         typed = operand.kind == "typed"
         letter = CONSTRAINTS[
             register_kind(dtype(str(bound.mods["dtype"]))) if typed else REGISTER.get(operand.kind, operand.kind)

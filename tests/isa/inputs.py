@@ -49,7 +49,7 @@ def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.ran
         return rng.integers(0, 2, (WARPS, 32)) * rng.integers(0, 2, (WARPS, 1))
     if which.name == "width":
         return np.uint32(1) << rng.integers(0, 6, (WARPS, 1)).astype(np.uint32).repeat(32, axis=-1)
-    shape = (WARPS, bound.form.registers_of(which.name, bound.mods), 32) if which.many else (WARPS, 32)
+    shape = (WARPS, bound.registers_of(which.name), 32) if which.many else (WARPS, 32)
     return rng.integers(0, 1 << 32, shape, dtype=np.uint32)
 
 
@@ -84,7 +84,7 @@ def ordinary(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def matrix(bound: Bound, name: str, rng: np.random.Generator) -> Array:
     """Registers that hold ordinary numbers of the operand's element type."""
     types = dict(zip("dabc", str(bound.mods["types"]).split("."), strict=True))
-    element, words = types[name], bound.form.registers_of(name, bound.mods)
+    element, words = types[name], bound.registers_of(name)
     if element in matrix_oracles.NARROW:
         exponents, mantissas, low = matrix_oracles.NARROW[element]
         narrow = rng.integers(0, 1 << 1 + exponents + mantissas, (WARPS, words, 128), dtype=np.uint8)

@@ -253,7 +253,7 @@ def test_a_form_orders_as_its_modifiers_say(bound: Bound) -> None:
     assert signal is not None
 
     assert signal.sem == bound.mods.get("sem", "release" if "noComplete" in bound.mnemonic else "relaxed")
-    assert bound.form.word(signal.scope, bound.mods) == ("cluster" if ".cluster" in bound.mnemonic else "cta")
+    assert bound.word(signal.scope) == ("cluster" if ".cluster" in bound.mnemonic else "cta")
 
 
 def test_a_state_says_how_many_arrivals_were_pending() -> None:

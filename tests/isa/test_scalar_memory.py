@@ -110,14 +110,14 @@ def test_a_load_of_what_nobody_writes_says_so() -> None:
 )
 def test_a_strong_access_is_told_to_the_checks(written: str, sem: str, scope: str) -> None:
     found = isa.opcode(written)
-    access = found.form.accesses[0]
+    bound, access = Bound(found.row, found.form, found.mods, {}), found.form.accesses[0]
 
-    assert (found.form.word(access.sem, found.mods), found.form.word(access.scope, found.mods)) == (sem, scope)
+    assert (bound.word(access.sem), bound.word(access.scope)) == (sem, scope)
 
 
 def test_a_vector_is_one_access_of_all_its_bytes() -> None:
     found = isa.opcode("ld.global.v4.f32")
     bound = Bound(found.row, found.form, found.mods, {})
 
-    assert found.form.count(found.form.accesses[0].nbytes, found.mods) == 16
+    assert bound.count(found.form.accesses[0].nbytes) == 16
     assert str(bound.result) == "float32x4"

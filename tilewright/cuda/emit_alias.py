@@ -82,10 +82,10 @@ def _hears_of_others(body: Body) -> bool:
 
 def _reaches_others(bound: Bound) -> bool:
     """May a call release to, or acquire from, other CTAs or kernels?"""
-    fence = bound.form.fence_of(bound.mods)
+    fence = bound.fence
     if isinstance(fence, ProxyFence):
         return fence.proxy != "tmem"
-    sems = {bound.form.word(access.sem, bound.mods) for access in bound.form.accesses}
+    sems = {bound.word(access.sem) for access in bound.form.accesses}
     return (fence is not None and fence.scope != "cta") or not sems.isdisjoint(("acquire", "acq_rel"))
 
 

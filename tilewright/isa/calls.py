@@ -336,7 +336,7 @@ def _check_registers(bound: Bound) -> None:
     for operand in bound.instruction.operands:
         places = bound.operands.get(operand.name, ())
         if operand.many and (operand.kind in CONSTRAINTS or operand.kind == "bits"):
-            count = bound.form.registers_of(operand.name, bound.mods)
+            count = bound.registers_of(operand.name)
             if len(places) != count:
                 raise InstructionError(
                     f"{bound.mnemonic} takes {count} registers for {operand.name}",

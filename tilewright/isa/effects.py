@@ -32,12 +32,25 @@ __all__ = [
     "Sync",
     "Wait",
     "Word",
+    "counted",
     "read_and_written",
+    "worded",
 ]
 
 Mods = Mapping[str, Argument]
 Count = int | Callable[[Mods], int]
 Word = str | Callable[[Mods], str]
+
+
+def counted(what: Count, mods: Mods) -> int:
+    """A number that may depend on the modifiers."""
+    return what(mods) if callable(what) else what
+
+
+def worded(what: Word, mods: Mods) -> str:
+    """A word that may depend on the modifiers."""
+    return what(mods) if callable(what) else what
+
 
 # How strong an access is, see PTX ISA, "Memory Consistency Model".
 SEMS = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile")

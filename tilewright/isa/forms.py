@@ -24,7 +24,8 @@ from tilewright.isa.effects import (
     Signal,
     Sync,
     Wait,
-    Word,
+    counted,
+    worded,
 )
 from tilewright.isa.meanings import NOTHING, AsyncMeaning, Meaning
 from tilewright.isa.wording import Cuda, Ptx
@@ -168,25 +169,17 @@ class Form:
             combinations = [{**mods, name: value} for mods in combinations for value in table]
         yield from combinations
 
-    def count(self, what: Count, mods: Mods) -> int:
-        """A number that may depend on the modifiers."""
-        return what(mods) if callable(what) else what
-
-    def word(self, what: Word, mods: Mods) -> str:
-        """A word that may depend on the modifiers."""
-        return what(mods) if callable(what) else what
-
     def fence_of(self, mods: Mods) -> Fence | ProxyFence | None:
         """The fence that it is with these modifiers: all words are strings."""
         fence = self.fence
         if isinstance(fence, Fence):
-            return Fence(self.word(fence.sem, mods), self.word(fence.scope, mods), fence.only)
+            return Fence(worded(fence.sem, mods), worded(fence.scope, mods), fence.only)
         if isinstance(fence, ProxyFence):
-            space, side, scope = (self.word(one, mods) for one in (fence.space, fence.side, fence.scope))
+            space, side, scope = (worded(one, mods) for one in (fence.space, fence.side, fence.scope))
             return ProxyFence(fence.proxy, space, side, scope, fence.at)
         return None
 
     def registers_of(self, operand: str, mods: Mods) -> int:
         """The length of the vector ``operand``."""
         counts = self.registers
-        return self.count(counts[operand] if isinstance(counts, Mapping) else counts, mods)
+        return counted(counts[operand] if isinstance(counts, Mapping) else counts, mods)

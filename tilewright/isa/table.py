@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ParamSpec
 
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices
@@ -20,6 +21,7 @@ from tilewright.isa.effects import (
     Access,
     Commit,
     Consults,
+    Count,
     Effect,
     Fence,
     Issue,
@@ -29,6 +31,9 @@ from tilewright.isa.effects import (
     Signal,
     Sync,
     Wait,
+    Word,
+    counted,
+    worded,
 )
 from tilewright.isa.forms import Form
 from tilewright.isa.meanings import RUNS_ON, AsyncMeaning, Meaning
@@ -104,6 +109,7 @@ public = Public(InstructionError, {})
 """The decorator of this room's public functions."""
 
 REQUIRED = object()  # a keyword without a default
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +176,23 @@ class Bound:
         """May its shared addresses lead to other CTAs of the cluster?"""
         return ".shared::cluster" in self.mnemonic
 
+    def count(self, what: Count) -> int:
+        """A number of the form, with the modifiers of the call."""
+        return counted(what, self.mods)
+
+    def word(self, what: Word) -> str:
+        """A word of the form, with the modifiers of the call."""
+        return worded(what, self.mods)
+
+    def registers_of(self, operand: str) -> int:
+        """The length of the vector ``operand``."""
+        return self.form.registers_of(operand, self.mods)
+
+    @property
+    def fence(self) -> Fence | ProxyFence | None:
+        """The fence that the call is, if it is one."""
+        return self.form.fence_of(self.mods)
+
     @property
     def given(self) -> tuple[Operand, ...]:
         """The operands that the call has: the row's, less those that were left out, each place of its own kind."""
@@ -191,7 +214,7 @@ class Bound:
     def registers(self) -> int:
         """The length of the one vector operand; ask `Form.registers_of` where there are several."""
         vector = next((operand.name for operand in self.instruction.operands if operand.many), "")
-        return self.form.registers_of(vector, self.mods) if vector else 1
+        return self.registers_of(vector) if vector else 1
 
     @property
     def result(self) -> DType:
@@ -264,45 +287,19 @@ def _quoted(text: str) -> str:
 INSTRUCTIONS: dict[str, Instruction] = {}
 
 
-def instruction(
-    name: str,
-    *,
-    params: tuple[str, ...],
-    operands: tuple[Operand, ...],
-    forms: tuple[Form, ...],
-    keywords: Mapping[str, object] | None = None,
-    pattern: str = "",
-    lanes: str = ANY_LANES,
-    widens: bool = False,
-    check: Callable[[Bound], None] | None = None,
-    folds: Mapping[str, tuple[str, int]] | None = None,
-    agrees: str = "",
-    doc: str = "",
-    hints: tuple[str, ...] = (),
-    also: Mapping[str, str] | None = None,
-    written: bool = False,
-) -> Instruction:
-    """Register a row; called by the modules of this room as they are imported. See `Instruction`."""
-    if name in INSTRUCTIONS:
-        raise ValueError(f"two rows for {name}")
-    INSTRUCTIONS[name] = made = Instruction(
-        name,
-        params,
-        operands,
-        forms,
-        keywords or {},
-        pattern,
-        lanes,
-        widens,
-        check,
-        folds or {},
-        agrees,
-        doc,
-        hints,
-        also or {},
-        written,
-    )
-    return made
+def _registered(make: Callable[P, Instruction]) -> Callable[P, Instruction]:
+    def registered(*args: P.args, **fields: P.kwargs) -> Instruction:
+        row = make(*args, **fields)
+        if row.name in INSTRUCTIONS:
+            raise ValueError(f"two rows for {row.name}")
+        INSTRUCTIONS[row.name] = row
+        return row
+
+    return registered
+
+
+instruction = _registered(Instruction)
+"""Make a row and enter it into the table; called by the modules of this room as they are imported."""
 
 
 def lookup(name: str) -> Instruction:

@@ -120,7 +120,7 @@ class Instructions:
 def _has_effect(made: Call) -> bool:
     bound = bind(made)
     form = bound.form
-    strong = (access.write or form.word(access.sem, bound.mods) != "weak" for access in form.accesses)
+    strong = (access.write or bound.word(access.sem) != "weak" for access in form.accesses)
     return form.sync is not None or any(strong)
 
 

@@ -25,7 +25,7 @@ from tilewright.cuda.cu_chunks import Parameter
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
 from tilewright.ir import AllocBuffer, Kernel, Launch, Var
 from tilewright.load.arguments import Given, given, in_order
-from tilewright.load.reach import Reach
+from tilewright.load.reach import SharedReach
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
@@ -245,7 +245,7 @@ class LoadedKernel:
         try:
             made = lower(self.module.module, self.entry, bound.buffers(), machine)
             program = Program(made.kernel, parse_checks("bounds"))
-            reach, copied = Reach(program), {name: np.copy(array) for name, array in bound.arrays.items()}
+            reach, copied = SharedReach(program), {name: np.copy(array) for name, array in bound.arrays.items()}
             limits = replace(limits, seconds=min(PATIENCE, limits.seconds or PATIENCE))
             self._run(made, program, replace(bound, arrays=copied), lambda done, ctas: None, limits)
         except (TilewrightError, MemoryError):

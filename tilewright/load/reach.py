@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Hook, Site
 
-__all__ = ["Reach"]
+__all__ = ["SharedReach"]
 
 
-class Reach:
+class SharedReach:
     """The end of the bytes of shared memory that runs of a program have touched."""
 
     def __init__(self, program: Program) -> None:

@@ -49,7 +49,7 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
     if (form.sync is not None and form.meaning.execute is None) or form.fence or form.register_fence:
         if form.meaning.execute is not None:
             executed(e, expr, bound, mask)
-        what = e.out.constant("X", form.sync or form.register_fence or form.fence_of(bound.mods))
+        what = e.out.constant("X", form.sync or form.register_fence or bound.fence)
         where = form.fence.at if isinstance(form.fence, ProxyFence) else ""
         more = f", {generic_address_text(e, bound.operands[where][0], mask)}" if where else ""
         e.out.line(f"run.ordered(b, {mask}, {what}, {e.out.constant('A', e.at)}{more})")
@@ -75,7 +75,7 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
     texts = []
     for access in bound.form.accesses:
         pointer = bound.operands[access.operand][0]
-        width = bound.form.count(access.nbytes, bound.mods)
+        width = bound.count(access.nbytes)
         with inside(e, pointer, mask, bound.instruction.name, width, write=access.write):
             place, terms = terms_of(e, pointer, mask)
             advice = advice_of(pointer)
@@ -154,16 +154,16 @@ def _instruction(
             e.at,
             bound.instruction.name,
             place,
-            bound.form.count(access.nbytes, bound.mods),
+            bound.count(access.nbytes),
             access.write,
             atomic=access.rmw,
-            lanes=bound.form.count(access.lanes, bound.mods),
+            lanes=bound.count(access.lanes),
             phase=access.phase_lanes,
             collective=bound.instruction.lanes in (WARPGROUP, WHOLE_WARP),
             shifts=bound.form.meaning.moves,
-            sem=bound.form.word(access.sem, bound.mods),
-            scope="sys" if is_signal else bound.form.word(access.scope, bound.mods),  # they never race
-            element=bound.form.count(access.element_bytes, bound.mods),
+            sem=bound.word(access.sem),
+            scope="sys" if is_signal else bound.word(access.scope),  # they never race
+            element=bound.count(access.element_bytes),
             is_signal=is_signal,
             ends=any(signal.kind == "inval" for signal in bound.form.signals),
             goes_on=bound.form.issue is not None and not is_signal,
@@ -186,7 +186,7 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
         access = next((one for one in bound.form.accesses if one.operand == row.name), None)
         with ExitStack() as checks:
             if access is not None and not access.sized:  # a lane that accesses no bytes may give any address
-                width, lanes = (bound.form.count(number, bound.mods) for number in (access.nbytes, access.lanes))
+                width, lanes = (bound.count(number) for number in (access.nbytes, access.lanes))
                 name, write = bound.instruction.name, access.write
                 checks.enter_context(inside(e, given[0], mask, name, width, write=write, lanes=lanes))
             return _address_operand(e, row, given[0], mask), "None"

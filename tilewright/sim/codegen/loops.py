@@ -170,13 +170,13 @@ def shows_order(body: Body) -> bool:
 def is_strong(call: Call) -> bool:
     """Does a call access memory strongly: an atomic, or a load or store with an order?"""
     bound = bind(call)
-    return any(bound.form.word(access.sem, bound.mods) != "weak" for access in bound.form.accesses)
+    return any(bound.word(access.sem) != "weak" for access in bound.form.accesses)
 
 
 def is_volatile(stmt: Stmt) -> bool:
     """Does a statement access memory by a volatile instruction?"""
     bounds = map(bind, calls_of(stmt))
-    return any(one.form.word(access.sem, one.mods) == "volatile" for one in bounds for access in one.form.accesses)
+    return any(one.word(access.sem) == "volatile" for one in bounds for access in one.form.accesses)
 
 
 def asks(call: Call) -> bool:

@@ -37,7 +37,7 @@ def _lanes_of(mask: Mask, count: int) -> Mask:
 
 
 @dataclass(eq=False)
-class _Seen:
+class _View:
     """What a call sees of the machine. storage: finds the bytes of a place, or their shadow."""
 
     batch: Look
@@ -51,7 +51,7 @@ class _Seen:
         return MemoryFacet(self.batch, self.mask, self.at, self.storage)
 
 
-class SharedFacet(_Seen):
+class SharedFacet(_View):
     """Shared memory as a `Memory`."""
 
     def _arena(self) -> MemoryRows:
@@ -93,7 +93,7 @@ def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
     return np.where(active, full, among[0] if len(among) else 0)
 
 
-class MemoryFacet(_Seen):
+class MemoryFacet(_View):
     """All memories as one `Memory`, by generic addresses."""
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
@@ -162,7 +162,7 @@ class MemoryFacet(_Seen):
         registers.store(self.batch, at, olds.itemsize, new.view(UNITS[olds.itemsize]), lanes)
 
 
-class Facet(_Seen):
+class Facet(_View):
     """`Machine` for one call. `given` is the part of it that a row's meaning gets."""
 
     def given(self, on: str) -> tuple[object, ...]:

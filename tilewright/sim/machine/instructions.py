@@ -204,7 +204,7 @@ class CompiledInstruction:
             cta, warp, lane = np.unravel_index(first, mask.shape)
             address = int(np.broadcast_to(barrier, mask.shape)[cta, warp, lane])
             batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
-        resolved = replace(signal, scope=self.bound.form.word(signal.scope, self.bound.mods))
+        resolved = replace(signal, scope=self.bound.word(signal.scope))
         if told is not None:
             for check in batch.wave.run.checks:
                 check.signalled(batch, told, barrier, resolved, found, self.at)

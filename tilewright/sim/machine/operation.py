@@ -76,7 +76,7 @@ class Operation:
             return Touched.of(self.issuers, effect, space, width, where)
 
         self.touched = tuple(
-            located(access, access.operand, access.space, form.count(access.nbytes, bound.mods))
+            located(access, access.operand, access.space, bound.count(access.nbytes))
             for access in (form.touched if form.issue else ())
             if access.operand not in barriers
         )
@@ -150,7 +150,7 @@ class Operation:
             assert isinstance(effect, Signal)
             if effect.at_issue == at_issue and effect.change is not None:
                 amount = effect.amount
-                given = self.arguments[amount] if isinstance(amount, str) else self.form.count(amount, self._mods)
+                given = self.arguments[amount] if isinstance(amount, str) else self.instruction.bound.count(amount)
                 if one.nbytes is not None:
                     given = np.zeros(len(self.issuers.rows))
                     given[one.issuer] = one.nbytes

@@ -166,4 +166,4 @@ def _widths(expr: Expr) -> Iterator[tuple[str, int]]:
         for access in form.accesses:
             for operand in bound.operands[access.operand]:
                 if isinstance(operand, AddressOf):
-                    yield operand.buffer.name, form.count(access.nbytes, bound.mods)
+                    yield operand.buffer.name, bound.count(access.nbytes)

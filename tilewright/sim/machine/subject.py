@@ -70,7 +70,7 @@ class Subject:
         calls = (expr for stmt in code_of(kernel) for expr in expressions(stmt) if isinstance(expr, Call))
         bounds = list(map(bind, calls))
         self.operations = [bound for bound in bounds if bound.form.asynchronous]
-        fences = [fence for bound in bounds if (fence := bound.form.fence_of(bound.mods)) is not None]
+        fences = [fence for bound in bounds if (fence := bound.fence) is not None]
         self.fences_shared = any(one.is_of_shared for one in fences)
         self.sc_scopes = {str(one.scope) for one in fences if isinstance(one, Fence) and one.sem == "sc"}
 
@@ -83,7 +83,7 @@ class Subject:
     def asynchronous_unit(self) -> int:
         """Bytes of shared memory that operations touch all of, or none: 16 at most."""
         touched = ((bound, access) for bound in self.operations for access in bound.form.touched)
-        return gcd(16, *(b.form.count(a.nbytes, b.mods) for b, a in touched if a.space == "shared"))
+        return gcd(16, *(b.count(a.nbytes) for b, a in touched if a.space == "shared"))
 
     # What reports say
 

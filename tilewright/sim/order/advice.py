@@ -238,7 +238,7 @@ def _fences(step: StepDown, take: Stmt, give: Stmt) -> str | None:
 
 
 def _is_fence(stmt: Stmt) -> bool:
-    return any(isinstance(bound.form.fence_of(bound.mods), Fence) for bound in map(bind, calls_of(stmt)))
+    return any(isinstance(bound.fence, Fence) for bound in map(bind, calls_of(stmt)))
 
 
 def _atomic(stmt: Stmt) -> bool:

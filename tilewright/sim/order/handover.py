@@ -7,7 +7,7 @@ named can stand where it is put.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
@@ -181,7 +181,7 @@ def _words(axes: Axes, stmts: Iterator[tuple[Stmt, tuple[Stmt, ...]]]) -> Iterat
             bound = bind(call)
             if bound.form.sync is not None and bound.form.sync.scope not in ("warp", "poll"):
                 yield _Met()
-            fence = bound.form.fence_of(bound.mods)
+            fence = bound.fence
             if "warp" in (getattr(bound.form.sync, "scope", ""), getattr(fence, "scope", "")):
                 yield _Together()
             elif isinstance(fence, Fence) and not fence.only:
@@ -192,11 +192,10 @@ def _words(axes: Axes, stmts: Iterator[tuple[Stmt, tuple[Stmt, ...]]]) -> Iterat
 
 def _said(bound: Bound) -> Iterator[tuple[str, bool, str, str]]:
     """The handovers that a call takes part in: place, is it the signal, order and scope."""
-    form, mods = bound.form, bound.mods
-    word: Callable[..., str] = form.word
+    form = bound.form
     if form.signal is not None and form.signal.kind in ("arrive", "wait"):
         place = _buffer(bound, form.signal.barrier)
-        yield place, form.signal.kind == "arrive", form.signal.sem, word(form.signal.scope, mods)
+        yield place, form.signal.kind == "arrive", form.signal.sem, bound.word(form.signal.scope)
     elif form.sync is not None and form.sync.scope == "cluster":
         if not form.sync.wait_only:
             yield "cluster", True, "release" if form.sync.orders else "relaxed", "cluster"
@@ -204,9 +203,9 @@ def _said(bound: Bound) -> Iterator[tuple[str, bool, str, str]]:
             yield "cluster", False, "acquire", "cluster"
     else:
         for access in form.accesses:
-            sem = word(access.sem, mods)
+            sem = bound.word(access.sem)
             if sem != "weak" and (access.write or form.result):
-                yield _buffer(bound, access.operand), access.write, sem, word(access.scope, mods)
+                yield _buffer(bound, access.operand), access.write, sem, bound.word(access.scope)
 
 
 def _buffer(bound: Bound, operand: str) -> str:

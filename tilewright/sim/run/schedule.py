@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints, Value
+    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.run.execution import Execution
 
 __all__ = ["Scheduler"]
@@ -213,6 +214,19 @@ class Scheduler:
 
     # When nothing is ready
 
+    @property
+    def _held(self) -> list[Batch]:
+        """The batches that wait, for whatever it is."""
+        return [*self.waiting, *self.gathering, *self.polling, *self.asking]
+
+    def _warps(self, wave: Wave, batches: list[Batch]) -> Bools:
+        """(CTAs, warps): the warps of a wave that have a lane in one of these batches."""
+        found = np.zeros((wave.ctas, self.run.warps), np.bool_)
+        for batch in batches:
+            if batch.wave is wave:
+                found[batch.ctas, batch.warps] |= batch.mask.full.any(-1)
+        return found
+
     def _release(self) -> bool:
         """Let batches go on whose barriers are complete for all of their warps."""
         passed = [b for b in self.waiting if b.wave.barriers.ready(b)[b.mask.full.any(-1)].all()]
@@ -242,8 +256,7 @@ class Scheduler:
         for wave in self.run.open:
             if not wave.pending.queue:
                 continue
-            batches = (*self.waiting, *self.gathering, *self.polling, *self.asking)
-            for check in self.run.checks if all(batch.wave is not wave for batch in batches) else ():
+            for check in self.run.checks if all(batch.wave is not wave for batch in self._held) else ():
                 check.outlived(wave.pending.queue[0])
             wave.pending.complete_oldest()
             self.run.steps += 1
@@ -323,15 +336,9 @@ class Scheduler:
 
     def _release_without_the_ended(self) -> bool:
         """Release barriers without a count for which only warps are missing that have ended: PTX ISA, "exit"."""
-        for batch in self.waiting:
-            wave = batch.wave
-            alive = np.zeros((wave.ctas, self.run.warps), np.bool_)
-            for other in (*self.waiting, *self.gathering, *self.polling, *self.asking):
-                if other.wave is wave:
-                    alive[other.ctas, other.warps] |= other.mask.full.any(-1)
-            if wave.barriers.release_without(batch, ~alive):
-                return True
-        return False
+        return any(
+            batch.wave.barriers.release_without(batch, ~self._warps(batch.wave, self._held)) for batch in self.waiting
+        )
 
     def _poll(self) -> bool:
         """One round of polls; False where there are none, or where a round changes nothing and only a warp can gather.
@@ -377,15 +384,11 @@ class Scheduler:
 
     def _waits_for_lanes_that_wait(self, batch: Batch) -> bool:
         """Are the other lanes of each of its warps at an m-barrier, or polling? Otherwise they would come."""
-        coming = np.zeros((batch.wave.ctas, self.run.warps), np.bool_)
-        for other in (*self.asking, *self.polling):
-            if other.wave is batch.wave:
-                coming[other.ctas, other.warps] |= other.mask.full.any(-1)
+        coming = self._warps(batch.wave, [*self.asking, *self.polling])
         return bool(coming[batch.ctas, batch.warps][batch.mask.full.any(-1)].all())
 
     def _stuck(self, what: str, batches: list[Batch]) -> None:
-        others = [b for b in (*self.waiting, *self.gathering, *self.polling, *self.asking) if b not in batches]
-        raise stuck(self.run, what, batches, others)
+        raise stuck(self.run, what, batches, [batch for batch in self._held if batch not in batches])
 
 
 def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Ints, Ints]:
