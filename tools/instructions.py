@@ -253,11 +253,11 @@ def _said(form: Form) -> tuple[str, str, str, str]:
 
 
 def _meaning(form: Form) -> str:
-    """The first paragraph of the docstring of a form's meaning, where that is a function of this project."""
+    """Which lane has what, where the docstring of the form's meaning begins with that; more of it is for our own eyes."""
     if not inspect.isfunction(form.meaning.execute):
         return ""
     first, *_ = (inspect.getdoc(form.meaning.execute) or "").split("\n\n")
-    return " ".join(first.split())
+    return " ".join(first.split()) if first.startswith("Lane ") else ""
 
 
 def _all_values(groups: list[_Group]) -> Values:
@@ -312,7 +312,7 @@ def _forms(row: Instruction, groups: list[_Group], every: Values) -> Iterator[st
     told: set[str] = set()
     for group in groups:
         yield f"- `{_text(group.form)}`: {group.form.arch}{_narrowed(row, group, every)}."
-        if (meaning := _meaning(group.form)) and meaning not in told and not meaning.startswith("The same"):
+        if (meaning := _meaning(group.form)) and meaning not in told:
             told.add(meaning)
             yield f"    {meaning}"
     yield ""
