@@ -253,7 +253,7 @@ def _said(form: Form) -> tuple[str, str, str, str]:
 
 
 def _meaning(form: Form) -> str:
-    """Which lane has what, where the docstring of the form's meaning begins with that; more of it is for our own eyes."""
+    """Which lane has what, where the docstring of the form's meaning begins with that; the rest is for our eyes."""
     if not inspect.isfunction(form.meaning.execute):
         return ""
     first, *_ = (inspect.getdoc(form.meaning.execute) or "").split("\n\n")
