@@ -1,6 +1,6 @@
 """The lower bound by the simulator's counts beside the measured time, which no bound may exceed.
 
-    python -m benchmarks.gpu bounds            # on an H200 or an H100
+    python -m benchmarks.gpu bounds
 
 Kernels over rows or over one long array are counted on a part of it and scaled to what is measured; of products their
 tiles give the bound.
@@ -20,8 +20,9 @@ from benchmarks.gpu.measure import Claim, Table
 from benchmarks.gpu.restrict import launches
 from benchmarks.gpu.restrict_kernels import N, products, scale, stencil, table
 from benchmarks.gpu.tune_rows import BYTES, EXTRA, KINDS, arguments, made, usual
-from tilewright.profiling import GPUS, Gpu, profile
-from tilewright.profiling.gpus import SECTOR_RATE
+from tilewright.cuda import driver
+from tilewright.profiling import Gpu, gpu, profile
+from tilewright.profiling.gpus import GPUS, SECTOR_RATE
 
 COUNTED_ROWS = 64
 COUNTED = 1 << 18  # elements of a long array
@@ -29,7 +30,6 @@ LENGTHS = (1024, 4096, 16384)
 SHAPES = [(size, size, size) for size in (2048, 4096, 8192)]
 SHAPES += [(m, n, k) for m in (16, 128, 512) for n, k in ((4096, 4096), (14336, 4096), (4096, 14336))]
 """M, N, K of products: thin ones wait for the memory of B."""
-TIGHT = ("HBM", "tensor cores")  # units whose bounds are at least half of the time
 LONG: tuple[Callable[[int], Any], ...] = (scale, stencil, table, products)
 """Kernels over one long array, by the number of its elements."""
 
@@ -50,9 +50,9 @@ def counted(name: str, columns: int, kind: str, on: Gpu) -> tuple[float, str]:
     return found.bound, found.unit
 
 
-@dataclass(frozen=True)
-class Row:
-    """A kernel: seconds at least, the unit that needs them, seconds measured."""
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A kernel, its bound in seconds by a unit, and its measured time in seconds."""
 
     what: str
     bound: float
@@ -60,15 +60,19 @@ class Row:
     measured: float
 
     @property
-    def ratio(self) -> float:
-        return self.bound / self.measured
-
     def cells(self) -> tuple[str, ...]:
-        return (self.what, f"{self.bound * 1e6:.1f}", f"{self.measured * 1e6:.1f}", f"{self.ratio:.2f}", self.unit)
+        times = f"{self.bound * 1e6:.1f}", f"{self.measured * 1e6:.1f}"
+        return self.what, *times, f"{self.bound / self.measured:.2f}", self.unit
+
+    def claims(self) -> Iterator[Claim]:
+        """No bound is above the time; one by bandwidth or tensor cores is at least half of it."""
+        ratio = self.bound / self.measured
+        yield Claim(f"{self.what}: bound of the measured time", ratio, 1, most=True)
+        if self.unit in ("HBM", "tensor cores"):
+            yield Claim(f"{self.what}: bound of the measured time", ratio, 0.5)
 
 
-def rows(on: Gpu) -> Iterator[Row]:
-    """Kernels over rows, which are read and written once."""
+def rows_held(on: Gpu) -> Iterator[Held]:
     from benchmarks.gpu.memory_bound import Captured, cold
 
     for name in EXTRA:
@@ -77,7 +81,7 @@ def rows(on: Gpu) -> Iterator[Row]:
                 args = arguments(name, columns, kind)
                 call = Captured(partial(made(name, usual(name, columns, KINDS[kind]), kind), *args))
                 measured = cold({"ours": call}, rounds=7)["ours"]
-                yield Row(f"{name} {kind} {columns}", *counted(name, columns, kind, on), measured)
+                yield Held(f"{name} {kind} {columns}", *counted(name, columns, kind, on), measured)
 
 
 def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
@@ -99,8 +103,7 @@ def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
     }
 
 
-def matmuls(on: Gpu) -> Iterator[Row]:
-    """Products, large and thin."""
+def products_held(on: Gpu) -> Iterator[Held]:
     import torch
 
     from benchmarks.gpu.memory_bound import Captured, cold
@@ -111,10 +114,10 @@ def matmuls(on: Gpu) -> Iterator[Row]:
         measured = cold({"ours": Captured(partial(kernels.matmul, a, b))}, rounds=7)["ours"]
         units = product_bounds(m, n, k, on)
         unit = max(units, key=lambda name: units[name])
-        yield Row(f"matmul bfloat16 {m} x {n} x {k}", units[unit], unit, measured)
+        yield Held(f"matmul bfloat16 {m} x {n} x {k}", units[unit], unit, measured)
 
 
-def moves(on: Gpu) -> Iterator[Row]:
+def moves_held(on: Gpu) -> Iterator[Held]:
     """Reductions and moves of an array that is read once: memory alone bounds them."""
     import torch
 
@@ -132,7 +135,7 @@ def moves(on: Gpu) -> Iterator[Row]:
     for name, (call, read, written) in calls.items():
         measured = cold({"ours": Captured(call)}, rounds=7)["ours"]
         bound = (read * BYTES + max(0, written * BYTES - on.l2_bytes)) / on.hbm
-        yield Row(f"{name} float32 4096", bound, "HBM", measured)
+        yield Held(f"{name} float32 4096", bound, "HBM", measured)
 
 
 def long_bound(make: Callable[[int], Any], on: Gpu) -> tuple[float, str]:
@@ -143,32 +146,22 @@ def long_bound(make: Callable[[int], Any], on: Gpu) -> tuple[float, str]:
     return found.bound, found.unit
 
 
-def long(on: Gpu) -> Iterator[Row]:
+def long_held(on: Gpu) -> Iterator[Held]:
     """Kernels over one long array, among them a stencil."""
     from benchmarks.gpu.memory_bound import Captured, cold
 
     for make in LONG:
         measured = cold({"ours": Captured(launches(make(N))["with"])}, rounds=7)["ours"]
-        yield Row(f"{make.__name__} of {N}", *long_bound(make, on), measured)
+        yield Held(f"{make.__name__} of {N}", *long_bound(make, on), measured)
 
 
 def run() -> Table:
-    from tilewright.cuda import driver
-
-    on = next((each for each in GPUS.values() if each.name in driver.device(0).name), GPUS["H200"])
-    found = []
-    for part in (rows, moves, long, matmuls):
-        for row in part(on):
-            print(" | ".join(row.cells()), flush=True)
-            found.append(row)
-    tight = [row.ratio for row in found if row.unit in TIGHT]
-    claims = (
-        Claim("the highest bound, of the measured time", max(row.ratio for row in found), 1.0, most=True),
-        Claim("the lowest of kernels that HBM or tensor cores bound", min(tight), 0.5),
+    on = gpu(next(name for name in GPUS if name in driver.device(0).name))
+    kinds = rows_held, moves_held, long_held, products_held
+    held = [each for kind in kinds for each in kind(on)]
+    return Table(
+        "Least times by the simulator's counts",
+        ("kernel", "at least, us", "measured, us", "ratio", "bound by"),
+        tuple(each.cells for each in held),
+        tuple(claim for each in held for claim in each.claims()),
     )
-    head = ("kernel", "at least, us", "measured, us", "ratio", "bound by")
-    return Table("Bounds without a GPU, beside the time on one", head, tuple(row.cells() for row in found), claims)
-
-
-if __name__ == "__main__":
-    print(run().markdown())

@@ -29,7 +29,7 @@ from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.verdict import Finding, Report, Verdict
-from tilewright.view.terminal import complain, say
+from tilewright.view.terminal import say
 
 if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
@@ -50,7 +50,11 @@ _ARGUMENT = re.compile(
     r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]\s*(?:=\s*(?P<how>.+))?"
 )
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.+)\}", re.DOTALL)
-ALLOWED = "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD}"
+_TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
+ALLOWED = (
+    "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD} of such, "
+    "where i32(7) has its type"
+)
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,8 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
     name = name.partition(":")[0].strip()
     if value.strip().endswith(".npy"):
         return name or None, saved(value.strip())
+    if (typed := _TYPED.fullmatch(value.strip())) is not None and typed["type"] in TYPES:
+        return name or None, _array(text, typed["type"], (), typed["value"], random)[()]
     try:
         number: int | float = int(value, 0)
     except ValueError:
@@ -253,15 +259,18 @@ def _compared(
 
 
 def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None:
-    if isinstance(outcome, TilewrightError):
-        complain(str(as_options(outcome)))
-        return
+    """The verdict, all of it, to stdout; an error of usage has been raised before."""
     if verdict.output:
         say(verdict.output.rstrip("\n"))
     say(f"{verdict.kernel}: {verdict.status}")
+    if isinstance(outcome, TilewrightError):
+        say(str(as_options(outcome)))
     for finding in verdict.findings:
-        say(f"warning: {finding.message}" if finding.severity == "warning" else f"  {finding.message}")
-    if not isinstance(outcome, MemoryError):
+        if finding.severity == "warning":
+            say(f"warning: {finding.message}")
+        elif not isinstance(outcome, TilewrightError):
+            say(f"  {finding.message}")
+    if not isinstance(outcome, TilewrightError | MemoryError):
         say()
         say(str(outcome.counts))
 
