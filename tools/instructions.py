@@ -12,10 +12,11 @@ from pathlib import Path
 from tilewright.isa import CopyAtom, MmaAtom, WgmmaAtom, mma_atom, wgmma_atom
 from tilewright.isa.atoms import ATOMS
 from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Cuda, Form, Instruction
+from tilewright.lang.instructions import FORMS, instructions
 from tilewright.view import Grid, atom_grids, mma_grids, plain, svg
 from tools.size import ROOT
 
-__all__ = ["FOLDER", "INDEX", "address_of", "family_of", "instruction_files"]
+__all__ = ["FOLDER", "INDEX", "address_of", "family_of", "instruction_files", "instruction_names"]
 
 INDEX = ROOT / "docs" / "instructions.md"
 FOLDER = ROOT / "docs" / "instructions"
@@ -50,7 +51,7 @@ FAMILIES = (
         r"bar barrier fence membar elect\w* getctarank mapa map_\w+ setmaxnreg griddepcontrol nanosleep",
     ),
     Family("memory", "Loads, stores, caches", r"ld ldu st prefetch\w* createpolicy cvta"),
-    Family("atomics", "Atomic operations", r"atom red"),
+    Family("atomics", "Atomic operations", r"atom red atom_scalar red_scalar"),
     Family("warp", "Between the lanes of a warp", r"shfl vote match redux activemask"),
     Family("convert", "Conversions, moves, choices", r"cvt mov selp slct prmt set setp testp"),
     Family(
@@ -92,36 +93,53 @@ def family_of(name: str) -> Family:
     return next(family for family in FAMILIES if any(re.fullmatch(each, word) for each in family.words.split()))
 
 
-def address_of(row: Instruction) -> str:
-    """Where the pages have a row, seen from the index."""
-    place = "" if _is_simple(row) else f"#{_anchor(f'T.{row.name}')}"
-    return f"instructions/{family_of(row.name).file}.md{place}"
+def address_of(name: str) -> str:
+    """Where the pages have a name, seen from the index."""
+    in_table = name in INSTRUCTIONS and _is_simple(INSTRUCTIONS[name])
+    return f"instructions/{family_of(name).file}.md" + ("" if in_table else f"#{_anchor(f'T.{name}')}")
 
 
 def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower())
 
 
+def instruction_names() -> list[str]:
+    """Every name that kernels call: rows, and forms that kernels call by a name of their own."""
+    return sorted({*INSTRUCTIONS, *(name for name in FORMS if "." in name)})
+
+
 def instruction_files() -> Mapping[Path, str]:
     """Every page and picture of instructions, with its text."""
-    rows = {
-        family: [row for name, row in sorted(INSTRUCTIONS.items()) if family_of(name) is family] for family in FAMILIES
-    }
-    files = {INDEX: "\n".join([_INDEX, *(line for family in FAMILIES for line in _listed(family, rows[family]))])}
-    for family, members in rows.items():
-        files[FOLDER / f"{family.file}.md"] = "\n".join(_page(family, members))
+    members = {family: [name for name in instruction_names() if family_of(name) is family] for family in FAMILIES}
+    files = {INDEX: "\n".join([_INDEX, *(line for family in FAMILIES for line in _listed(family, members[family]))])}
+    for family, names in members.items():
+        files[FOLDER / f"{family.file}.md"] = "\n".join(_page(family, names))
     for row in INSTRUCTIONS.values():
         if (atom := _atom_of(row)) is not None:
             files[PICTURES / f"{atom.name}.svg"] = svg(*_grids(atom)) + "\n"
     return files
 
 
-def _listed(family: Family, rows: list[Instruction]) -> Iterator[str]:
-    """A family in the index: its rows with the first sentence of each."""
+def _listed(family: Family, names: list[str]) -> Iterator[str]:
+    """A family in the index: its names with the first sentence of each."""
     yield from (f"## {family.title}", "", "| instruction | what it does |", "| --- | --- |")
-    for row in rows:
-        yield f"| [`T.{row.name}`]({address_of(row)}) | {_first_sentence(row.doc)} |"
+    for name in names:
+        yield f"| [`T.{name}`]({address_of(name)}) | {_first_sentence(_said_of(name))} |"
     yield ""
+
+
+def _said_of(name: str) -> str:
+    """What it does: the row's word for it, or the first paragraph of the form's."""
+    if name in INSTRUCTIONS:
+        return INSTRUCTIONS[name].doc
+    return " ".join((inspect.getdoc(FORMS[name]) or "").partition("\n\n")[0].split())
+
+
+def _called(name: str) -> str:
+    """How kernels call it, without types: what `help` shows."""
+    known = instructions(name).__signature__.parameters.values()
+    empty = inspect.Parameter.empty
+    return f"T.{name}{inspect.Signature([each.replace(annotation=empty) for each in known])}"
 
 
 def _first_sentence(text: str) -> str:
@@ -135,9 +153,10 @@ def _cell(text: str) -> str:
 # Rows
 
 
-def _page(family: Family, rows: list[Instruction]) -> Iterator[str]:
+def _page(family: Family, names: list[str]) -> Iterator[str]:
     """The page of a family: functions of numbers in a table, all else in sections."""
     yield _HEAD.format(title=family.title)
+    rows = [INSTRUCTIONS[name] for name in names if name in INSTRUCTIONS]
     simple = [row for row in rows if _is_simple(row)]
     if simple:
         yield from ("| call | value | dtypes |", "| --- | --- | --- |")
@@ -145,9 +164,11 @@ def _page(family: Family, rows: list[Instruction]) -> Iterator[str]:
             kinds = dict.fromkeys(str(value) for form in row.forms for value in form.wording.modifiers.get("dtype", ()))
             yield f"| `T.{row.name}({', '.join(row.params)})` | {_cell(row.doc)} | {', '.join(kinds)} |"
         yield from ("", _SIMPLE, "")
-    for row in rows:
-        if row not in simple:
-            yield from _section(row)
+    for name in names:
+        if name not in INSTRUCTIONS:
+            yield from (f"## T.{name}", "", f"`{_called(name)}`", "", _said_of(name), "")
+        elif INSTRUCTIONS[name] not in simple:
+            yield from _section(INSTRUCTIONS[name])
 
 
 _SIMPLE = (
@@ -164,8 +185,7 @@ def _is_simple(row: Instruction) -> bool:
 
 
 def _section(row: Instruction) -> Iterator[str]:
-    keywords = (f"{key}" if default is REQUIRED else f"{key}={default!r}" for key, default in row.keywords.items())
-    yield from (f"## T.{row.name}", "", f"`T.{row.name}({', '.join([*row.params, *keywords])})`", "")
+    yield from (f"## T.{row.name}", "", f"`{_called(row.name)}`", "")
     if row.doc:
         yield from (row.doc, "")
     if row.lanes in _RUN_BY:
@@ -233,11 +253,11 @@ def _said(form: Form) -> tuple[str, str, str, str]:
 
 
 def _meaning(form: Form) -> str:
-    """The first paragraph of the docstring of a form's meaning, where that is a function of this project."""
+    """Which lane has what, where the docstring of the form's meaning begins with that; the rest is for our eyes."""
     if not inspect.isfunction(form.meaning.execute):
         return ""
     first, *_ = (inspect.getdoc(form.meaning.execute) or "").split("\n\n")
-    return " ".join(first.split())
+    return " ".join(first.split()) if first.startswith("Lane ") else ""
 
 
 def _all_values(groups: list[_Group]) -> Values:
@@ -292,7 +312,7 @@ def _forms(row: Instruction, groups: list[_Group], every: Values) -> Iterator[st
     told: set[str] = set()
     for group in groups:
         yield f"- `{_text(group.form)}`: {group.form.arch}{_narrowed(row, group, every)}."
-        if (meaning := _meaning(group.form)) and meaning not in told and not meaning.startswith("The same"):
+        if (meaning := _meaning(group.form)) and meaning not in told:
             told.add(meaning)
             yield f"    {meaning}"
     yield ""

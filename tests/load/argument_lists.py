@@ -80,7 +80,7 @@ FILLS = ("", "", "=zeros", "=ones", "=ramp", "=random", "=7", "=-1", "=1e300", "
          "=junk.npy", "=objects.npy", "=absent.npy")  # fmt: skip
 OTHERS = ("7", "-1", "1e999", "nan", "0x10", "1_0", "9" * 400, "null", "", "=", "==", ":", "a", "n=null", "{1,2}", "{}",
           "{{1},2}", "{f32[4],1}", "n={1", "}", "good.npy", "a=good.npy", "n=good.npy", "a=objects.npy", "a=text.npy",
-          "a=junk.npy", "a=empty.npy", "a=folder.npy", "a=.npy", "n=True", "n=1+2j", "n=0b11", "\x00", "n=٣", "f32[4]" * 50)  # fmt: skip
+          "a=junk.npy", "a=empty.npy", "a=folder.npy", "a=.npy", "n=True", "n=1+2j", "n=0b11", "n=i32(7)", "n=i8(300)", "n=f32(x)", "f64(1e999)", "n=u32(-1)", "{i32(7),f32[4]}", "n=f99(1)", "n=i32()", "\x00", "n=٣", "f32[4]" * 50)  # fmt: skip
 
 
 def text(random: Random) -> str:

@@ -11,13 +11,14 @@ import tilewright as tw
 from tilewright import T, Tx, isa
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError
-from tilewright.layout import R, S, TLane, laneid, mma_shared_layout, tid_in_wg
+from tilewright.layout import R, S, TCol, TLane, laneid, mma_shared_layout, tid_in_wg
 from tilewright.view import (
     as_json,
     atom_grids,
     fitting,
     html,
     layout_grid,
+    memory_grid,
     mma_grids,
     opposite_grid,
     picture_shape,
@@ -106,6 +107,17 @@ def test_several_pictures_are_stacked_in_one_drawing() -> None:
 
     assert [text for text in texts if text in {grid.title for grid in grids}] == [grid.title for grid in grids]
     assert len({group.attrib["transform"] for group in groups}) == len(grids), "each below the one before"
+
+
+def test_a_tall_picture_folds_into_panels_side_by_side_that_fit_a_screen() -> None:
+    tall = memory_grid(S[(128, 4) : (1 @ TLane, 1 @ TCol)], (128, 4), dtype("uint32"))
+
+    drawn = ElementTree.fromstring(svg(tall))
+
+    assert float(drawn.get("height", 0)) < 800 < float(drawn.get("width", 0))
+    texts = [node.text for node in drawn.iter() if node.tag.endswith("text")]
+    assert texts.count(tall.title) == 1
+    assert [texts.count(str(lane)) for lane in range(4, 128)] == [1] * 124
 
 
 def test_the_other_side_of_an_atom_names_the_thread_whose_address_gives_a_row() -> None:

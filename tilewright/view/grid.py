@@ -54,6 +54,10 @@ class Grid:
         """The rows up to ``stop``, with their names."""
         return replace(self, rows=self.rows[:stop], names=self.names[:stop])
 
+    def below(self, start: int) -> Grid:
+        """The rows from ``start`` on, with their names."""
+        return replace(self, rows=self.rows[start:], names=self.names[start:])
+
     def between(self, start: int, stop: int) -> Grid:
         """The columns from ``start`` up to ``stop``, with their heads."""
         return replace(self, columns=self.columns[start:stop], rows=tuple(row[start:stop] for row in self.rows))

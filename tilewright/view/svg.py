@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
@@ -15,13 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["svg"]
 
 LETTER, LINE, PAD = 7.0, 22.0, 10.0  # pixels: width of a letter at 11 px, height of a row, room around words
+TALL, PANEL = 64, 32  # rows: more than so many fold, into panels of so many
 HEAD = 2 * LINE  # pixels: the title and the column heads
 
 
 def svg(*grids: Grid) -> str:
-    """The grids, one below the other, as one complete SVG document."""
-    sizes = [_size(grid) for grid in grids]
-    width, height = max(size[0] for size in sizes), sum(size[1] for size in sizes)
+    """The grids, one below the other, as one complete SVG document; a tall one folds into panels side by side."""
+    stripes = [_panels(grid) for grid in grids]
+    sizes = [[_size(panel) for panel in panels] for panels in stripes]
+    width = max(sum(wide for wide, _ in row) for row in sizes)
+    height = sum(max(high for _, high in row) for row in sizes)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}"'
         f' viewBox="0 0 {width:g} {height:g}"'
@@ -29,11 +33,24 @@ def svg(*grids: Grid) -> str:
         f"<title>{escape(', '.join(grid.title for grid in grids))}</title>",
         f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
     ]
+    is_one = sum(map(len, stripes)) == 1
     top = 0.0
-    for grid, size in zip(grids, sizes, strict=True):
-        lines += [f'<g transform="translate(0 {top:g})">', *_drawn(grid), "</g>"] if len(grids) > 1 else _drawn(grid)
-        top += size[1]
+    for panels, row in zip(stripes, sizes, strict=True):
+        left = 0.0
+        for panel, (wide, _) in zip(panels, row, strict=True):
+            drawn = _drawn(panel)
+            lines += drawn if is_one else [f'<g transform="translate({left:g} {top:g})">', *drawn, "</g>"]
+            left += wide
+        top += max(high for _, high in row)
     return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _panels(grid: Grid) -> list[Grid]:
+    """The parts of a grid that stand side by side, since all its rows would not fit a screen."""
+    if len(grid.rows) <= TALL:
+        return [grid]
+    parts = [grid.above(start + PANEL).below(start) for start in range(0, len(grid.rows), PANEL)]
+    return [parts[0], *(replace(part, title="") for part in parts[1:])]
 
 
 def _name_width(grid: Grid) -> float:
