@@ -332,6 +332,7 @@ for _name, _execute, _doc in (
         operands=(PTR, counts("bytes")),
         pattern="[{ptr}], {bytes}",
         check=check_constants,
+        also={"relaxed": "", "cta": ""},
         doc=_doc,
         forms=tuple(
             Form(

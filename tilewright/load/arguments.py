@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright import host
 from tilewright.cuda.cu_chunks import Parameter
@@ -97,6 +98,11 @@ def given(
         value, name = values[param.name], shown[param.name]
         if is_structure(value) and (param.extents or _may_be_pointer(param, address_bits)):
             value, pointers[param.name] = _opened(value, param, by_name[param.name], arrays, address_bits)
+        if isinstance(value, host.TensorMap) and not param.extents and _may_be_pointer(param, address_bits):
+            arrays[f"{name}.array"], pointers[param.name] = value.array, [(0, f"{name}.array")]
+            value = np.frombuffer(bytearray(value.fields.at(0).encode()), np.uint8)  # the map lies in global memory
+        if isinstance(value, np.ndarray) and value.dtype.names:
+            value = _records(value, name, by_name[param.name]) if not param.extents else value
         if isinstance(value, host.TensorMap):
             if nbytes(param) != MAP_BYTES:
                 raise ArgumentError(
@@ -122,7 +128,12 @@ def _opened(
     value: Any, param: Variable, written: Parameter, arrays: dict[str, Any], address_bits: int
 ) -> tuple[Any, list[tuple[int, str]]]:
     """The bytes of a structure, or a table of pointers; what its pointers lead to goes among the arrays."""
-    found = packed(value, written.name, written.fields, pointer_bytes=address_bits // 8)
+    try:
+        found = packed(value, written.name, written.fields, written.align, pointer_bytes=address_bits // 8)
+    except ArgumentError as error:
+        if written.problem:
+            error.hint = f"bytes, or NumPy numbers: {written.problem}, so that its layout is not known here"
+        raise
     arrays |= {of: array for _, of, array in found.pointers}
     made = found.data if param.extents else np.frombuffer(bytearray(found.data), f"u{address_bits // 8}")
     return made, [(at, of) for at, of, _ in found.pointers]
@@ -170,6 +181,23 @@ def _element(value: Any, param: Variable, name: str, allowed: str, address_bits:
     except (TilewrightError, ValueError):
         raise ArgumentError(f"argument {name} has elements of no known type", given=described(value)) from None
     return kind
+
+
+def _records(value: NDArray[Any], name: str, written: Parameter) -> NDArray[np.uint8]:
+    """The bytes of an array of NumPy records, for a pointer to structures."""
+    size = written.element_bytes
+    if size not in (0, value.itemsize):
+        raise ArgumentError(
+            f"argument {name} points to structures of {size} bytes",
+            given=f"records of {value.itemsize}",
+            allowed=f"an itemsize of {size}",
+            hint="np.dtype([...], align=True)",
+        )
+    if not value.flags.c_contiguous:
+        raise ArgumentError(
+            f"argument {name} has gaps between its records", given=described(value), hint=f"{name}.copy()"
+        )
+    return value.reshape(-1).view(np.uint8)
 
 
 def _check_strides(value: Any, name: str) -> None:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.floats import EQUAL, ROUNDED
-from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, THREAD, AccessRecord, bound_of
+from tilewright.sim.order.accesses import CTA, CTA_BITS, EQUAL, MANY, ROUNDED, THREAD, AccessRecord, bound_of
 from tilewright.sim.order.observed import StrongRead, finds_out, last_look, went_along
 from tilewright.sim.order.records import Candidates, Record
-from tilewright.sim.order.releases import holds
+from tilewright.sim.order.releases import WIDE, holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 SPAN = 1 << 32  # places; more than the shared memory of one CTA has
 AT_ONCE = 1 << 18  # pairs of accesses
-WIDE = ("gpu", "sys")  # scopes that hold every thread of a grid
 
 __all__ = ["Clash", "Pairs", "clash_of", "clash_with_reads", "lost_store", "pairs_of", "told_of"]
 
