@@ -50,6 +50,7 @@ OWN_ORACLES = {
     *tmem_oracles.COVERED,
     *descriptor_oracles.COVERED,
     *wgmma_oracles.COVERED,
+    *wgmma_oracles.SPARSE,
     *tma_oracles.COVERED,
     *scalar_oracles.COVERED,
 }

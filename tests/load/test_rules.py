@@ -343,3 +343,21 @@ def test_a_scalar_outside_of_its_array_is_told_though_one_thread_alone_uses_it()
 
     with pytest.raises(SimulationError, match="load reads outside of p"):
         kernel.simulate(zeros(1), zeros(128), grid=1, block=128)
+
+
+def test_fences_of_a_cta_order_what_its_lanes_did_in_clusters_too(rules: LoadedModule) -> None:
+    out = zeros(2)
+
+    assert clean(rules["last_warp"].simulate(out, zeros(256), grid=2, block=128))
+
+    assert out.tolist() == [128 * 127 // 2] * 2
+
+
+def test_fences_of_a_cta_order_nothing_between_ctas_of_a_cluster(rules: LoadedModule) -> None:
+    out = zeros(1)
+
+    assert clean(rules["told_by_another_lane"].simulate(out, zeros(1), zeros(1), 1, grid=2, block=32))
+
+    assert out[0] == 7
+    with pytest.raises(SimulationError, match="race: load reads element 0 of data"):
+        rules["told_by_another_lane"].simulate(out, zeros(1), zeros(1), 0, grid=2, block=32)

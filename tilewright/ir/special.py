@@ -19,6 +19,7 @@ __all__ = [
     "ELEMENT",
     "MAX_THREADS",
     "NARROWER",
+    "RESERVED",
     "SPECIALS",
     "SpecialRow",
     "coordinate",
@@ -27,6 +28,7 @@ __all__ = [
 
 UNIFORM, LANE, WARP, CTA, WARPGROUP = 0, 1, 2, 4, 8  # over what a value varies: a sum of these
 ALL = CTA | WARP | LANE
+RESERVED = "reserved shared memory"  # which CUDA sets to 0, and gives to cooperative groups
 MAX_THREADS = 1024  # of a CTA
 _LAST_RANK = 15  # in the largest cluster
 

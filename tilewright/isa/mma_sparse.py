@@ -20,7 +20,7 @@ from tilewright.isa.mma_families import BYTES, NIBBLES, SATURATE, added, pairs_o
 from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
 from tilewright.isa.warp_matrices import ELEMENTS, Matrix, dealt_out, extents
 
-__all__: list[str] = []
+__all__ = ["fields"]
 
 SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma.sp"'
 
@@ -43,7 +43,7 @@ def _units(mods: Mods) -> tuple[int, float, bool]:
 
 
 @cache
-def _fields(bits: int, has_16_bits: bool, selector: int) -> tuple[Matrix, Matrix]:
+def fields(bits: int, has_16_bits: bool, selector: int) -> tuple[Matrix, Matrix]:
     """Of each two bits of each row: the lane that holds them, and how far up."""
     row, bit = np.arange(16)[:, None], np.arange(0, bits, 2)[None]
     lane, shift = np.broadcast_arrays(*METADATA[bits, has_16_bits](row, bit, selector))
@@ -53,7 +53,7 @@ def _fields(bits: int, has_16_bits: bool, selector: int) -> tuple[Matrix, Matrix
 def _expanded(stored: Matrix, metadata: Lanes, selector: int, mods: Mods) -> Matrix:
     """The full A: elements where the metadata say, zeros elsewhere."""
     units, each, has_16_bits = _units(mods)
-    lane, shift = _fields(units, has_16_bits, selector)
+    lane, shift = fields(units, has_16_bits, selector)
     places = (np.asarray(metadata, np.uint32).take(lane, axis=-1) >> shift & 3).astype(np.int64)
     if each < 1:  # both halves of an element, in a chunk of two
         wide, places = 1, places[..., ::2, None] >> 1

@@ -55,7 +55,16 @@ from tilewright.isa.wgmma_values import (
     spread_out,
 )
 
-__all__ = ["WGMMA_TYPES", "WgmmaType", "wgmma_widths"]
+__all__ = [
+    "WGMMA_TYPES",
+    "WgmmaType",
+    "along_k",
+    "into_registers",
+    "matrix",
+    "modifiers",
+    "registers_of_d",
+    "wgmma_widths",
+]
 
 SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: {}"'
 ARCH = only("sm_90a")
@@ -107,28 +116,28 @@ def _kinds(mods: Mapping[str, object]) -> tuple[str, str]:
 
 def addresses(unit: Unit, dA: Lanes, dB: Lanes, scaleD: Lanes, **mods: int) -> Mapping[str, Addresses]:
     """The 16-byte units of A, 64 rows, and of B, N columns."""
-    return {"dA": _matrix(unit, "dA", dA, ROWS, trans=bool(mods["transA"])), **addresses_of_b(unit, dB, **mods)}
+    return {"dA": matrix(unit, "dA", dA, ROWS, trans=bool(mods["transA"])), **addresses_of_b(unit, dB, **mods)}
 
 
 def addresses_of_b(unit: Unit, dB: Lanes, *others: Lanes, **mods: int) -> Mapping[str, Addresses]:
     """The 16-byte units of B alone, where A is in registers."""
-    return {"dB": _matrix(unit, "dB", dB, mods["N"], trans=bool(mods["transB"]))}
+    return {"dB": matrix(unit, "dB", dB, mods["N"], trans=bool(mods["transB"]))}
 
 
-def _matrix(unit: Unit, name: str, desc: Lanes, count: int, *, trans: bool) -> Addresses:
-    """Where a descriptor leads: ``count`` rows along K, or where they run along M or N, 16 rows as long as that."""
+def matrix(unit: Unit, name: str, desc: Lanes, count: int, *, trans: bool, row_bytes: int = OPERAND_BYTES) -> Addresses:
+    """Where a descriptor leads: ``count`` rows along K, or where they run along M or N, rows as long as that."""
     differs = (desc != desc[:, :1]).any(1)
     if differs.any():
         unit.fault(f"{name} is the same in all threads of the warpgroup", differs)
     bits = first_of(desc[:, 0].astype(np.uint64))
-    shape = (16, 2 * count, "MN") if trans else (count, OPERAND_BYTES, "K")
+    shape = (row_bytes // 2, 2 * count, "MN") if trans else (count, row_bytes, "K")
     for one in np.unique(bits):
         if trouble := descriptor_trouble(int(one), *shape, "sm_90"):
             unit.fault(f"{name}: {trouble}", desc[:, 0].astype(np.uint64) == one)
     return Addresses(descriptor_addresses(bits, *shape, "sm_90"))
 
 
-def _along_k(units: Lanes, *, trans: bool) -> Lanes:
+def along_k(units: Lanes, *, trans: bool) -> Lanes:
     """The 16-byte units of a matrix as rows along K, (n, rows, bytes)."""
     rows = units.reshape(*units.shape[:2], -1)
     if not trans:
@@ -141,23 +150,24 @@ def _along_k(units: Lanes, *, trans: bool) -> Lanes:
 
 def product(a: Lanes, b: Lanes, scaled: Lanes, acc: Lanes, *, transA: bool = False, **mods: object) -> Lanes:
     """D's registers after the operation, (n, registers, 128), from the bytes of A and B and the registers before."""
-    return _into_registers(_along_k(a, trans=transA), b, scaled, acc, mods)
+    return into_registers(along_k(a, trans=transA), b, scaled, acc, mods)
 
 
 def product_of_registers(b: Lanes, *registers: Lanes, **mods: object) -> Lanes:
     """The same with A in four registers, then the condition, then D's."""
     *a, scaled, acc = registers
-    return _into_registers(rows_of_registers(np.stack(a, axis=1)), b, scaled, acc, mods)
+    return into_registers(rows_of_registers(np.stack(a, axis=1)), b, scaled, acc, mods)
 
 
-def _into_registers(a: Lanes, b: Lanes, scaled: Lanes, acc: Lanes, mods: Mapping[str, object]) -> Lanes:
+def into_registers(a: Lanes, b: Lanes, scaled: Lanes, acc: Lanes, mods: Mapping[str, object]) -> Lanes:
+    """D's registers, from the rows of A as bytes and the units of B."""
     before = gathered(acc, str(mods["out_dtype"]))
     if is_summed_in_float32(mods):
         _add(before, a, b, scaled, mods)
         return spread_out(before)
     if not scaled.all():
         before = np.where(scaled[:, :1, None], before, before.dtype.type(0))
-    b = _along_k(b, trans=bool(mods.get("transB")))
+    b = along_k(b, trans=bool(mods.get("transB")))
     return spread_out(multiplied(a, b, before, _kinds(mods), sign=_sign(mods), saturate=bool(mods["saturate"])))
 
 
@@ -168,12 +178,12 @@ def _sign(mods: Mapping[str, object]) -> int:
 def _add(total: Lanes, a: Lanes, b: Lanes, scaled: Lanes, mods: Mapping[str, object]) -> None:
     if not scaled.all():
         total[scaled[:, 0] == 0] = 0
-    add_product(total, a, _along_k(b, trans=bool(mods.get("transB"))), str(mods["in_dtype"]), sign=_sign(mods))
+    add_product(total, a, along_k(b, trans=bool(mods.get("transB"))), str(mods["in_dtype"]), sign=_sign(mods))
 
 
 def add(total: Lanes, a: Lanes, b: Lanes, scaled: Lanes, *, transA: bool = False, **mods: object) -> None:
     """`product`, added to D as a matrix."""
-    _add(total, _along_k(a, trans=transA), b, scaled, mods)
+    _add(total, along_k(a, trans=transA), b, scaled, mods)
 
 
 def add_of_registers(total: Lanes, b: Lanes, *registers: Lanes, **mods: object) -> None:
@@ -216,7 +226,8 @@ A_REGISTERS = ("a0", "a1", "a2", "a3")
 NAMES = ("ptx.wgmma.mma_async.ss", "ptx.wgmma.mma_async.rs")
 
 
-def _modifiers(element: str, row: WgmmaType, *, shared_a: bool) -> dict[str, Spellings]:
+def modifiers(element: str, row: WgmmaType, *, shared_a: bool) -> dict[str, Spellings]:
+    """The modifiers of an element of A."""
     same = row.partners[element]
     others = {kind: f".{name}" for kind, name in row.partners.items() if kind != element}
     return {
@@ -244,7 +255,7 @@ def _forms(operands: str, flags: Sequence[str]) -> Iterator[Form]:
         yield Form(
             Ptx(
                 f"wgmma.mma_async.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{tail}{{saturate}}",
-                _modifiers(element, row, shared_a=shared_a),
+                modifiers(element, row, shared_a=shared_a),
                 pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {CALL}, {operands}, p{immediates}; }}}}",
             ),
             ARCH,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast, const
+from tilewright.ir.special import RESERVED
 from tilewright.isa import ARCHS
 from tilewright.ptx.bits import bits_of, number_dtype, unsigned
 from tilewright.ptx.initial import named_in
@@ -28,6 +29,9 @@ __all__ = ["in_local", "module_symbol", "parameter", "place_dynamic", "variable"
 
 
 WORD = 16  # bytes of the widest access
+RESERVED_BYTES = 1024
+RESERVED_PARTS = {f"%reserved_smem_offset_{part}": at
+                  for part, at in (("begin", 0), ("0", 0), ("1", 512), ("end", 1024), ("cap", 1024))}  # fmt: skip
 MOST_STATIC = 48 * 1024  # bytes of static shared memory that ptxas takes
 
 
@@ -115,6 +119,12 @@ def _shared(low: Lowering, declared: Variable) -> Memory:
     low.allocated.append(AllocBuffer(buffer, start, at=low.lines.current))
     made = low.outside.symbols[declared.name] = Memory(buffer, shared=True, element=stride(declared))
     return made
+
+
+def reserved(low: Lowering, name: str) -> Expr:
+    """The address of a part of the shared memory that CUDA reserves for itself."""
+    declared = Variable("shared", "b8", RESERVED, (RESERVED_BYTES,), align=128)
+    return cast(_shared(low, declared).at(RESERVED_PARTS[name]), UINT64)
 
 
 def _shown(low: Lowering, symbol: str) -> str:

@@ -98,7 +98,6 @@ _PLAIN: Mapping[str, Callable[[Machine], Expr]] = {
     "dynamic_smem_size": lambda machine: _number(machine.dynamic_bytes),
     "total_smem_size": lambda machine: _number(machine.launch.shared_bytes),
     "aggr_smem_size": lambda machine: _number(machine.launch.shared_bytes),
-    **{f"reserved_smem_offset_{name}": lambda _: _number(0) for name in ("begin", "end", "cap", 0, 1)},
     **{f"envreg{number}": lambda _: _number(0) for number in range(32)},
     **{f"pm{number}": lambda _: _number(0) for number in range(8)},
     **{f"pm{number}_64": lambda _: _number(0, UINT64) for number in range(8)},

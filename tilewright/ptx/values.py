@@ -24,7 +24,7 @@ from tilewright.ir import (
     unary,
 )
 from tilewright.ptx.bits import bits_of
-from tilewright.ptx.declare import module_symbol
+from tilewright.ptx.declare import RESERVED_PARTS, module_symbol, reserved
 from tilewright.ptx.names import Memory, Scope, Symbol
 from tilewright.ptx.parameters import place_of
 from tilewright.ptx.printer import operand_text
@@ -114,6 +114,8 @@ def _named(low: Lowering, name: Name, step: Step) -> Expr:
         return cast(binary(">>", low.now(), 32), UINT32)
     if name.text in WORKSPACE_HALVES:
         return cast(binary(">>", low.workspace(), WORKSPACE_HALVES[name.text]), UINT32)
+    if name.text in RESERVED_PARTS:
+        return cast(cast(reserved(low, name.text), UINT32), UINT64)
     special = special_register(name.text, low.machine)
     return special if special is not None else address_of(low, name, 0, step)
 

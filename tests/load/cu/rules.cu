@@ -178,3 +178,38 @@ __global__ void ended_for_all(int* out) {
     if (__any_sync(~0u, 1) && threadIdx.x == 0) asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"(bar) : "memory");
     *out = 1;
 }
+
+// Lanes fence, and meet the lane that counts; the lanes of the last warp fence again, in a cluster.
+__global__ void __cluster_dims__(2, 1, 1) last_warp(int* out, int* data) {
+    __shared__ unsigned count;
+    int t = threadIdx.x, *own = data + 128 * blockIdx.x;
+    if (t == 0) count = 0;
+    __syncthreads();
+    own[t] = t;
+    __threadfence_block();
+    __syncwarp();
+    unsigned before = t % 32 == 0 ? atomicAdd(&count, 1u) : 0;
+    before = __shfl_sync(~0u, before, 0);
+    __syncwarp();
+    if (before < 3) return;
+    __threadfence_block();
+    int sum = 0;
+    for (int i = t % 32; i < 128; i += 32) sum += own[i];
+    atomicAdd(out + blockIdx.x, sum);
+}
+
+// The same between the CTAs of a cluster, which fences of one CTA do not order.
+__global__ void __cluster_dims__(2, 1, 1) told_by_another_lane(int* out, int* data, int* flag, int wide) {
+    int t = threadIdx.x;
+    if (blockIdx.x == 0) {
+        if (t == 1) *data = 7;
+        if (wide) __threadfence(); else __threadfence_block();
+        __syncwarp();
+        if (t == 0) atomicExch(flag, 1);
+    } else {
+        if (t == 0) while (atomicAdd(flag, 0) == 0) {}
+        __syncwarp();
+        if (wide) __threadfence(); else __threadfence_block();
+        if (t == 1) *out = *data;
+    }
+}

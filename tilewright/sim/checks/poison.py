@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilewright.ir.special import RESERVED
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.shadows import Shadows
 
@@ -41,6 +42,8 @@ class Need:
 class Poison(Check):
     def start(self, wave: Wave) -> None:
         wave.shadows = Shadows(wave)
+        if (own := wave.run.places.by_name.get(RESERVED)) is not None:
+            wave.shadows.shared.data[:, own.start : own.start + own.nbytes] = 1
 
     def watch(self, site: Site) -> Hook | None:
         """Instructions that look at memory, such as atomics, need it initialised."""

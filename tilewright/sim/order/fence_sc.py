@@ -38,19 +38,20 @@ __all__ = ["FencedRead", "Observed", "Passed"]
 
 WARPS = 32  # of a CTA, at most
 REMEMBERED = 256  # reads of a CTA, and of all
+CLUSTER = "cluster"  # a fence of that scope counts within its own CTA alone
 GRID, CTA = "gpu", "cta"  # how far what a fence puts in order reaches
 
 
 class Passed:
     """What comes before each thread by way of a fence.sc, for fences that reach the GPU, and those of one CTA.
 
-    first: by reach, the block of the clocks' columns that says so. own: by reach, (CTAs, threads), up to when a thread
-    itself has fenced what it did, of which the other lanes of its warp need not know.
+    first: by reach, the block of the clocks' columns that says so; of one CTA, only its own columns count. own: by
+    reach, (CTAs, threads), up to when a thread itself has fenced what it did, of which the other lanes of its warp need
+    not know.
     """
 
     def __init__(self, clocks: Clocks, first: int, scopes: set[str]) -> None:
-        alone = clocks.wave.run.cluster_ctas == 1  # no other CTA's threads are in the clocks' columns
-        reaches = [GRID] * (not scopes.isdisjoint(WIDE)) + [CTA] * (CTA in scopes and alone)
+        reaches = [GRID] * (not scopes.isdisjoint(WIDE)) + [CTA] * (not scopes.isdisjoint((CTA, CLUSTER)))
         self.clocks = clocks
         self.first = {reach: first + k * clocks.size for k, reach in enumerate(reaches)}
         self.columns = range(first, first + len(reaches) * clocks.size)
@@ -63,7 +64,7 @@ class Passed:
 
     def fenced(self, who: Actors, scope: str) -> None:
         """Lanes have passed a fence.sc."""
-        reaches = [reach for reach in self.first if scope in (*WIDE, reach)]
+        reaches = [reach for reach in self.first if scope in WIDE or reach == CTA]
         if not reaches:
             return
         clocks = self.clocks
@@ -74,12 +75,19 @@ class Passed:
             self.own[reach][who.rows[which], 32 * who.warps[which] + lane] = clocks.now
             columns = slice(self.first[reach], self.first[reach] + clocks.size)
             now = clocks.known[rows, knowers]
-            now[:, columns] = np.maximum(now[:, columns], now[:, : clocks.size])
+            counts = self._counts(reach, rows)
+            now[:, columns] = np.maximum(now[:, columns], np.where(counts, now[:, : clocks.size], 0))
             clocks.known[rows, knowers] = now
         if GRID in reaches and clocks.far:
             for place in zip(rows.tolist(), knowers.tolist(), strict=True):
                 far = clocks.far.get(place, {})
                 clocks.far[place] = {cta: np.tile(times[: clocks.threads], 2) for cta, times in far.items()}
+
+    def _counts(self, reach: str, rows: Ints) -> Bools:
+        """(n, columns): the threads that what CTAs fence with that reach is about."""
+        ctas = np.arange(self.clocks.size) // self.clocks.threads
+        found: Bools = (reach == GRID) | (ctas == self.clocks.wave.rank(rows)[:, None])
+        return found
 
     def before(self, row: int, thread: int) -> Iterator[tuple[str, Known]]:
         """What comes before a thread by way of fences, by their reach."""
@@ -87,14 +95,15 @@ class Passed:
         knower, size = clocks.knower[thread], clocks.size
         for reach, first in self.first.items():
             times = np.zeros((1, clocks.width), np.int32)
-            times[0, :size] = clocks.known[clocks.at(np.array(row)), knower, first : first + size]
+            known = clocks.known[clocks.at(np.array(row)), knower, first : first + size]
+            times[0, :size] = np.where(self._counts(reach, np.array([row]))[0], known, 0)
             own = int(clocks.first_column(np.array(row))) + thread
             times[0, own] = max(times[0, own], self.own[reach][row, thread])
             far: Far = {}
             n = clocks.threads
-            for cta, known in clocks.far.get((row, int(knower)), {}).items() if reach == GRID else ():
-                if known[n:].any():
-                    far[cta] = np.concatenate((known[n:], np.zeros(n, np.int32)))
+            for cta, there in clocks.far.get((row, int(knower)), {}).items() if reach == GRID else ():
+                if there[n:].any():
+                    far[cta] = np.concatenate((there[n:], np.zeros(n, np.int32)))
             if times.any() or far:
                 nothing = np.zeros((1, clocks.parts.shape[-1]), np.uint8)
                 yield reach, Known(times, nothing, clocks.cluster_of(np.array([row])), [far] if far else [])

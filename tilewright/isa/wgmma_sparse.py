@@ -1,0 +1,155 @@
+"""wgmma.sp: a warpgroup multiplies a matrix of which every other element is zero, and stored nowhere, by a matrix.
+
+A is held as wgmma holds a matrix of half its K; metadata say where its elements belong, in each warp of its own 16 rows
+as in ``mma.sp``: `tilewright.isa.mma_sparse` has whose bits are which row's, found on an H200 for that instruction. B
+has the whole K, 64 bytes of each column.
+
+Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async.sp".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.mma_sparse import fields
+from tilewright.isa.table import (
+    WARPGROUP,
+    Access,
+    AsyncMeaning,
+    Form,
+    Issue,
+    Ptx,
+    Spellings,
+    counts,
+    instruction,
+    reads,
+)
+from tilewright.isa.wgmma import (
+    A_REGISTERS,
+    ARCH,
+    CALL,
+    D_AND_CONDITION,
+    KEYWORDS,
+    OPERAND_BYTES,
+    OTHERS,
+    ROWS,
+    SOURCE,
+    WGMMA_TYPES,
+    along_k,
+    into_registers,
+    matrix,
+    modifiers,
+    registers_of_d,
+)
+from tilewright.isa.wgmma_values import rows_of_registers
+
+__all__: list[str] = []
+
+NAMES = ("ptx.wgmma.mma_async.sp.ss", "ptx.wgmma.mma_async.sp.rs")
+WIDTHS = {"tf32": 4, "float16": 2, "bfloat16": 2}  # bytes of an element; of the others one
+
+
+def addresses(unit: Unit, dA: Lanes, dB: Lanes, *others: Lanes, **mods: int) -> Mapping[str, Addresses]:
+    """The 16-byte units of the stored A, 64 rows, and of B, N columns of twice the K."""
+    return {"dA": matrix(unit, "dA", dA, ROWS, trans=bool(mods["transA"])), **addresses_of_b(unit, dB, **mods)}
+
+
+def addresses_of_b(unit: Unit, dB: Lanes, *others: Lanes, **mods: int) -> Mapping[str, Addresses]:
+    """The 16-byte units of B alone, where A is in registers."""
+    return {"dB": matrix(unit, "dB", dB, mods["N"], trans=bool(mods["transB"]), row_bytes=2 * OPERAND_BYTES)}
+
+
+def expanded(stored: Lanes, metadata: Lanes, selector: int, kind: str) -> Lanes:
+    """The bytes of the full A, (n, 64, 64), from those that are stored, (n, 64, 32), and each thread's metadata."""
+    width = WIDTHS.get(kind, 1)
+    lane, shift = fields(64 if width == 1 else 32, width > 1, selector)
+    warps = metadata.astype(np.uint32).reshape(len(metadata), 4, 32)
+    places = (warps.take(lane, axis=-1) >> shift & 3).astype(np.int64)  # (n, 4, 16, two of each four units)
+    elements = np.ascontiguousarray(stored).view(f"u{width}").reshape(len(stored), 4, 16, -1)
+    if width == 4:  # both halves of an element count as units, in a chunk of two elements
+        groups, at = elements[..., None], places[..., ::2, None] >> 1
+    else:
+        groups, at = (each.reshape(*each.shape[:-1], -1, 2) for each in (elements, places))
+    full = np.zeros((*groups.shape[:-1], 2 * groups.shape[-1]), elements.dtype)
+    np.put_along_axis(full, at, groups, axis=-1)
+    return full.reshape(len(stored), ROWS, -1).view(np.uint8)
+
+
+def product(
+    a: Lanes, b: Lanes, e: Lanes, scaled: Lanes, acc: Lanes, *, selector: int, transA: bool = False, **mods: object
+) -> Lanes:
+    """D's registers after the operation, from the bytes of A and B, the metadata, and the registers before."""
+    rows = along_k(a, trans=transA)
+    return into_registers(expanded(rows, e, selector, str(mods["in_dtype"])), b, scaled, acc, mods)
+
+
+def product_of_registers(b: Lanes, *registers: Lanes, selector: int, **mods: object) -> Lanes:
+    """The same with A in four registers, then the metadata, the condition, and D's."""
+    *a, e, scaled, acc = registers
+    rows = rows_of_registers(np.stack(a, axis=1))
+    return into_registers(expanded(rows, e, selector, str(mods["in_dtype"])), b, scaled, acc, mods)
+
+
+def _forms(operands: str, flags: Sequence[str]) -> Iterator[Form]:
+    shared_a = not flags
+    for element, row in WGMMA_TYPES.items():
+        if element == "b1":
+            continue
+        immediates = ", {scaleA}, {scaleB}" if row.signs else ""
+        immediates += (", {transA}" if shared_a else "") + ", {transB}" if row.majors else ""
+        selectors: Spellings = {0: "0", 1: "1"} if element in WIDTHS else {0: "0"}
+        table = modifiers(element, row, shared_a=shared_a) | {"K": {2 * row.k: f"k{2 * row.k}"}, "selector": selectors}
+        read = [Access(name, "shared", 16, write=False, proxy="async", computed=True) for name in ("dA", "dB")]
+        listed = f"{CALL}, {operands}, {{e}}, {{selector}}, p{immediates};"
+        yield Form(
+            Ptx(
+                "wgmma.mma_async.sp.sync.aligned.{M}{N}{K}{out_dtype}{in_dtype}{b_dtype}{saturate}",
+                table,
+                pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {listed} }}}}",
+            ),
+            ARCH,
+            SOURCE.format("wgmma.mma_async.sp"),
+            AsyncMeaning(
+                product if shared_a else product_of_registers,
+                addresses=addresses if shared_a else addresses_of_b,
+                takes=(*flags, "e", "scaleD"),
+                passes=(*(("transA",) if shared_a else ()), *OTHERS, "selector"),
+            ),
+            effects=(
+                *(read if shared_a else read[1:]),
+                Issue(
+                    "wgmma",
+                    in_order_after=NAMES,
+                    holds=(*flags, "e"),
+                    alike=("N", "K"),
+                    accumulates="scaleD",
+                    fenced=True,
+                ),
+            ),
+            registers=registers_of_d,
+        )
+
+
+METADATA = reads("e", "b32")
+
+instruction(
+    NAMES[0],
+    params=("dA", "dB", "e", "*acc"),
+    keywords={**KEYWORDS, "selector": 0},
+    operands=(counts("dA", "b64"), counts("dB", "b64"), METADATA, *D_AND_CONDITION),
+    lanes=WARPGROUP,
+    doc="A warpgroup has D += A * B computed; A, in shared memory, has two elements of every four, ``e`` says which.",
+    forms=tuple(_forms("{dA}, {dB}", ())),
+)
+instruction(
+    NAMES[1],
+    params=("dB", *A_REGISTERS, "e", "*acc"),
+    keywords={**{name: value for name, value in KEYWORDS.items() if name != "transA"}, "selector": 0},
+    operands=(counts("dB", "b64"), *(reads(name, "b32") for name in A_REGISTERS), METADATA, *D_AND_CONDITION),
+    lanes=WARPGROUP,
+    doc="A warpgroup has D += A * B computed; A, in registers, has two elements of every four, ``e`` says which.",
+    forms=tuple(_forms("{{{a0}, {a1}, {a2}, {a3}}}, {dB}", A_REGISTERS)),
+)
