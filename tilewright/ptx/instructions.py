@@ -308,7 +308,11 @@ def _given(
             continue
         if not leaves:
             raise InstructionError(f"{step.ins.mnemonic} lacks its operand {kind.name}")
-        leaf = _selected(mods, kind.name, leaves.pop(0))
+        first = leaves.pop(0)
+        if isinstance(first, Vector) and kind.kind == "bits" and not kind.many:  # of operands that are one each
+            first, *rest = first.parts
+            leaves[:0] = rest
+        leaf = _selected(mods, kind.name, first)
         given[kind.name] = _argument(low, kind, leaf, form, mods, step, after)
     if leaves:
         raise InstructionError(f"{step.ins.mnemonic} has too many operands", given=f"{len(leaves)} more")
