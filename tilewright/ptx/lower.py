@@ -70,6 +70,18 @@ UNSUPPORTED = {
 }
 
 
+EARLY = {
+    **{f"{name}.f32": f"{name}.approx.ftz.f32" for name in ("div", "rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2")},
+    **{f"{name}.f64": f"{name}.rn.f64" for name in ("div", "rcp", "sqrt", "fma", "mad")},
+    "rsqrt.f64": "rsqrt.approx.f64",
+    "mad.f32": "fma.rn.ftz.f32",
+}
+"""What texts for sm_1x leave out. Source: PTX ISA, "PTX ISA Notes" and "Target ISA Notes" of these instructions."""
+
+
+FIRST = frozenset(("sm_10", "sm_11", "sm_12", "sm_13"))
+
+
 SPREAD = frozenset(("ld", "ldu", "st", "mov", "atom"))  # opcodes that take registers of several parts by one name
 
 
@@ -208,6 +220,8 @@ inlined.append(_body)
 
 def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | None) -> None:
     at = low.lines.of(ins)
+    if not FIRST.isdisjoint(low.module.target):
+        ins = replace(ins, mnemonic=EARLY.get(ins.mnemonic, ins.mnemonic))
     if ins.opcode in SPREAD:
         name = ins.mnemonic.replace(".b128", ".v2.b64") if ins.opcode in ("ld", "st") else ins.mnemonic
         ins = replace(ins, mnemonic=name, operands=tuple(map(scope.spread, ins.operands)))

@@ -27,7 +27,7 @@ from tilewright.ir.flow import Flow
 from tilewright.sim.codegen.axes import Axes
 from tilewright.sim.codegen.divergence import Divergence
 from tilewright.sim.codegen.live import Liveness
-from tilewright.sim.codegen.loops import compared_in_graph, is_volatile, polled_in_graph, polls
+from tilewright.sim.codegen.loops import compared_in_graph, is_volatile, polled_in_graph, polls, takes_number
 from tilewright.sim.codegen.needed import needed
 from tilewright.sim.codegen.regions import regions
 from tilewright.sim.codegen.substitution import written_out
@@ -87,7 +87,7 @@ def _open(kernel: Kernel, parameters: frozenset[str], orders: bool) -> tuple[Axe
     apart = Divergence(blocks, flow, Liveness(blocks, flow, parameters))
     apart.undefined = undefined
     where = Open(blocks, apart, orders=orders)
-    if any(map(is_volatile, code_of(kernel))):
+    if any(is_volatile(stmt) or takes_number(stmt) for stmt in code_of(kernel)):
         apart.polled = frozenset(id(stmt) for loop in where.polling for stmt in polled_in_graph(loop, blocks))
         apart.compared = frozenset(map(id, compared_in_graph(blocks)))
     blocks, ends = cut_at_waits(blocks, where.cuts, lanes_part=where.lanes_part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
+from tilewright.dtypes import VOID
 from tilewright.ir import (
     Assign,
     Bind,
@@ -54,6 +55,7 @@ __all__ = [
     "reads_nothing",
     "shows_order",
     "spins",
+    "takes_number",
 ]
 
 FEW_TURNS = 4096  # loops of so many turns need no watch
@@ -177,6 +179,12 @@ def is_volatile(stmt: Stmt) -> bool:
     """Does a statement access memory by a volatile instruction?"""
     bounds = map(bind, calls_of(stmt))
     return any(one.word(access.sem) == "volatile" for one in bounds for access in one.form.accesses)
+
+
+def takes_number(stmt: Stmt) -> bool:
+    """Does a statement change memory by an atomic that tells what was there?"""
+    bounds = map(bind, calls_of(stmt))
+    return any(one.form.result != VOID and any(access.rmw for access in one.form.accesses) for one in bounds)
 
 
 def asks(call: Call) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -150,6 +151,7 @@ class Order(Check):
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
         self.hearsay.counted(access)
+        self.hearsay.numbered(access)
 
     def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
@@ -178,6 +180,8 @@ class Order(Check):
         """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
+        if not clash.is_benign and self.hearsay.excuses(clash):
+            clash = replace(clash, numbered=True)
         if not clash.is_benign:
             raise report(self.program, clash)
         key = (str(clash.site.at), clash.site.line.buffer)

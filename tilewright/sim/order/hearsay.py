@@ -7,7 +7,7 @@ that it has not got. Source: CUDA C++ Programming Guide, "Memory Fence Functions
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.sim.order.accesses import MANY
 from tilewright.sim.order.locations import Where, threads_of
 from tilewright.sim.order.observed import last_look
-from tilewright.sim.order.races import pairs_of, told_of
+from tilewright.sim.order.races import Pairs, pairs_of, told_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.accesses import AccessRecord
-    from tilewright.sim.order.races import Clash, Pairs
+    from tilewright.sim.order.races import Clash
     from tilewright.sim.order.records import Candidates
     from tilewright.sim.order.wave import WaveOrder
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hearsay"]
 
+ABROAD = frozenset(("gpu", "sys"))  # the scopes that hold threads of any other CTA
 REMEMBERED = 256  # tellers, by the threads of one CTA or at one counter
 
 
@@ -43,11 +44,23 @@ class _Heard:
     told: int
 
 
+@dataclass(slots=True)
+class _Tickets:
+    """The numbers that threads have taken at a counter. turn: of the last. taken: by which threads that had passed a
+    fence, at which time and turn. seen: the last thread of each CTA that has compared its own, when, at which turn.
+    """
+
+    turn: int = 0
+    taken: dict[Thread, tuple[int, int]] = field(default_factory=dict)
+    seen: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+
+
 class Hearsay:
     """For each CTA of the grid what its threads have last heard of each thread, from a location that they poll, or from
     a counter whose value they compare.
 
-    counters: the atomics at each location, of which a later one hears.
+    counters: the atomics at each location, of which a later one hears. tickets: those of threads that had passed a
+    fence, at counters that are compared.
     """
 
     def __init__(self, orders: Mapping[Wave, WaveOrder], sites: Iterable[Site]) -> None:
@@ -55,6 +68,7 @@ class Hearsay:
         self._awake = any(site.sem == "volatile" and not site.write for site in sites)
         self._of: dict[int, dict[Thread, _Heard]] = {}
         self._counters: dict[Where, dict[Thread, tuple[int, bool]]] = {}
+        self._tickets: dict[Where, _Tickets] = {}
 
     def met(self, access: AccessRecord, found: Candidates | None) -> Clash | None:
         """A strong read has found writes that nothing orders before it. They are heard of; is one relied on?"""
@@ -85,6 +99,43 @@ class Hearsay:
             passed = self._orders[access.batch.wave].fences.latest.get((row, thread >> 5), ())
             before[cta, thread] = access.time, any(each.lanes[thread & 31] for each in passed)
             _forget(before)
+
+    def numbered(self, access: AccessRecord) -> None:
+        """Atomics have taken place: threads that compare what they find have taken a number."""
+        site, fences = access.site, self._orders[access.batch.wave].fences
+        if not (site.atomic and site.compared) or site.polls or site.is_signal or not fences.latest:
+            return
+        listed = list(threads_of(access))
+        for place in access.batch.wave.run.precedence.taken(np.arange(len(listed))).tolist():
+            (row, thread), where = listed[place]
+            cta = row + access.batch.wave.first
+            counter = self._tickets.setdefault(where, _Tickets())
+            counter.turn += 1
+            passed = fences.latest.get((row, thread >> 5), ())
+            if any(each.lanes[thread & 31] and each.scope in ABROAD for each in passed):
+                counter.taken[cta, thread] = access.time, counter.turn
+                counter.seen[cta] = thread, access.time, counter.turn
+                _forget(counter.taken)
+
+    def excuses(self, clash: Clash) -> bool:
+        """Does a CTA plainly access what others wrote before they took a number, where its own number counts theirs?
+
+        Samples of NVIDIA's do: each thread passes a fence before it takes its number, and none behind that.
+        """
+        other = clash.other
+        if other is None or not clash.with_writer or {clash.site.sem, other.site.sem} != {"weak"}:
+            return False
+        row, clocks = clash.cta - clash.batch.wave.first, clash.access.clocks
+        mine, theirs = (clash.cta, clash.thread), (clash.other_cta, clash.other_thread)
+        one = (row, mine[1], clocks.knower[mine[1]], mine[0], other.time, theirs[1], theirs[0])
+        pairs = Pairs(*(np.array([number]) for number in one))
+        for counter in self._tickets.values():
+            thread, at, turn = counter.seen.get(clash.cta, (0, 0, 0))
+            if turn and self._follows(clash.access, pairs, 0, _Heard(thread, at, at)):
+                for teller, (told, before) in counter.taken.items():
+                    if before < turn and self._precedes(teller, _Heard(thread, at, told), pairs, 0):
+                        return True
+        return False
 
     def _hear(self, cta: int, thread: int, access: AccessRecord, teller: Thread, told: int) -> None:
         known = self._of.setdefault(cta, {})
@@ -130,6 +181,6 @@ def _has_seen(clash: Clash) -> bool:
     return look is not None and look.has_seen(clash.access, clash.other, (clash.other_cta, clash.other_thread))
 
 
-def _forget(known: dict[Thread, _Heard] | dict[Thread, tuple[int, bool]]) -> None:
+def _forget(known: dict[Thread, _Heard] | dict[Thread, tuple[int, bool]] | dict[Thread, tuple[int, int]]) -> None:
     if len(known) > REMEMBERED:
         del known[next(iter(known))]

@@ -39,7 +39,8 @@ class Clash:
     where they are ``rounded`` nearly so?
     at_once: are both of one execution of a statement? loose: does the earlier one, a read, always come first in
     practice? checked: is one a plain read, the other a compare-and-swap, which finds out what changed in between?
-    relaxed: are both volatile, and is an order relied on that they have not got?
+    relaxed: are both volatile, and is an order relied on that they have not got? numbered: is the earlier one, a write,
+    of a thread that has passed a fence and taken a number before the reader's CTA took its own?
     """
 
     access: AccessRecord
@@ -54,11 +55,12 @@ class Clash:
     rounded: bool = False
     checked: bool = False
     relaxed: bool = False
+    numbered: bool = False
 
     @property
     def is_benign(self) -> bool:
         """Is a warning enough?"""
-        return self.equal_values or self.loose or self.checked or self.ends
+        return self.equal_values or self.loose or self.checked or self.numbered or self.ends
 
     @property
     def ends(self) -> bool:

@@ -61,6 +61,12 @@ def warning(program: Subject, clash: Clash) -> str:
             f"{clash.site.at}: an m-barrier, {place}, is ended by {_who(clash, clash.cta, clash.thread)}, and "
             f"{_other(clash)} has used it, unordered; nobody may use it any more by then"
         )
+    if clash.numbered:
+        return (
+            f"{clash.site.at}: a CTA {'writes' if clash.site.write else 'reads'} {clash.site.line.buffer} once it has "
+            "taken a number at a counter, and others wrote there before each passed a fence and took its own; a fence "
+            "belongs behind that atomic, too: __threadfence()"
+        )
     if clash.checked:
         return (
             f"{clash.site.at}: {place} is read plainly and changed by a compare-and-swap, unordered, by "
