@@ -88,7 +88,8 @@ def test_what_cannot_be_run_is_part_of_the_json(file: Path, monkeypatch: pytest.
 def test_ptx_has_the_same_report_and_a_limit_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "spin.ptx"
     path.write_text(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry spin()\n"
-                    "{ .reg .u64 t; L: mov.u64 t, %clock64; bra L; }\n")  # fmt: skip
+                    "{ .reg .u64 t; .reg .pred p;\n"
+                    "L: mov.u64 t, %clock64; setp.ne.u64 p, t, 1; @p bra L; ret; }\n")  # fmt: skip
 
     code, out, _ = run(monkeypatch, path, "--block", "32", "--limit", "100steps", "--json")
 

@@ -184,6 +184,62 @@ def test_whoever_looks_at_a_sum_sees_it_and_may_change_it(
     assert at_once.any()
 
 
+def turning(turns: int) -> Any:
+    """Warps in a grid: two of a row load the same A, two of a column the same B; warp 3 changes a sum in between."""
+
+    @T.prim_func
+    def kernel(A_ptr: T.handle, D_ptr: T.handle):
+        A_all = T.match_buffer(A_ptr, (8, 32, 8), "float16")
+        D_all = T.match_buffer(D_ptr, (4, 32, 4), "float32")
+        T.device_entry()
+        T.cta_id([1])
+        warp = T.warp_id([4])
+        lane = T.lane_id([32])
+        s = T.alloc_shared((8, 32, 8), "float16")
+        a, b = T.alloc_local((8,), "uint32"), T.alloc_local((8,), "uint32")
+        d = T.alloc_local((4,), "float32")
+        for i in T.unroll(8):
+            s[warp, lane, i] = A_all[warp, lane, i]
+            s[warp + 4, lane, i] = A_all[warp + 4, lane, i]
+        for i in T.unroll(4):
+            d[i] = T.cast(warp, "float32")
+        T.cuda.cta_sync()
+        for turn in range(turns):
+            for i in range(2):
+                T.ptx.ldmatrix(False, 4, ".b16", s.ptr_to([warp // 2 * 2 + i, lane, 0]), a[4 * i : 4 * i + 4])
+            for i in range(2):
+                T.ptx.ldmatrix(False, 4, ".b16", s.ptr_to([warp % 2 * 2 + 4 + i, lane, 0]), b[4 * i : 4 * i + 4])
+            for i, half in T.grid(2, 2):
+                right = b[4 * i + 2 * half : 4 * i + 2 * half + 2]
+                T.ptx.mma("m16n8k16", "f32.f16.f16.f32", d[0:4], a[4 * i : 4 * i + 4], right, d[0:4])
+            if turn == 20 and warp == 3:
+                d[0] = d[0] + T.float32(1)
+        for i in T.unroll(4):
+            D_all[warp, lane, i] = d[i]
+
+    return kernel
+
+
+@pytest.mark.parametrize("turns", [1, 16, 40])
+def test_products_of_many_turns_are_all_added_before_a_sum_is_read(turns: int, done: list[bool]) -> None:
+    blocks = np.random.default_rng(0).integers(-2, 3, (8, 4, 8, 8)).astype(np.float16)
+
+    found, _ = run(turning(turns), (blocks.reshape(8, 32, 8), np.zeros((4, 32, 4), np.float32)), "all")
+
+    assert done == [True] * turns
+    lane, register = np.ogrid[:32, :4]
+    for warp in range(4):
+        sums = np.full((16, 8), warp, np.float32)
+        for i in range(2):
+            top, bottom, more_top, more_bottom = blocks[warp // 2 * 2 + i].astype(np.float32)
+            left = np.block([[top, more_top], [bottom, more_bottom]])
+            b = blocks[warp % 2 * 2 + 4 + i].astype(np.float32)
+            sums += turns * (left @ (np.hstack(b[:2]) + np.hstack(b[2:])).T)
+        expected = sums[lane // 4 + 8 * (register // 2), lane % 4 * 2 + register % 2]
+        expected[:, 0] += turns > 20 and warp == 3
+        np.testing.assert_array_equal(found[warp], expected)
+
+
 def test_an_uninitialised_operand_of_a_run_is_reported() -> None:
     arrays = numbers(8, "float16", 0), np.zeros(THREADS * 8, np.float32)
 

@@ -196,6 +196,21 @@ def test_a_cta_that_reads_what_another_wrote_races() -> None:
         k.run(a=np.zeros(64, np.int32))
 
 
+@pytest.mark.parametrize("ctas", [4, 40])
+def test_the_one_cta_that_races_is_named(ctas: int) -> None:
+    k = Lowered(threads=32, grid=ctas)
+    s, out = k.shared("s", "int32", 32), k.array("out", "int32", 32)
+    k.store(s, tid, tid)
+    with k.when(cta == ctas - 2):
+        k.store(out, tid, get(s, (tid + 1) % 32))
+
+    with pytest.raises(SimulationError, match="race: load reads s") as raised:
+        k.run(out=np.zeros(32, np.int32))
+
+    assert f"CTA ({ctas - 2}, 0, 0), warp 0, lane 0" in str(raised.value)
+    assert f"written at kernel.py:2: CTA ({ctas - 2}, 0, 0), warp 0, lane 1" in str(raised.value)
+
+
 def test_global_memory_inside_a_cta_is_ordered_by_its_barrier() -> None:
     k = Lowered(threads=64, grid=2)
     a, b = k.array("a", "int32", 128), k.array("b", "int32", 128)
@@ -221,26 +236,27 @@ def test_atomics_do_not_race_among_themselves() -> None:
     assert not run.warnings
 
 
+@pytest.mark.parametrize("ctas", [3, 40])
 @pytest.mark.parametrize("fenced", ["both", "before", "after"])
-def test_the_last_cta_may_read_all_results_between_fences_and_a_counter(fenced: str) -> None:
+def test_the_last_cta_may_read_all_results_between_fences_and_a_counter(fenced: str, ctas: int) -> None:
     from tilewright.isa import call
 
-    k = Lowered(threads=32, grid=3)
-    part, count, out = k.array("part", "int32", 3), k.array("count", "int32", 1), k.array("out", "int32", 1)
+    k = Lowered(threads=32, grid=ctas)
+    part, count, out = k.array("part", "int32", ctas), k.array("count", "int32", 1), k.array("out", "int32", 1)
     with k.when(tid == 0):
         k.store(part, cta, cta + 1)
         if fenced != "after":
             k.do("cuda.thread_fence")
         before = k.bind("before", call("cuda.atomic_add", at(count, 0), 1))
-        with k.when(before == 2):
+        with k.when(before == ctas - 1):
             if fenced != "before":
                 k.do("cuda.thread_fence")
-            k.store(out, 0, get(part, 0) + get(part, 1) + get(part, 2))
-    arrays = {"part": np.zeros(3, np.int32), "count": np.zeros(1, np.int32), "out": np.zeros(1, np.int32)}
+            k.store(out, 0, get(part, 0) + get(part, 1) + get(part, ctas - 1))
+    arrays = {"part": np.zeros(ctas, np.int32), "count": np.zeros(1, np.int32), "out": np.zeros(1, np.int32)}
 
     if fenced == "both":
         k.run(**arrays)
-        assert arrays["out"][0] == 6
+        assert arrays["out"][0] == 3 + ctas
         return
     with pytest.raises(SimulationError, match="race: load reads part"):
         k.run(**arrays)

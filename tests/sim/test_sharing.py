@@ -8,10 +8,9 @@ import pytest
 from tilewright.sim.machine.batch import Look
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.registers import Registers
-from tilewright.sim.machine.uniform import UniformWarps, best_grid
+from tilewright.sim.machine.uniform import UniformWarps, grid_of
 
 EIGHT = [UniformWarps(o, s, 8 // o // s) for o in (1, 2, 4, 8) for s in (1, 2, 4, 8) if o * s <= 8]
-GRIDS = [(1, 8), (2, 4), (4, 2), (8, 1)]
 CTAS, ALL = 3, (3, 8, 32)
 LOOK, MASK = Look(None, slice(0, CTAS, 1), slice(0, 8, 1), ALL), Mask(ALL)  # type: ignore[arg-type]  # no wave is asked
 
@@ -46,28 +45,32 @@ def test_one_other_lane_makes_a_warp_another() -> None:
     assert UniformWarps.among(values) == UniformWarps.nobody(8)
 
 
-@pytest.mark.parametrize("grid", GRIDS)
-@pytest.mark.parametrize("alike", EIGHT, ids=str)
-def test_a_grid_leaves_out_nothing_but_equals(alike: UniformWarps, grid: tuple[int, int]) -> None:
-    values = for_all(alike, words(alike, 1))
+@pytest.mark.parametrize("left", EIGHT, ids=str)
+@pytest.mark.parametrize("right", EIGHT, ids=str)
+def test_a_row_of_a_grid_is_alike_on_the_left_and_a_column_on_the_right(
+    left: UniformWarps, right: UniformWarps
+) -> None:
+    grid = grid_of(8, left, right)
 
-    left = alike.in_grid(values, grid)
-
-    assert left.shape[1] * left.shape[2] == alike.left_in(grid)
-    np.testing.assert_array_equal(np.broadcast_to(left, (CTAS, *grid, 1, 32)), values.reshape(CTAS, *grid, 1, 32))
+    if grid is not None:
+        across, down = (for_all(one, words(one, 1)).reshape(CTAS, *grid, 1, 32) for one in (left, right))
+        assert (across == across[:, :, :1]).all()
+        assert (down == down[:, :1]).all()
 
 
 @pytest.mark.parametrize(
     ("left", "right", "grid"),
     [
         (UniformWarps(2, 4, 1), UniformWarps(1, 2, 4), (2, 4)),  # the usual one: rows share A, columns share B
-        (UniformWarps(1, 4, 2), UniformWarps(2, 2, 2), (4, 2)),  # B is shared in a way that no grid shows
-        (UniformWarps(1, 8, 1), UniformWarps(4, 2, 1), (4, 2)),  # all warps have the same A
-        (UniformWarps.nobody(8), UniformWarps.nobody(8), (8, 1)),
+        (UniformWarps(1, 4, 2), UniformWarps(2, 2, 2), None),  # shared in a way that no grid shows
+        (UniformWarps(1, 8, 1), UniformWarps(4, 2, 1), (1, 8)),  # all warps have the same A
+        (UniformWarps.nobody(8), UniformWarps.nobody(8), None),
     ],
 )
-def test_the_grid_is_the_one_that_shares_most(left: UniformWarps, right: UniformWarps, grid: tuple[int, int]) -> None:
-    assert best_grid(8, left, right) == grid
+def test_there_is_a_grid_where_rows_and_columns_share(
+    left: UniformWarps, right: UniformWarps, grid: tuple[int, int] | None
+) -> None:
+    assert grid_of(8, left, right) == grid
 
 
 @pytest.mark.parametrize("unit", [4, 8, 16])
@@ -78,6 +81,10 @@ def test_registers_give_each_warp_its_words(alike: UniformWarps, unit: int) -> N
 
     registers.store_words(LOOK, 8, once, MASK, alike)
 
+    some, first = registers.uniform(LOOK, frozenset(range(2, 6)), range(0, 8, 3))
+    if unit == 4:
+        np.testing.assert_array_equal(some, for_all(alike, once)[:, ::3].reshape(CTAS, 3, -1))
+        assert first == 2 * 32
     np.testing.assert_array_equal(registers.words(LOOK, 8, 4), for_all(alike, once))
     assert registers.alike(LOOK, range(2, 6)) == alike
 
@@ -99,3 +106,15 @@ def test_who_is_alike_holds_for_the_warps_that_loaded() -> None:
     four = Look(None, slice(0, CTAS, 1), slice(0, 4, 1), (CTAS, 4, 32))  # type: ignore[arg-type]
 
     assert registers.alike(four, [0]) == UniformWarps.nobody(4)
+
+
+def test_words_that_are_stored_again_are_those_that_are_there() -> None:
+    alike, registers = UniformWarps(2, 4, 1), Registers(CTAS, 8, 32, 4)
+    for _ in range(2):
+        registers.store_words(LOOK, 0, words(alike, 4), MASK, alike)
+    registers.store_words(LOOK, 8, words(UniformWarps(1, 8, 1), 4) + 7, MASK, UniformWarps(1, 8, 1))
+
+    found = registers.words(LOOK, 0, 6)
+
+    np.testing.assert_array_equal(found[:, :, :2], for_all(alike, words(alike, 4))[:, :, :2])
+    np.testing.assert_array_equal(found[:, :, 2:], for_all(UniformWarps(1, 8, 1), words(UniformWarps(1, 8, 1), 4) + 7))

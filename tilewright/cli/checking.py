@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.checking import ran
 from tilewright.cli.words import as_options
 from tilewright.cuda.cu_chunks import Parameter
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
+from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.verdict import Finding, Report, Verdict
 from tilewright.view.terminal import say
@@ -44,7 +46,9 @@ TYPES = {
     "bool": "bool",
 }  # fmt: skip
 FILLS = ("zeros", "ones", "ramp", "random")
-_ARGUMENT = re.compile(r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>[\d,x\s]+)\]\s*(?:=\s*(?P<how>.+))?")
+_ARGUMENT = re.compile(
+    r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]\s*(?:=\s*(?P<how>.+))?"
+)
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.+)\}", re.DOTALL)
 _TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
 ALLOWED = (
@@ -130,10 +134,7 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
     name, _, value = text.rpartition("=")
     name = name.partition(":")[0].strip()
     if value.strip().endswith(".npy"):
-        path = Path(value.strip())
-        if not path.is_file():
-            raise ArgumentError(f"there is no file {path}", given=text, allowed=ALLOWED)
-        return name or None, np.load(path)
+        return name or None, saved(value.strip())
     if (typed := _TYPED.fullmatch(value.strip())) is not None and typed["type"] in TYPES:
         return name or None, _array(text, typed["type"], (), typed["value"], random)[()]
     try:
@@ -149,6 +150,7 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
 def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.random.Generator) -> Any:
     if kind not in TYPES:
         raise ArgumentError(f"unknown type {kind!r}", given=text, allowed=choices(kind, TYPES))
+    check_room("--arg", shape, dtype(TYPES[kind]))
     numpy = dtype(TYPES[kind]).numpy
     if fill == "random":
         if numpy.kind in "iu":
@@ -159,13 +161,26 @@ def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.r
     if fill in ("zeros", "ones"):
         return np.full(shape, fill == "ones", numpy)
     if fill.endswith(".npy"):
-        return np.ascontiguousarray(np.load(fill)).view(numpy).reshape(shape)
+        return _viewed(saved(fill), numpy, shape, text)
     try:
-        return np.full(shape, float(fill)).astype(numpy)
+        value = float(fill)
     except ValueError:
+        allowed = f"{', '.join(FILLS)}, a number, FILE.npy"
+        raise ArgumentError(f"unknown fill {fill!r}", given=text, allowed=allowed) from None
+    if numpy.kind in "iu" and not (held := np.iinfo(TYPES[kind])).min <= value <= held.max:
+        raise ArgumentError(f"the fill is no {TYPES[kind]}", given=text, allowed=f"{held.min} to {held.max}")
+    with np.errstate(over="ignore"):  # a large float is the infinity of a narrow one
+        return np.full(shape, value).astype(numpy)
+
+
+def _viewed(found: NDArray[Any], kind: np.dtype[Any], shape: tuple[int, ...], text: str) -> NDArray[Any]:
+    """The bytes of a file as an array of this type and shape."""
+    needed = int(np.prod(shape)) * kind.itemsize
+    if found.nbytes != needed:
         raise ArgumentError(
-            f"unknown fill {fill!r}", given=text, allowed=f"{', '.join(FILLS)}, a number, FILE.npy"
-        ) from None
+            "the file has another size", given=f"{text}: {found.nbytes} bytes", allowed=f"{needed} bytes"
+        )
+    return np.frombuffer(bytearray(np.ascontiguousarray(found)), kind).reshape(shape)
 
 
 def loaded(

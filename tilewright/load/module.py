@@ -283,6 +283,10 @@ class LoadedKernel:
     ) -> dict[str, NDArray[Any]]:
         """The arrays of memory besides arguments: variables of the module, the bytes of parameters."""
         base = partial(program.base_of, arrays=lent)
+
+        def address(of: str) -> bytes:
+            return lowered.short[of].to_bytes(4, "little") if lowered.short else base(of).to_bytes(8, "little")
+
         found: dict[str, NDArray[Any]] = {}
         raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
         for name, declared in lowered.globals.items():
@@ -296,7 +300,7 @@ class LoadedKernel:
             if name in bound.maps:
                 data, where = bound.maps[name].at(base(bound.names[name])).encode(), f"{name} (parameter)"
             elif name in bound.arrays:
-                data, where = base(bound.names[name]).to_bytes(8, "little"), f"{name} (parameter)"
+                data, where = address(bound.names[name]), f"{name} (parameter)"
             elif data is None:
                 kind = number_dtype(lowered.in_bytes[name].type)
                 data = np.array(bound.numbers[name], kind.numpy).tobytes()
@@ -304,7 +308,7 @@ class LoadedKernel:
         for param, pointers in bound.pointers.items():
             table = found[param] if param in found else lent[bound.names[param]].view(np.uint8)
             for at, of in pointers:
-                table[at : at + 8] = np.frombuffer(base(of).to_bytes(8, "little"), np.uint8)
+                table[at : at + len(address(of))] = np.frombuffer(address(of), np.uint8)
         return found
 
     # The launch

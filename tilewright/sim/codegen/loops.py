@@ -194,8 +194,10 @@ def _exits(loop: While) -> Iterator[Expr]:
 
 
 def changed_names(loop: While) -> set[str]:
-    """The variables that a turn of the loop may change."""
-    return {stmt.var.name for stmt in statements(loop.body) if isinstance(stmt, (Assign, For))}
+    """The variables from before the loop that a turn of it may change."""
+    inner = tuple(statements(loop.body))
+    begun = {stmt.var.name for stmt in inner if isinstance(stmt, (Bind, For))}
+    return {stmt.var.name for stmt in inner if isinstance(stmt, Assign)} - begun
 
 
 def is_closed(loop: While) -> bool:

@@ -1,5 +1,6 @@
 """Many small instructions as few large ones: the same values, one NumPy call for dozens of statements.
 
 products            runs of matrix products
+sums                matrices to which products are added late
 loads               loops of small loads
 """

@@ -22,27 +22,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.dtypes import dtype
-from tilewright.isa.widen import widened
-from tilewright.sim.machine.batch import numbers
+from tilewright.sim.fast.sums import Sums
 from tilewright.sim.machine.memory import UNITS
-from tilewright.sim.machine.registers import NewerMatrix, Spread
-from tilewright.sim.machine.uniform import best_grid
+from tilewright.sim.machine.registers import Spread
+from tilewright.sim.machine.uniform import grid_of
 
 if TYPE_CHECKING:
     from tilewright.isa.products import Spots
-    from tilewright.isa.widen import Floats
+    from tilewright.isa.widen import Patterns
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.uniform import Grid, UniformWarps
+    from tilewright.sim.machine.uniform import UniformWarps
 
 __all__ = ["Fragments", "ProductRun", "Starts"]
 
 Starts = tuple[int, int, int, int]  # the local addresses of the first registers of A, B, C and D of one product
 Chain = tuple[int, ...]  # fragments, by their first registers
 
-WARPS_AT_ONCE = 64  # CTAs whose widened matrices fit into the cache together
 MOST_PLANS = 64
 
 
@@ -104,12 +102,11 @@ class Gather:
         """Which warps hold the same fragments."""
         return batch.wave.registers[self.name].alike(batch, self.registers)
 
-    def __call__(self, batch: Batch, ctas: slice, alike: UniformWarps, grid: Grid) -> Floats:
-        """(CTAs, rows of warps, columns of warps, rows, K); of warps that are alike only the first."""
-        words = alike.in_grid(batch.wave.registers[self.name].flat(ctas, batch.warps), grid)
-        items = words.view(UNITS[self.width]).take(self.units, axis=-1)
-        patterns = items.view(UNITS[self.itemsize]).reshape(*items.shape[:3], *self.shape)
-        return widened(patterns, self.kind)
+    def __call__(self, batch: Batch, warps: range) -> Patterns:
+        """The bits of the matrices of some warps, (CTAs, warps, rows, K)."""
+        words, first = batch.wave.registers[self.name].uniform(batch, self.registers, warps)
+        items = words.view(UNITS[self.width]).take(self.units - 4 * first // self.width, axis=-1)
+        return items.view(UNITS[self.itemsize]).reshape(*words.shape[:2], *self.shape)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -169,32 +166,27 @@ class ProductRun:
         return all(shadows.registers[place.name].all_set(look, which) for place, which in plan.used)
 
     def _multiply(self, block: LargeProduct, batch: Batch, mask: Mask) -> None:
-        sums = self._sums(block, batch)
-        here = None if mask.array is None else mask.full[..., :1, None]
-        ctas = numbers(batch.ctas)
-        step = max(WARPS_AT_ONCE // batch.shape[1], 1)
-        rows_alike, columns_alike = block.left.alike(batch), block.right.alike(batch)
-        grid = best_grid(batch.shape[1], rows_alike, columns_alike)
-        for first in range(0, len(ctas), step):
-            some = ctas[first : first + step]
-            own = slice(some.start, some.stop, some.step)
-            right = block.right(batch, own, columns_alike, grid)
-            columns = np.ascontiguousarray(right.swapaxes(-1, -2))  # BLAS is twice as fast on this order
-            product = block.left(batch, own, rows_alike, grid) @ columns
-            total = sums[first : first + step]
-            active = True if here is None else here[first : first + step]
-            np.add(total, product.reshape(total.shape), out=total, where=active)
+        alike = block.left.alike(batch), block.right.alike(batch)
+        grid = grid_of(batch.shape[1], *alike) if mask.array is None else None
+        warps = batch.shape[1]
+        down, across = (range(0, warps, grid[1]), range(grid[1])) if grid else (range(warps), range(warps))
+        left, right = (
+            one.reshape(len(one), 1, -1, one.shape[-1]) if grid else one
+            for one in (block.left(batch, down), block.right(batch, across))
+        )
+        active = None if mask.array is None else mask.full[..., :1, None]
+        self._sums(block, batch).add(left, right, grid, active)
 
-    def _sums(self, block: LargeProduct, batch: Batch) -> Floats:
-        """The accumulators as a matrix: the one that this run has left, or made from the registers."""
+    def _sums(self, block: LargeProduct, batch: Batch) -> Sums:
+        """The accumulators as matrices: those that this run has left, or made from the registers."""
         registers = batch.wave.registers[self.total.place.name]
         key = (block, batch.key)
         held = registers.held(key)
-        if held is None:
-            words = block.total.matrix(registers.flat(batch.ctas, batch.warps))
-            held = NewerMatrix(batch.ctas, batch.warps, block.total, block.registers, words.view(np.float32))
+        if not isinstance(held, Sums):
+            words = block.total.matrix(registers.flat(batch.ctas, batch.warps)).view(np.float32)
+            held = Sums(batch, block.total, block.registers, words, (self.left.kind, self.right.kind))
             registers.hold(key, held)
-        return held.matrix
+        return held
 
     # Plans
 

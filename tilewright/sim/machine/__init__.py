@@ -10,8 +10,7 @@ memory, registers, tmem, remote, elsewhere, nibbles, shadows, unknown
 sites, counts       the places of a kernel that touch memory, and what is counted there
 arrays              the kinds of arrays, by name
 coordinates         bytes as elements of the kernel's buffers, for messages
-arithmetic, convert, floats
-                    what NumPy or Python computes otherwise than a GPU
+convert             between the values of a kernel and the bits in memory
 instructions, register_files, operands, facets, gathered
                     a row of the instruction table, the machine as it sees it, and lanes that execute it together
 pending, operation, issuers, units

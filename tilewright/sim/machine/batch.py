@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Value
 from tilewright.sim.machine.masks import Mask
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Part
     from tilewright.sim.machine.arrays import Bools, Ints, Shape
     from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
     from tilewright.sim.machine.wave import Wave
@@ -75,6 +75,10 @@ class Look:
         """Row of the CTA and number of the warp of each entry that is set in (CTAs, warps, ...) bools."""
         ctas, warps, *_ = np.nonzero(active)
         return np.array(numbers(self.ctas))[ctas], np.array(numbers(self.warps))[warps]
+
+    def threads(self, active: Bools) -> tuple[Ints, Ints, Ints]:
+        """The same, and the lane, of each thread that is set in (CTAs, warps, 32) bools."""
+        return (*self.rows_and_warps(active), np.nonzero(active)[2])
 
     @cached_property
     def key(self) -> tuple[object, ...]:
@@ -161,6 +165,16 @@ class Batch(Look):
             env,
             segment,
         )
+
+    def busy(self, mask: Mask, at: Address) -> tuple[Batch, Mask, Address]:
+        """The batch, its mask and addresses without CTAs of which no lane is active, where these are most."""
+        if mask.busy_ctas is None:
+            return self, mask, at
+        ctas = covering(mask.busy_ctas)
+        rest = mask.full[ctas]
+        parts = (part.values[ctas] if len(part.values) > 1 else part.values for part in at.parts)
+        less = Batch(self.wave, _within(self.ctas, ctas), self.warps, Mask.of(rest.shape, rest), {}, self.segment)
+        return less, less.mask, Address(at.start, *map(Part, parts))
 
     def lanes(self) -> Bools:
         """Which threads of the wave these are: (CTAs, warps, 32) of the whole wave."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.registers import Registers
     from tilewright.sim.machine.wave import Storage
 
 __all__ = ["Facet", "MemoryFacet", "SharedFacet"]
@@ -34,13 +36,23 @@ def _lanes_of(mask: Mask, count: int) -> Mask:
     )
 
 
-class SharedFacet:
-    """Shared memory as a `Memory`; ``storage`` finds the arenas' bytes, or their shadow."""
+@dataclass(eq=False)
+class _Seen:
+    """What a call sees of the machine. storage: finds the bytes of a place, or their shadow."""
 
-    def __init__(self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage]) -> None:
-        self.batch = batch
-        self.mask = mask
-        self.storage = storage
+    batch: Look
+    mask: Mask
+    at: Span | None
+    storage: Callable[[Look, Place], Storage]
+
+    @property
+    def memory(self) -> MemoryFacet:
+        """All memories."""
+        return MemoryFacet(self.batch, self.mask, self.at, self.storage)
+
+
+class SharedFacet(_Seen):
+    """Shared memory as a `Memory`."""
 
     def _arena(self) -> MemoryRows:
         return self.storage(self.batch, self.batch.wave.run.places.arena)  # type: ignore[return-value]  # no registers
@@ -67,7 +79,7 @@ class SharedFacet:
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
         block = self._arena()
         at = Address(0, Part(across(self.batch, block, _safe(address, self.mask))))
-        return MemoryFacet(self.batch, self.mask, self.storage).changed(block, self.mask, at, combine, *values)
+        return self.memory.changed(block, self.mask, at, combine, *values)
 
 
 def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
@@ -81,16 +93,8 @@ def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
     return np.where(active, full, among[0] if len(among) else 0)
 
 
-class MemoryFacet:
+class MemoryFacet(_Seen):
     """All memories as one `Memory`, by generic addresses."""
-
-    def __init__(
-        self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage], at: Span | None = None
-    ) -> None:
-        self.batch = batch
-        self.mask = mask
-        self.storage = storage
-        self.at = at
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
         """For each buffer: its bytes, the lanes that point there, and where."""
@@ -149,7 +153,7 @@ class MemoryFacet:
         return olds
 
     def _in_registers(
-        self, registers: Any, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
+        self, registers: Registers, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
     ) -> None:
         """Change words in registers, which no other thread can reach."""
         bits = np.ascontiguousarray(registers.load(self.batch, at, olds.itemsize))
@@ -158,14 +162,8 @@ class MemoryFacet:
         registers.store(self.batch, at, olds.itemsize, new.view(UNITS[olds.itemsize]), lanes)
 
 
-class Facet:
+class Facet(_Seen):
     """`Machine` for one call. `given` is the part of it that a row's meaning gets."""
-
-    def __init__(self, batch: Look, mask: Mask, at: Span | None, storage: Callable[[Look, Place], Storage]) -> None:
-        self.batch = batch
-        self.mask = mask
-        self.at = at
-        self.storage = storage
 
     def given(self, on: str) -> tuple[object, ...]:
         """What ``execute`` gets first, by the row's `Meaning.on`: the machine, a part of it, or nothing."""
@@ -173,11 +171,7 @@ class Facet:
 
     @property
     def shared(self) -> SharedFacet:
-        return SharedFacet(self.batch, self.mask, self.storage)
-
-    @property
-    def memory(self) -> MemoryFacet:
-        return MemoryFacet(self.batch, self.mask, self.storage, self.at)
+        return SharedFacet(self.batch, self.mask, self.at, self.storage)
 
     @property
     def tmem(self) -> TmemFacet:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["Mask", "spread"]
 
 
+MANY_CTAS = 16
+
+
 def spread(array: Array, shape: tuple[int, ...]) -> Array:
     """``array`` in a shape that it broadcasts to; NumPy takes 5 us for that even if it has that shape."""
     return array if array.shape == shape else np.broadcast_to(array, shape)
@@ -101,6 +104,14 @@ class Mask:
     def single(self) -> Mask:
         """The mask of one CTA, where all have the same."""
         return Mask((1, *self.shape[1:]), self.array)
+
+    @cached_property
+    def busy_ctas(self) -> Ints | None:
+        """The CTAs that have an active lane, if they lie among few others that have none; else None."""
+        if self.array is None or len(self.array) < MANY_CTAS:
+            return None
+        found = np.flatnonzero(self.array.any((1, 2)))
+        return found if 4 * (found[-1] + 1 - found[0]) <= len(self.array) else None
 
     @cached_property
     def varies_by_cta(self) -> bool:

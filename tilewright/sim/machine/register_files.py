@@ -124,9 +124,9 @@ class RegisterFile:
         first = (at.start - place.start) // 4
         spread = _spread(accumulator, first, registers.unit // 4)
         held = registers.held((spread, batch.key))
-        if held is None:
+        if not isinstance(held, NewerMatrix):
             words = spread.matrix(registers.flat(batch.ctas, batch.warps))
-            held = NewerMatrix(batch.ctas, batch.warps, spread, frozenset(range(first, first + self.count)), words)
+            held = NewerMatrix(batch, spread, frozenset(range(first, first + self.count)), words)
             registers.hold((spread, batch.key), held)
         return held.matrix
 

@@ -7,7 +7,6 @@ as it comes. The unit that is kept together is a 32-bit word, or as wide as the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["NewerMatrix", "Registers", "Spread"]
+__all__ = ["Newer", "NewerMatrix", "Registers", "Spread"]
 
 LANES = np.arange(32, dtype=np.int64)
 
@@ -48,32 +47,65 @@ class Spread:
         flat[:, :, self._words] = matrix.reshape(*matrix.shape[:2], -1).take(self._order, axis=2)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class NewerMatrix:
-    """Registers of some CTAs and warps as a matrix, (CTAs, warps, rows, columns), which is newer than their words.
+class Newer:
+    """Registers of some CTAs and warps as an array of another shape, which is newer than their words.
 
     numbers: of the registers that these are.
     """
 
-    ctas: slice
-    warps: slice
-    spread: Spread
-    numbers: frozenset[int]
-    matrix: NDArray[Any]
+    def __init__(self, ctas: slice, warps: slice, numbers: frozenset[int]) -> None:
+        self.ctas, self.warps, self.numbers = ctas, warps, numbers
 
-    def meets(self, other: NewerMatrix) -> bool:
+    def put(self, registers: Registers) -> None:
+        """Write the words."""
+        raise NotImplementedError
+
+    def meets(self, other: Newer) -> bool:
         """Do the two have a register of one thread in common?"""
         pairs = ((self.ctas, other.ctas), (self.warps, other.warps))
         both = all(mine == theirs or set(numbers(mine)) & set(numbers(theirs)) for mine, theirs in pairs)
         return both and not self.numbers.isdisjoint(other.numbers)
 
+    def covers(self, other: Newer) -> bool:
+        """Has it every register of the other?"""
+        return self.ctas == other.ctas and self.warps == other.warps and self.numbers >= other.numbers
 
-def _fill(place: Bits, words: Bits, alike: UniformWarps | None) -> None:
-    """Write words to all of a place, (CTAs, warps, ...)."""
-    if alike is None:
-        place[...] = words
-    else:
-        alike.spread(place)[...] = words.reshape(len(words), alike.outer, 1, alike.inner, *words.shape[2:])
+
+class NewerMatrix(Newer):
+    """(CTAs, warps, rows, columns)."""
+
+    def __init__(self, look: Look, spread: Spread, numbers: frozenset[int], matrix: NDArray[Any]) -> None:
+        super().__init__(look.ctas, look.warps, numbers)
+        self.spread = spread
+        self._matrix = matrix
+
+    @property
+    def matrix(self) -> NDArray[Any]:
+        """The matrix, which may be changed in place."""
+        return self._matrix
+
+    def put(self, registers: Registers) -> None:
+        self.spread.put(registers.flat(self.ctas, self.warps), self.matrix.view(np.uint32))
+
+
+class NewerWords(Newer):
+    """The words of registers from number ``first`` on, (CTAs, warps that are not alike, registers, 32)."""
+
+    def __init__(self, look: Look, first: int, words: Bits, alike: UniformWarps) -> None:
+        super().__init__(look.ctas, look.warps, frozenset(range(first, first + words.shape[2])))
+        self.first, self.words, self.alike = first, words, alike
+
+    def put(self, registers: Registers) -> None:
+        place = registers.view(4)[self.ctas, self.warps, self.first : self.first + self.words.shape[2], :, 0]
+        self.alike.spread(place)[...] = self.words.reshape(
+            len(self.words), self.alike.outer, 1, self.alike.inner, *self.words.shape[2:]
+        )
+
+    def of(self, warps: range) -> Bits:
+        """The words of these warps of the batch, (CTAs, warps, words)."""
+        which = [self.alike.number(warp) for warp in warps]
+        some = self.words if which == list(range(self.words.shape[1])) else self.words[:, which]
+        return some.reshape(*some.shape[:2], -1)
 
 
 class Registers:
@@ -88,7 +120,7 @@ class Registers:
         self.nbytes = nbytes
         self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self._views: dict[int, Bits] = {}
-        self._held: dict[object, NewerMatrix] = {}
+        self._held: dict[object, Newer] = {}
         self._alike: dict[int, tuple[object, UniformWarps]] = {}  # by register: warps of a batch that hold the same
 
     @property
@@ -172,20 +204,18 @@ class Registers:
         alike: warps to which the same words go, all lanes of them; they then come once.
         """
         first, count = (start - self.start) // 4, words.shape[-2]
+        if alike is not None and self.unit == 4:
+            self.hold(("words", first, batch.key), NewerWords(batch, first, words, alike))
+        elif self.unit == 4 and mask.array is None:
+            self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0] = words
+        else:
+            whole = words if alike is None else words[:, [alike.number(warp) for warp in range(batch.shape[1])]]
+            for k in range(count):
+                np.copyto(self.slot(batch, start + 4 * k, 4), whole[..., k, :], where=mask.full)
         for number in range(first, first + count):
             self._alike.pop(number, None)
             if alike is not None:
                 self._alike[number] = (batch.key, alike)
-        if self.unit == 4 and mask.array is None:
-            place = self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0]
-            _fill(place, words, alike)
-            return
-        for k in range(count):
-            place = self.slot(batch, start + 4 * k, 4)
-            if mask.array is None:
-                _fill(place, words[..., k, :], alike)
-            else:
-                np.copyto(place, words[..., k, :], where=mask.array)
 
     def alike(self, batch: Look, registers: Iterable[int]) -> UniformWarps:
         """The warps of the batch that certainly hold the same in these registers, by their numbers."""
@@ -193,7 +223,15 @@ class Registers:
         (key, alike), *others = {self._alike.get(number, (batch.key, nobody)) for number in registers}
         return nobody if others or key != batch.key else alike
 
-    # Registers that are kept as matrices
+    def uniform(self, batch: Look, numbers: frozenset[int], warps: range) -> tuple[Bits, int]:
+        """Words of registers of some warps, (CTAs, warps, words), and how many words before them are left out."""
+        for held in self._held.values():
+            same = (held.ctas, held.warps) == (batch.ctas, batch.warps)
+            if same and isinstance(held, NewerWords) and numbers <= held.numbers:
+                return held.of(warps), 32 * held.first
+        return self.flat(batch.ctas, batch.warps)[:, slice(warps.start, warps.stop, warps.step)], 0
+
+    # Registers that are kept in another shape
 
     def flat(self, ctas: slice, warps: slice) -> Bits:
         """(CTAs, warps, words), a view: word k of lane l is number 32 k + l, where the unit is a word."""
@@ -207,14 +245,16 @@ class Registers:
         units: slice | Ints = np.asarray(numbers, np.int64) * 4 // self.unit if alone else slice(first, last)
         return bool(self.data[self._ctas(look), look.warps, units].view(np.bool_).all())
 
-    def held(self, key: object) -> NewerMatrix | None:
-        """The matrix that `hold` got under this key, unless one of its registers has been accessed since."""
+    def held(self, key: object) -> Newer | None:
+        """What `hold` got under this key, unless one of its registers has been accessed since."""
         return self._held.get(key)
 
-    def hold(self, key: object, held: NewerMatrix) -> None:
-        """The registers hold this matrix from now on; it may be changed in place."""
+    def hold(self, key: object, held: Newer) -> None:
+        """The registers hold this from now on."""
         for other in [other for other, one in self._held.items() if one.meets(held)]:
-            self._settle(self._held.pop(other))
+            before = self._held.pop(other)
+            if not held.covers(before):
+                self._settle(before)
         self._held[key] = held
         for number in held.numbers:
             self._alike.pop(number, None)
@@ -224,7 +264,7 @@ class Registers:
         while self._held:
             self._settle(self._held.popitem()[1])
 
-    def _settle(self, held: NewerMatrix) -> None:
+    def _settle(self, held: Newer) -> None:
         kept, self._held = self._held, {}
-        held.spread.put(self.flat(held.ctas, held.warps), held.matrix.view(np.uint32))
+        held.put(self)
         self._held = kept

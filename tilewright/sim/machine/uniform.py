@@ -12,7 +12,7 @@ from functools import cache
 
 from tilewright.sim.machine.arrays import Array
 
-__all__ = ["Grid", "UniformWarps", "best_grid"]
+__all__ = ["Grid", "UniformWarps", "grid_of"]
 
 Grid = tuple[int, int]  # rows and columns of warps; warp = row * columns + column
 
@@ -53,6 +53,10 @@ class UniformWarps:
         """(CTAs, warps, ...) without those that are like an earlier one: (CTAs, outer * inner, ...)."""
         return self.spread(values)[:, :, 0].reshape(len(values), -1, *values.shape[2:])
 
+    def number(self, warp: int) -> int:
+        """The place of a warp, or of the one that it is like, in `once`."""
+        return warp // (self.same * self.inner) * self.inner + warp % self.inner
+
     # In a grid
 
     def has_one_row(self, grid: Grid) -> bool:
@@ -63,22 +67,17 @@ class UniformWarps:
         """Are all columns of the grid alike?"""
         return self.inner == 1 and self.same % grid[1] == 0
 
-    def left_in(self, grid: Grid) -> int:
-        """How many warps `in_grid` leaves."""
-        return (1 if self.has_one_row(grid) else grid[0]) * (1 if self.has_one_column(grid) else grid[1])
-
-    def in_grid(self, values: Array, grid: Grid) -> Array:
-        """(CTAs, warps, ...) as (CTAs, rows, columns, ...), with one row where all are alike, and with one column."""
-        rows = slice(1 if self.has_one_row(grid) else None)
-        columns = slice(1 if self.has_one_column(grid) else None)
-        return values.reshape(len(values), *grid, *values.shape[2:])[:, rows, columns]
-
 
 @cache
-def best_grid(warps: int, *operands: UniformWarps) -> Grid:
-    """The rows and columns of warps in which fewest are left of all operands."""
-    grids = [(warps // columns, columns) for columns in _divisors(warps)]
-    return min(grids, key=lambda grid: sum(operand.left_in(grid) for operand in operands))
+def grid_of(warps: int, left: UniformWarps, right: UniformWarps) -> Grid | None:
+    """The rows and columns of warps where each row is alike on the left, and each column on the right."""
+    grids = ((warps // columns, columns) for columns in _divisors(warps))
+    fitting = [
+        grid
+        for grid in grids
+        if (grid[1] == 1 or left.has_one_column(grid)) and (grid[0] == 1 or right.has_one_row(grid))
+    ]
+    return min(fitting, key=sum, default=None)
 
 
 def _divisors(number: int) -> list[int]:

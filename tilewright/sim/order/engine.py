@@ -145,7 +145,7 @@ class Order(Check):
 
     def _access(self, places: TaggedPlaces, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         order = self.orders[batch.wave]
-        access = places.access(order.clocks, site, batch, mask, at)
+        access = places.access(order.clocks, site, *batch.busy(mask, at))
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)

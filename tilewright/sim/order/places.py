@@ -252,7 +252,9 @@ class TaggedPlaces:
             self._latest(access, self.read)
             self._late.append((access, access.known()))
             if len(self._late) >= MOST_LATE:
-                self._settle_reads()
+                self._late = [each for each in self._late if self._matters(each[0])]
+                if len(self._late) >= MOST_LATE // 2:
+                    self._settle_reads()
 
     def let_go(self) -> None:
         """A wave has ended: drop what its late accesses keep for speed alone."""
@@ -271,15 +273,19 @@ class TaggedPlaces:
             if self._turn == 1:
                 self.late[...] = 0
         for access in late:
-            if self.is_global or access.time > access.clocks.floor:
+            if self._matters(access):
                 self._latest(access, self.written)
                 access.store(self.writers, np.broadcast_to(access.tags(), access.look.shape))
+
+    def _matters(self, access: AccessRecord) -> bool:
+        """Is there a thread that does not know of an access?"""
+        return self.is_global or access.time > access.clocks.floor
 
     def _settle_reads(self) -> None:
         """Writes the tags of late reads, except those that all threads know."""
         late, self._late = self._late, []
         for access, known in late:
-            if self.is_global or access.time > access.clocks.floor:
+            if self._matters(access):
                 self._read(access, bound_of(known))
 
     def _read(self, access: AccessRecord, bound: Ints) -> None:
