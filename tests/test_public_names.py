@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import T
+from tilewright import T, kernels
+from tilewright.errors import ArgumentError
+from tilewright.layout import ComposeLayout, Iter, S, SwizzleLayout, TileLayout, m
 
 
 @T.prim_func
@@ -27,8 +29,21 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "load_cu": (lambda: tw.load_cu("\n", includes=[]), "include"),
     "load_ptx": (lambda: tw.load_ptx(txt="\n"), "text"),
     "TensorMap": (lambda: tw.TensorMap(ARRAY, [32], swizle=3), "swizzle"),
+    "softmax": (lambda: kernels.softmax(xx=ARRAY), "x"),
+    "layer_norm": (lambda: kernels.layer_norm(ARRAY, ARRAY, ARRAY, epsilon=1e-5), "eps"),
+    "matmul": (lambda: kernels.matmul(ARRAY, ARRAY, dtyp="float32"), "dtype"),
+    "TileLayout": (lambda: TileLayout(S[4:1], ofset=1), "offset"),
+    "SwizzleLayout": (lambda: SwizzleLayout(per_elemnt=3, swizzle_len=3, atom_len=3), "per_element"),
+    "ComposeLayout": (lambda: ComposeLayout(swizle=SwizzleLayout(3, 3, 3)), "swizzle"),
+    "Iter": (lambda: Iter(4, 1, axes=m), "axis"),
     "torch_op": (lambda: tw.torch_op("a::b", kernel, mutate=()), "mutates"),
 }
+
+
+@pytest.mark.parametrize("name", kernels.__all__)
+def test_every_kernel_names_its_parameters(name: str) -> None:
+    with pytest.raises(ArgumentError, match=f"{name} has no parameter 'nonsense'"):
+        getattr(kernels, name)(nonsense=1)
 
 
 @pytest.mark.parametrize("name", CALLS)

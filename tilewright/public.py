@@ -112,6 +112,23 @@ class Public:
 
         return cast("F", checked)
 
+    def names(self, function: F) -> F:
+        """The function, the names of its arguments checked alone."""
+        plan: list[Parameters] = []
+
+        @wraps(function)
+        def checked(*args: Any, **named: Any) -> Any:
+            __tracebackhide__ = True
+            if named:
+                plan[:] = plan or [self._parameters(function)]
+                parameters = plan[0]
+                odd = next((name for name in named if name not in parameters.named and not parameters.others), None)
+                if odd is not None:
+                    raise self._unknown(function, args, odd, parameters)
+            return function(*args, **named)
+
+        return cast("F", checked)
+
     def learn(self, annotation: str, kind: Kind) -> None:
         """One more row of the table."""
         self._kinds[annotation] = kind
@@ -128,6 +145,11 @@ class Public:
     def constructor(self, cls: C) -> C:
         """A class whose constructor is checked."""
         cls.__init__ = self(cls.__init__)  # type: ignore[misc]  # dataclasses make theirs the same way
+        return cls
+
+    def fields(self, cls: C) -> C:
+        """A class of whose constructor the names of the arguments are checked: one that is called often."""
+        cls.__init__ = self.names(cls.__init__)  # type: ignore[misc]  # likewise
         return cls
 
     def methods(self, cls: C) -> C:

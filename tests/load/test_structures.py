@@ -149,3 +149,28 @@ def test_shared_memory_that_grows_turn_by_turn_is_asked_for_at_once(
 
     assert hint == ["--smem", "2048"]
     assert run(monkeypatch, *args, *hint)[0] == 0
+
+
+HISTOGRAM = """
+__global__ void counted(const int* x, int* counts) {
+    __shared__ int own[16];
+    if (threadIdx.x < 16) own[threadIdx.x] = 0;
+    __syncthreads();
+    own[x[threadIdx.x] & 15] += 1;
+    __syncthreads();
+    if (threadIdx.x < 16) counts[threadIdx.x] = own[threadIdx.x];
+}
+__global__ void smoothed(float* x) { x[threadIdx.x + 1] = x[threadIdx.x] + x[threadIdx.x + 2]; }
+"""
+
+
+def test_hints_for_cuda_name_its_atomic_and_take_one_line_apart() -> None:
+    module = tw.load_cu(HISTOGRAM)
+
+    with pytest.raises(SimulationError, match="race") as counted:
+        module["counted"].simulate(np.arange(64, dtype=np.int32), np.zeros(16, np.int32), block=64)
+    with pytest.raises(SimulationError, match="race") as smoothed:
+        module["smoothed"].simulate(np.zeros(66, np.float32), block=64)
+
+    assert "atomicAdd(&own[...], value) in place of line 6" in str(counted.value.hint)
+    assert "line 10 as two statements: what it reads into a variable, __syncthreads()" in str(smoothed.value.hint)

@@ -511,3 +511,33 @@ def test_a_view_that_is_as_long_as_each_cta_loads_has_bounds_of_its_own(last: in
     else:
         tw.simulate(ragged, x, given, y)
         assert (y == np.stack([x[:32], x[40:72]])).all()
+
+
+@T.prim_func
+def copied_from_a_loaded_place(
+    X: T.Buffer((256,), "float32"), at: T.Buffer((2,), "int32"), Y: T.Buffer((32,), "float32")
+):
+    T.cta_id([1])
+    T.lane_id([32])
+    view = T.decl_buffer((32,), "float32", data=X.data, elem_offset=at[0])
+    Tx.warp.copy(Y, view[at[1] : at[1] + 32])
+
+
+@T.prim_func
+def pointed_to(X: T.Buffer((256,), "float32"), at: T.Buffer((2,), "int32"), Y: T.Buffer((32,), "float32")):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    view = T.decl_buffer((32,), "float32", data=X.data, elem_offset=at[at[1]])
+    place = view.ptr_to([lane + at[1]])
+    Y[lane] = T.ptx.ld(place, dtype="float32")
+
+
+@pytest.mark.parametrize("kernel", [copied_from_a_loaded_place, pointed_to])
+def test_a_view_at_a_loaded_place_has_bounds_of_its_own(kernel: Any) -> None:
+    x, y = np.arange(256, dtype=np.float32), np.zeros(32, np.float32)
+
+    tw.simulate(kernel, x, np.array([64, 0], np.int32), y)
+
+    assert (y == x[64:96]).all()
+    with pytest.raises(SimulationError, match="reads outside of view"):
+        tw.simulate(kernel, x, np.array([64, 1], np.int32), y)

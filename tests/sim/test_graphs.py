@@ -208,8 +208,23 @@ def test_nobody_goes_on_where_a_loop_never_ends() -> None:
     k.block("turn")
     k.jump("turn")
 
-    with pytest.raises(SimulationError, match="a loop goes on for ever"):
-        Program(k.kernel(), parse_checks("all")).run({}, {}, limits=Limits(None, 1000, None))
+    with pytest.raises(SimulationError, match="livelock: a loop goes on for ever"):
+        Program(k.kernel(), parse_checks("all")).run({}, {})
+
+
+def test_a_loop_ends_whose_condition_a_turn_changes() -> None:
+    k = ByHand(threads=32)
+    n = Var("n", INT)
+    k.block("entry")
+    k.let(n, 0)
+    k.jump("turn")
+    k.block("turn")
+    k.let(n, n + 1)
+    k.branch(n < 10, "turn", "end")
+    k.block("end")
+    k.exit()
+
+    Program(k.kernel(), parse_checks("all")).run({}, {}, limits=Limits(None, 1000, None))
 
 
 def test_a_kernel_taken_apart_counts_what_it_did_before() -> None:

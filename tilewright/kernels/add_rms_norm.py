@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, same_shape
+from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, public, same_shape
 from tilewright.kernels.meeting import Weights
 from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rms_norm import BACKWARD
@@ -76,6 +76,7 @@ FORWARD = TorchOperator(
 )
 
 
+@public.names
 def add_rms_norm(x: Array, residual: Array, weight: Array, eps: float = 1e-6) -> tuple[Array, Array]:
     """(`rms_norm` of x + residual, x + residual); the sum is rounded to its dtype first. Differentiable in torch.
 

@@ -13,6 +13,7 @@ from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, described
 from tilewright.ir.arguments import ArrayInfo
+from tilewright.public import Public
 
 __all__ = [
     "FLOATS",
@@ -24,8 +25,11 @@ __all__ = [
     "like",
     "matrix",
     "multiprocessors",
+    "public",
     "same_shape",
 ]
+
+public = Public(ArgumentError, {})
 
 Array: TypeAlias = Any
 """`Any`: a tensor of torch, an array of CuPy or NumPy."""

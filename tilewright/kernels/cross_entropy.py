@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, kind_of, like, matrix
+from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, kind_of, like, matrix, public
 from tilewright.kernels.meeting import coming
 from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, TorchOperator
@@ -107,6 +107,7 @@ BACKWARD = TorchOperator(
 FORWARD = TorchOperator("cross_entropy", "(Tensor x, Tensor target) -> Tensor", outputs, run, gradient)
 
 
+@public.names
 def cross_entropy(x: Array, target: Array) -> Array:
     """The loss of each row of logits, float32: log(sum(exp(x))) - x[target]; differentiable in torch.
 

@@ -9,7 +9,7 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels import norm_gradient
-from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
+from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, public
 from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
@@ -124,6 +124,7 @@ FORWARD = TorchOperator(
 )
 
 
+@public.names
 def layer_norm(x: Array, weight: Array, bias: Array, eps: float = 1e-5) -> Array:
     """(x - mean(x)) / sqrt(var(x) + eps) * weight + bias along the last dimension; differentiable in torch.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
-from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors
+from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import product
 from tilewright.kernels.operators import Arrays, TorchOperator
@@ -273,6 +273,7 @@ FORWARD = TorchOperator(
 )
 
 
+@public.names
 def matmul(
     a: Array,
     b: Array,

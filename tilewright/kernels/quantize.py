@@ -6,7 +6,7 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.errors import ArgumentError, choices
-from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
+from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
 from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
@@ -68,6 +68,7 @@ def run(results: Arrays, args: Arrays) -> None:
 FORWARD = TorchOperator("quantize", "(Tensor x, str dtype) -> (Tensor, Tensor)", outputs, run)
 
 
+@public.names
 def quantize(x: Array, dtype: str = "int8") -> tuple[Array, Array]:
     """(q, scales): q of ``dtype`` has the shape of x, scales, float32, one for each row; x is about q * scale.
 

@@ -9,7 +9,7 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels import norm_gradient
-from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
+from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, public
 from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
@@ -88,6 +88,7 @@ BACKWARD = TorchOperator(
 FORWARD = TorchOperator("rms_norm", "(Tensor x, Tensor weight, float eps) -> Tensor", outputs, run, gradient)
 
 
+@public.names
 def rms_norm(x: Array, weight: Array, eps: float = 1e-6) -> Array:
     """x / sqrt(mean(x * x) + eps) * weight along the last dimension, computed in float32; differentiable in torch.
 

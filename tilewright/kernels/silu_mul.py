@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.arrays import Array, kind_of, like, same_shape
+from tilewright.kernels.arrays import Array, kind_of, like, public, same_shape
 from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, blocks
 from tilewright.lang import T
@@ -96,6 +96,7 @@ BACKWARD = TorchOperator(
 FORWARD = TorchOperator("silu_mul", "(Tensor gate, Tensor up) -> Tensor", outputs, run, gradient)
 
 
+@public.names
 def silu_mul(gate: Array, up: Array) -> Array:
     """gate / (1 + exp(-gate)) * up, computed in float32; differentiable in torch.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
+from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
 from tilewright.kernels.meeting import coming
 from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, TorchOperator
@@ -99,6 +99,7 @@ BACKWARD = TorchOperator("softmax_backward", "(Tensor y, Tensor dy) -> Tensor", 
 FORWARD = TorchOperator("softmax", "(Tensor x) -> Tensor", outputs, run, gradient)
 
 
+@public.names
 def softmax(x: Array) -> Array:
     """exp(x) over its sum along the last dimension, computed in float32; differentiable in torch.
 

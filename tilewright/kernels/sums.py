@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
+from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
 from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import Rows, common_vector, dealt
 from tilewright.lang import T, Tx
@@ -140,16 +140,19 @@ ROWS = TorchOperator("row_sum", "(Tensor x) -> Tensor", row_outputs, run_lines)
 PLACES = TorchOperator("row_argmax", "(Tensor x) -> Tensor", place_outputs, run_places)
 
 
+@public.names
 def column_sum(x: Array, dtype: str | None = None) -> Array:
     """The sum of each column of a matrix, added up in float32, as an array of ``dtype``; left out, that of x."""
     return COLUMNS(x, dtype)
 
 
+@public.names
 def row_sum(x: Array) -> Array:
     """The sums along the last dimension, added up in float32."""
     return ROWS(x)
 
 
+@public.names
 def row_argmax(x: Array) -> Array:
     """Where the first largest element along the last dimension is, int32."""
     return PLACES(x)

@@ -11,7 +11,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError
-from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
+from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
 from tilewright.kernels.operators import Arrays, TorchOperator
 from tilewright.kernels.rows import ACCESS_BYTES, common_vector
 from tilewright.lang import T, Tx
@@ -71,6 +71,7 @@ FORWARD = TorchOperator(
 )
 
 
+@public.names
 def transpose(x: Array) -> Array:
     """The matrix x with rows for columns, in new memory; differentiable in torch.
 

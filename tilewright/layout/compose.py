@@ -29,6 +29,7 @@ __all__ = ["ComposeLayout"]
 
 @public.methods
 @public.kind_of("ComposeLayout(swizzle, tile)")
+@public.fields
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class ComposeLayout(SwizzledLayout):
     """Where ``tile`` leads, with the address on axis m swizzled; the XOR acts on the whole address, offset included.

@@ -13,6 +13,7 @@ __all__ = ["Iter", "Iters", "fuse", "is_one", "merged", "point", "regroup", "row
 
 
 @public.kind_of("an iter: Iter(extent, stride, axis)")
+@public.fields
 @dataclass(frozen=True, slots=True)
 class Iter:
     """``extent`` steps of ``stride`` along ``axis``.

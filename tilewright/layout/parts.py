@@ -52,6 +52,7 @@ class Distances(tuple[OnAxis, ...]):
 
 @public.methods
 @public.kind_of("a tile layout, S[...]")
+@public.fields
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class IterLayout(Layout):
     """Shard iters, replica iters and offsets: the parts of a `TileLayout`, without its algebra."""

@@ -23,6 +23,7 @@ ADDRESS_BITS = 62  # of the int64 in which tables hold addresses, the sign and o
 
 @public.methods
 @public.kind_of("SwizzleLayout(...)")
+@public.fields
 @dataclass(frozen=True, slots=True, repr=False)
 class SwizzleLayout(SwizzledLayout):
     """XOR the address bits ``[M+S, M+S+B)`` into ``[M, M+B)``, M, B, S being per_element, swizzle_len, atom_len.

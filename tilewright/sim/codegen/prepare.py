@@ -62,10 +62,31 @@ def prepared(kernel: Kernel) -> Kernel:
 
     ``if elect(): ...`` becomes ``cond = elect(); if cond: ...``, since lanes may have to reconverge before the call.
     """
-    body = _apart(_inlined(kernel.body, _definitions(kernel.body)))
+    loaded = map_body(kernel.body, _loads_apart)
+    body = _apart(_inlined(loaded, _definitions(loaded)))
     blocks = kernel.graph.blocks if kernel.graph is not None else ()
     graph = Graph(tuple(replace(block, body=_apart(block.body)) for block in blocks)) if blocks else None
     return replace(kernel, body=body, graph=graph)
+
+
+def _loads_apart(stmt: Stmt) -> Body | None:
+    """A named pointer whose address is made of loaded values, with names for these: it can then be put in where it is
+    used, and brings what its indices owe.
+    """
+    if not (isinstance(stmt, Bind) and isinstance(stmt.value, AddressOf) and stmt.value.owed) or stmt.mutable:
+        return None
+    names: dict[Expr, Var] = {}
+
+    def named(node: Expr) -> Expr | None:
+        if not isinstance(node, Load):
+            return None
+        return names.setdefault(node, Var(f"{stmt.var.name}.{len(names)}", node.dtype))
+
+    value = rewrite(stmt.value, named)
+    if not names:
+        return None
+    loads = (Bind(var, load, mutable=False, at=stmt.at) for load, var in names.items())
+    return (*loads, replace(stmt, value=value))
 
 
 def _definitions(body: Body) -> dict[str, Expr]:

@@ -67,7 +67,8 @@ def _by_lines(barrier: str, first: Span, then: Span, *, one_turn: bool) -> str:
         return f"{barrier} between {first} and {then}"
     if one_turn:
         return _taken_apart(barrier, then.line)
-    return f"{barrier} at the end of each turn of the loop around line {then.line}, outside of its `if`s"
+    turn = f"at the end of each turn of a loop around line {then.line}, outside of its `if`s"
+    return f"{barrier} {turn}; where no loop is around it, between the two accesses"
 
 
 def _taken_apart(barrier: str, line: int, branch: Stmt | None = None) -> str:
