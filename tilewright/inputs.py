@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import DType
-from tilewright.errors import ArgumentError, choices
+from tilewright.errors import ArgumentError, Span, choices
 from tilewright.host import available_bytes, bytes_text
 from tilewright.ir import Buffer, Kernel, Var, walk
 from tilewright.ir.evaluate import evaluate
 
-__all__ = ["Argument", "make_arguments", "parse_limits", "parse_sizes"]
+__all__ = ["Argument", "check_room", "make_arguments", "parse_limits", "parse_sizes", "saved"]
 
 LIMITS = {  # of a run: the unit, the setting, and how much one of them is
     "": ("limit_s", 1),
@@ -89,7 +89,7 @@ def make_arguments(
                 raise ArgumentError(
                     f"{param.name} has a negative extent", given=f"shape {shape}", allowed="0 or more", at=kernel.at
                 )
-            _check_room(kernel, buffer, shape)
+            check_room(buffer.name, shape, buffer.dtype, kernel.at)
             made[param.name] = _random(random, shape, buffer.dtype)
         else:
             made[param.name] = 1.0 if param.dtype.is_float else known.get(param.name, 1)
@@ -100,19 +100,25 @@ def _given(value: object, buffer: Buffer | None) -> Argument:
     """A number as it is, a file as its array."""
     if isinstance(value, int | float):
         return value
-    path = Path(str(value))
-    if not path.is_file():
-        raise ArgumentError(f"there is no file {path}", given=str(value), allowed="a number or a .npy file")
+    loaded = saved(str(value))
+    if buffer is None and loaded.ndim == 0:
+        number: int | float = loaded.item()
+        return number
+    return _as_kernels_take_it(loaded, buffer)
+
+
+def saved(file: str) -> NDArray[Any]:
+    """The array that np.save wrote to a file. Raises ArgumentError where there is none, and where it has no numbers."""
+    path = Path(file)
+    if "\0" in file or not path.is_file():
+        raise ArgumentError(f"there is no file {file}", given=file, allowed="a number or a .npy file")
     try:
         loaded = np.load(path)
     except (ValueError, EOFError):  # no array at all, or one of Python objects
         raise ArgumentError(f"{path} holds no numbers", given=str(path), allowed="what np.save wrote") from None
     if not isinstance(loaded, np.ndarray):
         raise ArgumentError(f"{path} holds several arrays", given=", ".join(loaded), allowed="what np.save wrote")
-    if buffer is None and loaded.ndim == 0:
-        number: int | float = loaded.item()
-        return number
-    return _as_kernels_take_it(loaded, buffer)
+    return loaded
 
 
 def _as_kernels_take_it(loaded: NDArray[np.generic], buffer: Buffer | None) -> NDArray[np.generic]:
@@ -161,15 +167,15 @@ def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(extent if isinstance(extent, int) else int(evaluate(extent, sizes)) for extent in buffer.shape)
 
 
-def _check_room(kernel: Kernel, buffer: Buffer, shape: tuple[int, ...]) -> None:
-    """Raises ArgumentError where this machine cannot hold the array that a kernel asks for."""
+def check_room(name: str, shape: tuple[int, ...], kind: DType, at: Span | None = None) -> None:
+    """Raises ArgumentError where this machine cannot hold the array that is asked for."""
     elements, room = prod(shape), available_bytes()
-    if elements * (MADE_BYTES + -(-buffer.dtype.bits // 8)) > room:
+    if elements * (MADE_BYTES + -(-kind.bits // 8)) > room:
         raise ArgumentError(
-            f"{buffer.name} is larger than the memory that this machine has left",
-            given=f"shape {shape} of {buffer.dtype}, {bytes_text(elements * buffer.dtype.bits // 8)}",
+            f"{name} is larger than the memory that this machine has left",
+            given=f"shape {shape} of {kind}, {bytes_text(elements * kind.bits // 8)}",
             allowed=f"{bytes_text(room)}, and {MADE_BYTES} bytes for each element while it is made",
-            at=kernel.at,
+            at=at,
         )
 
 

@@ -18,6 +18,7 @@ from tilewright.ptx.instructions import OWN
 from tilewright.view import memory_grid, plain, svg
 from tools.instructions import instruction_files
 from tools.names import NAMES_PAGE, names_page
+from tools.pictures import step_pictures
 from tools.primitives import PRIMITIVES_PAGE, STUB, primitives_page, stub
 from tools.size import ROOT
 
@@ -53,17 +54,10 @@ PICTURE = """\
 </details>"""
 BEGIN, END = "<!-- made by make docs: {} -->", "<!-- end of {} -->"
 
-_ELSEWHERE = """\
-# Coming from CUDA, Triton, CuTe, NumPy
 
-A kernel that uses one of these names gets an error that says what it is here. This page is made by `make docs` from
-`tilewright/lang/elsewhere.py`.
-"""
-
-
-def elsewhere_page() -> str:
+def elsewhere_tables() -> str:
     """The names of other projects, a table for each."""
-    lines = [_ELSEWHERE]
+    lines = []
     for title, names in PAGES.items():
         lines += [f"## {title}", "", "| there | here |", "| --- | --- |"]
         lines += [f"| `{name}` | {_as_code(here)} |" for name, here in names.items()] + [""]
@@ -86,10 +80,10 @@ def made() -> Mapping[Path, str]:
     """Every file that is made, with its text; of the page on tensor memory the parts between marks are."""
     files = {
         **instruction_files(),
+        **step_pictures(),
         NAMES_PAGE: names_page(),
         PRIMITIVES_PAGE: primitives_page(),
         STUB: stub(),
-        ELSEWHERE_PAGE: elsewhere_page(),
     }
     text = TENSOR_PAGE.read_text(encoding="utf-8")
     for name, shows, layout, shape in PICTURES:
@@ -99,6 +93,7 @@ def made() -> Mapping[Path, str]:
     return {
         **files,
         TENSOR_PAGE: text,
+        ELSEWHERE_PAGE: _between(ELSEWHERE_PAGE.read_text(encoding="utf-8"), "names", elsewhere_tables()),
         CUDA_PAGE: _between(CUDA_PAGE.read_text(encoding="utf-8"), "opcodes", _opcodes()),
     }
 

@@ -125,7 +125,7 @@ def _listed(family: Family, rows: list[Instruction]) -> Iterator[str]:
 
 
 def _first_sentence(text: str) -> str:
-    return _cell(re.split(r"(?<=[.])\s|; ", text, maxsplit=1)[0].rstrip(".;"))
+    return _cell(re.split(r"(?<=[.])\s", text, maxsplit=1)[0].rstrip("."))
 
 
 def _cell(text: str) -> str:

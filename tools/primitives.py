@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
+from textwrap import dedent
 from typing import Literal, get_args, get_origin
 
 import tilewright.tile  # noqa: F401  registers the variants
@@ -104,23 +106,45 @@ def _section(rows: list[Primitive]) -> Iterator[str]:
     yield from (f"## {', '.join(f'Tx.{row.name}' for row in rows)}", "")
     for row in rows:
         yield from (f"`Tx.{row.name}{_called(row)}`: {row.doc}", "")
-        if not (body := _body(row))[0].startswith("_"):  # what several share is no formula for readers
-            yield from ("```text", *body, "```", "")
+        if not re.search(r"\b_\w", body := _body(row)):  # a function of its own is no formula for readers
+            yield from ("```text", body, "```", "")
     roles = ", ".join(f"`{each.name}` {each.role.name}" for each in first.operands)
     yield from (f"Scopes: {', '.join(first.scopes)}. Operands: {roles}.", "")
-    keywords = {each.name: each for row in rows for each in row.keywords}
-    if keywords:
-        yield from ("| keyword | default | means | read by |", "| --- | --- | --- | --- |")
-    for keyword in keywords.values():
-        own = [row for row in rows if row.keyword(keyword.name) is not None]
-        readers = [f"`{each.name}`" for each in VARIANTS[own[0].name].variants if keyword.name in each.keywords]
-        shown, means = _shown(keyword.type).replace(" | ", " or "), keyword.meaning.replace("|", "\\|")
-        of = "" if len(own) == len(rows) else f" (of {', '.join(row.name for row in own)})"
-        yield f"| `{keyword.name}: {shown}` | `{keyword.default!r}` | {means}{of} | {', '.join(readers)} |"
-    yield ""
+    yield from _keywords(rows)
+    yield from ("The variants, in the order in which they are tried:", "")
     for each in VARIANTS[first.name].variants:
         yield from _variant(each)
     yield ""
+
+
+def _keywords(rows: list[Primitive]) -> Iterator[str]:
+    """The keywords of primitives that stand together; what takes more than a sentence stands below the table."""
+    keywords = {each.name: each for row in rows for each in row.keywords}
+    if not keywords:
+        return
+    yield from ("| keyword | default | means | read by |", "| --- | --- | --- | --- |")
+    more = []
+    for name, keyword in keywords.items():
+        own = {row.name: row.keyword(name) for row in rows}
+        meanings: dict[str, list[str]] = {}
+        for owner, found in own.items():
+            if found is not None:
+                meanings.setdefault(found.meaning.partition(". ")[0], []).append(owner)
+        alike = len(meanings) == 1 and sum(map(len, meanings.values())) == len(rows)
+        means = "; ".join(
+            meaning if alike else f"{', '.join(owners)}: {meaning}" for meaning, owners in meanings.items()
+        )
+        first = next(owner for owner, found in own.items() if found is not None)
+        readers = [f"`{each.name}`" for each in VARIANTS[first].variants if name in each.keywords]
+        shown = f"`{name}: {_shown(keyword.type).replace(' | ', ' or ')}`"
+        yield f"| {shown} | `{keyword.default!r}` | {_cell(means)} | {', '.join(readers)} |"
+        if rest := keyword.meaning.partition(". ")[2]:
+            more += [f"`{name}`: {rest}{'' if rest.endswith('.') else '.'}", ""]
+    yield from ("", *more)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _called(row: Primitive) -> str:
@@ -138,10 +162,9 @@ def _is_optional(parameter: inspect.Parameter) -> bool:
     return parameter.default is not inspect.Parameter.empty
 
 
-def _body(row: Primitive) -> list[str]:
+def _body(row: Primitive) -> str:
     """The statements of the meaning, without the docstring."""
-    source = inspect.getsource(row.meaning)
-    return [line.strip() for line in source.rpartition('"""')[2].splitlines() if line.strip()]
+    return dedent(inspect.getsource(row.meaning).rpartition('"""')[2].strip("\n")).rstrip()
 
 
 def _variant(row: Variant) -> Iterator[str]:

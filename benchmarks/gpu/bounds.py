@@ -1,6 +1,6 @@
 """The lower bound by the simulator's counts beside the measured time, which no bound may exceed.
 
-    python -m benchmarks.gpu.bounds            # on an H200; --gpu H100 on that
+    python -m benchmarks.gpu bounds
 
 Kernels over rows or over one long array are counted on a part of it and scaled to what is measured; of products their
 tiles give the bound.
@@ -8,19 +8,21 @@ tiles give the bound.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import tilewright as tw
+from benchmarks.gpu.measure import Claim, Table
 from benchmarks.gpu.restrict import launches
 from benchmarks.gpu.restrict_kernels import N, products, scale, stencil, table
 from benchmarks.gpu.tune_rows import BYTES, EXTRA, KINDS, arguments, made, usual
+from tilewright.cuda import driver
 from tilewright.profiling import Gpu, gpu, profile
-from tilewright.profiling.gpus import SECTOR_RATE
+from tilewright.profiling.gpus import GPUS, SECTOR_RATE
 
 COUNTED_ROWS = 64
 COUNTED = 1 << 18  # elements of a long array
@@ -48,25 +50,38 @@ def counted(name: str, columns: int, kind: str, on: Gpu) -> tuple[float, str]:
     return found.bound, found.unit
 
 
-def row(what: str, bound: float, unit: str, measured: float) -> bool:
-    """Print a row; is the bound at most the measured time?"""
-    verdict = "" if bound <= measured else "  ABOVE"
-    print(f"{what:<32}{bound * 1e6:10.1f}{measured * 1e6:10.1f}{bound / measured:8.2f}  {unit}{verdict}", flush=True)
-    return bound <= measured
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A kernel, its bound in seconds by a unit, and its measured time in seconds."""
+
+    what: str
+    bound: float
+    unit: str
+    measured: float
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        times = f"{self.bound * 1e6:.1f}", f"{self.measured * 1e6:.1f}"
+        return self.what, *times, f"{self.bound / self.measured:.2f}", self.unit
+
+    def claims(self) -> Iterator[Claim]:
+        """No bound is above the time; one by bandwidth or tensor cores is at least half of it."""
+        ratio = self.bound / self.measured
+        yield Claim(f"{self.what}: bound of the measured time", ratio, 1, most=True)
+        if self.unit in ("HBM", "tensor cores"):
+            yield Claim(f"{self.what}: bound of the measured time", ratio, 0.5)
 
 
-def rows_table(on: Gpu) -> bool:
+def rows_held(on: Gpu) -> Iterator[Held]:
     from benchmarks.gpu.memory_bound import Captured, cold
 
-    fine = True
     for name in EXTRA:
         for kind in KINDS:
             for columns in LENGTHS:
                 args = arguments(name, columns, kind)
                 call = Captured(partial(made(name, usual(name, columns, KINDS[kind]), kind), *args))
                 measured = cold({"ours": call}, rounds=7)["ours"]
-                fine &= row(f"{name} {kind} {columns}", *counted(name, columns, kind, on), measured)
-    return fine
+                yield Held(f"{name} {kind} {columns}", *counted(name, columns, kind, on), measured)
 
 
 def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
@@ -88,23 +103,21 @@ def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
     }
 
 
-def products_table(on: Gpu) -> bool:
+def products_held(on: Gpu) -> Iterator[Held]:
     import torch
 
     from benchmarks.gpu.memory_bound import Captured, cold
     from tilewright import kernels
 
-    fine = True
     for m, n, k in SHAPES:
         a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((m, k), (k, n)))
         measured = cold({"ours": Captured(partial(kernels.matmul, a, b))}, rounds=7)["ours"]
         units = product_bounds(m, n, k, on)
         unit = max(units, key=lambda name: units[name])
-        fine &= row(f"matmul bfloat16 {m} x {n} x {k}", units[unit], unit, measured)
-    return fine
+        yield Held(f"matmul bfloat16 {m} x {n} x {k}", units[unit], unit, measured)
 
 
-def moves_table(on: Gpu) -> bool:
+def moves_held(on: Gpu) -> Iterator[Held]:
     """Reductions and moves of an array that is read once: memory alone bounds them."""
     import torch
 
@@ -119,12 +132,10 @@ def moves_table(on: Gpu) -> bool:
         "transpose": (partial(kernels.transpose, x), 1, 1),
         "silu_mul": (partial(kernels.silu_mul, x, x.clone()), 2, 1),
     }
-    fine = True
     for name, (call, read, written) in calls.items():
         measured = cold({"ours": Captured(call)}, rounds=7)["ours"]
         bound = (read * BYTES + max(0, written * BYTES - on.l2_bytes)) / on.hbm
-        fine &= row(f"{name} float32 4096", bound, "HBM", measured)
-    return fine
+        yield Held(f"{name} float32 4096", bound, "HBM", measured)
 
 
 def long_bound(make: Callable[[int], Any], on: Gpu) -> tuple[float, str]:
@@ -135,23 +146,22 @@ def long_bound(make: Callable[[int], Any], on: Gpu) -> tuple[float, str]:
     return found.bound, found.unit
 
 
-def long_table(on: Gpu) -> bool:
+def long_held(on: Gpu) -> Iterator[Held]:
     """Kernels over one long array, among them a stencil."""
     from benchmarks.gpu.memory_bound import Captured, cold
 
-    fine = True
     for make in LONG:
         measured = cold({"ours": Captured(launches(make(N))["with"])}, rounds=7)["ours"]
-        fine &= row(f"{make.__name__} of {N}", *long_bound(make, on), measured)
-    return fine
+        yield Held(f"{make.__name__} of {N}", *long_bound(make, on), measured)
 
 
-def main() -> None:
-    on = gpu(sys.argv[2] if sys.argv[1:2] == ["--gpu"] else "H200")
-    print(f"{'us on ' + on.name:<32}{'at least':>10}{'measured':>10}{'ratio':>8}  bound by")
-    fine = [rows_table(on), moves_table(on), long_table(on), products_table(on)]
-    raise SystemExit(0 if all(fine) else 1)
-
-
-if __name__ == "__main__":
-    main()
+def run() -> Table:
+    on = gpu(next(name for name in GPUS if name in driver.device(0).name))
+    kinds = rows_held, moves_held, long_held, products_held
+    held = [each for kind in kinds for each in kind(on)]
+    return Table(
+        "Least times by the simulator's counts",
+        ("kernel", "at least, us", "measured, us", "ratio", "bound by"),
+        tuple(each.cells for each in held),
+        tuple(claim for each in held for claim in each.claims()),
+    )

@@ -48,10 +48,11 @@ def test_a_clean_kernel_leaves_with_code_0(file: Path, monkeypatch: pytest.Monke
 
 
 def test_a_mistake_is_told_at_its_line_with_code_1(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, _, err = run(monkeypatch, file, *ARGS, "-D", "LIMIT=n+1")
+    code, out, err = run(monkeypatch, file, *ARGS, "-D", "LIMIT=n+1")
 
     assert code == 1
-    assert "vadd.cu:4: load reads outside of b" in err
+    assert "vadd.cu:4: load reads outside of b" in out
+    assert (out.splitlines()[0], err) == ("vadd: wrong", "")  # a verdict is one stream
 
 
 def test_programs_get_the_verdict_as_json(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +88,8 @@ def test_what_cannot_be_run_is_part_of_the_json(file: Path, monkeypatch: pytest.
 def test_ptx_has_the_same_report_and_a_limit_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "spin.ptx"
     path.write_text(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry spin()\n"
-                    "{ .reg .u64 t; L: mov.u64 t, %clock64; bra L; }\n")  # fmt: skip
+                    "{ .reg .u64 t; .reg .pred p;\n"
+                    "L: mov.u64 t, %clock64; setp.ne.u64 p, t, 1; @p bra L; ret; }\n")  # fmt: skip
 
     code, out, _ = run(monkeypatch, path, "--block", "32", "--limit", "100steps", "--json")
 
@@ -145,9 +147,9 @@ def test_where_nobody_named_the_parameters_arguments_go_by_position_and_name_the
     path = tmp_path / "k.ptx"
     path.write_text(NAMELESS)
 
-    _, _, err = run(monkeypatch, path, "--block", "32", "--arg", "rows:i32[31]")
+    _, out, _ = run(monkeypatch, path, "--block", "32", "--arg", "rows:i32[31]")
 
-    assert "reads outside of rows" in err
+    assert "reads outside of rows" in out
 
 
 DYNAMIC = """
@@ -170,11 +172,11 @@ def test_too_little_dynamic_shared_memory_says_how_much_is_needed(
     path.write_text(DYNAMIC)
     args = [path, "--block", "64", "--arg", "x:f32[64]"]
 
-    code, _, err = run(monkeypatch, *args, "--smem", smem)
+    code, out, _ = run(monkeypatch, *args, "--smem", smem)
 
     assert code == 1
-    assert f"allowed: {smem} bytes of dynamic shared memory, from byte 32 on" in err
-    hint = err.partition("try:")[2].split()
+    assert f"allowed: {smem} bytes of dynamic shared memory, from byte 32 on" in out
+    hint = out.partition("try:")[2].split()
     assert hint == ["--smem", "256"]
     assert run(monkeypatch, *args, *hint)[0] == 0
 

@@ -65,7 +65,7 @@ def anchors(page: Path) -> set[str]:
 def missing(page: Path) -> list[str]:
     """The links of a page whose file or heading does not exist."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    links = [(page.parent / target, anchor) for target, anchor in LINK.findall(text)]
+    links = [(page.parent / target, anchor) for target, anchor in LINK.findall(text)]  # pictures among them
     links += [(page, anchor) for anchor in re.findall(r"\]\((#[^)]+)\)", text)]
     return [
         f"{path}{anchor}" for path, anchor in links if not path.exists() or (anchor and anchor[1:] not in anchors(path))
@@ -103,6 +103,15 @@ def test_what_a_browser_would_fetch_is_found() -> None:
     resting = '<a href="https://a.org">a</a><script src="../b.js"></script>'
 
     assert FETCHED.findall(fetching + resting) == ["https://a.org/b.js", "//c.org/d.css"]
+
+
+@pytest.mark.parametrize("step", sorted((DOCS / "tutorial").glob("[0-9]*.md")), ids=name)
+def test_each_step_of_the_tutorial_has_a_picture_an_output_and_one_exercise_with_its_solution(step: Path) -> None:
+    text = step.read_text(encoding="utf-8")
+
+    assert re.search(r"^!\[.+\]\(\.\./pictures/step_\w+\.svg\)$", text, re.MULTILINE)
+    assert any(claims(step))
+    assert text.count("\n## Exercise\n") == text.count("<details><summary>Solution</summary>") == 1
 
 
 def test_the_documents_name_files_that_exist() -> None:

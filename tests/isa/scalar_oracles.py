@@ -6,8 +6,10 @@ An oracle gets the modifiers and the registers' bits, and returns the bits of th
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 Oracle = Callable[..., int]
@@ -259,7 +261,11 @@ def two_kinds(mods: dict[str, Any], *registers: int) -> int:
 
 @oracle("fma")
 def fma(mods: dict[str, Any], *registers: int) -> int:
-    return FLOATS["fma"](mods, registers)
+    found = FLOATS["fma"](mods, registers)
+    for place in range(0, 32 if mods["type"][-2:] == "x2" else 16, 16) if mods.get("oob") else ():
+        if any(register >> place & 0xFFFF == 0x7FF7 for register in registers):
+            found &= ~(0xFFFF << place)
+    return found
 
 
 def half(mods: dict[str, Any], product: int) -> int:
@@ -579,17 +585,25 @@ def unpack(mods: dict[str, Any], a: int) -> int:
     return a >> width * mods["out"] & (1 << width) - 1
 
 
+def cvt_of_pair(mods: dict[str, Any], to: str, word: str, a: int) -> int:
+    if word in ("f16x2", "bf16x2"):
+        halves = [decoded(word[:-2], a >> 16 * i & 0xFFFF) for i in (0, 1)]
+        return packed_codes(mods, to, halves) if to in NARROW else packed_powers(mods, halves)
+    half = to[:-2]
+    largest = decoded(half, encoded(half, "inf") - 1)
+    if word == "ue8m0x2":
+        values = [power_of_two(a >> 8 * i & 0xFF) for i in (0, 1)]
+    else:
+        values = [narrow_value(word, code) for code in codes_of(word, a)]
+    values = [value if value == "nan" or not mods["finite"] else within(value, largest) for value in values]
+    return sum(positive(mods, encoded(half, value), half) << 16 * i for i, value in enumerate(values))
+
+
 @oracle("cvt")
 def cvt(mods: dict[str, Any], a: int) -> int:
     to, word = mods["type"], mods["atype"]
-    if word in NARROW:
-        return sum(
-            positive(mods, encoded("f16", narrow_value(word, code))) << 16 * i
-            for i, code in enumerate(codes_of(word, a))
-        )
-    if to in NARROW:
-        halves = [decoded("f16", a >> 16 * i & 0xFFFF) for i in (0, 1)]
-        return packed_codes(mods, to, halves)
+    if word[-2:] == "x2":
+        return cvt_of_pair(mods, to, word, a)
     if not is_float(word) and not is_float(to):
         if to == "tf32":
             return tf32(mods, a)
@@ -701,10 +715,79 @@ def packed_codes(mods: dict[str, Any], to: str, values: list[Any]) -> int:
     return one(values[0]) | one(values[1]) << width
 
 
+def power_of_two(code: int) -> Any:
+    return "nan" if code == 255 else Fraction(2) ** (code - 127)
+
+
+def packed_powers(mods: dict[str, Any], values: list[Any]) -> int:
+    """Of the size of each the power of two below or above; beyond the largest there is NaN, or the largest itself."""
+
+    def one(value: Any) -> int:
+        if isinstance(value, str):
+            return 0 if value == "-0" else 254 if mods["finite"] and value != "nan" else 255
+        codes = range(256)
+        below = max((code for code in codes if Fraction(2) ** (code - 127) <= abs(value)), default=0)
+        above = min(code for code in codes if Fraction(2) ** (code - 127) >= abs(value))
+        code = below if mods["rnd"] == "rz" else above
+        return min(code, 254) if mods["finite"] else code
+
+    return one(values[0]) | one(values[1]) << 8
+
+
+@cache
+def magnitudes(one: str) -> tuple[int, list[Fraction]]:
+    """The code of the sign alone, and the finite numbers without a sign, by their codes."""
+    exponent, fraction = FORMATS[one] if one in FORMATS else NARROW[f"{one}x2"]
+    top = 1 << exponent + fraction
+    codes = (narrow_value(f"{one}x2", code) if f"{one}x2" in NARROW else decoded(one, code) for code in range(top))
+    return top, [each for each in codes if not isinstance(each, str)]
+
+
+def stochastic(mods: dict[str, Any], to: str, bits: int, share: Fraction) -> int:
+    """The code below the size, or the next one if ``share`` of the step to it and what is cut off are one step."""
+    value, one = decoded("f32", bits), to.removesuffix("x2").removesuffix("x4")
+    top, codes = magnitudes(one)
+    last = len(codes) - 1
+    if value == "nan":
+        return top - 1
+    size = within(value, codes[last]) if mods["finite"] else value
+    size = 0 if size == "-0" else size if isinstance(size, str) else abs(size)
+    if isinstance(size, str):
+        code = encoded(one, "inf")
+    else:
+        code = bisect_right(codes, size) - 1
+        step = codes[code + 1] - codes[code] if code < last else codes[code] - codes[code - 1]
+        code += size - codes[code] >= (1 - share) * step
+    code = min(code, last) if mods["finite"] else min(code, encoded(one, "inf"))
+    negative = is_negative(value)
+    return 0 if negative and mods["relu"] else code | negative * top
+
+
+@oracle("cvt.rs")
+def cvt_rs(mods: dict[str, Any], a: int, b: int, rbits: int) -> int:
+    count = 13 if mods["type"] == "f16x2" else 16
+    shares = [Fraction(rbits >> place & (1 << count) - 1, 1 << count) for place in (16, 0)]
+    upper, lower = (stochastic(mods, mods["type"], x, share) for x, share in zip((a, b), shares, strict=True))
+    return upper << 16 | lower
+
+
+@oracle("cvt.rs.of_four")
+def cvt_rs_of_four(mods: dict[str, Any], a: int, b: int, e: int, f: int, rbits: int) -> int:
+    octets = [Fraction(rbits >> place & 0xFF, 256) for place in (24, 8, 16, 0)]
+    halves = [Fraction(rbits >> place & 0xFFFF, 65536) for place in (16, 16, 0, 0)]
+    width, shares = (4, octets) if mods["type"] == "e2m1x4" else (8, halves)
+    found = 0
+    for x, share in zip((a, b, e, f), shares, strict=True):
+        found = found << width | stochastic(mods, mods["type"], x, share)
+    return found
+
+
 @oracle("cvt.pair")
 def cvt_pair(mods: dict[str, Any], a: int, b: int) -> int:
     to = mods["type"]
     values = [decoded("f32", b), decoded("f32", a)]
+    if to == "ue8m0x2":
+        return packed_powers(mods, values)
     if to in NARROW:
         return packed_codes(mods, to, values)
     return finished(mods, to[:-2], values[0]) | finished(mods, to[:-2], values[1]) << 16

@@ -47,6 +47,10 @@ def ran(program: Program) -> list[int]:
     return out.tolist()
 
 
+TRANSPOSED = tuple(
+    np.arange(32, dtype=np.uint32).view(np.uint16).reshape(8, 8).T.copy().view(np.uint32).ravel().tolist()
+)
+
 PROGRAMS = (
     Program("types of registers and parameters need no blank before them",
             "ld.u32 r1, [ai]; ld.u32 r2, [ai+4]; call (r3, r4), both, (r1, r2); st.v2.u32 [ao], {r3, r4};",
@@ -203,4 +207,17 @@ PROGRAMS = (
             "mad.wide.u32 d0, r0, 4, ao; st.u32 [d0], r4; bar.sync 0;"
             "@p0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 r2, 32;",
             (0,), tuple(range(128)), ".extern .shared .align 4 .b8 dyn[];", "sm_100a", block=128),
+    Program("matrices are loaded and stored by generic addresses, too",
+            "mov.u32 r0, %laneid; shl.b32 r1, r0, 4; mov.u64 d0, dyn; cvta.shared.u64 d0, d0; cvt.u64.u32 d1, r1;"
+            "add.u64 d1, d0, d1; mul.wide.u32 d2, r0, 4; add.u64 d2, d0, d2; st.u32 [d2], r0; bar.warp.sync -1;"
+            "ldmatrix.sync.aligned.m8n8.x1.b16 {r2}, [d1]; bar.warp.sync -1;"
+            "stmatrix.sync.aligned.m8n8.x1.trans.b16 [d1+128], {r2}; bar.warp.sync -1; ld.u32 r3, [d2+128];"
+            "mul.wide.u32 d3, r0, 4; add.u64 d3, ao, d3; st.u32 [d3], r3;",
+            (0,), TRANSPOSED, ".extern .shared .align 16 .b8 dyn[];", block=32),
+    Program("bytes that an m-barrier expects need no scope",
+            "mov.u32 r1, dyn; mbarrier.init.shared.b64 [r1], 1; mbarrier.expect_tx.shared::cta.b64 [r1], 8;"
+            "mbarrier.arrive.shared.b64 d0, [r1]; mbarrier.test_wait.shared.b64 p0, [r1], d0;"
+            "mbarrier.complete_tx.shared::cta.b64 [r1], 8; mbarrier.test_wait.shared.b64 p1, [r1], d0;"
+            "selp.u32 r2, 1, 0, p0; selp.u32 r3, 1, 0, p1; st.v2.u32 [ao], {r2, r3};",
+            (0,), (0, 1), ".extern .shared .align 8 .b8 dyn[];"),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tilewright as tw
@@ -129,3 +130,42 @@ def test_a_wrong_operand_is_an_error_with_its_line_before_anything_runs(body: st
 
     assert raised.value.at is not None
     assert raised.value.at.line == line
+
+
+def test_an_address_that_is_misaligned_and_outside_is_misaligned() -> None:
+    body = "ld.s32 r1, [ai]; mov.u64 d0, x; cvt.s64.s32 d1, r1; add.u64 d0, d0, d1; st.u32 [d0], 1;"
+
+    for offset, reason in ((1, "a misaligned address in x"), (4, "outside of x")):
+        with pytest.raises(TilewrightError, match=reason):
+            ran(Program("", body, (offset,), (0,), ".global .u32 x;"))
+
+
+COPIED = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k({param}, .param .u64 out) {{
+.reg .b64 m, o, at; .reg .b32 r<9>; .reg .pred p;
+.shared .align 128 .b32 tile[32]; .shared .align 8 .b64 bar;
+{lead} ld.param.u64 o, [out]; mov.u32 r0, %tid.x; mov.u32 r1, tile; mov.u32 r2, bar;
+setp.ne.u32 p, r0, 0; @p bra WAIT;
+mbarrier.init.shared::cta.b64 [r2], 1; fence.proxy.async.shared::cta;
+mbarrier.arrive.expect_tx.shared::cta.b64 at, [r2], 128;
+cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [r1], [m, {{4, 2}}], [r2];
+WAIT: bar.sync 0;
+AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [r2], 0; @!p bra AGAIN;
+mad.lo.u32 r3, r0, 4, r1; ld.shared.u32 r4, [r3]; mul.wide.u32 at, r0, 4; add.u64 at, at, o; st.u32 [at], r4;
+ret; }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("param", "lead"),
+    [(".param .align 64 .b8 map[128]", "mov.b64 m, map;"), (".param .u64 map", "ld.param.u64 m, [map];")],
+    ids=["its_bytes", "a_pointer_to_it"],
+)
+def test_a_tensor_map_is_an_argument_as_its_bytes_or_as_a_pointer_to_it(param: str, lead: str) -> None:
+    array, out = np.arange(256, dtype=np.uint32).reshape(8, 32), words(*[0] * 32)
+
+    tw.load_ptx(COPIED.format(param=param, lead=lead))["k"].simulate(tw.TensorMap(array, (4, 8)), out, block=32)
+
+    assert (out.reshape(4, 8) == array[2:6, 4:12]).all()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.load.programs import FOLDER
 from tilewright.errors import SimulationError
-from tilewright.load import LoadedModule, load_cu
+from tilewright.load import LoadedModule, load_cu, load_ptx
 from tilewright.sim import Run
 
 
@@ -120,6 +120,10 @@ def test_an_m_barrier_that_ends_unordered_with_its_arrivals_is_a_warning(rules: 
     run = rules["ended_by_another"].simulate(zeros(1), block=32)
 
     assert ["an m-barrier" in text and "unordered" in text for text in run.warnings] == [True]
+
+
+def test_an_m_barrier_that_one_lane_ends_for_those_that_arrived_with_it_is_right(rules: LoadedModule) -> None:
+    assert clean(rules["ended_for_all"].simulate(zeros(1), block=32))
 
 
 def test_volatile_accesses_that_rely_on_lockstep_race(rules: LoadedModule) -> None:
@@ -292,3 +296,50 @@ def test_a_branch_on_an_uninitialised_value_is_told_whatever_it_is_compared_with
 
     with pytest.raises(SimulationError, match="uninitialised"):
         load_cu(f'extern "C" __global__ void k(int* out) {{ {body} }}')["k"].simulate(zeros(1), block=1)
+
+
+SCALAR = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry count(.param .u64 .ptr .global p, .param .u64 .ptr .global out)
+{{
+    .reg .pred %p<2>;
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<4>;
+    ld.param.b64 %rd1, [p];
+    ld.param.b64 %rd2, [out];
+    mov.u32 %r3, %tid.x;
+    mad.wide.u32 %rd3, %r3, 4, %rd2;
+    mov.u32 %r1, 0;
+    ld.global.b32 {{ %r1 }}, [ %rd1 + 0 ];
+    add.s32 %r2, %r1, 1;
+    setp.eq.b32 %p1, %r3, 0;
+    @%p1 st.global.b32 [ %rd1 + 0 ], {{ %r2 }};
+    {more}
+    ret;
+}}
+"""
+
+
+def test_a_scalar_that_threads_read_without_using_it_does_not_race_with_its_store() -> None:
+    """Triton reads scalars in every thread, and stores them in the first."""
+    count = zeros(1)
+
+    run = load_ptx(SCALAR.format(more=""))["count"].simulate(count, zeros(128), grid=1, block=128)
+
+    assert run.warnings == []
+    assert count[0] == 1
+
+
+def test_a_scalar_that_all_threads_use_races_with_its_store() -> None:
+    kernel = load_ptx(SCALAR.format(more="st.global.b32 [%rd3], %r1;"))["count"]
+
+    with pytest.raises(SimulationError, match="race: store writes element 0 of p, which another thread has read"):
+        kernel.simulate(zeros(1), zeros(128), grid=1, block=128)
+
+
+def test_a_scalar_outside_of_its_array_is_told_though_one_thread_alone_uses_it() -> None:
+    kernel = load_ptx(SCALAR.format(more="").replace("[ %rd1 + 0 ];", "[ %rd1 + 8 ];"))["count"]
+
+    with pytest.raises(SimulationError, match="load reads outside of p"):
+        kernel.simulate(zeros(1), zeros(128), grid=1, block=128)

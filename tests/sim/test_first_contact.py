@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import tilewright as tw
 from tests.house import first_errors
 from tilewright import T, Tx
 from tilewright.errors import DispatchError, KernelError, SimulationError, TilewrightWarning
-from tilewright.layout import S, TileLayout, tx
+from tilewright.layout import S, TileLayout, laneid, tx
 
 
 def refused(name: str) -> SimulationError:
@@ -219,3 +221,55 @@ def test_a_product_of_symbolic_extents_asks_for_tiles_of_numbers() -> None:
         tw.compile(symbolic, target="sm_90a")
 
     assert raised.value.hint == "tiles of numbers, C[i * 16 : i * 16 + 16]; T.assume(m % 16 == 0) where they fill it"
+
+
+FRAGMENT = TileLayout(S[(2, 8, 4, 2) : (2, 4 @ laneid, 1 @ laneid, 1)])
+
+
+@T.prim_func
+def from_a_pool(out: T.Buffer((32,), "float32")):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    pool = T.SMEMPool()
+    first = pool.alloc((2, 32), "float32")
+    second = pool.alloc((2, 32), "float32")
+    first[1, lane] = 1.0
+    out[lane] = first[1, lane] + second[1, lane]
+
+
+@T.prim_func
+def product(a: T.Buffer((16, 16), "float16"), out: T.Buffer((16, 8), "float32")):
+    T.cta_id([1])
+    T.lane_id([32])
+    left, right = T.alloc_shared((16, 16), "float16"), T.alloc_shared((8, 16), "float16")
+    acc = T.alloc_buffer((16, 8), "float32", scope="local", layout=FRAGMENT)
+    Tx.warp.copy(left, a)
+    T.cuda.warp_sync()
+    Tx.warp.zero(acc)
+    Tx.warp.gemm(acc, left, right, transpose_B=True)
+    Tx.warp.copy(out, acc)
+
+
+@T.prim_func
+def register_of_a_tile(out: T.Buffer((32,), "float32")):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    words = T.alloc_local((2, 2), "uint32")
+    out[lane] = T.reinterpret("float32", words[1, 1]) + 1.0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "what", "hint"),
+    [
+        (from_a_pool, "second[1, 0]", "a store to second[1, 0] before line"),
+        (product, "right", "a store to right before line"),
+        (register_of_a_tile, '`T.reinterpret("float32", words[1, 1])`', "None"),
+    ],
+)
+def test_what_is_uninitialised_has_the_name_and_the_index_that_the_author_gave_it(
+    kernel: Any, what: str, hint: str
+) -> None:
+    (found,) = tw.check(kernel).findings
+
+    assert found.message == f"{what} is uninitialised"
+    assert str(found.hint).startswith(hint)

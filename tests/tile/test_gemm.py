@@ -266,9 +266,9 @@ def test_warps_that_hold_the_sums_and_no_operand_are_refused() -> None:
 def test_a_thread_alone_is_refused() -> None:
     d, a, b = fragments_of()
 
-    assert "of the 32 lanes that must execute the instruction together" in str(
-        refused(Call(d, a, b, scope="thread", threads=32)).given
-    )
+    error = refused(Call(d, a, b, scope="thread", threads=32))
+    assert "of the 32 lanes that must execute the instruction together" in str(error.given)
+    assert error.hint == "Tx.cta.gemm(...): as it stands, each thread makes the call by itself"
 
 
 def test_sums_that_lie_where_an_operand_is_read_are_refused() -> None:

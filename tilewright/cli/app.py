@@ -119,7 +119,8 @@ def run(
     if profile is not None:
         profile_kernel(compiled(place, arch, const or []), inputs, profile)
         return
-    run_kernel(compiled(place, arch, const or []), inputs, check=check, gpu=gpu, out=out, limits=limits)
+    made = compiled(place, arch, const or [])
+    run_kernel(made, inputs, place=place, check=check, gpu=gpu, out=out, limits=limits)
 
 
 @app.command()

@@ -19,15 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.checking import ran
 from tilewright.cli.words import as_options
 from tilewright.cuda.cu_chunks import Parameter
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
+from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.verdict import Finding, Report, Verdict
-from tilewright.view.terminal import complain, say
+from tilewright.view.terminal import say
 
 if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
@@ -44,9 +46,15 @@ TYPES = {
     "bool": "bool",
 }  # fmt: skip
 FILLS = ("zeros", "ones", "ramp", "random")
-_ARGUMENT = re.compile(r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>[\d,x\s]+)\]\s*(?:=\s*(?P<how>.+))?")
+_ARGUMENT = re.compile(
+    r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]\s*(?:=\s*(?P<how>.+))?"
+)
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.+)\}", re.DOTALL)
-ALLOWED = "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD}"
+_TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
+ALLOWED = (
+    "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD} of such, "
+    "where i32(7) has its type"
+)
 
 
 @dataclass(frozen=True)
@@ -126,10 +134,9 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
     name, _, value = text.rpartition("=")
     name = name.partition(":")[0].strip()
     if value.strip().endswith(".npy"):
-        path = Path(value.strip())
-        if not path.is_file():
-            raise ArgumentError(f"there is no file {path}", given=text, allowed=ALLOWED)
-        return name or None, np.load(path)
+        return name or None, saved(value.strip())
+    if (typed := _TYPED.fullmatch(value.strip())) is not None and typed["type"] in TYPES:
+        return name or None, _array(text, typed["type"], (), typed["value"], random)[()]
     try:
         number: int | float = int(value, 0)
     except ValueError:
@@ -143,6 +150,7 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
 def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.random.Generator) -> Any:
     if kind not in TYPES:
         raise ArgumentError(f"unknown type {kind!r}", given=text, allowed=choices(kind, TYPES))
+    check_room("--arg", shape, dtype(TYPES[kind]))
     numpy = dtype(TYPES[kind]).numpy
     if fill == "random":
         if numpy.kind in "iu":
@@ -153,13 +161,26 @@ def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.r
     if fill in ("zeros", "ones"):
         return np.full(shape, fill == "ones", numpy)
     if fill.endswith(".npy"):
-        return np.ascontiguousarray(np.load(fill)).view(numpy).reshape(shape)
+        return _viewed(saved(fill), numpy, shape, text)
     try:
-        return np.full(shape, float(fill)).astype(numpy)
+        value = float(fill)
     except ValueError:
+        allowed = f"{', '.join(FILLS)}, a number, FILE.npy"
+        raise ArgumentError(f"unknown fill {fill!r}", given=text, allowed=allowed) from None
+    if numpy.kind in "iu" and not (held := np.iinfo(TYPES[kind])).min <= value <= held.max:
+        raise ArgumentError(f"the fill is no {TYPES[kind]}", given=text, allowed=f"{held.min} to {held.max}")
+    with np.errstate(over="ignore"):  # a large float is the infinity of a narrow one
+        return np.full(shape, value).astype(numpy)
+
+
+def _viewed(found: NDArray[Any], kind: np.dtype[Any], shape: tuple[int, ...], text: str) -> NDArray[Any]:
+    """The bytes of a file as an array of this type and shape."""
+    needed = int(np.prod(shape)) * kind.itemsize
+    if found.nbytes != needed:
         raise ArgumentError(
-            f"unknown fill {fill!r}", given=text, allowed=f"{', '.join(FILLS)}, a number, FILE.npy"
-        ) from None
+            "the file has another size", given=f"{text}: {found.nbytes} bytes", allowed=f"{needed} bytes"
+        )
+    return np.frombuffer(bytearray(np.ascontiguousarray(found)), kind).reshape(shape)
 
 
 def loaded(
@@ -238,15 +259,18 @@ def _compared(
 
 
 def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None:
-    if isinstance(outcome, TilewrightError):
-        complain(str(as_options(outcome)))
-        return
+    """The verdict, all of it, to stdout; an error of usage has been raised before."""
     if verdict.output:
         say(verdict.output.rstrip("\n"))
     say(f"{verdict.kernel}: {verdict.status}")
+    if isinstance(outcome, TilewrightError):
+        say(str(as_options(outcome)))
     for finding in verdict.findings:
-        say(f"warning: {finding.message}" if finding.severity == "warning" else f"  {finding.message}")
-    if not isinstance(outcome, MemoryError):
+        if finding.severity == "warning":
+            say(f"warning: {finding.message}")
+        elif not isinstance(outcome, TilewrightError):
+            say(f"  {finding.message}")
+    if not isinstance(outcome, TilewrightError | MemoryError):
         say()
         say(str(outcome.counts))
 

@@ -53,21 +53,22 @@ def profile_kernel(made: Executable, inputs: Inputs, gpu: str) -> None:
 
 
 def run_kernel(
-    made: Executable, inputs: Inputs, *, check: str, gpu: bool, out: Path | None, limits: dict[str, Any]
+    made: Executable, inputs: Inputs, *, place: str, check: str, gpu: bool, out: Path | None, limits: dict[str, Any]
 ) -> None:
-    """Run a kernel and print what it printed and counted."""
+    """Run a kernel, the one at ``place``, and print what it printed and counted."""
     if out:
         out.mkdir(parents=True, exist_ok=True)  # before the run: a folder that cannot be made is an error at once
     arguments = inputs.arguments(made.kernel)
     say(f"{made.name} for {made.target}")
+    arrays = {str(buffer.data): buffer.name for buffer in made.kernel.buffers}
     for name, value in arguments.items():
-        say(f"  {name}: {_described(value)}")
+        say(f"  {arrays.get(name, name)}: {_described(value)}")
     if gpu:
         with_progress(f"running {made.name}", lambda _: made(*arguments.values(), on="gpu"))
         say("ran on the GPU")
     else:
         try:
-            _show(made.simulate(*arguments.values(), check=check, **limits))
+            _show(made.simulate(*arguments.values(), check=check, **limits), place)
         except KeyboardInterrupt as stop:
             complain(str(stop))
             raise  # the command line leaves with code 130
@@ -81,11 +82,13 @@ def _described(value: Argument) -> str:
     return str(value)
 
 
-def _show(run: Run) -> None:
+def _show(run: Run, place: str) -> None:
     if run.output:
         say(run.output.rstrip("\n"))
     say()
     say(str(run.counts))
+    if conflicts := run.counts.bank_conflicts:
+        say(f"\n{conflicts:,} bank conflicts: `tilewright advise {place}` looks for the layout without them")
     for warning in run.warnings:
         say(f"warning: {warning}")
 

@@ -30,7 +30,7 @@ from tilewright.inputs import make_arguments, parse_limits, parse_sizes
 from tilewright.ir import Kernel
 from tilewright.process import hold
 from tilewright.verdict import Finding, Report, Verdict, report_from, verdict_on
-from tilewright.view.terminal import say
+from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
     from typer import Context
@@ -69,8 +69,8 @@ class Asked:
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Asked:
         """The options as the command line has them: some versions of Typer hand paths over as strings."""
-        write = params["write"]
-        paths = {"file": Path(params["file"]), "include": [*map(Path, params["include"])]}
+        write, (file, kernel) = params["write"], place_of(Path(params["file"]))
+        paths = {"file": file, "kernel": params["kernel"] or kernel, "include": [*map(Path, params["include"])]}
         return cls(**{**params, **paths, "write": Path(write) if write else None})
 
     @property
@@ -79,14 +79,26 @@ class Asked:
         return self.file.suffix.partition(":")[0] == ".py"
 
 
+def place_of(path: Path) -> tuple[Path, str | None]:
+    """``kernels.cu:scale`` as the file and the kernel; a .py file keeps the name, which its own reader takes apart."""
+    file, colon, kernel = path.name.partition(":")
+    if path.exists() or not colon or file.endswith(".py"):
+        return path, None
+    return path.with_name(file), kernel
+
+
 def judged(asked: Asked, context: Context) -> Report:
     """The report on a file, printed, or written for the process that asked."""
     if asked.write is not None:
         leave(asked, asked.write)
     if not (asked.json or asked.is_python):
         return judged_here(asked)
-    report = report_with_options(judged_apart(str(asked.file), options_of(context), asked.limit))
-    say(json.dumps(report.as_dict(), indent=2) if asked.json else str(report))
+    report = report_with_options(judged_apart(str(context.params["file"]), options_of(context), asked.limit))
+    if asked.json:
+        say(json.dumps(report.as_dict(), indent=2))
+        return report
+    for verdict in report.verdicts:  # what cannot be run as asked is an error of usage
+        (complain if verdict.status == "refused" else say)(str(verdict))
     return report
 
 

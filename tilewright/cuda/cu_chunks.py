@@ -51,25 +51,32 @@ NUMBERS = {
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field of a structure. kind: a dtype, ``*`` for a pointer, "" for a structure of fields ``inner`` and where that
-    is not known. count: of an array; 0 for one alone.
+    is not known. count: of an array; 0 for one alone. align, whole: bytes that its declaration asks for, and that of
+    its structure.
     """
 
     name: str
     kind: str
     count: int = 0
     inner: tuple[Field, ...] = ()
+    align: int = 0
+    whole: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter as its author wrote it. element: the dtype that it points to, "" where that is not known. fields:
-    those of a structure.
+    those of a structure, with the alignment that it asks for; problem: why they are not known. element_bytes: of the
+    structure that it points to; 0 where that is not known.
     """
 
     name: str
     type: str
     element: str = ""
     fields: tuple[Field, ...] = ()
+    align: int = 0
+    problem: str = ""
+    element_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

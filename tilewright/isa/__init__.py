@@ -18,7 +18,7 @@ In the order in which to read:
     wgmma, wgmma_values, wgmma_atoms
                         products of a warpgroup, on matrices of shared memory
     operations          what asynchronous families have in common
-    math, fma, bits, arith, convert, extremes, rounded, linear
+    math, fma, bits, arith, convert, casts, extremes, rounded, linear
                         numbers of one thread
     printing            ``printf``, and ways to stop
 """

@@ -71,12 +71,20 @@ def _since_sm_75(*spellings: Spellings) -> tuple[tuple[Spellings, str], ...]:
 
 
 OPERATIONS = {
-    "add": AtomicOperation("Adds", np.add, (*_since_sm_75(SUMS, HALF), (BRAIN, "sm_90"))),
-    "min": AtomicOperation("Keeps the smaller", np.minimum, _since_sm_75(UNSIGNED, SIGNED)),
-    "max": AtomicOperation("Keeps the larger", np.maximum, _since_sm_75(UNSIGNED, SIGNED)),
-    "and": AtomicOperation("Bitwise and", np.bitwise_and, _since_sm_75(BITS)),
-    "or": AtomicOperation("Bitwise or", np.bitwise_or, _since_sm_75(BITS)),
-    "xor": AtomicOperation("Bitwise exclusive or", np.bitwise_xor, _since_sm_75(BITS)),
+    "add": AtomicOperation(
+        "Adds `value` to what `ptr` points to", np.add, (*_since_sm_75(SUMS, HALF), (BRAIN, "sm_90"))
+    ),
+    "min": AtomicOperation(
+        "Keeps the smaller of `value` and what `ptr` points to", np.minimum, _since_sm_75(UNSIGNED, SIGNED)
+    ),
+    "max": AtomicOperation(
+        "Keeps the larger of `value` and what `ptr` points to", np.maximum, _since_sm_75(UNSIGNED, SIGNED)
+    ),
+    "and": AtomicOperation("Bitwise and of `value` and what `ptr` points to", np.bitwise_and, _since_sm_75(BITS)),
+    "or": AtomicOperation("Bitwise or of `value` and what `ptr` points to", np.bitwise_or, _since_sm_75(BITS)),
+    "xor": AtomicOperation(
+        "Bitwise exclusive or of `value` and what `ptr` points to", np.bitwise_xor, _since_sm_75(BITS)
+    ),
     "exch": AtomicOperation("Stores `value`", exchanged, _since_sm_75(BITS, FLOAT_BITS), reduces=False),
     "cas": AtomicOperation(
         "Stores `value` where `compare` stands",

@@ -105,7 +105,7 @@ _atomic_row(
     "atomicAdd",
     {PLAIN: {**WORDS, **UNSIGNED64, **FLOATS}, AS_BITS: BITS64},
     np.add,
-    "Adds",
+    "Adds `value` to what `ptr` points to",
     more=tuple(
         Form(
             Cuda(
@@ -127,13 +127,15 @@ _atomic_row(
     "atomicSub",
     {PLAIN: WORDS, NEGATED: {**UNSIGNED64, **FLOATS}, NEGATED_BITS: BITS64},
     np.subtract,
-    "Subtracts",
+    "Subtracts `value` from what `ptr` points to",
 )
-_atomic_row("atomic_min", "atomicMin", _ORDERED, np.minimum, "Keeps the smaller")
-_atomic_row("atomic_max", "atomicMax", _ORDERED, np.maximum, "Keeps the larger")
-_atomic_row("atomic_and", "atomicAnd", _BITWISE, np.bitwise_and, "Bitwise and")
-_atomic_row("atomic_or", "atomicOr", _BITWISE, np.bitwise_or, "Bitwise or")
-_atomic_row("atomic_xor", "atomicXor", _BITWISE, np.bitwise_xor, "Bitwise exclusive or")
+_atomic_row("atomic_min", "atomicMin", _ORDERED, np.minimum, "Keeps the smaller of `value` and what `ptr` points to")
+_atomic_row("atomic_max", "atomicMax", _ORDERED, np.maximum, "Keeps the larger of `value` and what `ptr` points to")
+_atomic_row("atomic_and", "atomicAnd", _BITWISE, np.bitwise_and, "Bitwise and of `value` and what `ptr` points to")
+_atomic_row("atomic_or", "atomicOr", _BITWISE, np.bitwise_or, "Bitwise or of `value` and what `ptr` points to")
+_atomic_row(
+    "atomic_xor", "atomicXor", _BITWISE, np.bitwise_xor, "Bitwise exclusive or of `value` and what `ptr` points to"
+)
 _atomic_row(
     "atomic_exch",
     "atomicExch",

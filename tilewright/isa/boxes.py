@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tilewright.errors import ArgumentError
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES, UNIT, MapFields
 from tilewright.isa.machine import Addresses, Lanes, Unit, first_of
+from tilewright.isa.types import OUTSIDE
 
 __all__ = ["Boxes", "boxes_of", "shared_alignment", "swizzled"]
 
@@ -29,7 +30,6 @@ Bools: TypeAlias = "NDArray[np.bool_]"
 
 TILE_ALIGNMENT = 128  # bytes; a box in shared memory begins at a multiple
 PATTERN = 1024  # bytes after which every swizzle repeats
-QUIET_NAN = {2: {"float16": 0x7FFF, "bfloat16": 0x7FFF}, 4: {"float32": 0x7FFFFFFF}, 8: {"float64": (1 << 63) - 1}}
 
 
 def shared_alignment(swizzle: int) -> int:
@@ -194,7 +194,6 @@ def _pattern(of: MapFields, width: int) -> Ints:
 
 
 def _fill(of: MapFields, width: int) -> NDArray[np.uint8]:
-    """The bytes of ``width`` that stand for what is outside. Which NaN the hardware takes is unconfirmed."""
-    nbytes = of.element.nbytes
-    value = QUIET_NAN[nbytes][of.dtype] if of.oob == "nan" else 0
-    return np.frombuffer(value.to_bytes(nbytes, "little") * (max(width, nbytes) // nbytes), np.uint8)[:width]
+    """The bytes of ``width`` that stand for what is outside."""
+    value = OUTSIDE if of.oob == "nan" else 0
+    return np.frombuffer(value.to_bytes(2, "little") * max(width // 2, 1), np.uint8)[:width]

@@ -332,6 +332,7 @@ for _name, _execute, _doc in (
         operands=(PTR, counts("bytes")),
         pattern="[{ptr}], {bytes}",
         check=check_constants,
+        also={"relaxed": "", "cta": ""},
         doc=_doc,
         forms=tuple(
             Form(
@@ -344,7 +345,7 @@ for _name, _execute, _doc in (
                     Signal("ptr", "bytes", "relaxed", scope_of),
                 ),
             )
-            for scopes, spaces in ((ANY_SCOPE, OWN), (REMOTE_SCOPE, REMOTE))
+            for scopes, spaces in ((ANY_SCOPE, OWN), ({**ANY_SCOPE, **REMOTE_SCOPE}, REMOTE))
         ),
     )
 

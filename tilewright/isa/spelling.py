@@ -133,6 +133,11 @@ def _matched(holes: tuple[_Hole, ...], rest: Words, also: Mapping[str, str]) -> 
 
 _SYNONYMS = tuple((re.compile(pattern), meant) for pattern, meant in (
     (r"(mbarrier\.(?:init|inval|arrive\w*|test_wait|try_wait|\w+_tx)\b.*)\.b64", r"\1.shared.b64"),
+    (r"^(mbarrier\.(?:expect|complete)_tx)(?!\.relaxed)", r"\1.relaxed.cta"),
+    (r"^((?:st|red)\.async\S*?)(?=\.mbarrier)(?<!::cluster)", r"\1.shared::cluster"),
+    (r"^(tcgen05\.commit\S*one)(?!\.shared)", r"\1.shared::cluster"),
+    (r"^(tcgen05\.alloc\S*aligned)\.b32", r"\1.shared::cta.b32"),
+    (r"^(wgmma\.\w+\.sync)(?!\.aligned)", r"\1.aligned"),
     (r"(barrier\.cluster\.arrive)(?!.*re(?:lease|laxed))", r"\1.release"),
     (r"(barrier\.cluster\.wait)(?!.*acquire)", r"\1.acquire"),
     (r"^ldu\.(?!global)", "ldu.global."),

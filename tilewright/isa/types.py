@@ -14,7 +14,9 @@ import numpy as np
 
 from tilewright.dtypes import DType, dtype
 
-__all__ = ["TYPES", "Numbers", "PtxType", "value_dtype"]
+__all__ = ["OUTSIDE", "TYPES", "Numbers", "PtxType", "value_dtype"]
+
+OUTSIDE = 0x7FF7  # the NaN of what is out of bounds of a tensor, its 16 bits repeated, as GPUs of sm_120 have it
 
 Numbers: TypeAlias = Any  # an array, or a number of NumPy: each meaning knows its dtype
 
@@ -72,6 +74,8 @@ TYPES: dict[str, PtxType] = {
     "e2m3x2": PtxType("uint16", "uint8", 2),
     "e3m2x2": PtxType("uint16", "uint8", 2),
     "e2m1x2": PtxType("uint8", "uint8"),
+    **{f"{word}x4": PtxType("uint32", "uint32") for word in ("e4m3", "e5m2", "e2m3", "e3m2")},
+    "e2m1x4": PtxType("uint16", "uint16"),
 }  # fmt: skip
 
 

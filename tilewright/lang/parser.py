@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tilewright.dtypes import VOID
 from tilewright.errors import KernelError, TilewrightError
@@ -36,24 +36,20 @@ _DEEPEST = 64
 Handler = TypeVar("Handler", bound="Callable[..., object]")
 
 
-def expression(*kinds: type[ast.expr]) -> Callable[[Handler], Handler]:
-    """Registers the handler of these kinds of expressions."""
+def _handlers(table: dict[type[ast.AST], Any]) -> Callable[..., Callable[[Handler], Handler]]:
+    """The decorator that registers the handler of some kinds of nodes in a table."""
 
-    def register(handler: Handler) -> Handler:
-        EXPRESSIONS.update(dict.fromkeys(kinds, handler))
-        return handler
+    def of(*kinds: type[ast.AST]) -> Callable[[Handler], Handler]:
+        def register(handler: Handler) -> Handler:
+            table.update(dict.fromkeys(kinds, handler))
+            return handler
 
-    return register
+        return register
+
+    return of
 
 
-def statement(*kinds: type[ast.stmt]) -> Callable[[Handler], Handler]:
-    """Registers the handler of these kinds of statements."""
-
-    def register(handler: Handler) -> Handler:
-        STATEMENTS.update(dict.fromkeys(kinds, handler))  # type: ignore[arg-type]
-        return handler
-
-    return register
+expression, statement = _handlers(EXPRESSIONS), _handlers(STATEMENTS)
 
 
 class Return(BaseException):

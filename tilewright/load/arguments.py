@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright import host
 from tilewright.cuda.cu_chunks import Parameter
@@ -22,7 +23,6 @@ from tilewright.ptx.tree import Variable
 
 __all__ = ["Given", "given", "in_order"]
 
-ADDRESSES = ("u64", "b64", "s64")  # the types of parameters that may be pointers
 ALIGNMENT = 256  # bytes: of what cudaMalloc gives
 
 
@@ -96,8 +96,13 @@ def given(
     kinds, numbers, data, maps = {}, {}, {}, {}
     for param in params:
         value, name = values[param.name], shown[param.name]
-        if is_structure(value) and (param.extents or param.type in ADDRESSES):
-            value, pointers[param.name] = _opened(value, param, by_name[param.name], arrays)
+        if is_structure(value) and (param.extents or _may_be_pointer(param, address_bits)):
+            value, pointers[param.name] = _opened(value, param, by_name[param.name], arrays, address_bits)
+        if isinstance(value, host.TensorMap) and not param.extents and _may_be_pointer(param, address_bits):
+            arrays[f"{name}.array"], pointers[param.name] = value.array, [(0, f"{name}.array")]
+            value = np.frombuffer(bytearray(value.fields.at(0).encode()), np.uint8)  # the map lies in global memory
+        if isinstance(value, np.ndarray) and value.dtype.names:
+            value = _records(value, name, by_name[param.name]) if not param.extents else value
         if isinstance(value, host.TensorMap):
             if nbytes(param) != MAP_BYTES:
                 raise ArgumentError(
@@ -120,12 +125,17 @@ def given(
 
 
 def _opened(
-    value: Any, param: Variable, written: Parameter, arrays: dict[str, Any]
+    value: Any, param: Variable, written: Parameter, arrays: dict[str, Any], address_bits: int
 ) -> tuple[Any, list[tuple[int, str]]]:
     """The bytes of a structure, or a table of pointers; what its pointers lead to goes among the arrays."""
-    found = packed(value, written.name, written.fields)
+    try:
+        found = packed(value, written.name, written.fields, written.align, pointer_bytes=address_bits // 8)
+    except ArgumentError as error:
+        if written.problem:
+            error.hint = f"bytes, or NumPy numbers: {written.problem}, so that its layout is not known here"
+        raise
     arrays |= {of: array for _, of, array in found.pointers}
-    made = found.data if param.extents else np.frombuffer(bytearray(found.data), np.uint64)
+    made = found.data if param.extents else np.frombuffer(bytearray(found.data), f"u{address_bits // 8}")
     return made, [(at, of) for at, of, _ in found.pointers]
 
 
@@ -158,15 +168,36 @@ def _kind(param: Variable) -> str:
     return f"{nbytes(param)} bytes" if param.extents else str(number_dtype(param.type))
 
 
+def _may_be_pointer(param: Variable, address_bits: int) -> bool:
+    return param.type in {f"{kind}{address_bits}" for kind in "ubs"}
+
+
 def _element(value: Any, param: Variable, name: str, allowed: str, address_bits: int) -> DType:
     """The dtype of an array's elements; bytes of one that has no name here."""
-    if param.type not in {f"{kind}{address_bits}" for kind in "ubs"}:
+    if not _may_be_pointer(param, address_bits):
         raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=allowed)
     try:
         kind = dtype(host.array_info(value).dtype)
     except (TilewrightError, ValueError):
         raise ArgumentError(f"argument {name} has elements of no known type", given=described(value)) from None
     return kind
+
+
+def _records(value: NDArray[Any], name: str, written: Parameter) -> NDArray[np.uint8]:
+    """The bytes of an array of NumPy records, for a pointer to structures."""
+    size = written.element_bytes
+    if size not in (0, value.itemsize):
+        raise ArgumentError(
+            f"argument {name} points to structures of {size} bytes",
+            given=f"records of {value.itemsize}",
+            allowed=f"an itemsize of {size}",
+            hint="np.dtype([...], align=True)",
+        )
+    if not value.flags.c_contiguous:
+        raise ArgumentError(
+            f"argument {name} has gaps between its records", given=described(value), hint=f"{name}.copy()"
+        )
+    return value.reshape(-1).view(np.uint8)
 
 
 def _check_strides(value: Any, name: str) -> None:

@@ -25,6 +25,7 @@ from tilewright.cuda.cu_chunks import Parameter
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
 from tilewright.ir import AllocBuffer, Kernel, Launch, Var
 from tilewright.load.arguments import Given, given, in_order
+from tilewright.load.reach import Reach
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
@@ -44,6 +45,7 @@ public = Public(ArgumentError, {"Path": instances("a path", Path)})
 MOST_THREADS = 1024
 MOST_CTAS, MOST_ALONG = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)  # along x, y, z
 MOST_SHARED = 227 << 10
+PATIENCE = 5.0  # seconds for a run that finds out how much shared memory a kernel touches
 BEYOND = re.compile(r"shared memory, bytes \d+ to (\d+)")  # as the check of bounds says it
 MADE_NAME = re.compile(r"_param_\d+$")
 Dimensions = "int | Sequence[int]"
@@ -215,11 +217,11 @@ class LoadedKernel:
         Raises SimulationError, at the author's line, where a check finds something.
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
-        with _in_words(self.module.words):
+        with _in_words(((rf"(?<!\w){re.escape(self.entry.name)}(?!\w)", self.name), *self.module.words)):
             bound, passed = self._given(args, named).with_copies()
             machine = self.machine(grid, block, cluster, shared_bytes)
             lowered, program = self._program(bound, machine, check)
-            with _about_shared(machine, lowered):
+            with _about_shared(machine, lowered, partial(self._touched, bound, limits)):
                 run = self._run(lowered, program, bound, progress, limits)
             bound.check_unchanged(passed)
         run.warnings[:] = [said(text, self.module.words) for text in run.warnings]
@@ -235,6 +237,20 @@ class LoadedKernel:
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
             return program.run(handles, bound.numbers, progress=progress, limits=limits)
+
+    def _touched(self, bound: Given, limits: host.Limits, machine: Machine) -> int | None:
+        """The bytes of shared memory that a run with so much of it touches; None where it does not come to its end."""
+        from tilewright.sim import Program, parse_checks
+
+        try:
+            made = lower(self.module.module, self.entry, bound.buffers(), machine)
+            program = Program(made.kernel, parse_checks("bounds"))
+            reach, copied = Reach(program), {name: np.copy(array) for name, array in bound.arrays.items()}
+            limits = replace(limits, seconds=min(PATIENCE, limits.seconds or PATIENCE))
+            self._run(made, program, replace(bound, arrays=copied), lambda done, ctas: None, limits)
+        except (TilewrightError, MemoryError):
+            return None
+        return reach.end
 
     def ordered(self, args: Sequence[Any], named: Mapping[str, Any], settings: Sequence[str]) -> tuple[Any, ...]:
         """Arguments in the order of the parameters. settings: what else has a name, for an error that lists all."""
@@ -267,6 +283,10 @@ class LoadedKernel:
     ) -> dict[str, NDArray[Any]]:
         """The arrays of memory besides arguments: variables of the module, the bytes of parameters."""
         base = partial(program.base_of, arrays=lent)
+
+        def address(of: str) -> bytes:
+            return lowered.short[of].to_bytes(4, "little") if lowered.short else base(of).to_bytes(8, "little")
+
         found: dict[str, NDArray[Any]] = {}
         raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
         for name, declared in lowered.globals.items():
@@ -280,7 +300,7 @@ class LoadedKernel:
             if name in bound.maps:
                 data, where = bound.maps[name].at(base(bound.names[name])).encode(), f"{name} (parameter)"
             elif name in bound.arrays:
-                data, where = base(bound.names[name]).to_bytes(8, "little"), f"{name} (parameter)"
+                data, where = address(bound.names[name]), f"{name} (parameter)"
             elif data is None:
                 kind = number_dtype(lowered.in_bytes[name].type)
                 data = np.array(bound.numbers[name], kind.numpy).tobytes()
@@ -288,7 +308,7 @@ class LoadedKernel:
         for param, pointers in bound.pointers.items():
             table = found[param] if param in found else lent[bound.names[param]].view(np.uint8)
             for at, of in pointers:
-                table[at : at + 8] = np.frombuffer(base(of).to_bytes(8, "little"), np.uint8)
+                table[at : at + len(address(of))] = np.frombuffer(address(of), np.uint8)
         return found
 
     # The launch
@@ -341,8 +361,11 @@ def _in_words(words: Words) -> Iterator[None]:
 
 
 @contextmanager
-def _about_shared(machine: Machine, lowered: Lowered) -> Iterator[None]:
-    """An error about an access beyond dynamic shared memory says how much of it the launch has, and should have."""
+def _about_shared(machine: Machine, lowered: Lowered, touched: Callable[[Machine], int | None]) -> Iterator[None]:
+    """An error about an access beyond dynamic shared memory says how much of it the launch has, and should have.
+
+    touched: the bytes that the kernel touches with another launch.
+    """
     try:
         yield
     except SimulationError as error:
@@ -353,7 +376,10 @@ def _about_shared(machine: Machine, lowered: Lowered) -> Iterator[None]:
         needed = int(reached[1]) + 1 - start
         error.allowed = f"{machine.dynamic_bytes} bytes of dynamic shared memory, from byte {start} on"
         if 0 < needed <= MOST_SHARED - start:
-            error.hint = f"shared_bytes={needed}"
+            end = touched(replace(machine, dynamic_bytes=MOST_SHARED - start))
+            error.hint = (
+                f"shared_bytes={needed}, or more" if end is None else f"shared_bytes={max(needed, end - start)}"
+            )
         raise
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.cuda import driver
-from tilewright.errors import ArgumentError
 from tilewright.load.arguments import given
 from tilewright.ptx import script
 from tilewright.ptx.bits import number_dtype
@@ -21,6 +20,7 @@ from tilewright.ptx.bits import number_dtype
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tilewright.load.arguments import Given
     from tilewright.load.module import LoadedKernel
 
 __all__ = ["differences", "launch"]
@@ -67,15 +67,14 @@ def launch(
         module, function = _loaded(kernel, shared_bytes)
         _put_globals(kernel, module)
         bound = given(kernel.name, kernel.entry.params, kernel.written, args, {})
-        if bound.pointers:
-            raise ArgumentError("pointers in structures and tables are not launched", given=", ".join(bound.pointers),
-                                allowed="arrays, numbers, bytes")  # fmt: skip
         held: dict[str, int] = {}
         try:
             for name, array in bound.arrays.items():
                 held[name] = driver.allocate(array.nbytes)
+            data = _with_addresses(bound, held)
+            for name, array in bound.arrays.items():
                 driver.copy_to_device(held[name], array.ctypes.data, array.nbytes)
-            values = [_value(param, bound, held) for param in kernel.entry.params]
+            values = [_value(param, bound, held, data) for param in kernel.entry.params]
             _start(function, machine.grid, machine.block, shared_bytes, machine.launch.cluster, values)
             driver.synchronize()
             for name, array in bound.arrays.items():
@@ -102,14 +101,24 @@ def _put_globals(kernel: LoadedKernel, module: c_void_p) -> None:
         driver.copy_to_device(address.value or 0, array.ctypes.data, min(array.nbytes, size.value))
 
 
-def _value(param: Any, bound: Any, held: Mapping[str, int]) -> Any:
+def _with_addresses(bound: Given, held: Mapping[str, int]) -> dict[str, bytes]:
+    """The bytes of structures, with the addresses on the GPU in their pointers; tables of pointers get theirs too."""
+    data = {name: bytearray(octets) for name, octets in bound.data.items()}
+    for param, pointers in bound.pointers.items():
+        whole = memoryview(data[param]) if param in data else bound.arrays[param].view(np.uint8).data
+        for at, of in pointers:
+            whole[at : at + 8] = held[of].to_bytes(8, "little")
+    return {name: bytes(octets) for name, octets in data.items()}
+
+
+def _value(param: Any, bound: Given, held: Mapping[str, int], data: Mapping[str, bytes]) -> Any:
     """An argument's bytes as the driver reads them."""
     if param.name in held:
         return ctypes.c_uint64(held[param.name])
-    if param.name in bound.data:
-        return ctypes.create_string_buffer(bound.data[param.name], len(bound.data[param.name]))
-    data = np.array(bound.numbers[param.name], number_dtype(param.type).numpy).tobytes()
-    return ctypes.create_string_buffer(data, len(data))
+    if param.name in data:
+        return ctypes.create_string_buffer(data[param.name], len(data[param.name]))
+    number = np.array(bound.numbers[param.name], number_dtype(param.type).numpy).tobytes()
+    return ctypes.create_string_buffer(number, len(number))
 
 
 def _start(

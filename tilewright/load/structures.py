@@ -6,7 +6,7 @@ Fields lie as C lays them out: each at a multiple of its own alignment, the whol
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,15 +35,16 @@ def is_structure(value: Any) -> bool:
     return isinstance(value, (tuple, list, Mapping))
 
 
-def packed(value: Any, name: str, fields: Sequence[Field] = ()) -> Packed:
+def packed(value: Any, name: str, fields: Sequence[Field] = (), align: int = 1, *, pointer_bytes: int = 8) -> Packed:
     """A structure. value: its fields in order, or by name; arrays stand for pointers. fields: as they are declared;
-    where that is not known, numbers are NumPy's.
+    where that is not known, numbers are NumPy's. align: bytes that it asks for.
 
     Raises ArgumentError where a value is none of its field.
     """
-    data, align, pointers = b"", 1, list[tuple[int, str, Any]]()
+    data, align, pointers = b"", max(1, align), list[tuple[int, str, Any]]()
     for field, one in _matched(value, name, fields):
-        piece = _piece(one, f"{name}.{field.name}", field)
+        piece = _piece(one, f"{name}.{field.name}", field, pointer_bytes)
+        piece = replace(piece, align=max(piece.align, field.align))
         data += bytes(-len(data) % piece.align)
         pointers += [(len(data) + at, of, array) for at, of, array in piece.pointers]
         data, align = data + piece.data, max(align, piece.align)
@@ -63,13 +64,13 @@ def _matched(value: Any, name: str, fields: Sequence[Field]) -> Iterator[tuple[F
     return zip(fields or [Field(str(k), "") for k in range(len(value))], value, strict=True)
 
 
-def _piece(value: Any, name: str, field: Field) -> Packed:
+def _piece(value: Any, name: str, field: Field, pointer_bytes: int) -> Packed:
     if field.count:
-        return _several(value, name, field)
+        return _several(value, name, field, pointer_bytes)
     if value is None or (field.kind in ("", POINTER) and host.is_array(value)):
-        return Packed(bytes(8), 8, ((0, name, value),) if value is not None else ())
+        return Packed(bytes(pointer_bytes), pointer_bytes, ((0, name, value),) if value is not None else ())
     if is_structure(value):
-        return packed(value, name, field.inner)
+        return packed(value, name, field.inner, field.whole, pointer_bytes=pointer_bytes)
     if (
         not isinstance(value, (int, float, np.generic))
         or field.kind == POINTER
@@ -83,9 +84,9 @@ def _piece(value: Any, name: str, field: Field) -> Packed:
     return Packed(number.tobytes(), number.itemsize)
 
 
-def _several(value: Any, name: str, field: Field) -> Packed:
+def _several(value: Any, name: str, field: Field, pointer_bytes: int) -> Packed:
     """A field that is an array: so many of its kind."""
     if len(value) != field.count:
         raise ArgumentError(f"argument {name} has {field.count} elements", given=f"{len(value)}")
-    one = Field("", field.kind, inner=field.inner)
-    return packed(tuple(value), name, [one] * field.count)
+    one = Field("", field.kind, inner=field.inner, whole=field.whole)
+    return packed(tuple(value), name, [one] * field.count, pointer_bytes=pointer_bytes)

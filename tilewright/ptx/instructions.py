@@ -25,6 +25,7 @@ from tilewright.ir import (
     Stmt,
     Var,
     as_expr,
+    cast,
     const,
     unary,
 )
@@ -121,6 +122,22 @@ def _wide_atomic(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     return [Evaluate(isa.call(found.row.name, **given, **_keywords(found.row, mods)), at=step.at), *after]
 
 
+def _matrices(low: Lowering, step: Step) -> Iterable[Stmt] | None:
+    """``ldmatrix`` and ``stmatrix`` by a generic address, whose low half is the place in shared memory."""
+    words, operands = step.ins.modifiers, list(step.ins.operands)
+    if any(word.startswith("shared") for word in words):
+        return None
+    at = next(number for number, operand in enumerate(operands) if isinstance(operand, Address))
+    address = operands[at]
+    assert isinstance(address, Address)
+    held = Var(low.fresh("address"), UINT32)
+    step.scope.symbols[held.name] = held
+    operands[at] = Address(Name(held.name))
+    name = ".".join([step.ins.opcode, *words[:-1], "shared", words[-1]])
+    there = Assign(held, cast(number_of(pointer(low, address, step, ""), ""), UINT32), at=step.at)
+    return [there, *_by_row(low, replace(step, ins=replace(step.ins, mnemonic=name, operands=tuple(operands))))]
+
+
 OWN: Mapping[str, Callable[[Lowering, Step], Iterable[Stmt] | None]] = {
     "ld": load,
     "st": store,
@@ -131,6 +148,8 @@ OWN: Mapping[str, Callable[[Lowering, Step], Iterable[Stmt] | None]] = {
     "barrier": _barrier,
     "trap": _trap,
     "atom": _atomic,
+    "ldmatrix": _matrices,
+    "stmatrix": _matrices,
     "createpolicy": _policy,
     "wmma": matrix,
     "tensormap": change_map,
@@ -289,7 +308,11 @@ def _given(
             continue
         if not leaves:
             raise InstructionError(f"{step.ins.mnemonic} lacks its operand {kind.name}")
-        leaf = _selected(mods, kind.name, leaves.pop(0))
+        first = leaves.pop(0)
+        if isinstance(first, Vector) and kind.kind == "bits" and not kind.many:  # of operands that are one each
+            first, *rest = first.parts
+            leaves[:0] = rest
+        leaf = _selected(mods, kind.name, first)
         given[kind.name] = _argument(low, kind, leaf, form, mods, step, after)
     if leaves:
         raise InstructionError(f"{step.ins.mnemonic} has too many operands", given=f"{len(leaves)} more")

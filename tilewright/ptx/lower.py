@@ -41,7 +41,7 @@ from tilewright.ptx.names import Memory, Scope, all_statements, named_once, nbyt
 from tilewright.ptx.origins import bounded
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.recursion import save_registers
-from tilewright.ptx.short import are_short
+from tilewright.ptx.short import are_short, short_address
 from tilewright.ptx.special import Machine
 from tilewright.ptx.state import Lowering, Step
 from tilewright.ptx.tree import (
@@ -84,13 +84,15 @@ class Lowered:
     """A kernel of stage "lowered".
 
     globals: the module's variables among its buffers, by name. in_bytes: its parameters that lie in memory, structures
-    and those whose address is taken, by name. functions: the number of each function whose address is taken.
+    and those whose address is taken, by name. functions: the number of each function whose address is taken. short: the
+    address of each buffer, where those have 32 bits.
     """
 
     kernel: Kernel
     globals: Mapping[str, Variable]
     in_bytes: Mapping[str, Variable]
     functions: Mapping[str, int]
+    short: Mapping[str, int]
 
 
 def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine: Machine) -> Lowered:
@@ -129,7 +131,8 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
         launch=launch, graph=low.graph(), at=module.span(entry.line),
     )  # fmt: skip
     numbers = {name: low.function_address(module.function_of[name]) for name in low.functions}
-    return Lowered(kernel, low.globals, low.in_bytes, numbers)
+    short = {each.name: short_address(low, each) for each in low.buffers.values()} if are_short(low) else {}
+    return Lowered(kernel, low.globals, low.in_bytes, numbers, short)
 
 
 def _in_storage(low: Lowering, block: BasicBlock) -> BasicBlock:

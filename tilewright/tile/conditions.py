@@ -73,7 +73,7 @@ def only_in(*spaces: str) -> Condition:
     """Each tile is in one of these memories."""
     listed = " or ".join(spaces)
 
-    @condition(f"in {listed} memory")
+    @condition(f"all tiles are in {listed} memory")
     def check(call: TileCall) -> str | None:
         outside = next((side for side in call.tiles if side.space not in spaces), None)
         return None if outside is None else f"{outside.name} is in {outside.space} memory, not in {listed}"
@@ -95,7 +95,7 @@ def kept_inside(call: TileCall) -> str | None:
     return None
 
 
-@condition("whole warps execute the call together")
+@condition("whole warps execute the call together: Tx.warp, Tx.wg, Tx.cta")
 def whole_warps(call: TileCall) -> str | None:
     if call.scope.lanes == 32:
         return None

@@ -25,7 +25,7 @@ MOST_PIECES = 16
 Box = tuple[tuple[int, int], ...]
 
 
-@condition("a part of a tile in registers")
+@condition("a tile in registers is a part of its buffer")
 def registers_cut(call: TileCall) -> str | None:
     return None if any(map(_is_cut, call.tiles)) else "no tile in registers is cut"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from tilewright.ir.ranges import RangeFacts
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile.builder import Builder, FreshNames, Preparations
 from tilewright.tile.call import TileCall, call_name, checked, side_of, without_clip
-from tilewright.tile.dispatch import check_keywords, choose
+from tilewright.tile.dispatch import Chosen, check_keywords, choose
 from tilewright.tile.meeting import MeetingPlaces
 from tilewright.tile.report import DispatchReport, Entry, entry_of
 from tilewright.tile.scope import ControlFlow, Reach
@@ -96,7 +97,7 @@ class _Resolver:
         """The statements that carry out one tile call."""
         try:
             call = self.context(stmt, reach, facts)
-            chosen = choose(call)
+            chosen = self.chosen(call, reach, facts)
             out = Builder(self.names, stmt.at, facts, self.preparations, self.meeting)
             label = f"{stmt.primitive}/{chosen.variant.name}"
             out.comment(f"{label} ({stmt.at})" if stmt.at else label)
@@ -110,6 +111,19 @@ class _Resolver:
             if not operand.role.may_leave(dict(call.config)):
                 body = owing(body, side.region, facts, call_name(stmt), operand.role.asking)
         return body
+
+    def chosen(self, call: TileCall, reach: Reach, facts: RangeFacts) -> Chosen:
+        """The variant that takes a call. An error for a call by one thread says which scope would be taken."""
+        try:
+            return choose(call)
+        except DispatchError as error:
+            wider = ("cta", "warpgroup", "warp") if call.stmt.scope == "thread" and error.hint is None else ()
+            for stmt in (replace(call.stmt, scope=scope) for scope in wider):
+                with suppress(TilewrightError):
+                    choose(self.context(stmt, reach, facts))
+                    error.hint = f"{call_name(stmt)}(...): as it stands, each thread makes the call by itself"
+                    break
+            raise
 
     def context(self, stmt: ir.TileCallStmt, reach: Reach, facts: RangeFacts) -> TileCall:
         """The call as variants see it, checked."""

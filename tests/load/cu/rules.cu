@@ -166,3 +166,15 @@ __global__ void ended_by_another(int* out) {
     if (__any_sync(~0u, 1) && threadIdx.x == 0) asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"(bar) : "memory");
     *out = 1;
 }
+
+// One lane ends it for all lanes of its warp, which have arrived together and met since.
+__global__ void ended_for_all(int* out) {
+    __shared__ unsigned long long place;
+    unsigned bar = __cvta_generic_to_shared(&place);
+    unsigned long long state;
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 32;" :: "r"(bar) : "memory");
+    __syncwarp();
+    asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(bar) : "memory");
+    if (__any_sync(~0u, 1) && threadIdx.x == 0) asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"(bar) : "memory");
+    *out = 1;
+}

@@ -42,7 +42,7 @@ for _name, _doc in (("add", "The sum of a and b"), ("sub", "The difference of a 
         chapter=BOTH,
     )
 
-_mul, _fma = floats.arithmetic("mul"), floats.arithmetic("fma")
+_mul, _fma, _oob = floats.arithmetic("mul"), floats.arithmetic("fma"), floats.out_of_bounds("fma")
 scalar(
     "mul",
     "a b",
@@ -79,7 +79,15 @@ scalar(
     ("fma{rnd}{type}", {"type": BRAIN, "rnd": RN}, _fma, "sm_80"),
     ("fma{rnd}.relu{type}", {"type": BRAIN, "rnd": RN, "relu": {True: ""}}, _fma, "sm_80"),
     ("fma{rnd}{ftz}{type}", {"type": PACKED, "rnd": WRITTEN, "ftz": FTZ}, _fma, "sm_100"),
-    doc="The value of a * b + c, rounded once.",
+    *(
+        (f"fma{{rnd}}.oob{word}{{type}}", {"type": types, "rnd": RN, "oob": {True: ""}, **more}, _oob, "sm_90")
+        for types, word, more in (
+            ({**HALVES, **BRAIN}, "", {}),
+            ({**HALVES, **BRAIN}, ".relu", {"relu": {True: ""}}),
+            (HALVES, ".sat", {"sat": {True: ""}}),
+        )
+    ),
+    doc="The value of a * b + c, rounded once; with ``oob`` 0 where one of them is the NaN of what is out of bounds.",
     chapter=FLOATS,
 )
 for _name, _operands in (("mul24", "a b"), ("mad24", "a b c")):

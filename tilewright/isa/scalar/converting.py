@@ -8,9 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.dtypes import dtype
 from tilewright.isa.convert import FP6_FP4
-from tilewright.isa.scalar import narrowing
+from tilewright.isa.scalar import narrow_floats, narrowing
 from tilewright.isa.scalar.floats import canonical, carried, flushed, flushed_as_rounded, saturated
 from tilewright.isa.scalar.rows import flag, scalar, words
 from tilewright.isa.types import TYPES, Numbers
@@ -21,6 +20,10 @@ CHAPTER = "Data Movement and Conversion Instructions"
 INTEGERS = words("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
 WIDER = words("u16", "u32", "u64", "s16", "s32", "s64")
 FTZ, SAT, RELU, FINITE = flag("ftz"), flag("sat"), flag("relu"), flag("satfinite")
+UP = {"rnd": {"rn": ""}, "relu": RELU}
+DOWN = {"rnd": {"rn": ""}, "finite": {True: ""}, "relu": RELU}
+OF_BYTE = "{{ .reg .b8 b_; cvt.u8.u16 b_, {a}; {mnemonic} {result}, b_; }}"
+TO_BYTE = "{{ .reg .b8 b_; {mnemonic} b_, {a}; cvt.u16.u8 {result}, b_; }}"
 RND, IRND = words("rn", "rz", "rm", "rp"), words("rni", "rzi", "rmi", "rpi")
 
 
@@ -117,58 +120,6 @@ def _tf32(*, rnd: str, relu: bool = False, finite: bool = False, **_: object) ->
         nan = bits & np.uint32(0xFFFFE000) if rnd == "rna" else np.uint32(0x7FFFE000)
         found = np.where(a == a, found, nan)
         return np.where((found >> np.uint32(31) != 0) & relu & (a == a), np.uint32(0), found)
-
-    return execute
-
-
-NARROW = {
-    "e4m3x2": "float8_e4m3fn",
-    "e5m2x2": "float8_e5m2",
-    "e2m3x2": "float6_e2m3fn",
-    "e3m2x2": "float6_e3m2fn",
-    "e2m1x2": "float4_e2m1fn",
-}
-
-
-def _codes(word: str, relu: bool) -> Callable[[Numbers], Numbers]:
-    """Codes of narrow floats, which saturate; NaN has all bits but the sign."""
-    name = NARROW[word]
-    kind = dtype(name).numpy
-    largest = float(ml_dtypes.finfo(kind).max)  # type: ignore[no-untyped-call]
-    nan = (1 << dtype(name).value_bits - 1) - 1
-
-    def codes(values: Numbers) -> Numbers:
-        clean = np.where(values == values, values, 0).astype(np.float32).clip(-largest, largest)
-        clean = np.where(relu & (clean <= 0), np.float32(0), clean)
-        return np.where(values == values, clean.astype(kind).view(np.uint8), nan).astype(np.uint16)
-
-    return codes
-
-
-def _width(word: str) -> np.uint16:
-    return np.uint16(4 if word == "e2m1x2" else 8)
-
-
-def _to_narrow(*, type: str, relu: bool = False, **_: object) -> Callable[..., Numbers]:
-    codes, width = _codes(type, relu), _width(type)
-    bits = TYPES[type].unsigned
-
-    def execute(*values: Numbers) -> Numbers:
-        high, low = values if len(values) == 2 else (values[0][..., 1], values[0][..., 0])
-        packed = (codes(high) << width | codes(low)).astype(bits)
-        return packed if TYPES[type].lanes == 1 else packed[..., None].view(TYPES[type].numpy)
-
-    return execute
-
-
-def _from_narrow(*, atype: str, relu: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
-    name = NARROW[atype]
-    mask = (1 << dtype(name).value_bits) - 1
-    table = (np.arange(256) & mask).astype(np.uint8).view(dtype(name).numpy).astype(np.float32).astype(np.float16)
-
-    def execute(pair: Numbers) -> Numbers:
-        codes = pair.view(np.uint8) if TYPES[atype].lanes > 1 else np.stack([pair & 15, pair >> 4], axis=-1)
-        return _clamped(canonical(table[codes]), sat=False, relu=relu)
 
     return execute
 
@@ -305,7 +256,12 @@ scalar(
         _of_floats,
         "sm_80",
     ),
-    ("cvt{rnd}{type}{atype}", {"type": words("bf16"), "atype": words("bf16"), "rnd": IRND}, _of_floats, "sm_90"),
+    (
+        "cvt{rnd}{type}{atype}",
+        {"type": words("bf16"), "atype": words("bf16"), "rnd": {None: "", **IRND}},
+        _of_floats,
+        "sm_90",
+    ),
     ("cvt{rnd}{type}{atype}", {"type": words("tf32"), "atype": words("f32"), "rnd": words("rna")}, _tf32, "sm_80"),
     (
         "cvt{rnd}{relu}{type}{atype}",
@@ -328,7 +284,7 @@ scalar(
     (
         "cvt{rnd}{relu}{type}{atype}",
         {"type": words("f16x2"), "atype": words("e4m3x2", "e5m2x2"), "rnd": words("rn"), "relu": RELU},
-        _from_narrow,
+        narrow_floats.widened,
         "sm_89",
     ),
     (
@@ -340,21 +296,49 @@ scalar(
             "relu": RELU,
             "finite": {True: ""},
         },
-        _to_narrow,
+        narrow_floats.packed,
         "sm_89",
     ),
+    *(
+        (
+            "cvt.rn{finite}{relu}{type}{atype}",
+            {"type": words(to), "atype": words(*of), **UP, "finite": FINITE if to == "bf16x2" else {False: ""}},
+            narrow_floats.widened,
+            FP6_FP4,
+            own,
+        )
+        for to, of, own in (
+            ("f16x2", ("e2m3x2", "e3m2x2"), ""),
+            ("f16x2", ("e2m1x2",), OF_BYTE),
+            ("bf16x2", ("e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2"), ""),
+            ("bf16x2", ("e2m1x2",), OF_BYTE),
+        )
+    ),
+    *(
+        (
+            "cvt.rn.satfinite{relu}{type}{atype}",
+            {"type": words(*to), "atype": words(*of), **DOWN},
+            narrow_floats.packed,
+            FP6_FP4,
+            own,
+        )
+        for to, of, own in (
+            (("e4m3x2", "e5m2x2"), ("bf16x2",), ""),
+            (("e2m3x2", "e3m2x2"), ("f16x2", "bf16x2"), ""),
+            (("e2m1x2",), ("f16x2", "bf16x2"), TO_BYTE),
+        )
+    ),
     (
-        "cvt{rnd}{relu}{type}{atype}",
-        {"type": words("f16x2"), "atype": words("e2m3x2", "e3m2x2"), "rnd": words("rn"), "relu": RELU},
-        _from_narrow,
+        "cvt{rnd}{finite}{type}{atype}",
+        {"type": words("ue8m0x2"), "atype": words("bf16x2"), "rnd": words("rz", "rp"), "finite": FINITE},
+        narrow_floats.exponents,
         FP6_FP4,
     ),
     (
-        "cvt{rnd}{relu}{type}{atype}",
-        {"type": words("f16x2"), "atype": words("e2m1x2"), "rnd": words("rn"), "relu": RELU},
-        _from_narrow,
+        "cvt{rnd}{type}{atype}",
+        {"type": words("bf16x2"), "atype": words("ue8m0x2"), "rnd": words("rn")},
+        narrow_floats.of_exponents,
         FP6_FP4,
-        "{{ .reg .b8 b_; cvt.u8.u16 b_, {a}; {mnemonic} {result}, b_; }}",
     ),
     doc="a as another type: integers chopped or clamped; floats rounded once; floats to integers always clamped.",
     chapter=CHAPTER,
@@ -373,21 +357,27 @@ scalar(
     (
         "cvt{rnd}.satfinite{relu}{type}{atype}",
         {"type": words("e4m3x2", "e5m2x2"), **PAIR, "rnd": words("rn"), "finite": {True: ""}},
-        _to_narrow,
+        narrow_floats.packed,
         "sm_89",
     ),
     (
         "cvt{rnd}.satfinite{relu}{type}{atype}",
         {"type": words("e2m3x2", "e3m2x2"), **PAIR, "rnd": words("rn"), "finite": {True: ""}},
-        _to_narrow,
+        narrow_floats.packed,
         FP6_FP4,
     ),
     (
         "cvt{rnd}.satfinite{relu}{type}{atype}",
         {"type": words("e2m1x2"), **PAIR, "rnd": words("rn"), "finite": {True: ""}},
-        _to_narrow,
+        narrow_floats.packed,
         FP6_FP4,
         "{{ .reg .b8 b_; {mnemonic} b_, {a}, {b}; cvt.u16.u8 {result}, b_; }}",
+    ),
+    (
+        "cvt{rnd}{finite}{type}{atype}",
+        {"type": words("ue8m0x2"), "atype": words("f32"), "rnd": words("rz", "rp"), "finite": FINITE},
+        narrow_floats.exponents,
+        FP6_FP4,
     ),
     doc="Two float32 as narrower floats in one register, a in the upper half.",
     chapter=CHAPTER,

@@ -17,7 +17,7 @@ from tilewright.isa.arith import larger, smaller
 from tilewright.isa.fma import fma_narrow, sum_to_odd
 from tilewright.isa.rounded import SINGLE
 from tilewright.isa.scalar.rounding import DOUBLE
-from tilewright.isa.types import TYPES, Numbers
+from tilewright.isa.types import OUTSIDE, TYPES, Numbers
 
 __all__ = [
     "QUIET",
@@ -115,7 +115,7 @@ def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
         if not (ftz or sat or relu):
             return lambda *values: canonical(run(*values))
         flush = flushed if ftz else _same
-        after = _after(saturated if sat else _positive if relu else _same)
+        after = _after(saturated if sat else positive if relu else _same)
         settle: Callable[..., Numbers] = (
             _settled(op, rnd or "rn") if ftz and op in _WIDE else (lambda found, *values: flush(found))
         )
@@ -123,6 +123,22 @@ def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
         def execute(*values: Numbers) -> Numbers:
             given = [flush(value) for value in values]
             return after(settle(run(*given), *given))
+
+        return execute
+
+    return meaning
+
+
+def out_of_bounds(op: str) -> Callable[..., Callable[..., Numbers]]:
+    """The same, but zero where an operand is the NaN that stands for what is outside of a tensor."""
+
+    def meaning(*, type: str, **mods: Any) -> Callable[..., Numbers]:
+        run = arithmetic(op)(type=type, **mods)
+
+        def execute(*values: Numbers) -> Numbers:
+            outside = np.any(np.broadcast_arrays(*(bits_of(value) == OUTSIDE for value in values)), axis=0)
+            found = run(*values)
+            return np.where(outside, np.zeros((), found.dtype), found)
 
         return execute
 
@@ -195,7 +211,7 @@ def _same(x: Numbers) -> Numbers:
     return x
 
 
-def _positive(x: Numbers) -> Numbers:
+def positive(x: Numbers) -> Numbers:
     """The numbers, with negative ones made +0; NaN stays."""
     return np.where(x < 0, x.dtype.type(0), np.where(x == 0, np.abs(x), x)).astype(x.dtype)
 

@@ -13,11 +13,13 @@ from tilewright.sim.machine.facets import where_text
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.subject import Subject
 
-__all__ = ["Alignment"]
+__all__ = ["Alignment", "misaligned"]
 
 
 class Alignment(Check):
@@ -28,25 +30,26 @@ class Alignment(Check):
 
         def look(batch: Batch, mask: Mask, at: Address) -> None:
             if at.bits & low:
-                self._find(site, batch, mask, at)
+                misaligned(self.program, site, batch, mask.full, at)
 
         return look
 
-    def _find(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        """Raise SimulationError for the first active lane whose address is misaligned."""
-        full = np.broadcast_to(at.full(), batch.shape)
-        bad = mask.full & (full & (site.width - 1) != 0)
-        if not bad.any() or site.place is None:
-            return
-        cta, warp = map(int, np.argwhere(bad.any(-1))[0])
-        address = int(full[cta, warp][bad[cta, warp]][0])
-        raise SimulationError(
-            f"{site.op}: a misaligned address in {site.place.name}",
-            given=f"{coordinate_text(self.program, site, address)}, byte {address - site.place.start}, "
-            f"in {where_text(batch, cta, warp, bad[cta, warp])}",
-            allowed=f"a multiple of {site.width} bytes",
-            at=site.at,
-        )
+
+def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Address) -> None:
+    """Raise SimulationError for the first of some lanes whose address is misaligned."""
+    full = np.broadcast_to(at.full(), batch.shape)
+    bad = np.broadcast_to(lanes & (full & (site.width - 1) != 0), batch.shape)
+    if not bad.any() or site.place is None:
+        return
+    cta, warp = map(int, np.argwhere(bad.any(-1))[0])
+    address = int(full[cta, warp][bad[cta, warp]][0])
+    raise SimulationError(
+        f"{site.op}: a misaligned address in {site.place.name}",
+        given=f"{coordinate_text(program, site, address)}, byte {address - site.place.start}, "
+        f"in {where_text(batch, cta, warp, bad[cta, warp])}",
+        allowed=f"a multiple of {site.width} bytes",
+        at=site.at,
+    )
 
 
 register("alignment", "addresses that are no multiple of the access's width", Alignment)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.sim.checks.alignment import misaligned
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.machine.facets import where_text
@@ -30,7 +31,9 @@ class Bounds(Check):
     """The check of buffers' bounds: sites call `escapes` for lanes whose access is outside."""
 
     def escapes(self, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
-        """Raises SimulationError for the first warp with lanes outside."""
+        """Raises SimulationError for the first warp with lanes outside; hardware looks at the alignment before that."""
+        if "alignment" in self.program.checks and not site.aligned:
+            misaligned(self.program, site, batch, outside, at)
         escape(self.program, site, batch, outside, at)
 
 

@@ -13,6 +13,7 @@ from tilewright.sim.machine.shadows import Shadows
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.ir import Expr
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bits
     from tilewright.sim.machine.batch import Batch
@@ -27,7 +28,7 @@ __all__ = ["Need", "Poison"]
 class Need:
     """A place where a value must be initialised. what: its expression; use: for what."""
 
-    what: str
+    what: Expr
     use: str
     at: Span | None
 

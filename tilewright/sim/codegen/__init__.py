@@ -12,6 +12,7 @@ emitter, source, nesting
 expressions, addressing, calls, pure, substitution, lifting
                     values, addresses in parts, calls of the instruction table: plain functions over one emitter; in
                     compiled code addresses are written out first, and then taken apart
+needed              scalars of compiled code, loaded in the lanes that use them
 unknowns            in compiled code, unknown bits and how operations spread them
 functions           statements, and the function of a segment
 fusing              runs of products that `tilewright.sim.fast` does at once

@@ -28,6 +28,7 @@ from tilewright.sim.codegen.axes import Axes
 from tilewright.sim.codegen.divergence import Divergence
 from tilewright.sim.codegen.live import Liveness
 from tilewright.sim.codegen.loops import compared_in_graph, is_volatile, polled_in_graph, polls
+from tilewright.sim.codegen.needed import needed
 from tilewright.sim.codegen.regions import regions
 from tilewright.sim.codegen.substitution import written_out
 from tilewright.sim.codegen.waits import Open, Structured, cut_at_waits, waits
@@ -79,7 +80,7 @@ def _structured(kernel: Kernel, orders: bool) -> tuple[Axes, list[Block], frozen
 def _open(kernel: Kernel, parameters: frozenset[str], orders: bool) -> tuple[Axes, list[Block], frozenset[int]]:
     """The blocks of a graph; those whose branch leads out of the function that they are in."""
     graph = graph_of(kernel, lambda stmt: any(waits(one) is not False for one in statements((stmt,))))
-    blocks = written_out(graph.blocks, _flow_of(graph.blocks), parameters)
+    blocks = needed(written_out(graph.blocks, _flow_of(graph.blocks), parameters), parameters)
     flow = _flow_of(blocks)
     undefined = _first_values(blocks, Liveness(blocks, flow, parameters))
     blocks[0] = Block((*undefined, *blocks[0].body), blocks[0].end)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.source import PySource
     from tilewright.sim.machine.sites import Site
 
-__all__ = ["Emitter", "Operand", "is_number", "is_window"]
+__all__ = ["Emitter", "Operand", "is_number", "is_window", "wrapper"]
 
 LONGEST = 800  # letters of an expression, as Python reads 200 brackets in one another
 
@@ -43,6 +44,17 @@ def is_window(value: Expr) -> bool:
     while isinstance(value, Reinterpret):
         value = value.a
     return isinstance(value, Load)
+
+
+@cache
+def wrapper(kind: DType) -> Callable[[int], int]:
+    """The function that brings a Python integer into the range of an integer dtype."""
+    if kind.kind == "bool":
+        return bool
+    mask, half = (1 << kind.bits) - 1, 1 << (kind.bits - 1)
+    if kind.kind == "uint":
+        return lambda value: value & mask
+    return lambda value: ((value + half) & mask) - half
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +136,7 @@ class Emitter:
         operand = self.value(expr, mask)
         if operand.shadow is not None:
             text = self.out.named("v", operand.text)
-            need = self.out.constant("N", Need(f"`{expr}`", use, self.at))
+            need = self.out.constant("N", Need(expr, use, self.at))
             if self.unknowns:
                 known = f"({operand.shadow} == 0){'.all(-1)' * (expr.dtype.lanes > 1)}{operand.origin}"
                 self.out.line(f"if {operand.shadow} is not None: {need}(b, {mask}, {known})")

@@ -29,12 +29,12 @@ from tilewright.ir import (
     const_value,
 )
 from tilewright.ir.operators import DIVISIONS, MODULAR, OPERATORS
+from tilewright.isa.casts import cast
 from tilewright.sim.checks.arithmetic import Operands
 from tilewright.sim.codegen.addressing import access_text, generic_address_text
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import call_value
-from tilewright.sim.codegen.emitter import Emitter, Operand, is_number
-from tilewright.sim.machine.arithmetic import caster, wrapper
+from tilewright.sim.codegen.emitter import Emitter, Operand, is_number, wrapper
 from tilewright.sim.machine.convert import from_bits, joined, reinterpret
 
 __all__ = ["RULES"]
@@ -51,7 +51,7 @@ def _templates(meaning: str) -> dict[str, str]:
 
 UNIFORM_INTEGER, ARRAYS = _templates("number"), _templates("array")
 WRAPS = (*MODULAR, *DIVISIONS)  # of integers: the result may leave the dtype's range
-FLOATS = ARRAYS | {"/": "quotient({a}, {b})", "min": "float_min({a}, {b})", "max": "float_max({a}, {b})"}
+FLOATS = ARRAYS | {"/": "quotient({a}, {b})", "min": "smaller({a}, {b})", "max": "larger({a}, {b})"}
 
 
 # One rule per node
@@ -62,7 +62,7 @@ def _const(e: Emitter, expr: Const, mask: str) -> Operand:
         return Operand(repr(expr.value) if expr.value >= 0 else f"({expr.value!r})")
     if not expr.dtype.is_float:
         return Operand(e.out.constant("K", expr.dtype.numpy.type(expr.value)))
-    made = caster(DType("float64"), expr.dtype.element)(np.array(expr.value, np.float64))
+    made = cast(DType("float64"), expr.dtype.element)(np.array(expr.value, np.float64))
     return Operand(e.out.constant("K", made[()]))
 
 
@@ -159,7 +159,7 @@ def _cast(e: Emitter, expr: Cast, mask: str) -> Operand:
         if kind.kind == "bool":
             return Operand(f"({text} != 0)")
         return Operand(f"{e.out.constant('W', wrapper(kind))}(int({text}))")
-    text = f"{e.out.constant('C', caster(source.element, kind.element))}({text})"
+    text = f"{e.out.constant('C', cast(source.element, kind.element))}({text})"
     if source.lanes < kind.lanes:
         return Operand(f"{e.out.constant('J', joined(kind))}(*{kind.lanes} * [{text}])")
     if not uniform:

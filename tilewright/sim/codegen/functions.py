@@ -37,10 +37,11 @@ from tilewright.ir import (
     Store,
     Var,
     While,
-    statements,
 )
 from tilewright.ir.operators import OPERATORS
 from tilewright.isa import BY_MASK, WARPGROUP, bind
+from tilewright.isa.arith import larger, smaller
+from tilewright.isa.casts import quotient
 from tilewright.sim.codegen.addressing import access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
@@ -54,9 +55,9 @@ from tilewright.sim.codegen.rounds import ENDLESS, leaving, written
 from tilewright.sim.codegen.source import PySource
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
-from tilewright.sim.machine import arithmetic, instructions
 from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, to_bits
+from tilewright.sim.machine.instructions import lanes, stacked, to_shared
 from tilewright.sim.machine.nibbles import load_nibbles, nibble_flags, store_nibbles
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.turns import Turns
@@ -67,24 +68,12 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
-NAMESPACE: dict[str, object] = {
-    "np": np,
-    "Address": Address,
-    "Part": Part,
-    "keep": keep,
-    "load_all": load_all,
-    "int64": int64,
-    "Turns": Turns,
-    "component": component,
-    "load_nibbles": load_nibbles,
-    "blended": blended,
-    "either": either,
-    "nibble_flags": nibble_flags,
-    "store_nibbles": store_nibbles,
-    **{name: getattr(arithmetic, name) for name in arithmetic.__all__},
-    **{meaning.__name__: meaning for row in OPERATORS.values() for meaning in (row.number, row.array)},
-    **{name: getattr(instructions, name) for name in ("lanes", "stacked", "to_shared")},
-}
+CALLED: tuple[Callable[..., object], ...] = (
+    *(Address, Part, Turns, blended, component, either, int64, keep, lanes, larger, load_all, load_nibbles),
+    *(nibble_flags, quotient, smaller, stacked, store_nibbles, to_shared),
+    *(meaning for row in OPERATORS.values() for meaning in (row.number, row.array)),
+)
+NAMESPACE: dict[str, object] = {"np": np} | {each.__name__: each for each in CALLED}
 
 
 class SegmentEmitter(Emitter):
@@ -377,14 +366,9 @@ class SegmentEmitter(Emitter):
     def turn(self, turns: str | None, stmt: Stmt) -> None:
         """Count one more turn, and tell the count which variables the turn may have changed."""
         if turns is not None and isinstance(stmt, While):
-            outer = sorted(changed_names(stmt) & self.program.axes.variables.keys() - self._inside(stmt))
+            outer = sorted(changed_names(stmt) & self.program.axes.variables.keys())
             state = "".join(f"{self.variable(Var(name))}, " for name in outer)
             self.out.line(f"{turns}.next(b, m0, ({state}))")
-
-    @staticmethod
-    def _inside(loop: While) -> set[str]:
-        """Variables that begin again in each turn."""
-        return {stmt.var.name for stmt in statements(loop.body) if isinstance(stmt, (Bind, For))}
 
     def masked_loop(self, test: str | None, stmt: For | While, mask: str, onward: str | None) -> None:
         """A loop that lanes leave one by one. live: lanes still in it; gone: those that left this iteration."""

@@ -13,8 +13,8 @@ from tilewright.dtypes import dtype
 from tilewright.ir import Binary, Call, Cast, Expr, Load, Reinterpret, Var, const_value, walk
 from tilewright.isa.linear import as_arithmetic
 from tilewright.sim.codegen.axes import CTA, UNIFORM
+from tilewright.sim.codegen.emitter import wrapper
 from tilewright.sim.codegen.pure import is_pure
-from tilewright.sim.machine.arithmetic import wrapper
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter

@@ -30,9 +30,10 @@ from tilewright.ir import (
 )
 from tilewright.isa import bind
 from tilewright.sim.codegen.prepare import calls_of
+from tilewright.sim.codegen.pure import is_pure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tilewright.ir import Block
     from tilewright.ir.flow import Loop
@@ -50,7 +51,9 @@ __all__ = [
     "polled_in_graph",
     "polls",
     "polls_in_graph",
+    "reads_nothing",
     "shows_order",
+    "spins",
 ]
 
 FEW_TURNS = 4096  # loops of so many turns need no watch
@@ -109,6 +112,32 @@ def _turn_of(loop: Loop, blocks: Sequence[Block]) -> tuple[list[Expr], list[Stmt
     return [*conds, *(stmt.cond for stmt in stmts if isinstance(stmt, If))], stmts
 
 
+def spins(loop: Loop, blocks: Mapping[int, Block]) -> bool:
+    """Does no lane that takes a second turn of a loop of compiled code ever leave it: is there no way out, or none that
+    depends on what a turn changes?
+    """
+    inside = set(loop.blocks)
+    if not inside <= blocks.keys():
+        return False
+    turn = (stmt for n in inside for stmt in statements(blocks[n].body))
+    assigned = {stmt.var.name for stmt in turn if isinstance(stmt, (Assign, Bind))}
+    exits = [blocks[n].end for n in inside if not set(blocks[n].end.targets) <= inside or not blocks[n].end.targets]
+    conds = [end.cond if isinstance(end, Branch) else None for end in exits]
+    return all(cond is not None and not _may_change(cond, assigned) for cond in conds)
+
+
+def _may_change(cond: Expr, assigned: set[str]) -> bool:
+    return any(
+        isinstance(part, (Load, Call)) or (isinstance(part, Var) and part.name in assigned) for part in walk(cond)
+    )
+
+
+def reads_nothing(loop: Loop, blocks: Mapping[int, Block]) -> bool:
+    """Does no block of a loop touch memory?"""
+    each = (expr for n in loop.blocks for stmt in statements(blocks[n].body) for expr in (stmt, *expressions(stmt)))
+    return not any(isinstance(part, (Load, Store)) or (isinstance(part, Call) and not is_pure(part)) for part in each)
+
+
 def _read_again(conds: Iterable[Expr], turn: Iterable[Stmt]) -> bool:
     """Do conditions depend, through variables that a turn assigns, on memory at the same place in each turn?"""
     values: dict[str, list[Expr]] = {}
@@ -165,8 +194,10 @@ def _exits(loop: While) -> Iterator[Expr]:
 
 
 def changed_names(loop: While) -> set[str]:
-    """The variables that a turn of the loop may change."""
-    return {stmt.var.name for stmt in statements(loop.body) if isinstance(stmt, (Assign, For))}
+    """The variables from before the loop that a turn of it may change."""
+    inner = tuple(statements(loop.body))
+    begun = {stmt.var.name for stmt in inner if isinstance(stmt, (Bind, For))}
+    return {stmt.var.name for stmt in inner if isinstance(stmt, Assign)} - begun
 
 
 def is_closed(loop: While) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tilewright.ir import Branch, Exit, Jump
 from tilewright.ir.flow import Loop
 from tilewright.sim.codegen.axes import UNIFORM
+from tilewright.sim.codegen.loops import reads_nothing, spins
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -99,6 +100,10 @@ class _Writer:
                 if spent:
                     self.out.line(" = ".join([*spent, "None"]))
                 self.out.line(f"if {go} is None: break")
+                if spins(loop, self.r.blocks):  # who comes back here, comes back for ever
+                    hoisted = reads_nothing(loop, self.r.blocks)
+                    at = self.out.constant("A", self.out.at)
+                    self.out.line(f"Turns({at}, leaves=False, hoisted={hoisted}).next(b, {go}, ())")
 
     def block(self, number: int, mask: str) -> None:
         """The statements of a block, and where its lanes go on."""

@@ -12,10 +12,10 @@ import numpy as np
 
 from tilewright.ir import Binary, Call, Cast, Component, Expr, Reinterpret, Select, Unary, Vector
 from tilewright.ir.operators import OPERATORS
+from tilewright.isa.casts import cast
 from tilewright.sim.checks.arithmetic import OpenResult
 from tilewright.sim.codegen.emitter import Operand
 from tilewright.sim.codegen.pure import computed, is_pure
-from tilewright.sim.machine.arithmetic import caster
 from tilewright.sim.machine.unknown import ArrayOperation
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _function(expr: Expr) -> Callable[..., Array]:
     if isinstance(expr, Select):
         return np.where
     if isinstance(expr, Cast):
-        return caster(expr.a.dtype.element, expr.dtype.element)
+        return cast(expr.a.dtype.element, expr.dtype.element)
     if isinstance(expr, Component):
         return lambda a: a[..., expr.index] if np.ndim(a) > 3 else a
     if isinstance(expr, Vector):

@@ -1,6 +1,6 @@
 """Many small instructions as few large ones: the same values, one NumPy call for dozens of statements.
 
 products            runs of matrix products
-sums                to which they are added late
+sums                matrices to which products are added late
 loads               loops and runs of small loads
 """

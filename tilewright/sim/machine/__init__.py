@@ -4,14 +4,13 @@ subject, device     a kernel before any run; the device that runs it, its events
 batch, masks, wave  lanes at one segment; which of them are active; the CTAs that run together
 address, places, overlaps
                     the addresses of a batch, where each buffer lives, and arguments that share memory
-memory, registers, tmem, remote, nibbles, shadows, unknown
+memory, registers, tmem, remote, elsewhere, nibbles, shadows, unknown
                     global and shared memory, registers, tensor memory, other CTAs' shared memory, elements of 4 bits;
                     which of their bytes are initialised; which bits of a value are unknown
 sites, counts       the places of a kernel that touch memory, and what is counted there
 arrays              the kinds of arrays, by name
 coordinates         bytes as elements of the kernel's buffers, for messages
-arithmetic, convert, floats
-                    what NumPy or Python computes otherwise than a GPU
+convert             between the values of a kernel and the bits in memory
 instructions, register_files, operands, facets, gathered
                     a row of the instruction table, the machine as it sees it, and lanes that execute it together
 pending, operation, issuers, units

@@ -76,6 +76,10 @@ class Look:
         ctas, warps, *_ = np.nonzero(active)
         return np.array(numbers(self.ctas))[ctas], np.array(numbers(self.warps))[warps]
 
+    def threads(self, active: Bools) -> tuple[Ints, Ints, Ints]:
+        """The same, and the lane, of each thread that is set in (CTAs, warps, 32) bools."""
+        return (*self.rows_and_warps(active), np.nonzero(active)[2])
+
     @cached_property
     def key(self) -> tuple[object, ...]:
         """The key that distinguishes it from other looks of its wave."""

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError
-from tilewright.ir import const_value
+from tilewright.ir import Load, Var, const_value, rewrite
 
 if TYPE_CHECKING:
-    from tilewright.ir import Buffer
+    from tilewright.errors import Span
+    from tilewright.ir import Buffer, Expr
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
 
-__all__ = ["coordinate_text", "element_text"]
+__all__ = ["authored_text", "coordinate_text", "element_text", "is_dealt_out"]
 
 MOST_ELEMENTS = 1 << 22
 
@@ -26,20 +27,44 @@ def coordinate_text(program: Subject, site: Site, address: int) -> str:
     """The element at an address of its window, see `element_text`; a pointer may lead to any shared buffer."""
     assert site.place is not None
     at_large = site.place is program.places.arena
-    return element_text(program, program.places.shared_at(address) if at_large else site.place, address)
+    return element_text(program, program.places.shared_at(address) if at_large else site.place, address, site.at)
 
 
-def element_text(program: Subject, place: Place, address: int) -> str:
-    """``A[3, 17]`` where the layout has that element, else ``element 40 of A``."""
-    name = place.name
+def element_text(program: Subject, place: Place, address: int, at: Span | None = None) -> str:
+    """``A[3, 17]`` where the layout has that element, else ``element 40 of A``; of a pool the element of a buffer that
+    it dealt out, of several over one place that of the line ``at``.
+    """
+    view = program.view_at(place.name, address - place.start, at)
+    name, first = (view.buffer.name, place.start + view.start) if view is not None else (place.name, place.start)
     buffer = program.authored.get(name)
     if buffer is None:
         return f"{name}, byte {address - place.start}"
-    element = (address - place.start) * 8 // buffer.dtype.bits
+    element = (address - first) * 8 // buffer.dtype.bits
     found = _logical(buffer, element) if buffer.layout is not None else None
     if found is not None:
         return f"{name}[{', '.join(map(str, found))}]"
     return f"element {element} of {name}"
+
+
+def authored_text(program: Subject, expr: Expr) -> str:
+    """An expression of the lowered kernel with the elements of buffers as their author counts them."""
+
+    def shown(part: Expr) -> Expr | None:
+        place = program.places.of(part.buffer) if isinstance(part, Load) else None
+        if not isinstance(part, Load) or place is None:
+            return None
+        authored, index = program.authored.get(part.buffer.name), const_value(part.indices[0])
+        if authored is None or len(authored.shape) < 2 or is_dealt_out(authored):
+            return None
+        byte = None if index is None else place.start + int(index) * authored.dtype.bits // 8
+        return Var(f"{authored.name}[...]" if byte is None else element_text(program, place, byte), part.dtype)
+
+    return str(rewrite(expr, shown))
+
+
+def is_dealt_out(buffer: Buffer) -> bool:
+    """Does its layout deal the elements out to threads, so that each has a part?"""
+    return buffer.layout is not None and any(axis.is_thread() for axis in buffer.layout.parted(buffer.shape)[1].axes)
 
 
 def _logical(buffer: Buffer, element: int) -> tuple[int, ...] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tilewright.errors import Span
+    from tilewright.ir import Number
     from tilewright.isa import Fence, ProxyFence
     from tilewright.sim.machine.address import Address, Part
     from tilewright.sim.machine.arrays import Array, Shape, Value
@@ -46,7 +47,7 @@ class Device:
     exists: (1, warps, 32), the threads of a CTA. lines: what asynchronous operations move.
     """
 
-    scalars: Mapping[str, Any]
+    scalars: Mapping[str, Number]
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +16,14 @@ from tilewright.sim.machine.batch import lanes_text, numbers
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows
 from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
-from tilewright.sim.machine.remote import OFFSET_BITS, in_turns, on_rank, split
+from tilewright.sim.machine.remote import OFFSET_BITS, across, in_turns, on_rank
 from tilewright.sim.machine.tmem import TmemFacet
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.registers import Registers
     from tilewright.sim.machine.wave import Storage
 
 __all__ = ["Facet", "MemoryFacet", "SharedFacet"]
@@ -34,45 +36,50 @@ def _lanes_of(mask: Mask, count: int) -> Mask:
     )
 
 
-class SharedFacet:
-    """Shared memory as a `Memory`; ``storage`` finds the arenas' bytes, or their shadow."""
+@dataclass(eq=False)
+class _Seen:
+    """What a call sees of the machine. storage: finds the bytes of a place, or their shadow."""
 
-    def __init__(self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage]) -> None:
-        self.batch = batch
-        self.mask = mask
-        self.storage = storage
+    batch: Look
+    mask: Mask
+    at: Span | None
+    storage: Callable[[Look, Place], Storage]
+
+    @property
+    def memory(self) -> MemoryFacet:
+        """All memories."""
+        return MemoryFacet(self.batch, self.mask, self.at, self.storage)
+
+
+class SharedFacet(_Seen):
+    """Shared memory as a `Memory`."""
+
+    def _arena(self) -> MemoryRows:
+        return self.storage(self.batch, self.batch.wave.run.places.arena)  # type: ignore[return-value]  # no registers
 
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
         mask = _lanes_of(self.mask, address.shape[-1])
-        block = self.storage(self.batch, self.batch.wave.run.places.arena)
-        at = Address(0, Part.of_lanes(self._across(block, _safe(address, mask))))
+        block = self._arena()
+        at = Address(0, Part.of_lanes(across(self.batch, block, _safe(address, mask))))
         found = np.ascontiguousarray(block.load(self.batch, at, nbytes))
         return found[..., None].view(np.uint8)
 
     def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
         mask = _lanes_of(self.mask, address.shape[-1])
         bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
-        block = self.storage(self.batch, self.batch.wave.run.places.arena)
+        block = self._arena()
         block.store(
             self.batch.of_lanes(mask.shape[2]),
-            Address(0, Part.of_lanes(self._across(block, _safe(address, mask)))),
+            Address(0, Part.of_lanes(across(self.batch, block, _safe(address, mask)))),
             data.shape[-1],
             bits,
             mask,
         )
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
-        block = self.storage(self.batch, self.batch.wave.run.places.arena)
-        at = Address(0, Part(self._across(block, _safe(address, self.mask))))
-        return MemoryFacet(self.batch, self.mask, self.storage).changed(block, self.mask, at, combine, *values)
-
-    def _across(self, block: Any, address: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Addresses of the cluster's window, counted from the own CTA's first byte: the CTAs follow each other."""
-        if not int(address.max()) >> OFFSET_BITS:
-            return address
-        rows = np.array(numbers(self.batch.ctas)).reshape(-1, 1, 1)
-        there, offset = split(self.batch.wave, rows, address)
-        return offset + (there - rows) * block.pitch if block.rows > 1 else offset
+        block = self._arena()
+        at = Address(0, Part(across(self.batch, block, _safe(address, self.mask))))
+        return self.memory.changed(block, self.mask, at, combine, *values)
 
 
 def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
@@ -86,16 +93,8 @@ def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
     return np.where(active, full, among[0] if len(among) else 0)
 
 
-class MemoryFacet:
+class MemoryFacet(_Seen):
     """All memories as one `Memory`, by generic addresses."""
-
-    def __init__(
-        self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage], at: Span | None = None
-    ) -> None:
-        self.batch = batch
-        self.mask = mask
-        self.storage = storage
-        self.at = at
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
         """For each buffer: its bytes, the lanes that point there, and where."""
@@ -109,8 +108,11 @@ class MemoryFacet:
                 raise SimulationError("a pointer to nowhere", given=given, allowed=allowed, at=self.at)
             lanes = self.mask.narrowed(full >> WINDOW_BITS == window)
             if lanes is not None:
-                at = Address(0, Part(_safe(full - (int(window) << WINDOW_BITS), lanes)))
-                found.append((self.storage(self.batch, places.at(int(window), at.lo)), lanes, at))
+                offsets = _safe(full - (int(window) << WINDOW_BITS), lanes)
+                storage = self.storage(self.batch, places.at(int(window), int(offsets.min())))
+                if window == SHARED_WINDOW and isinstance(storage, MemoryRows):
+                    offsets = across(self.batch, storage, offsets)
+                found.append((storage, lanes, Address(0, Part(offsets))))
         return found
 
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
@@ -151,7 +153,7 @@ class MemoryFacet:
         return olds
 
     def _in_registers(
-        self, registers: Any, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
+        self, registers: Registers, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
     ) -> None:
         """Change words in registers, which no other thread can reach."""
         bits = np.ascontiguousarray(registers.load(self.batch, at, olds.itemsize))
@@ -160,14 +162,8 @@ class MemoryFacet:
         registers.store(self.batch, at, olds.itemsize, new.view(UNITS[olds.itemsize]), lanes)
 
 
-class Facet:
+class Facet(_Seen):
     """`Machine` for one call. `given` is the part of it that a row's meaning gets."""
-
-    def __init__(self, batch: Look, mask: Mask, at: Span | None, storage: Callable[[Look, Place], Storage]) -> None:
-        self.batch = batch
-        self.mask = mask
-        self.at = at
-        self.storage = storage
 
     def given(self, on: str) -> tuple[object, ...]:
         """What ``execute`` gets first, by the row's `Meaning.on`: the machine, a part of it, or nothing."""
@@ -175,11 +171,7 @@ class Facet:
 
     @property
     def shared(self) -> SharedFacet:
-        return SharedFacet(self.batch, self.mask, self.storage)
-
-    @property
-    def memory(self) -> MemoryFacet:
-        return MemoryFacet(self.batch, self.mask, self.storage, self.at)
+        return SharedFacet(self.batch, self.mask, self.at, self.storage)
 
     @property
     def tmem(self) -> TmemFacet:

@@ -16,6 +16,7 @@ from tilewright.isa import Access, Bound
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.elsewhere import check_elsewhere
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.gathered import check_lanes, parted_by_mask
 from tilewright.sim.machine.memory import UNITS
@@ -109,7 +110,9 @@ class CompiledInstruction:
                 site.touch(batch, mask, values[number])
                 site.pending = None
             elif self.bound.reaches_cluster:
-                self._check_elsewhere(batch, mask, values[number], site.width)
+                check_elsewhere(
+                    self.bound.instruction.name, batch, mask, lanes(values[number].full()), site.width, self.at
+                )
                 for check in batch.wave.run.checks if not site.goes_on else ():
                     check.reached(site, batch, mask, values[number])
             else:
@@ -174,15 +177,6 @@ class CompiledInstruction:
             what = f"{self.bound.mnemonic} reaches the shared memory of its own CTA, and this is an address of another"
             Facet(batch, mask, self.at, wave.run.plain).fault(what, wrong)
         return Address(0, Part(np.broadcast_to(full & (1 << OFFSET_BITS) - 1, batch.shape)))
-
-    def _check_elsewhere(self, batch: Batch, mask: Mask, address: Address, width: int) -> None:
-        run, full = batch.wave.run, lanes(address.full())
-        rank, offset = full >> OFFSET_BITS, full & (1 << OFFSET_BITS) - 1
-        wrong = mask.full & ((rank > run.cluster_ctas) | (offset + width > run.shared_bytes) | (offset % width != 0))
-        if wrong.any():
-            far = int(np.broadcast_to(offset, wrong.shape)[wrong][0])
-            what = f"{self.bound.instruction.name} at byte {far} of the shared memory of a CTA in the cluster"
-            Facet(batch, mask, self.at, run.plain).fault(f"{what}: it has {run.shared_bytes}", wrong)
 
     def meaning(self, batch: Look, mask: Mask, arguments: Given, storage: Any) -> Any:
         """Apply the row's meaning to the memory that ``storage`` finds."""

@@ -15,7 +15,7 @@ from tilewright.sim.machine.units import Touched
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.isa import AsyncMeaning, Consults, Form
+    from tilewright.isa import AsyncMeaning, Consults, Form, Mods
     from tilewright.isa.products import Accumulator
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Given, Ints
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.issuers import Issuers
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.register_files import RegisterFile
 
 __all__ = ["Operation", "join"]
 
@@ -156,7 +157,7 @@ class Operation:
                 one.change(self.batch.wave, (np.broadcast_to(given, len(self.issuers.rows)).astype(np.uint64),))
 
     @cached_property
-    def _mods(self) -> Any:
+    def _mods(self) -> Mods:
         return self.instruction.bound.mods
 
     def read(self) -> None:
@@ -267,7 +268,7 @@ class Operation:
                 yield had if had is None or which == slice(None) else had[all_.issuer == which.start]
 
     @property
-    def _kept(self) -> list[tuple[Any, Any]]:
+    def _kept(self) -> list[tuple[RegisterFile, Any]]:
         """The registers that are both read and written, as they are now."""
         written = [operand for operand in self.instruction.bound.given if operand.written]
         sinks = zip(written, self.instruction.sinks, self.sinks, strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tilewright.isa import Wait
-    from tilewright.sim.machine.arrays import Bools, Given, Ints
+    from tilewright.sim.machine.arrays import Array, Bools, Given, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.instructions import CompiledInstruction
     from tilewright.sim.machine.masks import Mask
@@ -79,7 +79,7 @@ class Pending:
         arguments: Given,
         sinks: Given,
         held: Given,
-        flags: Sequence[Any] | None,
+        flags: Sequence[Array] | None,
     ) -> Operation:
         """An operation that has yet to be issued."""
         bound = instruction.bound

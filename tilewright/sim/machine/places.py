@@ -31,7 +31,7 @@ from tilewright.sim.machine.overlaps import Group, name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LOCAL_WINDOW", "SHARED_WINDOW", "WINDOW_BITS", "BufferPlaces", "Place"]
+__all__ = ["LOCAL_WINDOW", "SHARED_WINDOW", "WINDOW_BITS", "BufferPlaces", "Place", "storage_bytes"]
 
 WINDOW_BITS = 40
 LOCAL_WINDOW, SHARED_WINDOW = 126, 127

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.batch import Look
+    from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.wave import Wave
 
 from tilewright.sim.machine.arrays import Array, Ints
 
-__all__ = ["OFFSET_BITS", "atomic_words", "in_turns", "on_rank", "split"]
+__all__ = ["OFFSET_BITS", "across", "atomic_words", "in_turns", "on_rank", "split"]
 
 OFFSET_BITS = 24
 
@@ -32,6 +34,15 @@ def split(wave: Wave, rows: Ints, address: Ints) -> tuple[Ints, Ints]:
     """Row in the wave and offset of each address that a thread of CTA ``rows`` gives."""
     rank = (address >> OFFSET_BITS) - 1
     return np.where(rank >= 0, rows - wave.rank(rows) + rank, rows), address & (1 << OFFSET_BITS) - 1
+
+
+def across(batch: Look, block: MemoryRows, address: Ints) -> Ints:
+    """Addresses of the cluster's window, counted from the own CTA's first byte: the CTAs follow each other."""
+    if not int(address.max()) >> OFFSET_BITS:
+        return address
+    rows = batch.rows(1)
+    there, offset = split(batch.wave, rows, address)
+    return offset + (there - rows) * block.pitch if block.rows > 1 else offset
 
 
 def in_turns(address: Ints, lanes: Ints) -> list[Ints]:

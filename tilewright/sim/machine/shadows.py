@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS
-from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.sim.machine.coordinates import authored_text, coordinate_text, is_dealt_out
 from tilewright.sim.machine.facets import where_text
 from tilewright.sim.machine.memory import UNITS, MemoryRows
 from tilewright.sim.machine.registers import Registers
@@ -22,6 +22,7 @@ from tilewright.sim.machine.tmem import Cells
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.ir import Expr
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bits, Bools
     from tilewright.sim.machine.batch import Batch, Look
@@ -122,7 +123,7 @@ class Shadows:
         flags: Bits,
         use: str,
         at: Span | None,
-        what: str = "a value",
+        what: Expr | str = "a value",
         origin: Origin = (None, None),
     ) -> None:
         """Raises SimulationError where an active lane's value has a byte without its flag.
@@ -149,8 +150,11 @@ class Shadows:
         return error
 
     @staticmethod
-    def _error(batch: Batch, bad: Bools, use: str, at: Span | None, what: str, origin: Origin) -> SimulationError:
+    def _error(
+        batch: Batch, bad: Bools, use: str, at: Span | None, what: Expr | str, origin: Origin
+    ) -> SimulationError:
         site, address = origin
+        what = what if isinstance(what, str) else f"`{authored_text(batch.wave.run.program, what)}`"
         cta, warp, lane = map(int, np.argwhere(bad)[0])
         if site is not None and site.place is not None and address is not None:
             byte = int(np.broadcast_to(address.full(), batch.shape)[cta, warp, lane])
@@ -167,7 +171,8 @@ class Shadows:
 
 def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> str | None:
     """A hint: the statement that would initialise a place of memory."""
-    name = site.place.name if site is not None and site.place is not None else what.partition("[")[0]
+    held = site.place if site is not None else None
+    name = held.name if held is not None else what.partition("[")[0].removesuffix(".local()")
     buffer = program.authored.get(name)
     if buffer is None or at is None:
         return None
@@ -179,8 +184,7 @@ def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> 
         return f"a store to {what} {before}, and T.cuda.cta_sync() in between"
     if buffer.space != "local":
         return None
-    tiled = buffer.layout is not None and any(axis.is_thread() for axis in buffer.layout.parted(buffer.shape)[1].axes)
-    return f"{name}[:] = 0, or what it is to begin with, {before}" if tiled else f"{what} = 0 {before}"
+    return f"{name}[:] = 0, or what it is to begin with, {before}" if is_dealt_out(buffer) else f"{what} = 0 {before}"
 
 
 def _maker(site: Site | None) -> str | None:

@@ -8,7 +8,7 @@ followed), the access is counted, and the hooks of the checks see it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,8 @@ from tilewright.sim.machine.arrays import Bits, Ints
 from tilewright.sim.machine.counts import Line, default_phase, wavefronts
 from tilewright.sim.machine.facets import where_text
 from tilewright.sim.machine.masks import Mask
-from tilewright.sim.machine.places import LOCAL_WINDOW, WINDOW_BITS, Place
+from tilewright.sim.machine.places import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BITS, Place
+from tilewright.sim.machine.remote import OFFSET_BITS
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Hook", "Site", "harmless"]
 
 FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one
+CHOSEN = ("place", "hooks", "watch", "pending")  # fields of a site that its place decides
 Hook = Callable[["Batch", Mask, Address], None]
 Origin = tuple["Site | None", Address | None]  # where bits come from
 
@@ -72,6 +74,7 @@ class Site:
     pending: Bits | Callable[[], Bits] | None = None  # what a store is about to write, for the checks
     _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
     _parts: dict[int, Site] = field(init=False, default_factory=dict)
+    far: Site | None = field(init=False, default=None)  # this site as it touches other CTAs' shared memory
 
     def __post_init__(self) -> None:
         self.element = self.element or self.width
@@ -249,17 +252,21 @@ class Site:
     ) -> None:
         """Store the flags of what `store` just wrote; None stands for initialised bytes, all that an argument takes."""
         for site, lanes, there in self._everywhere(batch, mask, at):
-            assert site.place is not None
-            shadows = batch.wave.shadows
-            if site.place.space == "global":
-                if flags is not None:
-                    use = f"a store to {site.place.name}"
-                    shadows.require(batch, lanes, flags, use, self.at, "a value", origin)
-                continue
-            own = shadows.valid(self.width) if flags is None else np.atleast_3d(flags)
-            look, active, own = shadows.view_to_store(batch, lanes, own, there)
-            there = harmless(there, active) if active.array is not None else there
-            shadows.storage(site.place).store(look, there, self.width, own, active)
+            site.put_flags(batch, lanes, there, flags, origin)
+
+    def put_flags(self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin) -> None:
+        """Store the flags at addresses of this buffer."""
+        assert self.place is not None
+        shadows = batch.wave.shadows
+        if self.place.space == "global":
+            if flags is not None:
+                use = f"a store to {self.place.name}"
+                shadows.require(batch, mask, flags, use, self.at, "a value", origin)
+            return
+        own = shadows.valid(self.width) if flags is None else np.atleast_3d(flags)
+        look, active, own = shadows.view_to_store(batch, mask, own, at)
+        there = harmless(at, active) if active.array is not None else at
+        shadows.storage(self.place).store(look, there, self.width, own, active)
 
     def mark(self, batch: Batch, mask: Mask, address: Ints) -> None:
         """Note that what an instruction wrote here is initialised."""
@@ -280,7 +287,26 @@ class Site:
             there = Address(at.start - (window << WINDOW_BITS), *at.parts)
             lanes = mask if len(windows) == 1 else mask.narrowed(at.full() >> WINDOW_BITS == window)
             assert lanes is not None
-            yield self.inside(batch, window, there, lanes), lanes, there
+            if window == SHARED_WINDOW and there.hi >> OFFSET_BITS and batch.wave.run.cluster_ctas > 1:
+                yield from self._in_cluster(batch, lanes, there)
+            else:
+                yield self.inside(batch, window, there, lanes), lanes, there
+
+    def _in_cluster(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:
+        """The same for lanes that point into the shared memory of CTAs of the cluster: their own one, and others."""
+        from tilewright.sim.machine.elsewhere import Elsewhere  # which is a site, too
+
+        full = np.broadcast_to(at.full(), batch.shape)
+        rank = full >> OFFSET_BITS
+        is_own = (rank == 0) | (rank == batch.wave.rank(batch.rows(1)) + 1)
+        if (own := mask.narrowed(is_own)) is not None:
+            there = harmless(Address(0, Part(full & (1 << OFFSET_BITS) - 1)), own)
+            yield self.inside(batch, SHARED_WINDOW, there, own), own, there
+        if (far := mask.narrowed(~is_own)) is not None:
+            arena = batch.wave.run.places.arena
+            self.far = self.far or Elsewhere(**{each.name: getattr(self, each.name) for each in fields(self)
+                                                if each.init and each.name not in CHOSEN}, place=arena)  # fmt: skip
+            yield self.far, far, harmless(Address(0, Part(full)), far)
 
     def inside(self, batch: Batch, window: int, at: Address, mask: Mask) -> Site:
         """This site as it touches the buffer at a window's address."""

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tilewright.ir import Call, For, Kernel, Launch, Var, While, code_of, expressions, statements, walk
+from tilewright.ir import (
+    AddressOf,
+    AllocBuffer,
+    Buffer,
+    Call,
+    DeclBuffer,
+    For,
+    Kernel,
+    Launch,
+    Load,
+    Var,
+    While,
+    code_of,
+    const_value,
+    expressions,
+    statements,
+    walk,
+)
 from tilewright.isa import Fence, bind
-from tilewright.sim.machine.places import BufferPlaces, Place
+from tilewright.sim.machine.places import BufferPlaces, Place, storage_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +36,14 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
 
 __all__ = ["Subject"]
+
+
+class View(NamedTuple):
+    """A buffer that is a part of another one's storage, from a byte on."""
+
+    buffer: Buffer
+    start: int
+    nbytes: int
 
 
 class Subject:
@@ -61,6 +86,44 @@ class Subject:
         return gcd(16, *(b.form.count(a.nbytes, b.mods) for b, a in touched if a.space == "shared"))
 
     # What reports say
+
+    def view_at(self, owner: str, byte: int, at: Span | None = None) -> View | None:
+        """The view that has a byte of a buffer; of several one that the statements of a line use."""
+        found = [view for view in self._views.get(owner, ()) if view.start <= byte < view.start + view.nbytes]
+        if len(found) > 1 and at is not None:
+            here = [expr for stmt in code_of(self.kernel) if stmt.at == at for expr in expressions(stmt)]
+            used = {expr.buffer.name for expr in here if isinstance(expr, Load | AddressOf)}
+            found = [view for view in found if view.buffer.name in used] or found
+        return found[0] if found else None
+
+    def loaded_from(self, registers: str, at: Span | None) -> str | None:
+        """The tile of memory that a tile call loads into registers that it has made for itself at this line."""
+        body = [stmt for stmt in statements(self.kernel.body) if stmt.at == at]
+        if not any(isinstance(stmt, AllocBuffer) and stmt.buffer.name == registers for stmt in body):
+            return None
+        for loop in (stmt for stmt in body if isinstance(stmt, For)):
+            parts = [expr for stmt in statements(loop.body) for expr in expressions(stmt)]
+            used = [expr.buffer for expr in parts if isinstance(expr, Load | AddressOf)]
+            if registers in (buffer.name for buffer in used):
+                return next((buffer.name for buffer in used if buffer.space != "local"), None)
+        return None
+
+    @cached_property
+    def _views(self) -> dict[str, list[View]]:
+        """By the name of a buffer, the views into it that begin at a constant place."""
+        found: dict[str, list[View]] = {}
+        begins: dict[str, tuple[str, int]] = {}  # the owner of a view, and its first byte there
+        for stmt in code_of(self.kernel):
+            if not isinstance(stmt, DeclBuffer) or not isinstance(data := stmt.buffer.data, AddressOf):
+                continue
+            index = const_value(data.indices[0]) if data.indices else 0
+            if index is None or const_value(stmt.buffer.shape[0]) is None:
+                continue
+            owner, start = begins.get(data.buffer.name, (data.buffer.name, 0))
+            start += int(index) * data.buffer.dtype.bits // 8
+            begins[stmt.buffer.name] = owner, start
+            found.setdefault(owner, []).append(View(stmt.buffer, start, storage_bytes(stmt.buffer)))
+        return found
 
     def extent_text(self, place: Place, size: int, values: Mapping[str, object]) -> str:
         """How large a buffer is, in the words of its author. values: of the symbols."""

@@ -17,23 +17,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Turns"]
 
+HOISTED = (
+    "a volatile or an atomic load of what it waits for: nothing says that another thread may change that place, and so "
+    "the compiler has taken a plain load out of the loop"
+)
 PATIENCE = 1 << 16  # turns between two looks
 
 
 class Turns:
     """Counts the turns of a loop that no other thread can end: it is endless if a turn changes none of its variables.
 
-    leaves: does anything end the loop?
+    leaves: does anything end the loop? hoisted: is it a compiled one that touches no memory?
     """
 
-    def __init__(self, at: Span | None, *, leaves: bool) -> None:
+    def __init__(self, at: Span | None, *, leaves: bool, hoisted: bool = False) -> None:
         self.at = at
         self.leaves = leaves
+        self.hoisted = hoisted
         self.count = 0
         self.before: tuple[Value, ...] = ()
 
     def next(self, batch: Batch, mask: Mask, state: tuple[Value, ...]) -> None:
         """Raises SimulationError where nothing will end the loop: the variables are what they were a turn ago."""
+        if self.hoisted:
+            raise self._livelock(batch, mask, "the compiled loop reads nothing from memory, and nothing in it ends it")
         if not self.leaves:
             raise self._livelock(batch, mask, "no condition and no `break` ends it")
         self.count += 1
@@ -45,7 +52,8 @@ class Turns:
     def _livelock(self, batch: Batch, mask: Mask, why: str) -> SimulationError:
         cta, warp = map(int, np.argwhere(mask.full.any(-1))[0])
         where = where_text(batch, cta, warp, mask.full[cta, warp])
-        return SimulationError("livelock: a loop goes on for ever", given=f"{where}: {why}", at=self.at)
+        hint = HOISTED if self.hoisted else None
+        return SimulationError("livelock: a loop goes on for ever", given=f"{where}: {why}", hint=hint, at=self.at)
 
 
 def _equal(before: tuple[Value, ...], state: tuple[Value, ...]) -> bool:

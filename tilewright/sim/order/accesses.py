@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.floats import likeness
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import UNITS, MemoryRows
 from tilewright.sim.machine.sites import harmless
@@ -28,10 +27,13 @@ if TYPE_CHECKING:
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 
-__all__ = ["CTA", "CTA_BITS", "MANY", "THREAD", "AccessRecord", "bound_of"]
+__all__ = ["CTA", "CTA_BITS", "EQUAL", "MANY", "ROUNDED", "THREAD", "AccessRecord", "bound_of"]
 
 THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; the bit of "several threads"; bits below the CTA
 CTA_BITS = 23
+
+EQUAL, ROUNDED = "with equal values", "with values that differ by rounding alone"
+NEAR = 2.0**-10  # of the smaller: how far apart sums of the same numbers are at most
 
 
 @dataclass(eq=False, slots=True)  # not frozen: one is made per access of a run, and freezing takes time
@@ -136,7 +138,7 @@ class AccessRecord:
         bits = np.ascontiguousarray(given)[:, None].view(np.uint8)
         order = np.argsort(place, kind="stable")
         meets = np.diff(place[order]) == 0
-        return likeness(bits[order][1:][meets], bits[order][:-1][meets])
+        return _likeness(bits[order][1:][meets], bits[order][:-1][meets])
 
     def finds_equal(self, racing: Bools) -> bool:
         """Does memory already hold the values that the racing lanes are about to write?"""
@@ -159,3 +161,19 @@ def _scaled(at: Address, grain: int, tag_bytes: int) -> Address:
     if all(part.bits % grain == 0 for part in at.parts):
         return Address(at.start * tag_bytes // grain, *(part.scaled(tag_bytes, grain) for part in at.parts))
     return Address(0, Part(at.full() // grain * tag_bytes))
+
+
+def _likeness(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> str:
+    """Are all rows of bytes `EQUAL`, or float32 that may be sums of the same numbers in other orders: `ROUNDED`? "" for
+    no.
+
+    Bytes of small integers do not count as such floats.
+    """
+    if (one == other).all():
+        return EQUAL
+    if one.shape[-1] % 4:
+        return ""
+    a, b = one.view("<f4"), other.view("<f4")
+    least = np.minimum(np.abs(a), np.abs(b))
+    near = (least >= np.finfo(np.float32).tiny) & (np.abs(a - b) <= NEAR * least)
+    return ROUNDED if (near | (a.view(np.uint32) == b.view(np.uint32))).all() else ""

@@ -62,8 +62,7 @@ def signals_of(batch: Batch, mask: Mask, barrier: Lanes, words: Lanes | None) ->
         home, offset = split(batch.wave, rows, there)
         phase = phase_of(batch.wave.shared.view(8)[home, offset >> 3])
         return Signals(Actors(rows, warps, active[warps_there]), home, offset, phase)
-    rows, warps = batch.rows_and_warps(active)
-    lanes = np.nonzero(active)[2]
+    rows, warps, lanes = batch.threads(active)
     home, offset = split(batch.wave, rows, np.broadcast_to(barrier, active.shape)[active].astype(np.int64))
     now = batch.wave.shared.view(8)[home, offset >> 3]
     given = now if words is None else np.broadcast_to(words, active.shape)[active]
@@ -73,8 +72,7 @@ def signals_of(batch: Batch, mask: Mask, barrier: Lanes, words: Lanes | None) ->
 
 def visits_of(batch: Batch, mask: Mask, home: Ints) -> Signals:
     """The accesses of a mask's lanes to the shared memory of CTAs: each warp once for each CTA."""
-    rows, warps = batch.rows_and_warps(mask.full)
-    who, (ctas,) = _alike(rows, warps, np.nonzero(mask.full)[2], home[mask.full])
+    who, (ctas,) = _alike(*batch.threads(mask.full), home[mask.full])
     return Signals(who, ctas, ctas, ctas)
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.knowledge import Known
-from tilewright.sim.order.releases import take
+from tilewright.sim.order.releases import WIDE, take
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -38,7 +38,6 @@ __all__ = ["FencedRead", "Observed", "Passed"]
 
 WARPS = 32  # of a CTA, at most
 REMEMBERED = 256  # reads of a CTA, and of all
-WIDE = ("gpu", "sys")  # scopes of fences that hold every thread of a grid
 GRID, CTA = "gpu", "cta"  # how far what a fence puts in order reaches
 
 

@@ -67,8 +67,7 @@ def check_shared(
     last = at.hi + site.width
     if home is None and not any(first < last and at.lo < end for first, end in known.spans.values()):
         return
-    rows, warps, lanes = np.nonzero(mask.full)
-    rows, warps = rows * batch.ctas.step + batch.ctas.start, warps * batch.warps.step + batch.warps.start
+    rows, warps, lanes = batch.threads(mask.full)
     knowers = known.clocks.knower[32 * warps + lanes]
     there, address = (rows, spread(at.full(), batch.shape)[mask.full]) if home is None else home
     for table, did in [
@@ -107,8 +106,7 @@ def _check_each(
     numbers = np.broadcast_to(along(own[one.issuer], one.at), one.at.shape)[one.touches]
     order = np.argsort(one.at[one.touches], kind="stable")
     places, numbers = one.at[one.touches][order], numbers[order]
-    rows, warps, lanes = np.nonzero(mask.full)
-    rows, warps = rows * batch.ctas.step + batch.ctas.start, warps * batch.warps.step + batch.warps.start
+    rows, warps, lanes = batch.threads(mask.full)
     knowers, own_address = known.clocks.knower[32 * warps + lanes], address[mask.full]
     first = np.searchsorted(places, own_address - one.width, "right")
     last = np.searchsorted(places, own_address + site.width, "left")

@@ -198,10 +198,9 @@ class Locations:
 def threads_of(access: AccessRecord) -> Iterator[tuple[tuple[int, int], Where]]:
     """Row and thread of each lane of an access, and the location that it touches."""
     batch, places = access.batch, access.places
-    rows, warps, lanes = np.nonzero(np.broadcast_to(access.mask.full, batch.shape))
-    address = np.broadcast_to(access.at.full(), batch.shape)[rows, warps, lanes].tolist()
-    rows = rows * batch.ctas.step + batch.ctas.start
-    threads = (warps * batch.warps.step + batch.warps.start) * 32 + lanes
-    for row, thread, where in zip(rows.tolist(), threads.tolist(), address, strict=True):
+    active = np.broadcast_to(access.mask.full, batch.shape)
+    rows, warps, lanes = batch.threads(active)
+    address = np.broadcast_to(access.at.full(), batch.shape)[active].tolist()
+    for row, thread, where in zip(rows.tolist(), (32 * warps + lanes).tolist(), address, strict=True):
         memory = places.name if places.is_global else (places.name, batch.wave.first + row)
         yield (row, thread), (memory, where)

@@ -8,12 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.releases import holds
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.accesses import AccessRecord
+    from tilewright.sim.order.races import Pairs
     from tilewright.sim.order.records import Record
 
 __all__ = ["StrongRead", "finds_out", "last_look"]
@@ -52,3 +56,21 @@ def finds_out(one: Site, other: Site) -> bool:
     read, swap = (one, other) if other.compares else (other, one)
     plain = read.sem == "weak" and not (read.write or read.collective)
     return swap.compares and plain and read.element == swap.element
+
+
+def went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None) -> Bools:
+    """Which arrivals, of a record or the last ones, were made together with a lane of their warp that is known?
+
+    An m-barrier is ended by one lane for all that arrived with it, in libcu++'s pipelines, once the warp has met.
+    """
+    found = np.zeros(len(pairs.row), np.bool_)
+    for k in range(len(found)) if access.site.ends else ():
+        one = record or access.places.log.find(int(pairs.other_cta[k]), int(pairs.time[k]))
+        if one is None or not one.site.is_signal:
+            continue
+        which = np.full(32, k)
+        ctas, threads = pairs.other_cta[which], pairs.other_thread[which] & ~31 | np.arange(32)
+        known = access.clocks.knows(pairs.row[which], pairs.knower[which], ctas, threads, np.full(32, one.time))
+        itself = (threads == pairs.thread[k]) & (ctas == pairs.cta[k])
+        found[k] = bool(((known | itself) & one.holds(ctas, threads)).any())
+    return found

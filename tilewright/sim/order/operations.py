@@ -292,9 +292,7 @@ class Operations:
         flags = self.clocks.flags_of(rows, threads)
         mine = np.where(self._of_threads(rows, threads, commit.group), SEEN, 0).astype(np.uint8)
         flags = told(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED, np.uint8))
-        nothing = np.zeros((len(rows), self.clocks.width), np.int32)
-        self.issued[commit.number] = self.clocks.published(Actors.threads(rows, threads)).threads
-        self.committed[commit.number] = Known(nothing, flags, self.clocks.cluster_of(rows))
+        self._will_publish(commit, flags)
         first = commit.signals[-1]
         parity = int(arrivals_of(self.wave, *([each[:1] for each in (first.rows, first.rows, first.at)])).phase[0]) % 2
         who = frozenset(zip(rows.tolist(), threads.tolist(), strict=True))
@@ -306,9 +304,13 @@ class Operations:
         flags = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.uint8)
         number, _, _ = actors_of(operation)
         flags[number, own] = SEEN
+        self._will_publish(operation, flags)
+
+    def _will_publish(self, operation: Operation, flags: Flags) -> None:
+        """The completion of an operation will publish these flags, and no access of a thread."""
+        rows, threads = operation.issuers.rows, operation.issuers.threads
         nothing = np.zeros((len(rows), self.clocks.width), np.int32)
-        issuers = Actors.threads(rows, operation.issuers.threads)
-        self.issued[operation.number] = self.clocks.published(issuers).threads
+        self.issued[operation.number] = self.clocks.published(Actors.threads(rows, threads)).threads
         self.committed[operation.number] = Known(nothing, flags, self.clocks.cluster_of(rows))
 
     def awaited(self, waiting: Waiting) -> Iterator[tuple[Operation, Ints, Bools]]:

@@ -247,18 +247,11 @@ class Protocol:
     def seen(self, signals: Signals, at: Span | None) -> None:
         """Threads have seen the phase of arrivals over: these CTAs still run, and the m-barrier was alive."""
         self._looked(signals, at)
-        now = {
-            (home, offset): phase
-            for home, offset, phase in zip(
-                signals.home.tolist(), signals.offset.tolist(), signals.phase.tolist(), strict=True
-            )
-        }
-        if self.visits:
-            self.visits = [
-                visit
-                for visit in self.visits
-                if visit.phase < 0 or now.get((visit.home, visit.offset), visit.phase) == visit.phase
-            ]
+        where = zip(signals.home.tolist(), signals.offset.tolist(), strict=True)
+        now = dict(zip(where, signals.phase.tolist(), strict=True))
+        self.visits = [
+            one for one in self.visits if one.phase < 0 or now.get((one.home, one.offset), one.phase) == one.phase
+        ]
 
     def _looked(self, signals: Signals, at: Span | None) -> None:
         """Threads wait at m-barriers of their own CTA, which they know to be made."""

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.floats import EQUAL, ROUNDED
-from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, THREAD, AccessRecord, bound_of
-from tilewright.sim.order.observed import StrongRead, finds_out, last_look
+from tilewright.sim.order.accesses import CTA, CTA_BITS, EQUAL, MANY, ROUNDED, THREAD, AccessRecord, bound_of
+from tilewright.sim.order.observed import StrongRead, finds_out, last_look, went_along
 from tilewright.sim.order.records import Candidates, Record
-from tilewright.sim.order.releases import holds
+from tilewright.sim.order.releases import WIDE, holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 SPAN = 1 << 32  # places; more than the shared memory of one CTA has
 AT_ONCE = 1 << 18  # pairs of accesses
-WIDE = ("gpu", "sys")  # scopes that hold every thread of a grid
 
 __all__ = ["Clash", "Pairs", "clash_of", "clash_with_reads", "lost_store", "pairs_of", "told_of"]
 
@@ -156,6 +154,8 @@ def clash_of(access: AccessRecord, found: Candidates, *, with_writer: bool) -> t
     unknown = ~known & ~many
     unordered = found[unknown]
     racing, checked = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
+    if access.site.ends:
+        racing &= ~went_along(access, _select(pairs, unknown))
     clash = told_of(access, unordered[racing], with_writer=with_writer) if racing.any() else None
     if clash is None or (clash.apart < 2 and not clash.is_benign):
         others = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
@@ -323,6 +323,7 @@ def _unordered_in(access: AccessRecord, record: Record, mine: Pairs, key: Ints) 
         each_pair = replace(_select(mine, k), other_cta=theirs, other_thread=thread)
         right |= _are_morally_strong(access, each_pair, record)
         right |= _known_of(access, record, mine.row[k], mine.knower[k], theirs, thread)
+        right |= went_along(access, each_pair, record)
         bad = np.flatnonzero(~right)
         near = -_apart_in(access, _select(each_pair, bad))
         for told in bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]], near))].tolist():

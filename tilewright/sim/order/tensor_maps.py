@@ -17,6 +17,7 @@ import numpy as np
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.missing import fence_name
+from tilewright.sim.order.releases import holds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,13 +99,12 @@ class TensorMaps:
     def _comes_after(self, row: int, thread: int, scope: str, released: _Released) -> bool:
         """Does a thread come after a fence that releases, and do both scopes hold both threads?"""
         wave, size = self.clocks.wave, self.clocks.wave.run.cluster_ctas
-        apart = "cta" if row == released.row else "cluster" if _same(wave.first, size, row, released.row) else "gpu"
-        narrow = {"cta": (), "cluster": ("cta",), "gpu": ("cta", "cluster")}[apart]
-        if scope in narrow or released.scope in narrow:
+        ctas = row + wave.first, released.row + wave.first
+        if not (holds(scope, *ctas, size) and holds(released.scope, *ctas, size)):
             return False
         if (row, thread) == (released.row, released.thread):
             return True
-        one = (np.array([value]) for value in (released.row + wave.first, released.thread, released.time))
+        one = (np.array([value]) for value in (ctas[1], released.thread, released.time))
         return bool(self.clocks.knows(np.array([row]), self.clocks.knower[[thread]], *one)[0])
 
     def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
@@ -119,10 +119,6 @@ class TensorMaps:
                         f"{writer} without a proxy fence; {fence_name(RELEASE)}(scope) belongs after the stores, "
                         f"{fence_name(ACQUIRE)}(map, scope) before the copy"
                     )
-
-
-def _same(first: int, size: int, row: int, other: int) -> bool:
-    return (row + first) // size == (other + first) // size
 
 
 def _within(outer: slice, number: int) -> int:

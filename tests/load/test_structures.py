@@ -1,0 +1,151 @@
+"""Structures of .cu files as arguments, records for pointers to them, and what a first run of a file meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.cli.test_check import run
+from tilewright.errors import ArgumentError, SimulationError
+from tilewright.load import LoadedModule
+
+STRUCTURES = """
+struct Plain { int n; float f; __device__ float times() const { return n * f; } };
+struct alignas(16) Vec { float x = 0, y, z; __device__ Vec operator+(const Vec& o) const { return {x + o.x, y, z}; } };
+class Made {
+public:
+    Made() = default;
+    __host__ __device__ Made(int n) : n(n), f{1} {}
+    float get() const;
+    int n;
+    float f;
+};
+typedef struct __align__(8) { char c; alignas(16) float f; float4 v[2]; dim3 d; } Mixed;
+struct Node { int key; float value; double weight; static const int COUNT = 3; using T = int; };
+struct Base { int n; };
+struct Derived : Base { int m; };
+struct Virtual { __device__ virtual int f() { return 1; } int n; };
+struct Bits { int low : 3; int n; };
+template <class T> struct Of { T n; };
+
+__global__ void plain(Plain p, Vec v, Made m, float* out) { out[0] = p.times() + v.z + m.f; out[1] = sizeof(Vec); }
+__global__ void mixed(Mixed m, float* out) { out[0] = m.f + m.c; out[1] = m.v[1].w; out[2] = m.d.y; }
+__global__ void nodes(const Node* all, float* out) {
+    const Node& one = all[threadIdx.x];
+    out[threadIdx.x] = one.key * one.value + float(one.weight);
+}
+__global__ void derived(Derived s, float* out) { *out = s.m; }
+__global__ void with_virtual(Virtual s, float* out) { *out = s.n; }
+__global__ void bits(Bits s, float* out) { *out = s.n; }
+__global__ void instance(Of<int> s, float* out) { *out = s.n; }
+"""
+NODE = np.dtype([("key", "i4"), ("value", "f4"), ("weight", "f8")])
+SPIN = """
+__global__ void spin(int* flag, int* out) { if (threadIdx.x == 0) { while (*flag == 0) {} *out = 1; } }
+__global__ void grows(float* out) {
+    extern __shared__ float s[];
+    for (int i = 0; i < 8; i++) s[i * 64 + threadIdx.x] = i;
+    __syncthreads();
+    out[threadIdx.x] = s[threadIdx.x + 448];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def structures() -> LoadedModule:
+    return tw.load_cu(STRUCTURES)
+
+
+@pytest.fixture(scope="module")
+def spin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cu") / "spin.cu"
+    path.write_text(SPIN)
+    return path
+
+
+def test_functions_of_a_structure_leave_its_layout_alone(structures: LoadedModule) -> None:
+    out = np.zeros(2, np.float32)
+
+    structures["plain"].simulate((3, 2.0), (1.0, 2.0, 5.0), {"n": 1, "f": 0.5}, out, block=1)
+
+    assert out.tolist() == [11.5, 16]
+
+
+def test_alignments_and_vectors_of_cuda_lie_as_the_compiler_lays_them(structures: LoadedModule) -> None:
+    out = np.zeros(3, np.float32)
+
+    structures["mixed"].simulate((7, 2.0, [(1.0,) * 4, (2.0, 3.0, 4.0, 5.0)], (8, 9, 10)), out, block=1)
+
+    assert out.tolist() == [9, 5, 9]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "why"),
+    [
+        ("derived", "Derived has a base, Base"),
+        ("with_virtual", "Virtual has virtual functions"),
+        ("bits", "Bits has bit-fields"),
+        ("instance", "it is an instance of a template"),
+    ],
+)
+def test_a_structure_that_is_no_plain_one_is_told_why(structures: LoadedModule, kernel: str, why: str) -> None:
+    with pytest.raises(ArgumentError) as error:
+        structures[kernel].simulate((1, 2), np.zeros(1, np.float32), block=1)
+
+    assert why in str(error.value.hint)
+
+
+def test_a_pointer_to_structures_takes_numpy_records(structures: LoadedModule) -> None:
+    records, out = np.zeros(8, NODE), np.zeros(8, np.float32)
+    records["key"], records["value"], records["weight"] = np.arange(8), 2, 0.5
+
+    structures["nodes"].simulate(records, out, block=8)
+
+    assert out.tolist() == [2 * k + 0.5 for k in range(8)]
+    with pytest.raises(SimulationError, match="load reads outside of all"):
+        structures["nodes"].simulate(records[:5].copy(), out, block=8)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (lambda records: records[["key", "value"]].astype([("key", "i4"), ("value", "f4")]), "structures of 16 bytes"),
+        (lambda records: records[::2], "has gaps between its records"),
+    ],
+)
+def test_records_of_another_size_or_with_gaps_are_refused(
+    structures: LoadedModule, changed: Callable[[Any], Any], words: str
+) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        structures["nodes"].simulate(changed(np.zeros(8, NODE)), np.zeros(8, np.float32), block=4)
+
+
+def test_a_load_that_the_compiler_took_out_of_a_loop_is_told_under_the_kernels_own_name(
+    spin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = run(monkeypatch, f"{spin}:spin", "--block", "32", "--arg", "flag:i32[1]", "--arg", "out:i32[1]")
+
+    assert (code, out.splitlines()[0]) == (1, "spin: wrong")
+    assert "livelock: a loop goes on for ever" in out
+    assert "the compiler has taken a plain load out of the loop" in out
+
+
+def test_a_limit_names_the_kernel_as_its_author_does(spin: Path) -> None:
+    with pytest.raises(SimulationError, match=": grows is stopped at its limit"):
+        tw.load_cu(spin)["grows"].simulate(np.zeros(64, np.float32), block=64, shared_bytes=2048, limit_steps=1)
+
+
+def test_shared_memory_that_grows_turn_by_turn_is_asked_for_at_once(
+    spin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = [f"{spin}:grows", "--block", "64", "--arg", "out:f32[64]"]
+
+    hint = run(monkeypatch, *args)[1].partition("try:")[2].split()
+
+    assert hint == ["--smem", "2048"]
+    assert run(monkeypatch, *args, *hint)[0] == 0

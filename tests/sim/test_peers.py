@@ -1,0 +1,130 @@
+"""Generic addresses of another CTA's shared memory, as `map_shared_rank` gives them, work wherever a pointer does."""
+
+# ruff: noqa: C901  # kernels with a branch for each way, which Python takes while it parses
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import T
+
+WAYS = ("load", "volatile load", "store", "strong store", "atom", "red", "atomic_add", "view", "vector")
+
+
+def peer(way: str, *, written: bool = True, first: bool = True, then: bool = True, beyond: int = 0) -> Any:
+    """Each CTA of a cluster of two accesses the other one's shared memory; first, then: the cluster's barriers."""
+
+    @T.prim_func
+    def kernel(out: T.Buffer((2, 32), "int32")):
+        rank = T.cta_id_in_cluster([2])
+        T.cta_id([2])
+        lane = T.lane_id([32])
+        s = T.alloc_shared((32,), "int32", align=16)
+        if written:
+            s[lane] = 100 * rank + lane
+        if first:
+            T.cuda.cluster_sync()
+        far = T.cuda.map_shared_rank(s.ptr_to([lane]), 1 - rank) + T.uint64(beyond)
+        got: T.int32 = 0
+        if way == "load":
+            got = T.ptx.ld(far, dtype="int32")
+        elif way == "volatile load":
+            got = T.ptx.ld(far, sem="volatile", dtype="int32")
+        elif way == "store":
+            T.ptx.st(far, 7 + lane)
+        elif way == "strong store":
+            T.ptx.st(far, 7 + lane, sem="relaxed", scope="cluster")
+        elif way == "atom":
+            got = T.ptx.atom.add(far, T.int32(5), scope="cluster")
+        elif way == "red":
+            T.ptx.red.add(far, T.int32(5), scope="cluster")
+        elif way == "atomic_add":
+            got = T.cuda.atomic_add(far, 5)
+        elif way == "view":
+            there = T.decl_buffer((1,), "int32", data=far, scope="shared")
+            got = there[0]
+        else:
+            four = T.alloc_local((4,), "int32")
+            row = T.cuda.map_shared_rank(s.ptr_to([lane // 4 * 4]), 1 - rank)
+            T.cuda.copy_bytes(four.ptr_to([0]), row, 16)
+            got = four[lane % 4]
+        if then:
+            T.cuda.cluster_sync()
+        out[rank, lane] = s[lane] * 1000 + got
+
+    return kernel
+
+
+def found(kernel: Any) -> Any:
+    (finding,) = [one for one in tw.check(kernel, target="sm_90a").findings if one.severity == "error"]
+    return finding
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_pointer_into_another_cta_is_followed_by_every_access(way: str) -> None:
+    out = np.zeros((2, 32), np.int32)
+
+    assert tw.simulate(peer(way), out, target="sm_90a").warnings == []
+
+    lane, rank = np.arange(32), np.arange(2)[:, None]
+    own, theirs = 100 * rank + lane, 100 * (1 - rank) + lane
+    after = {"store": 7 + lane + 0 * rank, "strong store": 7 + lane + 0 * rank} | dict.fromkeys(
+        ("atom", "red", "atomic_add"), own + 5
+    )
+    got = 0 if "store" in way or way == "red" else theirs
+    assert np.array_equal(out, after.get(way, own) * 1000 + got)
+
+
+@pytest.mark.parametrize("way", ["load", "store", "view"])
+def test_an_access_there_races_without_the_clusters_barrier(way: str) -> None:
+    finding = found(peer(way, first=False))
+
+    assert finding.kind == "races"
+    assert "T.cuda.cluster_sync()" in str(finding.hint)
+
+
+def test_what_nobody_has_written_there_is_uninitialised() -> None:
+    assert "uninitialised" in found(peer("load", written=False)).message
+
+
+def test_what_is_stored_there_is_initialised() -> None:
+    assert tw.check(peer("store", written=False), target="sm_90a")
+
+
+def test_an_access_beyond_that_memory_is_told() -> None:
+    finding = found(peer("load", beyond=64))
+
+    assert finding.message == "ptx.ld at byte 128 of the shared memory of a CTA in the cluster: it has 128"
+
+
+def test_a_cta_that_may_have_ended_is_not_touched() -> None:
+    assert "which may have ended" in found(peer("load", then=False)).message
+
+
+@T.prim_func
+def everywhere(A: T.Buffer((32,), "int32"), out: T.Buffer((2, 32), "int32")):
+    rank = T.cta_id_in_cluster([2])
+    T.cta_id([2])
+    lane = T.lane_id([32])
+    s = T.alloc_shared((32,), "int32")
+    s[lane] = 100 * rank + lane
+    T.cuda.cluster_sync()
+    near = T.cuda.map_shared_rank(s.ptr_to([lane]), rank)
+    far = T.cuda.map_shared_rank(s.ptr_to([lane]), 1 - rank)
+    inside = T.select(lane % 3 == 0, near, far)
+    place = T.select(lane % 3 == 2, T.reinterpret("uint64", A.ptr_to([lane])), inside)
+    out[rank, lane] = T.ptx.ld(place, dtype="int32")
+    T.cuda.cluster_sync()
+
+
+def test_lanes_may_point_into_the_own_cta_another_one_and_global_memory_at_once() -> None:
+    a, out = np.arange(1000, 1032, dtype=np.int32), np.zeros((2, 32), np.int32)
+
+    tw.simulate(everywhere, a, out, target="sm_90a")
+
+    lane, rank = np.arange(32), np.arange(2)[:, None]
+    expected = np.where(lane % 3 == 0, 100 * rank + lane, 100 * (1 - rank) + lane)
+    assert np.array_equal(out, np.where(lane % 3 == 2, 1000 + lane, expected))
