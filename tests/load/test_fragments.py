@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import tilewright as tw
 from tilewright.errors import SimulationError
 from tilewright.ir import Call, Evaluate, Expr, Load, code_of
 from tilewright.isa import bind
+from tilewright.sim.fast.loads import Loads
 
 HEAD = """.version 8.0
 .target sm_80
@@ -24,7 +26,7 @@ HEAD = """.version 8.0
 .shared .align 16 .b8 s[2048];
 ld.param.u64 %o, [out]; ld.param.u64 %p, [data];
 mov.u32 %r90, %tid.x; mul.wide.u32 %o, %r90, 16; add.u64 %p, %p, %o;
-shl.b32 %r91, %r90, 4; mov.u32 %r92, s; add.u32 %r92, %r92, %r91;
+shl.b32 %r91, %r90, 4; mov.u32 %r95, s; add.u32 %r92, %r95, %r91;
 ld.global.v4.b32 {%r80, %r81, %r82, %r83}, [%p];
 st.shared.v4.b32 [%r92], {%r80, %r81, %r82, %r83};
 st.shared.v4.b32 [%r92+512], {%r83, %r82, %r81, %r80};
@@ -120,6 +122,27 @@ def test_a_sum_that_is_read_later_keeps_a_place_of_its_own() -> None:
     assert not found[1].any()
 
 
+def test_loads_with_addresses_computed_in_between_are_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[tuple[bool, int]] = []
+    at_once = Loads._at_once
+
+    def noted(self: Loads, batch: Any, mask: Any, turns: Any) -> bool:
+        done.append((at_once(self, batch, mask, turns), len(turns)))
+        return done[-1][0]
+
+    monkeypatch.setattr(Loads, "_at_once", noted)
+    first = f"{LDMATRIX} {braces(0)}, [%r92]; xor.b32 %r94, %r92, 512; {LDMATRIX} {braces(4)}, [%r94];"
+    zeros = " ".join(f"mov.b32 %r{8 + k}, 0;" for k in range(4))
+    chain = f"{MMA} {braces(8)}, {braces(0)}, {braces(4, 2)}, {braces(8)};"
+    text = "\n".join([HEAD, first, zeros, chain, stored(8), "ret;", "}"])
+
+    found = result(text)
+
+    assert done == [(True, 2)]
+    monkeypatch.setattr(Loads, "_at_once", lambda *_: False)
+    assert (found == result(text)).all()
+
+
 def test_an_uninitialised_register_in_storage_is_told_by_its_name() -> None:
     first = f"{LDMATRIX} {braces(0)}, [%r92]; {LDMATRIX} {braces(4)}, [%r92+1024];"
     zeros = " ".join(f"mov.b32 %r{8 + k}, 0;" for k in range(4))
@@ -129,3 +152,37 @@ def test_an_uninitialised_register_in_storage_is_told_by_its_name() -> None:
         result("\n".join([HEAD, first, zeros, chain, stored(8), "ret;", "}"]))
 
     assert raised.value.given == "an operand of mma, in CTA (0, 0, 0), warp 0, all lanes"
+
+
+FILLED = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out)
+.maxntid 128
+{
+.reg .b32 %r<8>; .reg .f32 %f<8>; .reg .b64 %rd<8>; .reg .pred %p;
+.shared .align 128 .b8 s[4096];
+mov.u32 %r0, %tid.x; shl.b32 %r1, %r0, 5; mov.u32 %r2, s; add.u32 %r3, %r2, %r1; mov.b32 %r4, 0x3F803F80;
+st.shared.v4.b32 [%r3], {%r4, %r4, %r4, %r4};
+st.shared.v4.b32 [%r3+16], {%r4, %r4, %r4, %r4};
+fence.proxy.async; bar.sync 0;
+shr.u32 %r5, %r2, 4; cvt.u64.u32 %rd1, %r5; or.b64 %rd1, %rd1, 0x1000080000;
+mov.f32 %f0, 0f00000000; mov.f32 %f1, 0f00000000; mov.f32 %f2, 0f00000000; mov.f32 %f3, 0f00000000;
+setp.ne.u32 %p, 0, 1;
+wgmma.fence.sync.aligned;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd1, %rd1, %p, 1, 1, 0, 0;
+wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+mov.f32 %f4, %f0;
+ld.param.u64 %rd2, [out]; mul.wide.u32 %rd3, %r0, 4; add.u64 %rd2, %rd2, %rd3;
+st.global.f32 [%rd2], %f4;
+ret;
+}
+"""
+
+
+def test_a_copy_of_a_register_that_an_operation_has_filled_is_what_it_filled_in() -> None:
+    out = np.zeros(128, np.float32)
+
+    tw.load_ptx(FILLED)["k"].simulate(out, block=128)
+
+    assert (out == 16).all()

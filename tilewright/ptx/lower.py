@@ -131,7 +131,7 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
     launch = replace(machine.launch, shared_bytes=place_dynamic(low))
     first += [Assign(var, value) for var, value in low.beginnings.items()]
     low.ended[0] = replace(low.ended[0], body=(*first, *low.ended[0].body))
-    low.ended = {number: _constants_copied(block) for number, block in low.ended.items()}
+    low.ended = {number: _constants_copied(low, block) for number, block in low.ended.items()}
     place_fragments(low)
     if low.in_flight:
         low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
@@ -172,8 +172,8 @@ def _is_same(place: Load, value: Expr) -> bool:
     return isinstance(value, Load) and place.buffer.data is not None and value.buffer.data is place.buffer.data
 
 
-def _constants_copied(block: BasicBlock) -> BasicBlock:
-    """A block in which copies of registers that hold a constant are constants."""
+def _constants_copied(low: Lowering, block: BasicBlock) -> BasicBlock:
+    """A block in which copies of registers that hold a constant are constants; operations change theirs meanwhile."""
     known: dict[Var, Const] = {}
     body: list[Stmt] = []
     for stmt in block.body:
@@ -183,7 +183,7 @@ def _constants_copied(block: BasicBlock) -> BasicBlock:
         for inner in statements((new,)):
             if isinstance(inner, (Assign, Bind)):
                 known.pop(inner.var, None)
-        if isinstance(new, Assign) and isinstance(new.value, Const):
+        if isinstance(new, Assign) and isinstance(new.value, Const) and new.var not in low.in_flight:
             known[new.var] = new.value
         body.append(new)
     return BasicBlock(tuple(body), block.end)

@@ -17,6 +17,7 @@ from tilewright.sim.checks.bounds import ChosenPointer, Dimension
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.lifting import is_taken_apart, taken_apart
+from tilewright.sim.codegen.pure import is_pure
 from tilewright.sim.machine.convert import width_of
 from tilewright.sim.machine.places import Place
 from tilewright.sim.machine.sites import Site
@@ -203,7 +204,7 @@ def _part(e: Emitter, group: str, terms: Terms) -> str:
     nodes = list(walk(tuple(terms.leaves[group])))
     used = {node.name: node for node in nodes if isinstance(node, Var)}
     counters = [var for name, var in sorted(used.items()) if name not in e.program.fixed]
-    fleeting = any(isinstance(node, (Load, Call)) for node in nodes)
+    fleeting = any(isinstance(node, Load) or (isinstance(node, Call) and not is_pure(node)) for node in nodes)
     if fleeting or any(e.axes.of(var) != UNIFORM or var.dtype.is_float for var in counters):
         return f"Part({text})"
     kept = "threads" if group == THREADS and len(counters) == len(used) else "parts"

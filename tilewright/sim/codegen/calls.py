@@ -96,10 +96,12 @@ def asked(e: Emitter, expr: Call, bound: Bound) -> str:
 def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
     values, flags, sinks, sources = _arguments(e, bound, mask)
     instruction = _instruction(e, bound, [file for file, _ in sinks], [file for file, _ in sources], expr)
-    if e.turns_of_loads and instruction.fills_words:
-        loads = e.out.constant("X", Loads(instruction))
-        e.out.line(f"{e.turns_of_loads}.append(({loads}, {values[0]}, {sinks[0][1]}))")
-        return Operand("None")
+    if e.turns_of_loads:
+        if instruction.fills_words:
+            loads = e.out.constant("X", Loads(instruction))
+            e.out.line(f"{e.turns_of_loads}.append(({loads}, {values[0]}, {sinks[0][1]}))")
+            return Operand("None")
+        e.out.line(f"load_all(b, {mask}, {e.turns_of_loads}); {e.turns_of_loads} = []")
     runs = e.out.constant("X", instruction)
     sink_texts = "".join(f"{at}, " for _, at in sinks)
     text = f"{runs}(b, {mask}, ({''.join(f'{v}, ' for v in values)}), ({sink_texts})"

@@ -47,7 +47,7 @@ from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
 from tilewright.sim.codegen.emitter import Emitter, is_number, is_window
 from tilewright.sim.codegen.expressions import RULES
-from tilewright.sim.codegen.fusing import Fusing
+from tilewright.sim.codegen.fusing import Fusing, length_of_loads
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from
 from tilewright.sim.codegen.pure import is_pure
 from tilewright.sim.codegen.regions import Leave, Segment
@@ -186,15 +186,13 @@ class SegmentEmitter(Emitter):
         k = 0
         while k < len(body):
             fused = None if self.one_by_one else Fusing(self, mask).at(body, k)
-            if fused is not None:
-                self.one_by_one = True
-                with self.out.block(f"if not {fused.call}:"):
-                    for stmt in body[k : k + fused.length]:
-                        self.statement(stmt, mask)
-                self.one_by_one = False
-            else:
-                self.statement(body[k], mask)
-            k += fused.length if fused else 1
+            length = fused.length if fused else length_of_loads(self, body[k:])
+            before, self.one_by_one = self.one_by_one, self.one_by_one or fused is not None
+            with self.out.block(f"if not {fused.call}:") if fused else self.loads_at_once(length > 1, mask):
+                for stmt in body[k : k + length]:
+                    self.statement(stmt, mask)
+            self.one_by_one = before
+            k += length
             if k < len(body) and self.loops and self.loops[-1] is not None and parts_from(body[k - 1]):
                 mask = self.remaining(mask, self.loops[-1][1])
         self.out.dedent(depth)
@@ -322,7 +320,7 @@ class SegmentEmitter(Emitter):
             self.loops.append(None)
             turns = f"range({start}, {stop}, {stmt.step})"
             watched = f"run.watch.counted({turns})" if is_long(stmt) else turns
-            with self.loads_at_once(stmt, mask), self.out.block(f"for {name} in {watched}:"):
+            with self.loads_at_once(is_loop_of_loads(stmt), mask), self.out.block(f"for {name} in {watched}:"):
                 self.body(stmt.body, mask)
             self.loops.pop()
             return
@@ -333,9 +331,9 @@ class SegmentEmitter(Emitter):
         )
 
     @contextmanager
-    def loads_at_once(self, loop: For, mask: str) -> Iterator[None]:
-        """The context of a loop of loads: its turns only collect addresses, and all loads follow the last turn."""
-        if self.turns_of_loads is not None or not is_loop_of_loads(loop):
+    def loads_at_once(self, are_loads: bool, mask: str) -> Iterator[None]:
+        """The context of several loads: they only collect addresses, and all loads follow the last one."""
+        if self.turns_of_loads is not None or not are_loads:
             yield
             return
         self.turns_of_loads = self.out.fresh("turns")

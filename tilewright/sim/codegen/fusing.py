@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir import (
     AddressOf,
+    Assign,
     Attr,
+    Bind,
     Body,
     Call,
     DeclBuffer,
@@ -18,11 +20,14 @@ from tilewright.ir import (
     Stmt,
     Var,
     const_value,
+    expressions,
     walk,
 )
 from tilewright.isa import Bound, bind
 from tilewright.sim.codegen.addressing import terms_of
 from tilewright.sim.codegen.axes import UNIFORM
+from tilewright.sim.codegen.pure import is_pure
+from tilewright.sim.fast.loads import is_load
 from tilewright.sim.fast.products import Fragments, ProductRun
 
 if TYPE_CHECKING:
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["FusedRun", "Fusing"]
 
 OPERANDS = "abcd"
+MOST_BETWEEN = 128  # statements of a run of loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,34 @@ class _Starts:
     text: str
     free: frozenset[str]
     is_several: bool
+
+
+def length_of_loads(emitter: Emitter, body: Body) -> int:
+    """How many statements a body begins with that load matrices, or compute between two of them; at least 1."""
+    length = 1
+    for number, stmt in enumerate(body[:MOST_BETWEEN]):
+        if is_load(stmt) and not any(_may_fail(emitter, node) for node in expressions(stmt)):
+            length = number + 1
+        elif number == 0 or not _computes(emitter, stmt):
+            break
+    return length
+
+
+def _computes(emitter: Emitter, stmt: Stmt) -> bool:
+    """Does a statement only compute, without a look at memory or at a check?"""
+    if not isinstance(stmt, (Assign, Bind, Evaluate)):
+        return False
+    nodes = walk(stmt.value)
+    calls = (node for node in nodes if isinstance(node, (Load, Call)))
+    return all(isinstance(node, Call) and is_pure(node) for node in calls) and not any(
+        _may_fail(emitter, node) for node in nodes
+    )
+
+
+def _may_fail(emitter: Emitter, node: Expr) -> bool:
+    """May a check report what is computed?"""
+    unknown = isinstance(node, Var) and node.name in emitter.program.shadowed
+    return unknown or emitter.is_checked(node) or emitter.program.may_be_open(node)
 
 
 class Fusing:

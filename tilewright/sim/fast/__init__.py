@@ -2,5 +2,5 @@
 
 products            runs of matrix products
 sums                matrices to which products are added late
-loads               loops of small loads
+loads               loops and runs of small loads
 """

@@ -1,16 +1,17 @@
 """Many small loads of matrices as one large one.
 
-A kernel fills its fragments by loops around one ``ldmatrix``. Each gathers a few rows for every warp, at a fixed cost
-that is larger than the gather. Such a loop only reads shared memory and writes registers, so all its addresses are
-known before the first row is read: one gather fetches the rows of all turns, and neighbouring registers are written at
-once. Warps with the same addresses get the same: rows are fetched for one of them, and the registers remember it
-(`Registers.alike`).
+A kernel fills its fragments by loops around one ``ldmatrix``, compiled code by many of them side by side. Each gathers
+a few rows for every warp, at a fixed cost that is larger than the gather. All that only reads shared memory and writes
+registers, so all addresses are known before the first row is read: one gather fetches the rows of all turns, and
+neighbouring registers are written at once. Warps with the same addresses get the same: rows are fetched for one of
+them, and the registers remember it (`Registers.alike`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,42 +28,51 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.instructions import CompiledInstruction, RegisterFile
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["Loads", "Turn", "is_loop_of_loads", "load_all"]
+__all__ = ["Loads", "Turn", "is_load", "is_loop_of_loads", "load_all"]
 
 MOST_PLANS = 64
 MOST_TURNS = 32  # loads whose rows are fetched at once
 
-Turn = tuple[Address, Address]  # of one load: the rows in shared memory, and its first register
+Turn = tuple["Loads", Address, Address]  # of one load: the rows in shared memory, and its first register
 
 
-# The loads of a loop as one
+# The loads of a loop, or of a run of statements, as one
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class LoadPlan:
-    """What the turns of a loop load. addresses: (1, warps that are not alike * turns, 32).
+class LoadGroup:
+    """Turns in which the same warps are alike. addresses: (1, warps that are not alike * turns, 32).
 
-    sinks: registers that follow each other, their address, and the turns that load them. parts: what the addresses of
-    the turns consist of; plans are found by the identity of these, so that they must live as long.
+    sinks: registers that follow each other, their address, and the turns that load them.
     """
 
     addresses: Ints
     alike: UniformWarps
+    turns: int
     sinks: tuple[tuple[RegisterFile, Address, slice], ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoadPlan:
+    """What some turns load. parts: what the addresses of the turns consist of; plans are found by the identity of
+    these, so that they must live as long.
+    """
+
+    groups: tuple[LoadGroup, ...]
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Loads:
-    """One load of a kernel, in a loop: called with all turns of it, once their addresses are known."""
+    """One load of a kernel; the first of several is called with all turns, once their addresses are known."""
 
     instruction: CompiledInstruction
     plans: dict[tuple[object, ...], LoadPlan] = field(default_factory=dict)
 
     def __call__(self, batch: Batch, mask: Mask, turns: list[Turn]) -> None:
         if not self._at_once(batch, mask, turns):
-            for source, target in turns:
-                self.instruction(batch, mask, (source,), (target,), (None,))
+            for loads, source, target in turns:
+                loads.instruction(batch, mask, (source,), (target,), (None,))
 
     def _at_once(self, batch: Batch, mask: Mask, turns: list[Turn]) -> bool:
         """Load what all turns load; False, and nothing done, where it has to go turn by turn."""
@@ -71,68 +81,77 @@ class Loads:
         plan = self._plan(batch, turns)
         if not self._is_harmless(batch, plan):
             return False
-        for source, _ in turns:
-            self.instruction.accesses[0][1].touch(batch, mask, source)
-        rows = self.instruction.meaning(batch, mask, (plan.addresses,), batch.wave.run.plain)
-        words = rows.reshape(len(rows), -1, len(turns), *rows.shape[-2:])
-        for sink, at, some in plan.sinks:
-            part = words[:, :, some].reshape(*words.shape[:2], sink.count, 32)
-            sink.store(batch, mask, at, part, alike=plan.alike)
-            if self.instruction.with_shadows and not sink.is_initialised(batch, at):
-                sink.store_flags(batch, mask, at, None)
+        for loads, source, _ in turns:
+            loads.instruction.accesses[0][1].touch(batch, mask, source)
+        for group in plan.groups:
+            rows = self.instruction.meaning(batch, mask, (group.addresses,), batch.wave.run.plain)
+            words = rows.reshape(len(rows), -1, group.turns, *rows.shape[-2:])
+            for sink, at, some in group.sinks:
+                part = words[:, :, some].reshape(*words.shape[:2], sink.count, 32)
+                sink.store(batch, mask, at, part, alike=group.alike)
+                if self.instruction.with_shadows and not sink.is_initialised(batch, at):
+                    sink.store_flags(batch, mask, at, None)
         return True
 
     def _is_harmless(self, batch: Batch, plan: LoadPlan) -> bool:
         """Is it certain that no check reports these loads: no register is in flight, all bytes are initialised?"""
-        if batch.wave.pending.loading or not all(sink.is_inside(at.start) for sink, at, _ in plan.sinks):
+        sinks = [each for group in plan.groups for each in group.sinks]
+        if batch.wave.pending.loading or not all(sink.is_inside(at.start) for sink, at, _ in sinks):
             return False
         if not self.instruction.with_shadows:
             return True
         width = self.instruction.accesses[0][1].width
-        return batch.wave.shadows.is_sound(plan.addresses, width)
+        return all(batch.wave.shadows.is_sound(group.addresses, width) for group in plan.groups)
 
     # Conditions
 
     def _is_known(self, turn: Turn) -> bool:
-        """Is the address the same in all CTAs and in every run, and does it lead to the CTA's own memory?"""
-        source, target = turn
+        """Is the address the same in all CTAs and in every run, and does it lead to the CTA's own memory? Is the
+        instruction the same?
+        """
+        loads, source, target = turn
         is_kept = all(part.kept for part in source.parts) and not source.varies_by_cta
-        return is_kept and not target.parts and not self.instruction.is_elsewhere(0, source.hi)
+        mine, other = self.instruction.bound, loads.instruction.bound
+        is_same = loads is self or (mine.form is other.form and mine.mods == other.mods)
+        return is_kept and is_same and not target.parts and not self.instruction.is_elsewhere(0, source.hi)
 
     def _plan(self, batch: Batch, turns: list[Turn]) -> LoadPlan:
-        key = (batch.shape[1], *(number for source, target in turns for number in (*_key(source), target.start)))
+        key = (batch.shape[1], *(number for turn in turns for number in _key(turn)))
         if key not in self.plans:
             if len(self.plans) >= MOST_PLANS:
                 self.plans.clear()
-            self.plans[key] = self._planned(batch, turns)
+            parts = tuple(part for _, source, _ in turns for part in source.parts)
+            self.plans[key] = LoadPlan(tuple(self._groups(batch, turns)), parts)
         return self.plans[key]
 
-    def _planned(self, batch: Batch, turns: list[Turn]) -> LoadPlan:
-        full = [np.broadcast_to(source.full(), (1, batch.shape[1], 32)) for source, _ in turns]
-        every = np.stack(full, axis=2)
-        alike = UniformWarps.among(every)
-        addresses = alike.once(every).reshape(1, -1, 32)
-        parts = tuple(part for source, _ in turns for part in source.parts)
-        return LoadPlan(addresses, alike, tuple(self._sinks([target.start for _, target in turns])), parts)
-
-    def _sinks(self, starts: list[int]) -> Iterator[tuple[RegisterFile, Address, slice]]:
-        (sink,) = self.instruction.sinks
-        nbytes = sink.count * sink.width
-        first = 0
-        for last in range(1, len(starts) + 1):
-            if last == len(starts) or starts[last] != starts[last - 1] + nbytes:
-                yield replace(sink, count=sink.count * (last - first)), Address(starts[first]), slice(first, last)
-                first = last
+    def _groups(self, batch: Batch, turns: list[Turn]) -> Iterator[LoadGroup]:
+        full = [np.broadcast_to(source.full(), (1, batch.shape[1], 32)) for _, source, _ in turns]
+        for alike, numbers in groupby(range(len(turns)), lambda number: UniformWarps.among(full[number])):
+            some = list(numbers)
+            addresses = alike.once(np.stack([full[number] for number in some], axis=2)).reshape(1, -1, 32)
+            yield LoadGroup(addresses, alike, len(some), tuple(_sinks([turns[number] for number in some])))
 
 
-def _key(source: Address) -> Iterable[int]:
-    return (source.start, *map(id, source.parts))
+def _sinks(turns: list[Turn]) -> Iterator[tuple[RegisterFile, Address, slice]]:
+    first = 0
+    (sink,) = turns[0][0].instruction.sinks
+    for last, (loads, _, target) in enumerate([*turns[1:], turns[0]], 1):
+        (other,) = loads.instruction.sinks
+        after = turns[last - 1][2].start + sink.count * sink.width
+        if last == len(turns) or target.start != after or other.places[0] != sink.places[0]:
+            yield replace(sink, count=sink.count * (last - first)), turns[first][2], slice(first, last)
+            first, sink = last, other
 
 
-def load_all(batch: Batch, mask: Mask, turns: list[tuple[Loads, Address, Address]]) -> None:
-    """Do the loads of a loop; generated code calls it after the last turn."""
+def _key(turn: Turn) -> Iterable[int]:
+    loads, source, target = turn
+    return (id(loads), source.start, *map(id, source.parts), target.start)
+
+
+def load_all(batch: Batch, mask: Mask, turns: list[Turn]) -> None:
+    """Do the loads of several turns; generated code calls it after the last one."""
     if turns:
-        turns[0][0](batch, mask, [turn[1:] for turn in turns])
+        turns[0][0](batch, mask, turns)
 
 
 # Loops of loads in a kernel
@@ -149,10 +168,11 @@ def is_loop_of_loads(loop: For) -> bool:
             return False
         turns *= len(range(int(start), int(stop), stmt.step))
         (stmt,) = inner
-    return turns <= MOST_TURNS and _is_load(stmt)
+    return turns <= MOST_TURNS and is_load(stmt)
 
 
-def _is_load(stmt: Stmt) -> bool:
+def is_load(stmt: Stmt) -> bool:
+    """Is it a load of matrices at an address that depends on no memory?"""
     if not isinstance(stmt, Evaluate) or not isinstance(stmt.value, Call):
         return False
     bound = bind(stmt.value)
@@ -168,4 +188,6 @@ def _loads_matrices(form: Form) -> bool:
 
 
 def _says_no_memory(*exprs: Expr) -> bool:
-    return not any(isinstance(node, (Load, Call)) for expr in exprs for node in walk(expr))
+    nodes = [node for expr in exprs for node in walk(expr)]
+    computed = (bind(node).form.meaning.of_lanes for node in nodes if isinstance(node, Call))
+    return not any(isinstance(node, Load) for node in nodes) and all(computed)

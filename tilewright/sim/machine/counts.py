@@ -48,10 +48,10 @@ class Line:
         """Passes beyond the ideal."""
         return self.wavefronts - self.ideal_wavefronts
 
-    def joined(self, other: Line) -> Line:
-        """The sum of both lines, for a place of the kernel that is written out more than once."""
-        sums = {name: getattr(self, name) + getattr(other, name) for name in COUNTED}
-        return replace(self, **sums)
+    def joined(self, others: list[Line]) -> Line:
+        """The sum of all these lines, for a place of the kernel that is written out more than once."""
+        sums = {name: sum([getattr(one, name) for one in (self, *others)]) for name in COUNTED}
+        return replace(self, **sums) if others else self
 
 
 COUNTED = ("accesses", "warps", "nbytes", "wavefronts", "ideal_wavefronts")

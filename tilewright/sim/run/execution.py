@@ -195,13 +195,13 @@ class Execution(Device):
         for name, warps in zip(self.program.tallies, self.tally, strict=True):
             if warps:
                 counts.instructions[name] = counts.instructions.get(name, 0) + warps
-        rows: dict[tuple[object, ...], Line] = {}  # one for what a line of the kernel does to a buffer, however often
+        rows: dict[tuple[object, ...], list[Line]] = {}  # what a line of the kernel does to a buffer, however often
         for site in self.program.sites:
             for line in site.lines():
                 if line.space != "local" or line.op != "register":
                     key = (str(line.at), line.op, line.buffer, line.space, line.write)
-                    rows[key] = rows[key].joined(line) if key in rows else line
-        counts.lines = list(rows.values())
+                    rows.setdefault(key, []).append(line)
+        counts.lines = [first.joined(others) for first, *others in rows.values()]
         if self.lines:
             every = (*counts.lines, *self.lines.values())
             counts.lines = sorted(every, key=lambda line: line.at.line if line.at else 0)
