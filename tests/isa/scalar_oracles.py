@@ -263,7 +263,7 @@ def two_kinds(mods: dict[str, Any], *registers: int) -> int:
 def fma(mods: dict[str, Any], *registers: int) -> int:
     found = FLOATS["fma"](mods, registers)
     for place in range(0, 32 if mods["type"][-2:] == "x2" else 16, 16) if mods.get("oob") else ():
-        if any(register >> place & 0xFFFF == 0xFFF7 for register in registers):
+        if any(register >> place & 0x7FFF == 0x7FF7 for register in registers[:2]):
             found &= ~(0xFFFF << place)
     return found
 

@@ -16,7 +16,7 @@ from tilewright.dtypes import DType, dtype
 
 __all__ = ["OUTSIDE", "TYPES", "Numbers", "PtxType", "value_dtype"]
 
-OUTSIDE = 0xFFF7  # the NaN of what is out of bounds of a tensor, its 16 bits repeated: found on an H200
+OUTSIDE = 0x7FF7  # the NaN of what is out of bounds of a tensor, its 16 bits repeated: found on an H200
 
 Numbers: TypeAlias = Any  # an array, or a number of NumPy: each meaning knows its dtype
 

@@ -130,13 +130,17 @@ def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
 
 
 def out_of_bounds(op: str) -> Callable[..., Callable[..., Numbers]]:
-    """The same, but zero where an operand is the NaN that stands for what is outside of a tensor."""
+    """The same, but zero where a factor is the NaN, of either sign, that stands for what is outside of a tensor.
+
+    That a sum may be that NaN, and what its sign does, was found on an H200.
+    """
 
     def meaning(*, type: str, **mods: Any) -> Callable[..., Numbers]:
         run = arithmetic(op)(type=type, **mods)
 
         def execute(*values: Numbers) -> Numbers:
-            outside = np.any(np.broadcast_arrays(*(bits_of(value) == OUTSIDE for value in values)), axis=0)
+            factors = (bits_of(value) & 0x7FFF == OUTSIDE for value in values[:2])
+            outside = np.any(np.broadcast_arrays(*factors), axis=0)
             found = run(*values)
             return np.where(outside, np.zeros((), found.dtype), found)
 
