@@ -63,7 +63,7 @@ def _of_floats(
     before, after = _flush_if(ftz and type != "f16", atype), _flush_if(ftz, type)  # into halves nothing is flushed
     if type == atype:
         if not (sat or ftz or rnd):
-            return canonical if type == "f16" else (lambda a: a)
+            return canonical if type in ("f16", "bf16") else (lambda a: a)
         settle: Callable[..., Numbers] = carried if type == "f64" else (lambda found, a: canonical(found))
         return lambda a: _clamped(settle(narrowing.whole(before(a), rnd), a), sat=sat, relu=relu)
     convert = narrowing.between_floats(rnd, kind)
