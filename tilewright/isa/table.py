@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ParamSpec
 
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices
 from tilewright.ir import Expr
 from tilewright.isa.arch import Arch
+from tilewright.isa.declared import check_row
 from tilewright.isa.effects import (
     Access,
     Commit,
@@ -100,10 +102,12 @@ WHOLE_WARP = "warp"  # all 32 lanes, converged (`.sync.aligned`)
 ALL_LANES = 0xFFFFFFFF  # a mask that names a whole warp
 BY_MASK = "mask"  # the lanes that the operand `mask` names, all of them, converged
 ANY_LANES = "any"  # whichever lanes are active, each for itself
+LANES = (ANY_LANES, WHOLE_WARP, WARPGROUP, BY_MASK)
 public = Public(InstructionError, {})
 """The decorator of this room's public functions."""
 
 REQUIRED = object()  # a keyword without a default
+_Row = ParamSpec("_Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,9 @@ class Instruction:
     hints: tuple[str, ...] = ()
     also: Mapping[str, str] = field(default_factory=dict)
     written: bool = False
+
+    def __post_init__(self) -> None:
+        check_row(self, LANES)
 
     def operand(self, name: str) -> Operand | None:
         """The operand of that name; None for a modifier."""
@@ -264,45 +271,21 @@ def _quoted(text: str) -> str:
 INSTRUCTIONS: dict[str, Instruction] = {}
 
 
-def instruction(
-    name: str,
-    *,
-    params: tuple[str, ...],
-    operands: tuple[Operand, ...],
-    forms: tuple[Form, ...],
-    keywords: Mapping[str, object] | None = None,
-    pattern: str = "",
-    lanes: str = ANY_LANES,
-    widens: bool = False,
-    check: Callable[[Bound], None] | None = None,
-    folds: Mapping[str, tuple[str, int]] | None = None,
-    agrees: str = "",
-    doc: str = "",
-    hints: tuple[str, ...] = (),
-    also: Mapping[str, str] | None = None,
-    written: bool = False,
-) -> Instruction:
-    """Register a row; called by the modules of this room as they are imported. See `Instruction`."""
-    if name in INSTRUCTIONS:
-        raise ValueError(f"two rows for {name}")
-    INSTRUCTIONS[name] = made = Instruction(
-        name,
-        params,
-        operands,
-        forms,
-        keywords or {},
-        pattern,
-        lanes,
-        widens,
-        check,
-        folds or {},
-        agrees,
-        doc,
-        hints,
-        also or {},
-        written,
-    )
-    return made
+def _registering(make: Callable[_Row, Instruction]) -> Callable[_Row, Instruction]:
+    """The same with a place in the table for what it makes: mypy sees the keywords of `Instruction`."""
+
+    def instruction(*args: _Row.args, **fields: _Row.kwargs) -> Instruction:
+        """Register a row, see `Instruction`; called by the modules of this room as they are imported."""
+        row = make(*args, **fields)
+        if row.name in INSTRUCTIONS:
+            raise InstructionError(f"two rows for {row.name}", given=row.name, allowed="a name without a row")
+        INSTRUCTIONS[row.name] = row
+        return row
+
+    return instruction
+
+
+instruction = _registering(Instruction)
 
 
 def lookup(name: str) -> Instruction:
