@@ -26,7 +26,7 @@ def check_addresses(operation: Operation, found: object) -> None:
     """Raises InstructionError where `AsyncMeaning.addresses` lacks a name or gives places of another shape."""
     if not isinstance(found, Mapping):
         raise _refused(operation, "addresses gave no mapping", described(found), "a dictionary of `Addresses`")
-    form, names = operation.form, ", ".join(map(repr, found)) or "no names"
+    names = ", ".join(map(repr, found)) or "no names"
     for name in _needed(operation):
         if name not in found:
             raise _refused(operation, f"addresses gave no {name!r}", names, f"{name!r} too: `Addresses` of its places")
