@@ -5,20 +5,31 @@ from __future__ import annotations
 import io
 import linecache
 import re
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tilewright.isa import INSTRUCTIONS
 from tools.site import FETCHED, LINK, outside, relinked, unplaced
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-LINKS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *PAGES]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+LINKS = [ROOT / "ARCHITECTURE.md", CONTRIBUTING, *PAGES]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def _rows_of_a_page_are_taken_back() -> Iterator[None]:
+    known = dict(INSTRUCTIONS)
+    yield
+    INSTRUCTIONS.clear()
+    INSTRUCTIONS.update(known)
 
 
 def name(page: Path) -> str:
@@ -36,7 +47,7 @@ def claims(page: Path) -> list[list[str]]:
     return [[line.rstrip() for line in shown.splitlines() if line != "..."] for shown in behind]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=name)
+@pytest.mark.parametrize("page", [page for page in (CONTRIBUTING, *PAGES) if blocks(page)], ids=name)
 def test_the_blocks_of_a_page_run_and_print_what_it_shows(page: Path) -> None:
     program, file = "", re.sub(r"^\d+_", "", page.stem).lower() + ".py"
     namespace: dict[str, object] = {"__name__": "__main__"}

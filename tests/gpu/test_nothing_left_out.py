@@ -13,4 +13,4 @@ def test_every_row_of_the_gpu_is_compared_with_it_or_leaves_nothing_to_compare()
     assert not on_their_own & (IN_PROGRAMS | WITHOUT_VALUES)
     assert everything <= on_their_own | IN_PROGRAMS | WITHOUT_VALUES
     assert on_their_own | IN_PROGRAMS | WITHOUT_VALUES <= {bound.instruction.name for bound in every_form()}
-    assert not [bound.instruction.name for bound in forms() if bound.form.sync or bound.form.signal]
+    assert not [bound.instruction.name for bound in forms() if bound.form.sync or bound.form.signals]

@@ -249,7 +249,7 @@ def test_nobody_waits_at_another_cta() -> None:
 
 @pytest.mark.parametrize("bound", [bound for bound in FORMS if bound.instruction.name != PENDING], ids=named)
 def test_a_form_orders_as_its_modifiers_say(bound: Bound) -> None:
-    signal = bound.form.signal
+    (signal,) = bound.form.signals
     assert signal is not None
 
     assert signal.sem == bound.mods.get("sem", "release" if "noComplete" in bound.mnemonic else "relaxed")

@@ -9,7 +9,7 @@ import pytest
 from tests.isa.oracles import ORACLES
 from tests.isa.test_meanings import OWN_ORACLES, WITHOUT_VALUES
 from tilewright import isa
-from tilewright.isa.table import BY_MASK, AsyncMeaning, Bound, Form, Instruction, Issue, Meaning, Ptx, reads
+from tilewright.isa.table import BY_MASK, Bound, Form, Instruction, Meaning, Ptx, reads
 
 
 def holes(text: str) -> set[str]:
@@ -26,7 +26,7 @@ def faults(row: Instruction, form: Form) -> list[str]:
     modifiers = set(form.wording.modifiers)
     ptx = isinstance(form.wording, Ptx)
     meets = form.sync is not None and form.sync.scope != "poll"
-    waits = form.asynchronous and not form.issue
+    waits = form.concerns_operations and not form.issue
     by_itself = form.meaning.execute is not None and not (
         form.fence and row.lanes == BY_MASK
     )  # whose mask is looked at
@@ -47,7 +47,6 @@ def faults(row: Instruction, form: Form) -> list[str]:
         == operands | (modifiers - {"dtype"}) | set(row.folds),
         "keywords of execute that are modifiers": set(form.meaning.passes) <= modifiers,
         "accesses through its operands": {access.operand for access in form.accesses} <= operands,
-        "a barrier that it signals among its operands": form.signal is None or form.signal.barrier in operands,
         "folded keywords that go into an operand": {target for target, _ in row.folds.values()} <= operands,
     }
     return [name for name, holds in checks.items() if not holds]
@@ -88,21 +87,3 @@ def test_no_two_forms_of_a_row_take_the_same_modifiers() -> None:
         taken = [tuple(sorted(map(repr, mods.items()))) for form in row.forms for mods in form.all_mods()]
 
         assert len(taken) == len(set(taken)), row.name
-
-
-def test_a_form_that_runs_on_an_unknown_machine_cannot_be_built() -> None:
-    with pytest.raises(ValueError, match="a meaning cannot run on 'disk'"):
-        Form(Ptx("nop"), isa.since("sm_75"), 'PTX ISA, "nop"', Meaning(on="disk"))
-
-
-def test_an_operand_of_an_unknown_kind_cannot_be_built() -> None:
-    with pytest.raises(ValueError, match="has no kind 'b33'"):
-        reads("x", "b33")
-
-
-def test_a_form_that_begins_an_operation_has_an_async_meaning_and_no_other_form_has() -> None:
-    refused = pytest.raises(ValueError, match=r"toy\.send: an AsyncMeaning is that of a form that begins an operation")
-    with refused:
-        Form(Ptx("toy.send"), isa.since("sm_90"), "a test", Meaning(moves=True), effects=(Issue("toy"),))
-    with refused:
-        Form(Ptx("toy.send"), isa.since("sm_90"), "a test", AsyncMeaning(moves=True))

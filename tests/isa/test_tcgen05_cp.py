@@ -202,7 +202,7 @@ def test_a_shift_of_a_pair_moves_both_and_begins_at_a_quarter() -> None:
 def test_a_commit_is_one_arrival(group: int) -> None:
     bound = isa.bind(isa.call("ptx.tcgen05.commit", BAR, cta_group=group))
 
-    assert bound.form.signal == Signal("ptr", "arrive", "release", "cluster", arrived)
+    assert bound.form.signals == (Signal("ptr", "arrive", "release", "cluster", arrived),)
     assert bound.mnemonic == f"tcgen05.commit.cta_group::{group}.mbarrier::arrive::one.shared::cluster.b64"
 
 
@@ -210,13 +210,13 @@ def test_a_commit_may_tell_several_ctas() -> None:
     bound = isa.bind(isa.call("ptx.tcgen05.commit", BAR, cta_group=2, cta_mask=0b11))
     bulk = machine(0, 1)
 
-    assert bound.form.operation.addresses is not None
-    found = bound.form.operation.addresses(bulk, np.array([8, 16]), np.array([0b11, 0b10], np.uint16))["ptr"]
+    assert bound.form.async_meaning.addresses is not None
+    found = bound.form.async_meaning.addresses(bulk, np.array([8, 16]), np.array([0b11, 0b10], np.uint16))["ptr"]
 
     assert (found.at.tolist(), found.issuer.tolist(), found.rank.tolist()) == ([8, 8, 16], [0, 0, 1], [0, 1, 1])
     for mask, what in ((0, "cta_mask has a bit for each CTA"), (0b100, "cta_mask has bit 2, but the ranks")):
         with pytest.raises(SimulationError, match=what):
-            bound.form.operation.addresses(bulk, np.array([8, 16]), np.array([0b11, mask], np.uint16))
+            bound.form.async_meaning.addresses(bulk, np.array([8, 16]), np.array([0b11, mask], np.uint16))
 
 
 REFUSED = [

@@ -73,11 +73,11 @@ class PlainUnit:
     def completed(self, bound: Bound, operands: dict[str, Array], meaning: Any = None) -> Any:
         """Do what a form says; returns what goes to registers."""
         form, keywords = bound.form, {name: bound.mods[name] for name in bound.form.meaning.passes}
-        assert form.operation.addresses is not None
-        found = form.operation.addresses(self, *operands.values(), **keywords)
+        assert form.async_meaning.addresses is not None
+        found = form.async_meaning.addresses(self, *operands.values(), **keywords)
         sources = [self.loaded(access, found[access.operand]) for access in form.touched if not access.write]
         results = (meaning or form.meaning.execute)(
-            *sources, *(operands[name] for name in form.operation.takes), **keywords
+            *sources, *(operands[name] for name in form.async_meaning.takes), **keywords
         )
         for access in form.touched:
             if access.write:

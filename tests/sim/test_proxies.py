@@ -38,7 +38,7 @@ def overwriting(row: Instruction) -> Instruction:
         row,
         params=(*row.params, "word"),
         operands=operands,
-        forms=(replace(form, effects=effects, meaning=replace(form.operation, addresses=places, execute=execute)),),
+        forms=(replace(form, effects=effects, meaning=replace(form.async_meaning, addresses=places, execute=execute)),),
     )
 
 

@@ -14,7 +14,7 @@ from tilewright.cuda.emit_unit import REGISTER_TYPES, Scope, assembly, function_
 from tilewright.cuda.emit_vectors import declare_vector
 from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError
-from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Load, as_expr, const_value
+from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Load, Reinterpret, as_expr, const_value
 from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, Ptx, bind, register_kind
 from tilewright.isa.math import APPROXIMATIONS
 
@@ -77,8 +77,12 @@ def _as_operand(operand: Operand, node: Expr, scope: Scope, emit: Emit) -> Cpp:
         return Cpp(register(REGISTER_TYPES[operand.kind], *place, scope, emit))
     if operand.kind == "shared":
         return Cpp(_shared_address(node, scope, emit))
-    value = emit(node, scope)
-    return value.cast(cpp_type(dtype("uint64"))) if operand.kind == "typed" and node.dtype.kind == "handle" else value
+    if operand.kind == "typed" and node.dtype.kind == "handle":
+        return emit(node, scope).cast(cpp_type(dtype("uint64")))
+    bits = dtype(f"uint{node.dtype.bits}") if node.dtype.is_float and node.dtype.lanes == 1 else None
+    if bits is not None and REGISTER_TYPES.get(operand.kind) == cpp_type(bits):
+        return emit(Reinterpret(node, bits), scope)  # the register holds the float's bits, not a number made of it
+    return emit(node, scope)
 
 
 def _hole(bound: Bound, name: str, value: Cpp) -> str:
@@ -152,7 +156,7 @@ def _is_pure(bound: Bound) -> bool:
     product needs no ``volatile`` either; other collectives of a warp may order memory or read a clock.
     """
     form = bound.form
-    if form.acts:
+    if form.does_more_than_compute:
         return False
     return bound.instruction.lanes == ANY_LANES or form.meaning.product is not None
 

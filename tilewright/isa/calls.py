@@ -29,9 +29,10 @@ from tilewright.ir import (
 )
 from tilewright.ir.convert import converted
 from tilewright.isa.address_operands import ADDRESS
+from tilewright.isa.declared import check_links
 from tilewright.isa.refusals import misused, no_form, usage, written
 from tilewright.isa.registers import as_bits, as_register, integer_dtype, register_types
-from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Instruction, Operand, lookup
+from tilewright.isa.table import CONSTRAINTS, INSTRUCTIONS, REQUIRED, Bound, Instruction, Operand, lookup
 from tilewright.records import replace
 
 if TYPE_CHECKING:
@@ -325,6 +326,8 @@ def _bound(made: Call) -> Bound:
     form = next((form for form in row.forms if form.fits(mods)), None)
     if form is None:
         raise no_form(row, mods)
+    if form.issue is not None:
+        check_links(row.name, form.issue, INSTRUCTIONS)
     bound = Bound(row, form, mods, operands, texts)
     _check_registers(bound)
     if row.check:

@@ -16,6 +16,7 @@ from tilewright.ir import Argument
 __all__ = [
     "SCOPES",
     "SEMS",
+    "SIGNALS",
     "SPACES",
     "Access",
     "Commit",
@@ -54,7 +55,15 @@ def worded(what: Word, mods: Mods) -> str:
 
 # How strong an access is, see PTX ISA, "Memory Consistency Model".
 SEMS = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile")
-SCOPES = ("cta", "cluster", "gpu", "sys")
+SCOPES = ("cta", "cluster", "gpu", "sys")  # the narrowest first
+SIGNALS: Mapping[str, tuple[str, ...]] = {
+    "init": ("relaxed",),
+    "inval": ("relaxed",),
+    "arrive": ("relaxed", "release"),
+    "bytes": ("relaxed", "release"),
+    "wait": ("relaxed", "acquire"),
+}
+"""What may be done to an m-barrier, and the orders that each may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,7 @@ class Access:
     space: a key of `SPACES`, or generic (what the pointer points into). nbytes: per address. sized: these addresses
     say how many of them count in each lane, none perhaps. lanes: how many lanes' addresses count, lane 0 first (32:
     all active). proxy: through which the memory is accessed. phase_lanes: lanes served together by shared memory (0:
-    from the width: 32 for 4 bytes, 16 for 8, 8 for 16). sem: a key of `SEMS`. scope: of a strong access, a key of
+    from the width: 32 for 4 bytes, 16 for 8, 8 for 16). sem: one of `SEMS`. scope: of a strong access, one of
     `SCOPES`. rmw: the read and the write are one atomic access. element_bytes: of each operation that a vector consists
     of (0: it is one). constant: no thread writes the bytes while the kernel runs. compares: does it write only where it
     finds the expected value?
@@ -107,10 +116,6 @@ class Access:
     sized: bool = False
     constant: bool = False
     compares: bool = False
-
-    def __post_init__(self) -> None:
-        if self.space != GENERIC and self.proxy not in SPACES[self.space].proxies:
-            raise ValueError(f"{self.space} memory is not accessed through the {self.proxy} proxy")
 
 
 def read_and_written(
@@ -193,7 +198,7 @@ class Signal:
 
     kind: "init" and "inval" begin and end its life; "arrive" counts an arrival, and with sem release releases what the
     thread has done; "wait" with sem acquire acquires what the arriving threads have released, in the lanes where
-    `execute` is true; "bytes" counts bytes. sem: release, acquire or relaxed. scope: of it.
+    `execute` is true; "bytes" counts bytes. sem: see `SIGNALS`. scope: of it, one of `SCOPES`.
 
     Of an operation, which has no `execute` for this: ``change`` makes the m-barrier's 64 bits from those before and
     ``amount`` (a number, or an operand) once the operation is complete, or all operations that a `Commit` beside it

@@ -38,6 +38,16 @@ __all__ = ["Form"]
 _E = TypeVar("_E")
 
 
+def _all(kind: type[_E]) -> cached_property[tuple[_E, ...]]:
+    """The effects of one kind that a form declares."""
+    return cached_property(lambda form: tuple(effect for effect in form.effects if isinstance(effect, kind)))
+
+
+def _only(kind: type[_E]) -> cached_property[_E | None]:
+    """The one effect of a kind that a form declares, None where it declares none."""
+    return cached_property(lambda form: next((effect for effect in form.effects if isinstance(effect, kind)), None))
+
+
 @dataclass(frozen=True)  # no slots: the cached properties need a dict
 class Form:
     """One form of an instruction. Where it only has effects, it has no meaning of its own.
@@ -57,20 +67,14 @@ class Form:
     registers: Count | Mapping[str, Count] = 1
     result: DType | str | Callable[[Mods], str] = VOID
 
-    def __post_init__(self) -> None:
-        if self.meaning is not NOTHING and isinstance(self.meaning, AsyncMeaning) != self.goes_on:
-            raise ValueError(f"{self.wording.template}: an AsyncMeaning is that of a form that begins an operation")
-
-    def _all(self, kind: type[_E]) -> tuple[_E, ...]:
-        return tuple(effect for effect in self.effects if isinstance(effect, kind))
-
-    def _only(self, kind: type[_E]) -> _E | None:
-        return next(iter(self._all(kind)), None)
-
-    @cached_property
-    def touched(self) -> tuple[Access, ...]:
-        """The accesses that the form declares."""
-        return self._all(Access)
+    touched = _all(Access)
+    signals = _all(Signal)
+    consults = _all(Consults)
+    sync = _only(Sync)
+    register_fence = _only(RegisterFence)
+    issue = _only(Issue)
+    commit = _only(Commit)
+    wait = _only(Wait)
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
@@ -78,63 +82,27 @@ class Form:
         return tuple(access for access in self.touched if not access.computed)
 
     @cached_property
-    def sync(self) -> Sync | None:
-        """The meeting of threads that the form declares, if any."""
-        return self._only(Sync)
-
-    @cached_property
     def fence(self) -> Fence | ProxyFence | None:
-        """The fence that the form is, if it is one."""
-        return self._only(Fence) or self._only(ProxyFence)
+        """The fence that the form is, if it is one; `fence_of` has its words."""
+        return next((one for one in self.effects if isinstance(one, Fence | ProxyFence)), None)
+
+    def signal_of(self, *kinds: str) -> Signal | None:
+        """The first signal of one of these kinds, if the form sends any."""
+        return next((signal for signal in self.signals if signal.kind in kinds), None)
 
     @cached_property
-    def register_fence(self) -> RegisterFence | None:
-        """The register fence that the form is, if it is one."""
-        return self._only(RegisterFence)
-
-    @cached_property
-    def signals(self) -> tuple[Signal, ...]:
-        """The signals that the form sends to m-barriers."""
-        return self._all(Signal)
-
-    @cached_property
-    def signal(self) -> Signal | None:
-        """The last signal that the form sends to an m-barrier."""
-        return self.signals[-1] if self.signals else None
-
-    @cached_property
-    def issue(self) -> Issue | None:
-        """The operation that the form begins, if it does."""
-        return self._only(Issue)
-
-    @cached_property
-    def consults(self) -> tuple[Consults, ...]:
-        """What an operation reads as it begins."""
-        return self._all(Consults)
-
-    @cached_property
-    def commit(self) -> Commit | None:
-        """The commit that the form declares, if any."""
-        return self._only(Commit)
-
-    @cached_property
-    def wait(self) -> Wait | None:
-        """The wait for operations that the form declares, if any."""
-        return self._only(Wait)
-
-    @cached_property
-    def goes_on(self) -> bool:
-        """Does the form begin, commit or signal something that takes place after it was issued?"""
+    def begins_operation(self) -> bool:
+        """Does something take place after the form was issued: an operation, or the signals of a commit?"""
         return self.issue is not None or (self.commit is not None and bool(self.signals))
 
     @cached_property
-    def operation(self) -> AsyncMeaning:
-        """What the operation means that it begins: its bytes come from its effects alone where it says nothing."""
+    def async_meaning(self) -> AsyncMeaning:
+        """What takes place then; of a form without one the effects say all of it."""
         return self.meaning if isinstance(self.meaning, AsyncMeaning) else AsyncMeaning()
 
     @cached_property
-    def asynchronous(self) -> bool:
-        """Does the form issue, commit or wait for operations?"""
+    def concerns_operations(self) -> bool:
+        """Does the form issue operations, commit them or wait for them?"""
         return bool(self.issue or self.commit or self.wait)
 
     @property
@@ -143,8 +111,8 @@ class Form:
         return self.meaning.moves and self.meaning.execute is None
 
     @cached_property
-    def acts(self) -> bool:
-        """Does the form do anything besides computing?"""
+    def does_more_than_compute(self) -> bool:
+        """Does the form run on memory or on the machine, or have effects? The others may be repeated or left out."""
         return bool(self.meaning.on or self.effects)
 
     def fits(self, mods: Mods) -> bool:

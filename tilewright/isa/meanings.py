@@ -72,10 +72,6 @@ class Meaning:
     of_lanes: Callable[[Mods], Callable[..., Lanes]] | None = None
     product: Callable[[Mods], MatrixProduct | None] | None = None
 
-    def __post_init__(self) -> None:
-        if self.on not in RUNS_ON:
-            raise ValueError(f"a meaning cannot run on {self.on!r}")
-
 
 @dataclass(frozen=True)
 class AsyncMeaning(Meaning):

@@ -94,10 +94,6 @@ class Operand:
     optional: bool = False
     of: str | Callable[[Mapping[str, Argument]], str] = ""
 
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"operand {self.name} has no kind {self.kind!r}")
-
     @property
     def in_register(self) -> bool:
         """Does assembly get the operand in a register, as a value or an address?"""

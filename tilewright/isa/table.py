@@ -17,6 +17,7 @@ from tilewright.dtypes import DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices
 from tilewright.ir import Expr
 from tilewright.isa.arch import Arch
+from tilewright.isa.declared import check_row
 from tilewright.isa.effects import (
     Access,
     Commit,
@@ -105,11 +106,12 @@ WHOLE_WARP = "warp"  # all 32 lanes, converged (`.sync.aligned`)
 ALL_LANES = 0xFFFFFFFF  # a mask that names a whole warp
 BY_MASK = "mask"  # the lanes that the operand `mask` names, all of them, converged
 ANY_LANES = "any"  # whichever lanes are active, each for itself
+LANES = (ANY_LANES, WHOLE_WARP, WARPGROUP, BY_MASK)
 public = Public(InstructionError, {})
 """The decorator of this room's public functions."""
 
 REQUIRED = object()  # a keyword without a default
-P = ParamSpec("P")
+_Row = ParamSpec("_Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,9 @@ class Instruction:
     hints: tuple[str, ...] = ()
     also: Mapping[str, str] = field(default_factory=dict)
     written: bool = False
+
+    def __post_init__(self) -> None:
+        check_row(self, LANES)
 
     def operand(self, name: str) -> Operand | None:
         """The operand of that name; None for a modifier."""
@@ -287,19 +292,21 @@ def _quoted(text: str) -> str:
 INSTRUCTIONS: dict[str, Instruction] = {}
 
 
-def _registered(make: Callable[P, Instruction]) -> Callable[P, Instruction]:
-    def registered(*args: P.args, **fields: P.kwargs) -> Instruction:
+def _registering(make: Callable[_Row, Instruction]) -> Callable[_Row, Instruction]:
+    """The same with a place in the table for what it makes: mypy sees the keywords of `Instruction`."""
+
+    def instruction(*args: _Row.args, **fields: _Row.kwargs) -> Instruction:
+        """Register a row, see `Instruction`; called by the modules of this room as they are imported."""
         row = make(*args, **fields)
         if row.name in INSTRUCTIONS:
-            raise ValueError(f"two rows for {row.name}")
+            raise InstructionError(f"two rows for {row.name}", given=row.name, allowed="a name without a row")
         INSTRUCTIONS[row.name] = row
         return row
 
-    return registered
+    return instruction
 
 
-instruction = _registered(Instruction)
-"""Make a row and enter it into the table; called by the modules of this room as they are imported."""
+instruction = _registering(Instruction)
 
 
 def lookup(name: str) -> Instruction:

@@ -296,10 +296,10 @@ def _effects(call: Call) -> tuple[frozenset[str], bool]:
         if access.write:
             changes |= MEMORY if access.space == "generic" else {access.space}
     if len(form.accesses) < len(form.effects):
-        changes |= MEMORY if form.asynchronous else SHARED_WITH_OTHERS
+        changes |= MEMORY if form.concerns_operations else SHARED_WITH_OTHERS
     if any(operand.written for operand in bound.instruction.operands):
         changes.add("local")
-    repeatable = bound.instruction.lanes == ANY_LANES and not (changes or form.acts)
+    repeatable = bound.instruction.lanes == ANY_LANES and not (changes or form.does_more_than_compute)
     return frozenset(changes), repeatable
 
 

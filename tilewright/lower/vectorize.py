@@ -83,7 +83,7 @@ def _alone(node: ir.Load, stored: dict[str, ir.Load], body: ir.Body) -> bool:
 
 def _only_computes(node: ir.Call) -> bool:
     form = bind(node).form
-    return not form.acts and bind(node).instruction.lanes == ANY_LANES
+    return not form.does_more_than_compute and bind(node).instruction.lanes == ANY_LANES
 
 
 def _root(buffer: ir.Buffer) -> str:

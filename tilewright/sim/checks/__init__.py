@@ -4,6 +4,8 @@ base                what a check is, and the events of a run that it may look at
 bounds, alignment   the address of one access
 arithmetic          undefined operations of integers
 poison              bytes that are not initialised
+registers           registers of operations in flight: held, written, or without their fence
+descriptors         matrix descriptors of tensor cores
 leaks, stuck        what a CTA leaves behind; threads that can never go on
 
 Races are looked for in a room of their own, `tilewright.sim.order`.

@@ -43,7 +43,7 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
     if form.is_copy and form.accesses and not form.issue:
         _move(e, bound, mask)
         return Operand("None")
-    if form.asynchronous and not form.goes_on:
+    if form.concerns_operations and not form.begins_operation:
         _waited(e, bound, mask)
         return Operand("None")
     if (form.sync is not None and form.meaning.execute is None) or form.fence or form.register_fence:

@@ -158,7 +158,7 @@ class SegmentEmitter(Emitter):
     def ask(self, end: Ask) -> None:
         """Lanes ask whether they may go on, and wait while the answer is no."""
         bound = bind(end.call)
-        signal = bound.form.signal
+        signal = bound.form.signal_of("wait")
         tally: int | None = None
         barrier = "None"
         if bound.form.meaning.ready is not None:

@@ -166,7 +166,7 @@ def _read_again(conds: Iterable[Expr], turn: Iterable[Stmt]) -> bool:
 def shows_order(body: Body) -> bool:
     """Do statements access memory in a way that may show which thread came first? m-barriers do not: they count."""
     inner = (call for stmt in statements(body) for call in calls_of(stmt))
-    return any(is_strong(call) and bind(call).form.signal is None for call in inner)
+    return any(is_strong(call) and not bind(call).form.signals for call in inner)
 
 
 def is_strong(call: Call) -> bool:
@@ -190,7 +190,7 @@ def takes_number(stmt: Stmt) -> bool:
 def asks(call: Call) -> bool:
     """Does a call test an m-barrier, and go on whatever the result?"""
     form = bind(call).form
-    return form.sync is None and form.signal is not None and form.signal.kind == "wait"
+    return form.sync is None and form.signal_of("wait") is not None
 
 
 def _exits(loop: While) -> Iterator[Expr]:

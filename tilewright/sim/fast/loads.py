@@ -183,7 +183,7 @@ def is_load(stmt: Stmt) -> bool:
 
 
 def _loads_matrices(form: Form) -> bool:
-    moves = form.meaning.moves and form.meaning.on == "shared" and not form.asynchronous
+    moves = form.meaning.moves and form.meaning.on == "shared" and not form.concerns_operations
     return moves and [access.write for access in form.accesses] == [False]
 
 

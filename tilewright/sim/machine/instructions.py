@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.isa import Access, Bound
+from tilewright.isa import Access, Bound, Signal
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
@@ -120,7 +120,7 @@ class CompiledInstruction:
                 values = (*values[:number], own, *values[number + 1 :])
                 site.touch(batch, mask, own)
         arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
-        if self.bound.form.goes_on:
+        if self.bound.form.begins_operation:
             self._issue(batch, mask, arguments, sinks, flags, sources)
             return None
         return self.carry_out(batch, mask, arguments, sinks, flags)
@@ -138,7 +138,7 @@ class CompiledInstruction:
         self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None, sources: Given
     ) -> None:
         """Begin an operation: operands that give addresses are used now, values are kept with their flags."""
-        taken = self.bound.form.operation.takes
+        taken = self.bound.form.async_meaning.takes
         shadows = []
         for row, argument, flag in zip(self.bound.arguments, arguments, flags or (None,) * len(arguments), strict=True):
             if row.name not in taken:
@@ -185,18 +185,16 @@ class CompiledInstruction:
     def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None) -> Any:
         """Execute the row on the active lanes, and deliver its results."""
         found = self._run(batch, mask, arguments, batch.wave.run.plain)
-        if self.bound.form.signal is not None:
-            self._signal(batch, mask, arguments, found)
+        for signal in self.bound.form.signals:
+            self._signal(signal, batch, mask, arguments, found)
         for register, at, part in self._delivered(sinks, found):
             register.store(batch, mask, at, part)
         if not self.with_shadows or self._moves_sound_bits(batch, arguments, sinks):
             return self._typed(found)
         return self._shadowed(batch, mask, arguments, sinks, flags, found)
 
-    def _signal(self, batch: Batch, mask: Mask, arguments: Given, found: Any) -> None:
+    def _signal(self, signal: Signal, batch: Batch, mask: Mask, arguments: Given, found: Any) -> None:
         """Report a signal of an m-barrier to the checks; lanes whose wait was not successful acquire nothing."""
-        signal = self.bound.form.signal
-        assert signal is not None
         barrier = arguments[[row.name for row in self.bound.read].index(signal.barrier)]
         told = mask.narrowed(found) if signal.kind == "wait" else mask
         if told is None or told.lanes < mask.lanes:

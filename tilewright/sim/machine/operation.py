@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Access, Addresses, Signal
+from tilewright.sim.machine.answers import check_addresses, check_results
 from tilewright.sim.machine.units import Touched
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class Operation:
         form, bound = self.form, self.instruction.bound
         given = list(self.arguments.values())
         made = self.meaning.addresses
-        found = dict(made(self.issuers, *given, **self.instruction.keywords)) if made else {}
+        found = made(self.issuers, *given, **self.instruction.keywords) if made else {}
+        check_addresses(self, found)
         for name in self.meaning.takes:
             if name in found:
                 self.arguments[name] = found[name].at
@@ -94,7 +96,7 @@ class Operation:
     @property
     def meaning(self) -> AsyncMeaning:
         """What is executed when it completes."""
-        return self.form.operation
+        return self.form.async_meaning
 
     @property
     def group(self) -> str:
@@ -246,6 +248,8 @@ class Operation:
         values = [self.arguments[name][which] for name in self.meaning.takes]
         registers = [self.issuers.taken(value, shape)[which] for value in kept]
         results = self._results(self.meaning.execute, [*found, *values, *registers])
+        if self.meaning.execute is not None:
+            check_results(self, writes, results, which.stop - which.start if which.stop else len(self.issuers.rows))
         for one, data in zip(writes, results, strict=False):
             one.store(wave, data)
         for register, at, data in zip(run.sinks, self.sinks, results[len(writes) :], strict=True):

@@ -190,7 +190,7 @@ def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> 
 def _maker(site: Site | None) -> str | None:
     """The instruction that initialises m-barriers, for an access that needs one."""
     row = INSTRUCTIONS.get(site.op) if site is not None else None
-    if site is None or row is None or row.forms[0].signal is None:
+    if site is None or row is None or not row.forms[0].signals:
         return None
-    names = (name for name, each in INSTRUCTIONS.items() if (made := each.forms[0].signal) and made.kind == "init")
+    names = (name for name, each in INSTRUCTIONS.items() if each.forms[0].signal_of("init"))
     return f"T.{next(names)}(...) by one thread, and a barrier, before line {site.at.line}" if site.at else None

@@ -69,7 +69,7 @@ class Subject:
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
         calls = (expr for stmt in code_of(kernel) for expr in expressions(stmt) if isinstance(expr, Call))
         bounds = list(map(bind, calls))
-        self.operations = [bound for bound in bounds if bound.form.asynchronous]
+        self.operations = [bound for bound in bounds if bound.form.concerns_operations]
         fences = [fence for bound in bounds if (fence := bound.fence) is not None]
         self.fences_shared = any(one.is_of_shared for one in fences)
         self.sc_scopes = {str(one.scope) for one in fences if isinstance(one, Fence) and one.sem == "sc"}

@@ -18,5 +18,11 @@ proxies     accesses of two kinds to one memory, and the fences between them; te
 wave        all of these for one wave of CTAs
 engine      the events of a run, and what each of them changes
 
+Start here: one access. `engine._access` has the bytes that a batch of lanes touches and makes a record of it
+(`places.access`). `engine._judge` fetches the tags of the places: the last writes, and before a write the reads since
+then. `races.clash_of` keeps the pairs of threads whose times the clocks do not know, and tells races from strong
+accesses that may meet; the pair that is farthest apart becomes a `Clash`. `reports.report` puts that into words, with
+the missing step. Without a clash the places remember the access, and locations and fences learn what it published.
+
 Source: PTX ISA, "Memory Consistency Model".
 """

@@ -211,8 +211,7 @@ def _waited_for(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> st
     for step in reversed(before):
         until = next((other.index for other in after if other.body is step.body), len(step.body))
         for stmt in step.body[step.index + 1 : until]:
-            signals = (bind(call).form.signal for call in calls_of(stmt))
-            if any(signal is not None and signal.kind == "arrive" for signal in signals):
+            if any(bind(call).form.signal_of("arrive") for call in calls_of(stmt)):
                 told = f"the phase of the m-barrier that line {_line(stmt)} arrives at"
                 return f"a wait for {told}, before line {_line(after[-1].stmt)}"
     return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.ir import AddressOf, If, Stmt, While, statements, walk
 from tilewright.isa import Fence, bind
+from tilewright.isa.effects import SCOPES
 from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.codegen.prepare import calls_of
 from tilewright.sim.order.missing import fence_name
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
 
     Way: TypeAlias = "tuple[StepDown, ...]"
 
-__all__ = ["SCOPES", "arrivals_behind", "handover_advice"]
+__all__ = ["arrivals_behind", "handover_advice"]
 
-SCOPES = ("cta", "cluster", "gpu", "sys")
 SIDES = {True: ("release", "before"), False: ("acquire", "after")}
 FULL = ("acq_rel", "sc")
 
@@ -147,8 +147,9 @@ def arrivals_behind(way: Way) -> Iterator[tuple[str, int]]:
     """The m-barriers that threads arrive at behind an access: the name of the buffer, and the line."""
     for stmt, _ in _following(way):
         for bound in map(bind, calls_of(stmt)):
-            if stmt.at and bound.form.signal is not None and bound.form.signal.kind == "arrive":
-                yield _buffer(bound, bound.form.signal.barrier), stmt.at.line
+            signal = bound.form.signal_of("arrive")
+            if stmt.at and signal is not None:
+                yield _buffer(bound, signal.barrier), stmt.at.line
 
 
 def _preceding(way: Way) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
@@ -192,10 +193,9 @@ def _words(axes: Axes, stmts: Iterator[tuple[Stmt, tuple[Stmt, ...]]]) -> Iterat
 
 def _said(bound: Bound) -> Iterator[tuple[str, bool, str, str]]:
     """The handovers that a call takes part in: place, is it the signal, order and scope."""
-    form = bound.form
-    if form.signal is not None and form.signal.kind in ("arrive", "wait"):
-        place = _buffer(bound, form.signal.barrier)
-        yield place, form.signal.kind == "arrive", form.signal.sem, bound.word(form.signal.scope)
+    form, signal = bound.form, bound.form.signal_of("arrive", "wait")
+    if signal is not None:
+        yield _buffer(bound, signal.barrier), signal.kind == "arrive", signal.sem, bound.word(signal.scope)
     elif form.sync is not None and form.sync.scope == "cluster":
         if not form.sync.wait_only:
             yield "cluster", True, "release" if form.sync.orders else "relaxed", "cluster"

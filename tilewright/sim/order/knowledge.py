@@ -53,7 +53,7 @@ def told(flags: Flags) -> Flags:
 
 
 def joined(a: Far, b: Far) -> Far:
-    """The flags that hold if both sets of flags do."""
+    """For each CTA and thread the later of two times: what both together know of other clusters."""
     return {**a, **{cta: np.maximum(times, a[cta]) if cta in a else times for cta, times in b.items()}}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
+from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.order.accesses import EQUAL, ROUNDED
 from tilewright.sim.order.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
-from tilewright.sim.order.handover import SCOPES
 from tilewright.sim.order.manner import atomic_for, in_one_turn, is_update
 from tilewright.sim.order.signalled import let_pass, too_early
 

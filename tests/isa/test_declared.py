@@ -1,0 +1,205 @@
+"""A row that is declared wrongly is refused where it is declared, by its name and the field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import T, isa
+from tilewright.dtypes import dtype
+from tilewright.errors import InstructionError
+from tilewright.isa.machine import Addresses
+from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.table import (
+    INSTRUCTIONS,
+    Access,
+    AsyncMeaning,
+    Commit,
+    Cuda,
+    Effect,
+    Fence,
+    Form,
+    Instruction,
+    Issue,
+    Meaning,
+    Ptx,
+    Signal,
+    Sync,
+    Wait,
+    reads,
+)
+from tilewright.isa.table import instruction as declare
+
+WRITE = Access("dst", "shared", 4, write=True, proxy="async", computed=True)
+BYTES = Signal("bar", "bytes", "release", "cluster", completed)
+OPERANDS = (reads("dst", "shared"), reads("bar", "shared"), reads("value", "b32"))
+TOY = Issue("toy")
+
+
+def places(unit: Any, dst: Any, bar: Any, value: Any) -> Any:
+    return {"dst": Addresses(dst[:, None])}
+
+
+def octets(value: Any) -> Any:
+    return value.astype(np.uint32).reshape(-1, 1, 1).view(np.uint8)
+
+
+def meant(execute: Any = octets, addresses: Any = places, takes: tuple[str, ...] = ("value",)) -> AsyncMeaning:
+    return AsyncMeaning(execute, addresses=addresses, takes=takes)
+
+
+def row(*effects: Effect, meaning: Meaning | None = None, operands: Any = OPERANDS, **fields: Any) -> Instruction:
+    form = Form(Ptx("toy.put"), isa.since("sm_90"), "a test", meaning or meant(), effects)
+    return Instruction("ptx.toy.put", tuple(one.name for one in operands), operands, (form,), **fields)
+
+
+@pytest.mark.parametrize(
+    ("declared", "field", "given", "allowed"),
+    [
+        (lambda: row(WRITE, BYTES, Issue(holds=("valeu",))), "Issue.holds", "'valeu'", "'value'"),
+        (lambda: row(WRITE, BYTES, Issue(holds="value")), "Issue.holds", "'value', a str", "a tuple"),
+        (lambda: row(WRITE, BYTES, Issue(accumulates="scale")), "Issue.accumulates", "'scale'", "dst, bar, value"),
+        (lambda: row(WRITE, BYTES, Issue(alike=("N",))), "Issue.alike", "'N'", "none"),
+        (lambda: row(WRITE, Signal("br", "bytes", change=completed), Issue()), "Signal.barrier", "'br'", "'bar'"),
+        (lambda: row(WRITE, Signal("bar", "byte", change=completed), Issue()), "Signal.kind", "'byte'", "'bytes'"),
+        (lambda: row(WRITE, Signal("bar", "bytes", "acquire"), Issue()), "Signal.sem", "'acquire'", "release"),
+        (lambda: row(WRITE, Signal("bar", "bytes", scope="clutser"), Issue()), "Signal.scope", "clutser", "'cluster'"),
+        (lambda: row(WRITE, Signal("bar", "bytes", "release"), Issue()), "Signal.change", "None", "a function"),
+        (lambda: row(Signal("bar", "arrive", change=completed), meaning=Meaning()), "Signal.change", "comp", "None"),
+        (lambda: row(Access("dst", "shraed", 4, write=True), Issue()), "Access.space", "'shraed'", "'shared'"),
+        (lambda: row(Access("dts", "shared", 4, write=True), Issue()), "Access.operand", "'dts'", "'dst'"),
+        (lambda: row(Access("dst", "shared", 4, write=True, sem="relax"), Issue()), "Access.sem", "'relax'", "relaxed"),
+        (lambda: row(Access("dst", "local", 4, write=True, proxy="async"), Issue()), "Access.proxy", "asyn", "generic"),
+        (lambda: row(Wait("toy", "n"), meaning=Meaning()), "Wait.pending", "'n'", "dst, bar, value"),
+        (lambda: row(Sync("wrap"), meaning=Meaning()), "Sync.scope", "'wrap'", "'warp'"),
+        (lambda: row(Fence("acq", "gpu"), meaning=Meaning()), "Fence.sem", "'acq'", "acq_rel"),
+        (lambda: row(Issue(), meaning=Meaning(octets)), "meaning", "Meaning, effects Issue", "AsyncMeaning with Issue"),
+        (lambda: row(), "meaning", "AsyncMeaning, effects none", "AsyncMeaning with Issue"),
+        (lambda: row(Issue(), meaning=AsyncMeaning(takes=("q",))), "AsyncMeaning.takes", "'q'", "dst, bar, value"),
+        (lambda: row(meaning=Meaning(octets, passes=("num",))), "Meaning.passes", "'num'", "none"),
+        (lambda: row(meaning=Meaning(octets, on="disk")), "Meaning.on", "'disk'", "shared"),
+        (lambda: row(meaning=Meaning(octets), operands=(reads("x", "b33"),)), "Operand.kind", "'b33'", "'b32'"),
+        (lambda: row(WRITE, BYTES, Issue(), lanes="wrap"), "lanes", "'wrap'", "'warp'"),
+    ],
+)  # fmt: skip
+def test_a_name_or_a_word_that_a_row_lacks_is_refused_where_it_is_declared(
+    declared: Callable[[], Instruction], field: str, given: str, allowed: str
+) -> None:
+    with pytest.raises(InstructionError) as error:
+        declared()
+
+    assert error.value.what.startswith(f"ptx.toy.put: {field} ")
+    assert given in str(error.value.given)
+    assert allowed in str(error.value.allowed)
+
+
+def test_a_name_has_one_row() -> None:
+    one = INSTRUCTIONS["ptx.movmatrix"]
+    with pytest.raises(InstructionError, match=r"two rows for ptx\.movmatrix"):
+        declare(one.name, params=one.params, operands=one.operands, forms=one.forms)
+
+
+def put(monkeypatch: pytest.MonkeyPatch, meaning: AsyncMeaning | None = None, issue: Issue = TOY) -> None:
+    """Simulate a kernel that puts a value by such a row."""
+    commit = Instruction("ptx.toy.end", (), (), (Form(Ptx("t"), isa.since("sm_90"), "", effects=(Commit("toy"),)),))
+    for one in (row(WRITE, BYTES, issue, meaning=meaning), commit):
+        monkeypatch.setitem(INSTRUCTIONS, one.name, one)
+
+    @T.prim_func
+    def kernel(a: T.Buffer((32,), "uint32")):
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        s = T.alloc_shared((32,), "uint32")
+        bar = T.alloc_shared((1,), "uint64")
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 1)
+            T.ptx.toy.put(s.ptr_to([0]), bar.ptr_to([0]), T.uint32(7))
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+            a[0] = s[0]
+
+    a = np.zeros(32, np.uint32)
+    tw.simulate(kernel, a, target="sm_90a", check="all")
+    assert a[0] == 7
+
+
+def test_a_row_that_is_declared_well_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    put(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("issue", "field", "near"),
+    [
+        (Issue("toy", in_order_after=("ptx.toy.putt",)), "Issue.in_order_after names no row", "'ptx.toy.put'"),
+        (Issue("toy", in_order_after=("ptx.toy.end",)), "Issue.in_order_after names no row", "ptx.toy.put"),
+        (Issue("tyo"), "Issue.group is none that", "'toy'"),
+    ],
+)
+def test_what_a_row_says_of_others_is_refused_at_its_first_call(
+    monkeypatch: pytest.MonkeyPatch, issue: Issue, field: str, near: str
+) -> None:
+    with pytest.raises(InstructionError, match=f"ptx.toy.put: {field}") as error:
+        put(monkeypatch, issue=issue)
+
+    assert near in str(error.value.allowed)
+
+
+@pytest.mark.parametrize(
+    ("meaning", "what", "given", "allowed"),
+    [
+        (meant(addresses=lambda *_: {}), "addresses gave no 'dst'", "no names", "'dst' too"),
+        (meant(addresses=lambda *_: None), "addresses gave no mapping", "None", "a dictionary"),
+        (meant(takes=("q",)), "addresses gave no 'q'", "'dst'", "'q' too"),
+        (meant(addresses=lambda u, dst, *_: {"dst": dst}), "addresses gave no `Addresses` for 'dst'", "", "`Addr"),
+        (meant(addresses=lambda u, d, *_: {"dst": Addresses(d * 1.5)}), "addresses gave no places", "float", "integer"),
+        (
+            meant(addresses=lambda u, d, *_: {"dst": Addresses(d[:, None], rank=np.zeros(3, int))}),
+            *("addresses gave another number of ranks for 'dst'", "(3,)", "(1,)"),
+        ),
+        (meant(lambda value: octets(value)[..., :3]), "execute gave other values for 'dst'", "(1, 1, 3)", "(1, 1, 4)"),
+        (meant(lambda value: value.reshape(-1, 1)), "execute gave other values for 'dst'", "uint32", "uint8"),
+        (meant(lambda value: None), "execute gave another number of values than it writes", "0", "'dst'"),
+    ],
+)  # fmt: skip
+def test_what_addresses_and_execute_give_is_checked_as_they_run(
+    monkeypatch: pytest.MonkeyPatch, meaning: AsyncMeaning, what: str, given: str, allowed: str
+) -> None:
+    with pytest.raises(InstructionError) as error:
+        put(monkeypatch, meaning)
+
+    assert error.value.what.startswith(f"toy.put: {what}")
+    assert given in str(error.value.given)
+    assert allowed in str(error.value.allowed)
+    assert error.value.at is not None
+
+
+@pytest.mark.parametrize(
+    ("wording", "bits"),
+    [
+        (Cuda("made({value}, 3)"), "made(__float_as_uint(a[tid]), 3)"),
+        (Ptx("made.b32"), "made(__builtin_bit_cast(unsigned int, a[tid]))"),
+    ],
+)
+def test_a_float_in_a_register_of_bits_is_handed_over_by_its_bits(
+    monkeypatch: pytest.MonkeyPatch, wording: Cuda | Ptx, bits: str
+) -> None:
+    form = Form(wording, isa.since("sm_75"), "a test", Meaning(lambda value: value), result=dtype("uint32"))
+    operands = (reads("value", "b32"),)
+    made = Instruction("cuda.made", ("value",), operands, (form,), pattern="{result}, {value}")
+    monkeypatch.setitem(INSTRUCTIONS, made.name, made)
+
+    @T.prim_func
+    def kernel(a: T.Buffer((32,), "float32"), b: T.Buffer((32,), "uint32")):
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        b[tid] = T.cuda.made(a[tid])
+
+    a, b = np.linspace(-1, 1, 32, dtype=np.float32), np.zeros(32, np.uint32)
+    tw.simulate(kernel, a, b)
+    assert np.array_equal(b, a.view(np.uint32))
+    text = tw.compile(kernel, target="sm_90a").source("cuda")
+    assert bits in text

@@ -1,0 +1,191 @@
+"""What a row says of itself, checked where it is declared: each name is one of its own, each word is in its table.
+
+`check_row` looks at one row; `check_links` at what a form says of other rows, once all of them are declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import InstructionError, choices, described
+from tilewright.isa.effects import (
+    GENERIC,
+    SCOPES,
+    SEMS,
+    SIGNALS,
+    SPACES,
+    Access,
+    Commit,
+    Consults,
+    Fence,
+    Issue,
+    ProxyFence,
+    Signal,
+    Sync,
+    Wait,
+)
+from tilewright.isa.meanings import NOTHING, RUNS_ON, AsyncMeaning, Meaning
+from tilewright.isa.operands import KINDS, Operand
+
+if TYPE_CHECKING:
+    from tilewright.isa.forms import Form
+    from tilewright.isa.table import Instruction
+
+__all__ = ["check_links", "check_row", "misdeclared"]
+
+PROXIES = tuple(dict.fromkeys(proxy for space in SPACES.values() for proxy in space.proxies))
+Words = tuple[tuple[str, Iterable[str]], ...]
+
+WORDS: Mapping[type, Words] = {
+    Operand: (("kind", KINDS),),
+    Meaning: (("on", RUNS_ON),),
+    AsyncMeaning: (("on", RUNS_ON),),
+    Access: (("space", (*SPACES, GENERIC)), ("sem", SEMS), ("scope", ("", *SCOPES))),
+    Sync: (("scope", ("warp", "warpgroup", "cta", "named", "cluster", "poll")),),
+    Fence: (
+        ("sem", ("sc", "acq_rel", "acquire", "release")),
+        ("scope", ("warp", *SCOPES)),
+        ("only", ("", "mbarrier.init", "shared")),
+    ),
+    ProxyFence: (
+        ("proxy", (*PROXIES[1:], "alias")),
+        ("space", ("", "global", "shared::cta", "shared::cluster")),
+        ("side", ("both", "release", "acquire")),
+        ("scope", ("", *SCOPES)),
+    ),
+    Signal: (("kind", SIGNALS), ("scope", SCOPES)),
+    Consults: (("proxy", PROXIES),),
+}
+"""The fields that hold a word, and the table of each; a word that depends on the modifiers is not looked at here."""
+
+OPERANDS: Mapping[type, tuple[str, ...]] = {
+    Meaning: ("blind",),
+    AsyncMeaning: ("blind",),
+    Access: ("operand",),
+    Sync: ("barrier", "threads"),
+    ProxyFence: ("at",),
+    Signal: ("barrier", "amount"),
+    Issue: ("holds", "accumulates"),
+    Consults: ("operand",),
+    Wait: ("pending",),
+}
+"""The fields that hold names of operands; "" is none."""
+
+TUPLES: Mapping[type, tuple[str, ...]] = {
+    Meaning: ("passes",),
+    AsyncMeaning: ("passes", "takes"),
+    Issue: ("holds", "alike", "in_order_after"),
+}
+"""The fields that hold several names, where a lone string would be taken for its letters."""
+
+
+def misdeclared(name: str, field: str, what: str, given: object, allowed: object) -> InstructionError:
+    """The error for the field of a row."""
+    return InstructionError(f"{name}: {field} {what}", given=given, allowed=allowed)
+
+
+def check_row(row: Instruction, lanes: Iterable[str]) -> None:
+    """Raises InstructionError for a name that the row does not have, a word that is in no table, and fields that do
+    not go together.
+    """
+    if row.lanes not in lanes:
+        raise misdeclared(row.name, "lanes", "is not in its table", repr(row.lanes), choices(row.lanes, lanes))
+    operands = [one.name for one in row.operands]
+    for operand in row.operands:
+        _check_words(row.name, operand)
+    for form in row.forms:
+        modifiers = (*form.wording.modifiers, *row.keywords)
+        _check_meaning(row.name, form, operands, modifiers)
+        for effect in form.effects:
+            _check_words(row.name, effect)
+            if not (isinstance(effect, Access) and effect.computed):  # `addresses` names its places
+                _check_names(row.name, effect, OPERANDS, operands, "operand")
+            if isinstance(effect, Access):
+                _check_proxy(row.name, effect)
+            elif isinstance(effect, Signal):
+                _check_signal(row.name, effect, begins=form.begins_operation)
+            elif isinstance(effect, Issue):
+                _check_names(row.name, effect, {Issue: ("alike",)}, modifiers, "modifier")
+
+
+def _check_meaning(name: str, form: Form, operands: list[str], modifiers: tuple[str, ...]) -> None:
+    meaning = form.meaning
+    if meaning is NOTHING:
+        return
+    if isinstance(meaning, AsyncMeaning) != form.begins_operation:
+        given = f"{type(meaning).__name__}, effects {', '.join(type(one).__name__ for one in form.effects) or 'none'}"
+        what = "does not fit the effects"
+        raise misdeclared(name, "meaning", what, given, "AsyncMeaning with Issue, or with Commit and Signal")
+    _check_words(name, meaning)
+    _check_names(name, meaning, OPERANDS, operands, "operand")
+    if isinstance(meaning, AsyncMeaning) and meaning.addresses is None:  # which may add names
+        _check_names(name, meaning, {AsyncMeaning: ("takes",)}, operands, "operand")
+    _check_names(name, meaning, {type(meaning): ("passes",)}, modifiers, "modifier")
+
+
+def _check_words(name: str, part: object) -> None:
+    for field, allowed in WORDS.get(type(part), ()):
+        word = getattr(part, field)
+        if not callable(word) and word not in allowed:
+            known = choices(word, (one for one in allowed if one))
+            raise misdeclared(name, f"{type(part).__name__}.{field}", "is not in its table", repr(word), known)
+
+
+def _check_names(
+    name: str, part: object, fields: Mapping[type, tuple[str, ...]], known: Iterable[str], kind: str
+) -> None:
+    """Raises InstructionError for a name in ``fields`` that is not ``known``."""
+    for field in fields.get(type(part), ()):
+        value = getattr(part, field)
+        if field in TUPLES.get(type(part), ()) and not isinstance(value, tuple):
+            raise misdeclared(name, f"{type(part).__name__}.{field}", "is no tuple", described(value), "a tuple")
+        for one in _names(value):
+            if one not in known:
+                what = f"names no {kind} of the row"
+                allowed = choices(one, known) or "none: the row has none"
+                raise misdeclared(name, f"{type(part).__name__}.{field}", what, repr(one), allowed)
+
+
+def _names(value: Any) -> Iterator[str]:
+    """The names in a field that holds one, several, or a number in the place of one."""
+    if isinstance(value, str):
+        yield from (value,) if value else ()
+    elif isinstance(value, tuple):
+        yield from value
+
+
+def _check_proxy(name: str, access: Access) -> None:
+    proxies = PROXIES if access.space == GENERIC else SPACES[access.space].proxies
+    if access.proxy not in proxies:
+        what = f"does not lead to {access.space} memory"
+        raise misdeclared(name, "Access.proxy", what, repr(access.proxy), choices(access.proxy, proxies))
+
+
+def _check_signal(name: str, signal: Signal, *, begins: bool) -> None:
+    if signal.sem not in SIGNALS[signal.kind]:
+        what, allowed = f"does not fit the kind {signal.kind!r}", choices(signal.sem, SIGNALS[signal.kind])
+        raise misdeclared(name, "Signal.sem", what, repr(signal.sem), allowed)
+    if (signal.change is not None) != begins:
+        what = "is missing: an operation changes the m-barrier by it" if begins else "is for operations alone"
+        allowed = "a function of the m-barrier's bits and the amount, see `mbarrier_state`" if begins else "None"
+        raise misdeclared(name, "Signal.change", what, described(signal.change), allowed)
+
+
+_COUNTED: set[str] = set()  # groups that some row commits or waits for
+
+
+def check_links(name: str, issue: Issue, table: Mapping[str, Instruction]) -> None:
+    """Raises InstructionError where an operation comes after an instruction, or is of a group, that ``table`` lacks."""
+    for earlier in issue.in_order_after:
+        if earlier not in table or not any(form.issue for form in table[earlier].forms):
+            begin = (other for other, row in table.items() if any(form.issue for form in row.forms))
+            what, allowed = "names no row that begins an operation", choices(earlier, begin)
+            raise misdeclared(name, "Issue.in_order_after", what, repr(earlier), allowed)
+    if issue.group and issue.group not in _COUNTED:
+        effects = (effect for row in table.values() for form in row.forms for effect in form.effects)
+        groups = dict.fromkeys(effect.group for effect in effects if isinstance(effect, Commit | Wait))
+        if issue.group not in groups:
+            allowed = choices(issue.group, filter(None, groups))
+            raise misdeclared(name, "Issue.group", "is none that a Commit or Wait names", repr(issue.group), allowed)
+        _COUNTED.update(groups)
