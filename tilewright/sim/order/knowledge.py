@@ -6,7 +6,7 @@ For each operation there are flags:
     OFFERED   a fence before a meeting has put it in order for others
     HEARD     other threads have offered it, which any meeting hands on, also a relaxed one
     ORDERED   a fence after a meeting has put it before all that comes now
-    FENCED    a proxy fence in the CTA has come after it; that all knowers of the CTA share
+    FENCED    a proxy fence has come after it
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and
 
 
 def told(flags: Flags) -> Flags:
-    """The flags that others get by meeting a thread with these flags: what is complete, and what of it is ordered."""
-    return np.asarray(flags & SEEN | (flags | flags << 1) & HEARD, np.uint8)
+    """The flags that others get by meeting a thread with these flags: what is complete, fenced, and ordered of it."""
+    return np.asarray(flags & (SEEN | FENCED) | (flags | flags << 1) & HEARD, np.uint8)
 
 
 def joined(a: Far, b: Far) -> Far:
