@@ -70,6 +70,48 @@ def test_what_threads_store_needs_a_proxy_fence_before_it_is_fetched(fence: str,
     assert verdict(storing(fence), floats()) == says
 
 
+def sending(end: str, *, both: bool) -> Any:
+    """A CTA sends bytes to the other one of its cluster, which waits for them; or both do. end: how the kernel ends."""
+
+    @T.prim_func
+    def k(out: T.Buffer((64,), "int32")):
+        rank = T.cta_id_in_cluster([2])
+        T.cta_id([2])
+        tid = T.thread_id([32])
+        s = T.alloc_shared((32,), "int32", align=16)
+        d = T.alloc_shared((32,), "int32", align=16)
+        bar = T.alloc_shared((1,), "uint64")
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 128)
+        s[tid] = tid
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cluster_sync()
+        if (both or rank == 0) and tid == 0:
+            there = T.ptx.mapa(d.ptr_to([0]), 1 - rank)
+            T.ptx.cp_async.bulk.s2c(there, s.ptr_to([0]), 128, T.ptx.mapa(bar.ptr_to([0]), 1 - rank))
+        if both or rank == 1:
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+            out[rank * 32 + tid] = d[tid]
+        if end == "met":
+            T.cuda.cluster_sync()
+        if end == "met, relaxed":
+            T.ptx.barrier.cluster.arrive(sem="relaxed")
+            T.ptx.barrier.cluster.wait()
+
+    return k
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("end", ["at once", "met", "met, relaxed"])
+def test_a_cta_ends_after_its_own_operations_on_other_ctas(end: str, both: bool) -> None:
+    may = "the CTA may end" if both else "the CTA ends"
+    says = f"{may} while cp_async.bulk.s2c is under way" if end == "at once" else "O"
+
+    assert verdict(sending(end, both=both), np.zeros(64, np.int32)) == says
+
+
 def storing_first(fence: str) -> Any:
     """The first access of the kernel is the store, or the first after a barrier; who fences is told by ``fence``."""
 

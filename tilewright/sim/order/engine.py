@@ -375,6 +375,8 @@ class Order(Check):
         check_constants(self.program, self.globals.values(), wave)
         self.doubtful |= order.phases.overtaken
         order.protocol.closed()
+        if order.operations is not None:
+            order.operations.remote.closed()
         for places in self.globals.values():
             places.let_go()
 

@@ -243,8 +243,12 @@ class Scheduler:
             if not wave.pending.queue:
                 continue
             batches = (*self.waiting, *self.gathering, *self.polling, *self.asking)
-            for check in self.run.checks if all(batch.wave is not wave for batch in batches) else ():
-                check.outlived(wave.pending.queue[0])
+            if self.run.checks:
+                ended = np.ones(wave.ctas, np.bool_)
+                for batch in (batch for batch in batches if batch.wave is wave):
+                    ended[batch.ctas] &= ~batch.mask.full.any((1, 2))
+                for check in self.run.checks if ended.any() else ():
+                    check.outlived(wave.pending.queue[0], ended)
             wave.pending.complete_oldest()
             self.run.steps += 1
             return True
