@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints, Value
+    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.run.execution import Execution
 
 __all__ = ["Scheduler"]
@@ -242,13 +243,9 @@ class Scheduler:
         for wave in self.run.open:
             if not wave.pending.queue:
                 continue
-            batches = (*self.waiting, *self.gathering, *self.polling, *self.asking)
-            if self.run.checks:
-                ended = np.ones(wave.ctas, np.bool_)
-                for batch in (batch for batch in batches if batch.wave is wave):
-                    ended[batch.ctas] &= ~batch.mask.full.any((1, 2))
-                for check in self.run.checks if ended.any() else ():
-                    check.outlived(wave.pending.queue[0], ended)
+            ended: Bools = np.asarray(~self._alive(wave).any(1))
+            for check in self.run.checks if ended.any() else ():
+                check.outlived(wave.pending.queue[0], ended)
             wave.pending.complete_oldest()
             self.run.steps += 1
             return True
@@ -327,15 +324,15 @@ class Scheduler:
 
     def _release_without_the_ended(self) -> bool:
         """Release barriers without a count for which only warps are missing that have ended: PTX ISA, "exit"."""
-        for batch in self.waiting:
-            wave = batch.wave
-            alive = np.zeros((wave.ctas, self.run.warps), np.bool_)
-            for other in (*self.waiting, *self.gathering, *self.polling, *self.asking):
-                if other.wave is wave:
-                    alive[other.ctas, other.warps] |= other.mask.full.any(-1)
-            if wave.barriers.release_without(batch, ~alive):
-                return True
-        return False
+        return any(batch.wave.barriers.release_without(batch, ~self._alive(batch.wave)) for batch in self.waiting)
+
+    def _alive(self, wave: Wave) -> Bools:
+        """The warps of a wave that have not ended, (CTAs, warps), where no batch is ready."""
+        alive = np.zeros((wave.ctas, self.run.warps), np.bool_)
+        for batch in (*self.waiting, *self.gathering, *self.polling, *self.asking):
+            if batch.wave is wave:
+                alive[batch.ctas, batch.warps] |= batch.mask.full.any(-1)
+        return alive
 
     def _poll(self) -> bool:
         """One round of polls; False where there are none, or where a round changes nothing and only a warp can gather.
