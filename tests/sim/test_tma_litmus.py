@@ -70,6 +70,115 @@ def test_what_threads_store_needs_a_proxy_fence_before_it_is_fetched(fence: str,
     assert verdict(storing(fence), floats()) == says
 
 
+def sending(end: str, *, both: bool) -> Any:
+    """A CTA sends bytes to the other one of its cluster, which waits for them; or both do. end: how the kernel ends."""
+
+    @T.prim_func
+    def k(out: T.Buffer((64,), "int32")):
+        rank = T.cta_id_in_cluster([2])
+        T.cta_id([2])
+        tid = T.thread_id([32])
+        s = T.alloc_shared((32,), "int32", align=16)
+        d = T.alloc_shared((32,), "int32", align=16)
+        bar = T.alloc_shared((1,), "uint64")
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 128)
+        s[tid] = tid
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cluster_sync()
+        if (both or rank == 0) and tid == 0:
+            there = T.ptx.mapa(d.ptr_to([0]), 1 - rank)
+            T.ptx.cp_async.bulk.s2c(there, s.ptr_to([0]), 128, T.ptx.mapa(bar.ptr_to([0]), 1 - rank))
+        if both or rank == 1:
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+            out[rank * 32 + tid] = d[tid]
+        if end == "met":
+            T.cuda.cluster_sync()
+        if end == "met, relaxed":
+            T.ptx.barrier.cluster.arrive(sem="relaxed")
+            T.ptx.barrier.cluster.wait()
+
+    return k
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("end", ["at once", "met", "met, relaxed"])
+def test_a_cta_ends_after_its_own_operations_on_other_ctas(end: str, both: bool) -> None:
+    may = "the CTA may end" if both else "the CTA ends"
+    says = f"{may} while cp_async.bulk.s2c is under way" if end == "at once" else "O"
+
+    assert verdict(sending(end, both=both), np.zeros(64, np.int32)) == says
+
+
+def storing_first(fence: str) -> Any:
+    """The first access of the kernel is the store, or the first after a barrier; who fences is told by ``fence``."""
+
+    @T.prim_func
+    def k(out: T.Buffer((128,), "int32")):
+        T.cta_id([1])
+        tid = T.thread_id([128])
+        s = T.alloc_shared((128,), "int32", align=16)
+        s[tid] = tid
+        if fence == "all":
+            T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cta_sync()
+        if fence == "another warp" and tid == 96:
+            T.ptx.fence.proxy_async("shared::cta")
+        if fence == "another lane" and tid == 1:
+            T.ptx.fence.proxy_async("shared::cta")
+        if fence == "another warp, met":
+            if tid == 96:
+                T.ptx.fence.proxy_async("shared::cta")
+            T.cuda.cta_sync()
+        if tid == 0:
+            T.ptx.cp_async.bulk.s2g(out.ptr_to([0]), s.ptr_to([0]), 512)
+            T.ptx.cp_async.bulk.commit_group()
+            T.ptx.cp_async.bulk.wait_group(0)
+
+    return k
+
+
+@pytest.mark.parametrize(
+    ("fence", "says"),
+    [
+        ("all", "O"),
+        ("none", "P"),
+        ("another warp", "P"),
+        ("another lane", "P"),
+        ("another warp, met", "O"),
+    ],
+)
+def test_a_proxy_fence_counts_if_the_operation_comes_after_it(fence: str, says: str) -> None:
+    assert verdict(storing_first(fence), np.zeros(128, np.int32)) == says
+
+
+@pytest.mark.parametrize(("again", "says"), [(False, "O"), (True, "P")])
+def test_a_store_right_after_the_proxy_fence_needs_another_one(again: bool, says: str) -> None:
+    @T.prim_func
+    def k(a: T.Buffer((32,), "int32"), out: T.Buffer((32,), "int32")):
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        s = T.alloc_shared((32,), "int32", align=16)
+        bar = T.alloc_shared((1,), "uint64")
+        a[tid] = tid
+        T.ptx.fence.proxy_async()
+        if again:
+            a[tid] = tid + 1
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 128)
+        T.cuda.cta_sync()
+        if tid == 0:
+            T.ptx.cp_async.bulk.g2s_cta(s.ptr_to([0]), a.ptr_to([0]), 128, bar.ptr_to([0]))
+        T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+        out[tid] = s[tid]
+
+    assert verdict(k, np.zeros(32, np.int32), np.zeros(32, np.int32)) == says
+
+
 def test_a_fence_without_a_meeting_orders_nothing_of_another_warp() -> None:
     assert verdict(storing("before", meets=False), floats()) == "R"
 

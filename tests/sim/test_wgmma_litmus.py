@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -11,7 +12,7 @@ import tilewright as tw
 from tests.sim.wgmma_kernels import TILE
 from tilewright import T, Tx
 from tilewright.errors import SimulationError
-from tilewright.layout import wgmma_fragment
+from tilewright.layout import SwizzleMode, mma_shared_layout, wgmma_fragment
 
 
 def overwritten(arrives: str) -> Any:
@@ -91,3 +92,49 @@ def test_a_wait_speaks_for_the_warp_that_waits_and_for_what_came_before(arrives:
 def test_what_a_copy_has_brought_needs_a_proxy_fence_before_a_product_reads_it() -> None:
     assert run(fetched(fenced=True)) == []
     assert any("without a proxy fence" in warning for warning in run(fetched(fenced=False)))
+
+
+def with_held_scalar(changes: str) -> Any:
+    """A product whose A is a scalar in registers, or an array; changed before or after the wait."""
+
+    @T.prim_func
+    def k(b: T.Buffer((8, 64), "bfloat16"), c: T.Buffer((128, 4), "float32")):
+        T.cta_id([1])
+        tid = T.thread_id([128])
+        rows = mma_shared_layout("bfloat16", SwizzleMode.SWIZZLE_128B_ATOM, (8, 64))
+        B = T.alloc_shared((8, 64), "bfloat16", layout=rows, align=1024)
+        D = T.alloc_local((4,), "float32")
+        x: T.uint32 = 0
+        y = T.alloc_local((1,), "uint32")
+        desc = T.alloc_local((1,), "uint64")
+        Tx.cta.copy(B, b)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cta_sync()
+        T.ptx.wgmma.encode_matrix_descriptor(desc.ptr_to([0]), B.ptr_to([0, 0]), 1, 64, 3)
+        x = T.uint32(tid)
+        y[0] = tid
+        for i in T.unroll(4):
+            D[i] = 0.0
+        T.ptx.wgmma.fence()
+        T.ptx.wgmma.mma_async.rs(desc[0], x, x, y[0], y[0], D[0], D[1], D[2], D[3], N=8, K=16, in_dtype="bfloat16")
+        T.ptx.wgmma.commit_group()
+        if changes == "x":
+            x = T.uint32(0)
+        if changes == "y":
+            y[0] = 0
+        T.ptx.wgmma.wait_group(0)
+        x = x + y[0]
+        for i in T.unroll(4):
+            c[tid, i] = D[i] + T.cast(x, "float32")
+
+    return k
+
+
+@pytest.mark.parametrize("changes", ["x", "y", "after the wait"])
+def test_a_scalar_that_an_operation_holds_keeps_its_value_until_the_wait(changes: str) -> None:
+    arrays = np.ones((8, 64), ml_dtypes.bfloat16), np.zeros((128, 4), np.float32)
+    if changes == "after the wait":
+        assert not tw.simulate(with_held_scalar(changes), *arrays, target="sm_90a", check="all").warnings
+        return
+    with pytest.raises(SimulationError, match=f"{changes} is used while wgmma.mma_async.rs may not have read it"):
+        tw.simulate(with_held_scalar(changes), *arrays, target="sm_90a", check="all")

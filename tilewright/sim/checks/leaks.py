@@ -8,6 +8,7 @@ from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.wave import Wave
 
@@ -15,8 +16,8 @@ __all__ = ["Leaks"]
 
 
 class Leaks(Check):
-    def outlived(self, operation: Operation) -> None:
-        if not operation.needs_cta:
+    def outlived(self, operation: Operation, ended: Bools) -> None:
+        if not any(ended[one.rows].any() for one in operation.left_in_ctas):
             return
         raise SimulationError(
             f"the CTA ends while {operation.name} is under way",

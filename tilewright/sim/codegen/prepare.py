@@ -2,7 +2,8 @@
 
 Collectives are moved out of the conditions of branches and loops, so that lanes can reconverge before them. Named
 pointers and indices are replaced by their expressions: a name for ``address_of(A[4 * tid])`` would hide from the
-addressing code what a pointer points into and how it varies.
+addressing code what a pointer points into and how it varies. Scalars that an operation holds until it is complete
+become buffers in registers, of which the checks see every access.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from tilewright.dtypes import BOOL
+from tilewright.dtypes import BOOL, INT32
 from tilewright.ir import (
     AddressOf,
+    AllocBuffer,
+    Assign,
     Bind,
     Body,
     Break,
+    Buffer,
     Call,
     Const,
     Expr,
@@ -25,6 +29,7 @@ from tilewright.ir import (
     Kernel,
     Load,
     Stmt,
+    Store,
     Var,
     While,
     assigned,
@@ -63,7 +68,7 @@ def prepared(kernel: Kernel) -> Kernel:
     ``if elect(): ...`` becomes ``cond = elect(); if cond: ...``, since lanes may have to reconverge before the call.
     """
     loaded = map_body(kernel.body, _loads_apart)
-    body = _apart(_inlined(loaded, _definitions(loaded)))
+    body = _apart(_in_registers(_inlined(loaded, _definitions(loaded))))
     blocks = kernel.graph.blocks if kernel.graph is not None else ()
     graph = Graph(tuple(replace(block, body=_apart(block.body)) for block in blocks)) if blocks else None
     return replace(kernel, body=body, graph=graph)
@@ -124,6 +129,31 @@ def _inlined(body: Body, definitions: Mapping[str, Expr]) -> Body:
 
     named = map_body(body, lambda stmt: () if isinstance(stmt, Bind) and stmt.var.name in pointers else None)
     return rewrite(named, change)
+
+
+def _in_registers(body: Body) -> Body:
+    """Scalars that change, and that some operation reads while it is under way, as buffers of one element."""
+    changed = assigned(body)
+    held = {var.name: var for stmt in statements(body) for call in calls_of(stmt) for var in _held_by(call)}
+    buffers = {name: Buffer(name, var.dtype, (1,), "local", None) for name, var in held.items() if name in changed}
+    if not buffers:
+        return body
+    places = {name: Load(buffer, (Const(0, INT32),)) for name, buffer in buffers.items()}
+
+    def stored(stmt: Stmt) -> Body | None:
+        if isinstance(stmt, (Bind, Assign)) and stmt.var.name in places:
+            return (Store(places[stmt.var.name], stmt.value, at=stmt.at),)
+        return None
+
+    stores = rewrite(map_body(body, stored), lambda node: places.get(node.name) if isinstance(node, Var) else None)
+    return (*map(AllocBuffer, buffers.values()), *stores)
+
+
+def _held_by(call: Call) -> list[Var]:
+    """The scalars that the operation which a call issues reads until it is complete."""
+    bound = bind(call)
+    names = bound.form.issue.holds if bound.form.issue is not None else ()
+    return [one for name in names for one in bound.operands[name] if isinstance(one, Var)]
 
 
 def _apart(body: Body) -> Body:

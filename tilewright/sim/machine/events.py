@@ -83,8 +83,8 @@ class Events:
         """A hint where no thread can go on, or an empty text. waited: rows and addresses of m-barriers."""
         return ""
 
-    def outlived(self, operation: Operation) -> None:
-        """An operation is still under way though all threads of its wave have ended."""
+    def outlived(self, operation: Operation, ended: Bools) -> None:
+        """An operation is still under way when no thread can go on. ended: (CTAs,), whose threads have all ended."""
 
     def ended(self, wave: Wave) -> None:
         """All CTAs of a wave are done."""

@@ -125,10 +125,26 @@ class Operation:
         return tuple(one for one in self.touched if one.writes)
 
     @property
-    def needs_cta(self) -> bool:
-        """Will it still touch the memory of a CTA, or signal an m-barrier there?"""
-        todo = self.touched if self._read is None else self.writes
-        return bool(self.signals) or any(one.space in ("shared", "tmem") for one in todo)
+    def in_ctas(self) -> tuple[Touched, ...]:
+        """What it touches of the memories of CTAs, and the m-barriers that it signals there."""
+        return (*(one for one in self.touched if one.space in ("shared", "tmem")), *self.signals)
+
+    @property
+    def left_in_ctas(self) -> tuple[Touched, ...]:
+        """The part of that which it has yet to touch."""
+        return tuple(one for one in self.in_ctas if one.writes or self._read is None)
+
+    @property
+    def is_remote(self) -> bool:
+        """Does it touch the shared memory of another CTA than its issuer's?"""
+        if self.issuers.cluster_ctas == 1:
+            return False
+        rows = self.issuers.rows
+        return any(
+            (one.rows != rows[one.issuer].reshape(-1, *[1] * (one.rows.ndim - 1))).any()
+            for one in self.in_ctas
+            if one.space != "tmem"
+        )
 
     def who(self, actor: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""

@@ -35,9 +35,11 @@ class Clocks:
     """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps. In clusters a second
     block of columns begins at ``loose``: the times up to which *reads* certainly come first in practice, though no
     scope says so. Where fences of kind sc are used, ``passed`` has blocks. Where fences of shared memory alone are
-    used, a block begins at ``narrow``: the times up to which accesses of shared memory come first. parts: (rows,
-    knowers, numbers), flags; number 0 belongs to no part and is known. knower: for each thread its knower. far: what is
-    known of CTAs of other clusters, see `Far`.
+    used, a block begins at ``narrow``: the times up to which accesses of shared memory come first. Where there are
+    operations, a block begins at ``proxied``: for each CTA of the cluster and each of the cluster's warps, the time up
+    to which a proxy fence in that CTA comes after what the warp did. parts: (rows, knowers, numbers), flags; number 0
+    belongs to no part and is known. knower: for each thread its knower. far: what is known of CTAs of other clusters,
+    see `Far`.
 
     now: the time. floor: all CTAs' threads know all others of their CTA up to then. version changes with what is known.
     """
@@ -52,11 +54,14 @@ class Clocks:
         self.passed = Passed(self, first, run.program.sc_scopes)
         first = self.passed.columns.stop
         self.narrow: int = first if run.program.fences_shared else 0
-        self.width: int = first + (self.size if self.narrow else 0)
+        first += self.size if self.narrow else 0
+        self.proxied: int = first
+        fences = run.cluster_ctas * self.size // 32 if has_parts else 0
+        self.width: int = first + -(-fences // 32) * 32
         self.goes_far = (0, *(column for reach, column in self.passed.first.items() if reach != "cta"))
         rows = 1 if run.cluster_ctas == 1 and not has_parts else wave.ctas
         self.known: Times = np.zeros((rows, run.warps, self.width), np.int32)
-        self.known[..., np.tile(~run.exists.reshape(-1), self.width // self.threads)] = FOREVER
+        self.known[..., : self.proxied][..., np.tile(~run.exists.reshape(-1), self.proxied // self.threads)] = FOREVER
         self.known[..., list(self.passed.columns)] = 0
         self.parts: Flags = np.zeros((rows, run.warps, NUMBERS if has_parts else 1), np.uint8)
         self.parts[..., 0] = SEEN | OFFERED | HEARD | ORDERED
@@ -167,7 +172,8 @@ class Clocks:
     def about_shared(self, known: Known) -> Known:
         """The part of this knowledge that a fence of shared memory alone hands on."""
         threads = np.zeros_like(known.threads)
-        threads[:, self.narrow :] = self.times_of_shared(known)
+        threads[:, self.narrow : self.proxied] = self.times_of_shared(known)
+        threads[:, self.proxied :] = known.threads[:, self.proxied :]
         return Known(threads, known.parts, known.cluster)
 
     def times_of_shared(self, known: Known) -> Times:

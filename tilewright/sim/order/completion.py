@@ -48,6 +48,7 @@ def check_issue(known: Operations, operation: Operation) -> None:
         warps[rows, threads // 32] = True
         known.loading.append(Loading(operation, parts, warps))
         known.wave.pending.loading = True
+    known.remote.add(operation, own)
     if operation.signals:
         known.tells(operation, own)
 

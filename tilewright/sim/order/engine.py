@@ -104,16 +104,16 @@ class Order(Check):
                 order = self.orders[batch.wave]
                 if order.operations is not None and order.operations.spans:
                     check_shared(order.operations, site, batch, mask, None, at)
-                if order.stores is not None:
-                    order.stores.accessed(site, batch, mask, at)
                 self._access(order.shared, site, batch, mask, order.located(batch, at))
+                if order.stores is not None:  # which notes the time of the record
+                    order.stores.accessed(site, batch, mask, at)
             elif self.is_written(place.window):
                 operations = self.orders[batch.wave].operations
                 if operations is not None and operations.abroad:
                     check_abroad(operations, site, batch, mask, at)
+                self._access(self.buffer(place, batch), site, batch, mask, at)
                 if (abroad := self.orders[batch.wave].abroad) is not None:
                     abroad.accessed(site, batch, mask, at)
-                self._access(self.buffer(place, batch), site, batch, mask, at)
 
         return hook
 
@@ -125,9 +125,9 @@ class Order(Check):
         home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
         if order.operations is not None and order.operations.spans:
             check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
+        self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
         if order.stores is not None:
             order.stores.reached(site, batch, mask, (home, offset))
-        self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
         order.protocol.visited(visits_of(batch, mask, home), site.at, arrives=False)
 
     def _watch_registers(self, site: Site, place: Place) -> Hook:
@@ -379,6 +379,8 @@ class Order(Check):
         check_constants(self.program, self.globals.values(), wave)
         self.doubtful |= order.phases.overtaken
         order.protocol.closed()
+        if order.operations is not None:
+            order.operations.remote.closed()
         for places in self.globals.values():
             places.let_go()
 

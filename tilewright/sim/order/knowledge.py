@@ -6,7 +6,8 @@ For each operation there are flags:
     OFFERED   a fence before a meeting has put it in order for others
     HEARD     other threads have offered it, which any meeting hands on, also a relaxed one
     ORDERED   a fence after a meeting has put it before all that comes now
-    FENCED    a proxy fence in the CTA has come after it; that all knowers of the CTA share
+    FENCED    a proxy fence has come after it
+    OVER      it is complete, as relaxed meetings tell, too: enough to end a CTA
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = [
     "HEARD",
     "OFFERED",
     "ORDERED",
+    "OVER",
     "SEEN",
     "Far",
     "Flags",
@@ -40,7 +42,7 @@ __all__ = [
     "widened",
 ]
 
-SEEN, OFFERED, HEARD, ORDERED, FENCED = 1, 2, 4, 8, 16
+SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER = 1, 2, 4, 8, 16, 32
 
 Times: TypeAlias = "NDArray[np.int32]"
 Flags: TypeAlias = "NDArray[np.uint8]"
@@ -48,8 +50,8 @@ Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and
 
 
 def told(flags: Flags) -> Flags:
-    """The flags that others get by meeting a thread with these flags: what is complete, and what of it is ordered."""
-    return np.asarray(flags & SEEN | (flags | flags << 1) & HEARD, np.uint8)
+    """The flags that others get by meeting a thread with these flags: what is complete, fenced, and ordered of it."""
+    return np.asarray(flags & (SEEN | FENCED | OVER) | (flags | flags << 1) & HEARD, np.uint8)
 
 
 def joined(a: Far, b: Far) -> Far:
@@ -76,7 +78,8 @@ class Known:
 
     def of_execution(self) -> Known:
         """The part of this knowledge that a relaxed meeting hands on."""
-        return Known(np.zeros_like(self.threads), np.asarray(self.parts & HEARD, np.uint8), self.cluster)
+        parts = self.parts & (HEARD | OVER) | np.where(self.parts & SEEN, OVER, 0)
+        return Known(np.zeros_like(self.threads), np.asarray(parts, np.uint8), self.cluster)
 
 
 def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values: NDArray[np.integer]) -> None:

@@ -75,6 +75,8 @@ def awaited(order: Order, operations: Operations, waiting: Waiting) -> None:
         operations.retire(operation, own, over, reads=reads)
         for one in operation.reads if reads else operation.touched:
             _did(order, operation, one, over)
+        if not reads and operation.is_remote:
+            order.orders[operation.batch.wave].protocol.operated(operation, over)
     if not reads:
         operations.retired((own, over) for _, own, over in alone)
 

@@ -23,6 +23,7 @@ from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import arrivals_of
 from tilewright.sim.order.clocks import Clocks
 from tilewright.sim.order.knowledge import OFFERED, ORDERED, SEEN, Known, Times, told
+from tilewright.sim.order.remote_operations import RemoteOperations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -170,6 +171,7 @@ class Operations:
         self.committed: dict[int, Known] = {}
         self.issued: dict[int, Times] = {}
         self.commits: list[Committed] = []
+        self.remote = RemoteOperations(clocks)
         self._free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
 
     @property
@@ -272,6 +274,7 @@ class Operations:
         for number in gone:
             del self.parts[number]
         self.clocks.forget(gone)
+        self.remote.forget(gone)
         for known in self.committed.values():
             known.parts[:, gone] = 0
         self._free += sorted(gone, reverse=True)
@@ -325,6 +328,8 @@ class Operations:
                 self.clocks.complete(rows[over], threads[over] // 32, own[over])
             if not waiting.effect.reads:
                 unseen &= ~now
+            elif over.all():
+                self.remote.read.add(operation.number)
             yield operation, own, over
         self.unseen = [each for each in self.unseen if each[2].any()]
         for loading in self.loading:

@@ -244,6 +244,16 @@ class Protocol:
             home, offset = int(signals.home[k]), int(signals.offset[k])
             self.visits.append(Visit(home, row, thread, self.clocks.now, offset, phase, at))
 
+    def operated(self, operation: Operation, over: Bools) -> None:
+        """Threads have waited for an operation, which counts as their own access to other CTAs' memory from now on."""
+        self.clocks.now += 1
+        rows, threads = operation.issuers.rows, operation.issuers.threads
+        for one in operation.in_ctas:
+            homes = one.rows.reshape(len(one.issuer), -1)[:, 0]
+            for k in np.flatnonzero(over[one.issuer] & (homes != rows[one.issuer])).tolist():
+                row, thread = (int(each[one.issuer[k]]) for each in (rows, threads))
+                self.visits.append(Visit(int(homes[k]), row, thread, self.clocks.now, 0, -1, operation.instruction.at))
+
     def seen(self, signals: Signals, at: Span | None) -> None:
         """Threads have seen the phase of arrivals over: these CTAs still run, and the m-barrier was alive."""
         self._looked(signals, at)

@@ -1,10 +1,10 @@
 """Accesses of threads and of asynchronous units to the same shared memory, and the proxy fences between them.
 
-The units of a CTA see stores of threads to its memory only after a fence in that CTA: by the thread itself, or by one
-that comes after the store. For stores of a CTA to its own memory a pair of half fences does as well: one that releases
-there, and one in any CTA of the cluster that acquires and comes after it. Loads need the same before a unit overwrites
-the bytes. In practice kernels work without that fence, so its absence is a warning. An m-barrier at which a unit
-arrives needs a fence as well, after it was made and by any thread of its CTA.
+The units of a CTA see stores of threads to its memory only after a fence in that CTA, by the thread itself or by one
+that comes after the store; the operation comes after the fence. For stores of a CTA to its own memory a pair of half
+fences does as well: one that releases there, and one in any CTA of the cluster that acquires and comes after it. Loads
+need the same before a unit overwrites the bytes. In practice kernels work without that fence, so its absence is a
+warning. An m-barrier at which a unit arrives needs a fence as well, after it was made and by any thread of its CTA.
 
 Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy"; "mbarrier.init".
 """
@@ -20,8 +20,9 @@ from tilewright.isa import Fence, ProxyFence
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.knowledge import FENCED, SEEN
+from tilewright.sim.order.knowledge import FENCED, SEEN, Known
 from tilewright.sim.order.missing import fence_name
+from tilewright.sim.order.operations import along
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.actors import Actors
     from tilewright.sim.order.channels import Signals
     from tilewright.sim.order.clocks import Clocks
-    from tilewright.sim.order.knowledge import Times
+    from tilewright.sim.order.knowledge import Flags, Times
     from tilewright.sim.order.operations import Operations
     from tilewright.sim.order.records import Log
 
@@ -127,11 +128,12 @@ class GlobalStores:
 
 
 class Stores:
-    """What the units may not see yet of what threads stored.
+    """What the units may not see yet of what threads stored. Up to when there were fences, clocks say: the issuer of an
+    operation knows those that come before it.
 
-    since: (CTAs, warps of the cluster, units), the time of a warp's last store there without a fence since; 0 for none.
-    loaded: the same of loads, where units may overwrite what was loaded. made: (CTAs, words), m-barriers that were made
-    since the last fence.
+    since: (CTAs, warps of the cluster, units), the time of a warp's last store there; 0 for none. loaded: the same of
+    loads, where units may overwrite what was loaded. last: (CTAs, warps, 32), the time of a thread's last access.
+    made: (CTAs, words), m-barriers that were made since the last fence.
     """
 
     def __init__(self, clocks: Clocks, *, overwrite: bool) -> None:
@@ -140,6 +142,7 @@ class Stores:
         units = -(-max(wave.run.shared_bytes, 1) // UNIT)
         self.since = np.zeros((wave.ctas, wave.run.cluster_ctas * wave.run.warps, units), np.int32)
         self.loaded = np.zeros(self.since.shape, np.int32) if overwrite else None  # zeros_like would touch all of it
+        self.last = np.zeros((wave.ctas, wave.run.warps, 32), np.int32)
         self.made = np.zeros((wave.ctas, 2 * units), np.bool_)
         self.halves: list[_Half] = []
         touched = [one for bound in wave.run.program.operations for one in bound.form.touched]
@@ -160,12 +163,14 @@ class Stores:
         if (table := self._table(site)) is not None:
             rows, own = batch.rows_and_warps(mask.full)
             self._note(table, (rows, own), rows, spread(at.full(), batch.shape)[mask.full])
+            self.last[batch.ctas, batch.warps][mask.full] = self.clocks.now
 
     def reached(self, site: Site, batch: Batch, mask: Mask, where: tuple[Ints, Ints]) -> None:
         """Threads have touched the memory of CTAs of their cluster, ``where``: their rows, and the offsets."""
         if (table := self._table(site)) is not None:
             home, offset = where
             self._note(table, batch.rows_and_warps(mask.full), home[mask.full], offset[mask.full])
+            self.last[batch.ctas, batch.warps][mask.full] = self.clocks.now
 
     def _note(self, table: NDArray[np.int32], who: tuple[Ints, Ints], home: Ints, offset: Ints) -> None:
         units = offset // UNIT
@@ -188,33 +193,59 @@ class Stores:
         if fence.side == "acquire":
             self._acquired(who)
             return
-        until = self.clocks.times_of_shared(self.clocks.published(who)).reshape(len(who), -1, 32).min(-1)
-        until[np.arange(len(who)), self._warp(who.rows, who.warps)] = self.clocks.now
+        until = self._known_warps(who)
         seen = self.clocks.flags_of(who.rows, 32 * who.warps + who.lanes.argmax(1)) & SEEN
-        parts = [np.flatnonzero(each) for each in seen]
         if fence.side == "release":
             self.clocks.now += 1
-            self.halves += [_Half(row, thread, self.clocks.now, until[k], parts[k]) for k, row, thread in who.each()]
+            for k, row, thread in who.each():
+                self.halves.append(_Half(row, thread, self.clocks.now, until[k], np.flatnonzero(seen[k])))
             return
         self.made[who.rows] = False
-        for k, row in enumerate(who.rows.tolist() if fence.space != "global" else ()):
-            self._cover(row, until[k], parts[k])
+        if fence.space != "global":
+            self._cover(who, who.rows, until, np.asarray(seen * FENCED))
+
+    def _known_warps(self, who: Actors) -> Times:
+        """(n, warps of the cluster): up to when lanes come after all that each warp did. A thread of which they know
+        the last access did nothing since.
+        """
+        clocks, wave = self.clocks, self.clocks.wave
+        first = who.rows - wave.rank(who.rows)
+        last = self.last[first[:, None] + np.arange(wave.run.cluster_ctas)].reshape(len(who), -1)
+        known = clocks.times_of_shared(clocks.published(who))
+        until: Times = np.where(known >= last, clocks.now, known).reshape(len(who), -1, 32).min(-1)
+        until[np.arange(len(who)), self._warp(who.rows, who.warps)] = clocks.now
+        return until
 
     def _acquired(self, who: Actors) -> None:
         """Complete the fence of each releasing half that these threads come after."""
         clocks, count = self.clocks, len(who)
         knowers = clocks.knower[32 * who.warps + who.lanes.argmax(1)]
         for half in self.halves:
+            homes = np.full(count, half.row)
+            after = clocks.cluster_of(who.rows) == clocks.cluster_of(homes)
             cta, thread, time = (np.full(count, of) for of in (half.row + clocks.wave.first, half.thread, half.time))
-            if clocks.knows(who.rows, knowers, cta, thread, time, also=clocks.of_shared).any():
-                self._cover(half.row, half.until, half.parts)
+            after &= clocks.knows(who.rows, knowers, cta, thread, time, also=clocks.of_shared)
+            flags = np.zeros((count, clocks.parts.shape[-1]), np.uint8)
+            flags[:, half.parts] = FENCED
+            self._cover(who[after], homes[after], np.tile(half.until, (count, 1))[after], flags[after])
 
-    def _cover(self, row: int, until: Times, parts: Ints) -> None:
-        self.clocks.parts[self.clocks.at(np.array([row])), :, parts[:, None]] |= FENCED
-        for table in (self.since, self.loaded):
-            if table is not None:
-                since = table[row]
-                since[since <= until[:, None]] = 0
+    def _cover(self, who: Actors, homes: Ints, until: Times, flags: Flags) -> None:
+        """These lanes come after fences in the CTAs ``homes``, and so do all that come after them."""
+        threads = np.zeros((len(who), self.clocks.width), np.int32)
+        first = self.clocks.proxied + self.clocks.wave.rank(homes) * until.shape[1]
+        np.put_along_axis(threads, first[:, None] + np.arange(until.shape[1]), until, axis=1)
+        self.clocks.learn(who, Known(threads, flags, self.clocks.cluster_of(who.rows)))
+
+    def _fenced(self, operation: Operation, one: Touched) -> Times:
+        """(m, ..., warps of the cluster): up to when fences before an operation come after what each warp did where
+        ``one`` is.
+        """
+        clocks = self.clocks
+        rows, threads = operation.issuers.each()
+        known = clocks.known[clocks.at(rows), clocks.knower[threads], clocks.proxied :].max(1)
+        size, warps = clocks.wave.run.cluster_ctas, clocks.size // 32
+        upto = known[:, : size * warps].reshape(-1, size, warps)
+        return np.asarray(upto[along(one.issuer, one.at), clocks.wave.rank(one.rows)])
 
     def unseen_by(self, operation: Operation, operations: Operations, program: Subject, log: Log) -> Iterator[str]:
         """The stores that an operation which begins now may not see, in words, and the missing fence.
@@ -224,17 +255,17 @@ class Stores:
         for one in operation.touched:
             if one.proxy != "async" or one.space != "shared":
                 continue
-            yield from self._unseen_copies(one, operations, program)
+            yield from self._unseen_copies(operation, one, operations, program)
             for table, did in ((self.since, "stored"), (self.loaded if one.writes else None, "loaded")):
                 if table is None or not self._noted[did]:
                     continue
                 unfenced = table.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
-                if unfenced.any():
+                if unfenced.any() and (unfenced := unfenced * (unfenced > self._fenced(operation, one))).any():
                     *where, writer = map(int, np.argwhere(unfenced)[0])
                     source = program.places.shared_at(int(one.at[tuple(where)])).name
                     verb = "overwrites" if one.writes else "reads"
                     row = int(one.rows[tuple(where)])
-                    at = log.line_at(row + self.clocks.wave.first, int(unfenced[(*where, writer)]) + 1)
+                    at = log.line_at(row + self.clocks.wave.first, int(unfenced[(*where, writer)]))
                     yield f"{verb} {source}, {did} by {self._lacks(row, writer, at)}"
         in_cluster = self.clocks.wave.run.cluster_ctas > 1  # inside of a CTA a barrier is enough
         for one in operation.signals if in_cluster else ():
@@ -247,15 +278,18 @@ class Stores:
                     f"{fence_name(INIT)}() belongs between mbarrier.init and the barrier"
                 )
 
-    def _unseen_copies(self, one: Touched, operations: Operations, program: Subject) -> Iterator[str]:
+    def _unseen_copies(
+        self, operation: Operation, one: Touched, operations: Operations, program: Subject
+    ) -> Iterator[str]:
         """Stores of operations through the generic proxy, such as `cp.async`, that the units may not see, in words."""
         parts = operations.parts.values() if self._may_copy else ()
         copies = [part.number for part in parts if part.writes_shared_as_threads_do]
         if copies:
             operations.expand()
+            known, issuer = operations.flags_of_issuers(operation), along(one.issuer, one.at)
         for rows, units in operations.units_of(one) if copies else ():
             number = np.where(one.touches, operations.filling[rows, units], 0)
-            unfenced = np.isin(number, copies) & (self.clocks.parts[self.clocks.at(rows), 0, number] & FENCED == 0)
+            unfenced = np.isin(number, copies) & (known[issuer, number] & FENCED == 0)
             if unfenced.any():
                 place = tuple(np.argwhere(unfenced)[0].tolist())
                 part, verb = operations.parts[int(number[place])], "overwrites" if one.writes else "reads"

@@ -256,8 +256,9 @@ class Scheduler:
         for wave in self.run.open:
             if not wave.pending.queue:
                 continue
-            for check in self.run.checks if all(batch.wave is not wave for batch in self._held) else ():
-                check.outlived(wave.pending.queue[0])
+            ended: Bools = np.asarray(~self._warps(wave, self._held).any(1))
+            for check in self.run.checks if ended.any() else ():
+                check.outlived(wave.pending.queue[0], ended)
             wave.pending.complete_oldest()
             self.run.steps += 1
             return True

@@ -1,0 +1,68 @@
+"""Operations that touch the shared memory of other CTAs: none of these CTAs, nor the issuer's, may end before.
+
+Source: PTX ISA, "Cluster: distributed shared memory".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.sim.order.knowledge import OVER, SEEN
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.order.clocks import Clocks
+
+__all__ = ["RemoteOperations"]
+
+REMEMBERED = 64  # operations, before those that are known to be complete are left out
+
+
+class RemoteOperations:
+    """Those of a wave, each with the numbers of its parts. read: the numbers of those whose sources have been read."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.issued: list[tuple[Operation, Ints]] = []
+        self.read: set[int] = set()
+
+    def add(self, operation: Operation, own: Ints) -> None:
+        """An operation begins."""
+        if operation.is_remote:
+            if len(self.issued) >= REMEMBERED:
+                self.issued = [each for each in self.issued if self._unknown(*each) is not None]
+            self.issued.append((operation, own))
+
+    def forget(self, gone: list[int]) -> None:
+        """Parts whose numbers are used again are known to be complete, or something later is."""
+        self.issued = [each for each in self.issued if not set(each[1].tolist()) & set(gone)]
+
+    def _unknown(self, operation: Operation, own: Ints) -> tuple[int, int] | None:
+        """The number of an issuer, and the row of a CTA where no thread knows that its part is complete."""
+        each, wave = max(operation.issuers.lanes // 32, 1), self.clocks.wave
+        for one in operation.in_ctas:
+            if not one.writes and operation.number in self.read:
+                continue
+            issuer = np.broadcast_to(one.issuer.reshape(-1, *[1] * (one.rows.ndim - 1)), one.rows.shape)
+            issuers, rows = np.divmod(np.unique(issuer * wave.ctas + one.rows), wave.ctas)
+            seen = (self.clocks.parts[rows, :, own[issuers * each]] & (SEEN | OVER)).any(1)
+            if not seen.all():
+                k = int(np.argmin(seen))
+                return int(issuers[k]), int(rows[k])
+        return None
+
+    def closed(self) -> None:
+        """The CTAs have ended. Raises SimulationError where one of them may have ended before an operation."""
+        for operation, own in self.issued:
+            if (found := self._unknown(operation, own)) is not None:
+                raise SimulationError(
+                    f"the CTA may end while {operation.name} is under way",
+                    given=f"issued by {operation.who(found[0])}\nmemory of CTA {self.clocks.wave.cta_name(found[1])}",
+                    allowed="an end after a thread of the CTA has waited for the operation, or met one that has",
+                    hint="T.cuda.cluster_sync() before the end of the kernel, after the wait",
+                    at=operation.instruction.at,
+                )
