@@ -51,6 +51,7 @@ IN_PROGRAMS = {
     *tma_oracles.COVERED,  # test_tma has programs for them
     *("ptx.cp_async.bulk.commit_group", "ptx.cp_async.bulk.wait_group"),
     *(f"ptx.wgmma.{name}" for name in ("mma_async.ss", "mma_async.rs", "fence", "commit_group", "wait_group")),
+    *("ptx.wgmma.mma_async.sp.ss", "ptx.wgmma.mma_async.sp.rs"),
     "ptx.wgmma.noop_barrier",
     *scalar_oracles.COVERED,  # test_scalar_rows
     "ptx.fence.proxy_tensormap.acquire",  # of 128 bytes in global memory

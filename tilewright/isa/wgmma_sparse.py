@@ -1,8 +1,8 @@
 """wgmma.sp: a warpgroup multiplies a matrix of which every other element is zero, and stored nowhere, by a matrix.
 
 A is held as wgmma holds a matrix of half its K; metadata say where its elements belong, in each warp of its own 16 rows
-as in ``mma.sp``: `tilewright.isa.mma_sparse` has whose bits are which row's, found on an H200 for that instruction. B
-has the whole K, 64 bytes of each column.
+as in ``mma.sp``: `tilewright.isa.mma_sparse` has whose bits are which row's; an H200 reads them so here, too. B has the
+whole K, 64 bytes of each column.
 
 Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async.sp".
 """

@@ -256,9 +256,9 @@ class Scheduler:
         for wave in self.run.open:
             if not wave.pending.queue:
                 continue
-            ended: Bools = np.asarray(~self._warps(wave, self._held).any(1))
-            for check in self.run.checks if ended.any() else ():
-                check.outlived(wave.pending.queue[0], ended)
+            if (ended := np.asarray(~self._warps(wave, self._held).any(1))).any():
+                for check in self.run.checks:
+                    check.outlived(wave.pending.queue[0], ended)
             wave.pending.complete_oldest()
             self.run.steps += 1
             return True
@@ -337,9 +337,8 @@ class Scheduler:
 
     def _release_without_the_ended(self) -> bool:
         """Release barriers without a count for which only warps are missing that have ended: PTX ISA, "exit"."""
-        return any(
-            batch.wave.barriers.release_without(batch, ~self._warps(batch.wave, self._held)) for batch in self.waiting
-        )
+        held = self._held
+        return any(each.wave.barriers.release_without(each, ~self._warps(each.wave, held)) for each in self.waiting)
 
     def _poll(self) -> bool:
         """One round of polls; False where there are none, or where a round changes nothing and only a warp can gather.
