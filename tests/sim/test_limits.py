@@ -277,19 +277,19 @@ class Terminal:
         pass
 
 
-def shown(monkeypatch: pytest.MonkeyPatch, patience: float) -> str:
+def shown(monkeypatch: pytest.MonkeyPatch, patience: float, seconds: float = 0.4) -> str:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(progress, "PATIENCE", patience)
     monkeypatch.setenv("TERM", "xterm")
     k, arrays = counting(2**31 - 1, grid=3)
     with pytest.raises(SimulationError, match="limit"):
-        ran(k, Limits(seconds=0.4), **arrays)
+        ran(k, Limits(seconds=seconds), **arrays)
     return terminal.text
 
 
 def test_a_long_run_shows_its_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = shown(monkeypatch, 0.0)
+    text = shown(monkeypatch, 0.0, seconds=2.0)
 
     assert "simulating kernel" in text
     assert "0 of 3 CTAs, at kernel.py:" in text
