@@ -230,20 +230,20 @@ def _declared(text: str) -> Iterator[tuple[str, list[str]]]:
     for match in re.finditer(r"\b__global__\b[^;{]*?\b([A-Za-z_]\w*)\s*\(", clean):
         end = match.end()
         if match[1] in _NOT_NAMES:
-            inner = re.compile(r"\b([A-Za-z_]\w*)\s*\(").search(clean, _closed(clean, end))
+            inner = re.compile(r"\b([A-Za-z_]\w*)\s*\(").search(clean, closed(clean, end))
             if inner is None:
                 continue
             name, end = inner[1], inner.end()
         else:
             name = match[1]
-        yield name, [part.strip() for part in _parted(clean[end : _closed(clean, end) - 1])]
+        yield name, [part.strip() for part in _parted(clean[end : closed(clean, end) - 1])]
 
 
-def _closed(text: str, start: int) -> int:
-    """Behind the parenthesis that closes the one before ``start``."""
+def closed(text: str, start: int, brackets: str = "()") -> int:
+    """Behind the bracket that closes the one before ``start``."""
     depth = 1
-    for mark in re.compile(r"[()]").finditer(text, start):
-        depth += 1 if mark[0] == "(" else -1
+    for mark in re.compile(f"[{brackets}]").finditer(text, start):
+        depth += 1 if mark[0] == brackets[0] else -1
         if not depth:
             return mark.end()
     return len(text)

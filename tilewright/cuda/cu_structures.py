@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tilewright.cuda.cu_chunks import NUMBERS, Field, Parameter, without_comments
+from tilewright.cuda.cu_chunks import NUMBERS, Field, Parameter, closed, without_comments
 from tilewright.dtypes import dtype
 
 __all__ = ["POINTER", "with_fields"]
@@ -91,7 +91,7 @@ def _declared(text: str, found: re.Match[str], known: Mapping[str, _Structure]) 
     """The names of a structure, and what is in it."""
     head = _ATTRIBUTE.sub(lambda each: " ".join(_spelled(each[0])), found["head"])
     aligns, (name, _, base) = _ALIGN.findall(head), _ALIGN.sub(" ", head).partition(":")
-    stop = _closing(text, found.end())
+    stop = closed(text, found.end(), "{}")
     last = re.match(r"\s*(\w+)\s*;", text[stop:]) if found["typedef"] else None
     names = [each for each in (_QUALIFIERS.sub(" ", name).strip(), last[1] if last else "") if each]
     if base.strip():
@@ -109,16 +109,6 @@ def _spelled(attribute: str) -> list[str]:
     return [each[0] for each in _ALIGN.finditer(attribute)]
 
 
-def _closing(text: str, start: int) -> int:
-    """Behind the brace that closes the one before ``start``."""
-    depth = 1
-    for mark in re.compile(r"[{}]").finditer(text, start):
-        depth += 1 if mark[0] == "{" else -1
-        if not depth:
-            return mark.end()
-    return len(text)
-
-
 def _lines(body: str) -> Iterator[str]:
     """The declarations in a body without those of functions; of values in braces the name alone."""
     line, at = "", 0
@@ -128,7 +118,7 @@ def _lines(body: str) -> Iterator[str]:
         line += body[at : mark.start()]
         at = mark.end()
         if mark[0] == "{":
-            at = _closing(body, at)
+            at = closed(body, at, "{}")
             is_type = re.search(r"\b(?:struct|class|union|virtual)\b", line)
             line = f"{line} {{;" if is_type else "" if ")" in _ALIGN.sub("", line) else line
             if not is_type:

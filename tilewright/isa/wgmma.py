@@ -59,10 +59,10 @@ __all__ = [
     "WGMMA_TYPES",
     "WgmmaType",
     "along_k",
+    "form_of",
     "into_registers",
     "matrix",
     "modifiers",
-    "registers_of_d",
     "wgmma_widths",
 ]
 
@@ -245,42 +245,47 @@ def modifiers(element: str, row: WgmmaType, *, shared_a: bool) -> dict[str, Spel
     }
 
 
-def _forms(operands: str, flags: Sequence[str]) -> Iterator[Form]:
+def form_of(
+    name: str, table: dict[str, Spellings], row: WgmmaType, listed: str, meaning: AsyncMeaning, after: tuple[str, ...],
+    held: tuple[str, ...], tail: str = "",
+) -> Form:  # fmt: skip
+    """A form of an instruction, with its modifiers in ``table``. listed: its operands between D and the condition.
+    after: the rows whose operations it follows in order. held: registers that it reads on the way.
+    """
+    shared_a = "transA" in table
+    immediates = ", {scaleA}, {scaleB}" if row.signs else ""
+    immediates += (", {transA}" if shared_a else "") + ", {transB}" if row.majors else ""
+    read = [Access(each, "shared", 16, write=False, proxy="async", computed=True) for each in ("dA", "dB")]
+    return Form(
+        Ptx(
+            f"{name}.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{tail}{{saturate}}",
+            table,
+            pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {CALL}, {listed}, p{immediates}; }}}}",
+        ),
+        ARCH,
+        SOURCE.format(name),
+        meaning,
+        effects=(
+            *(read if shared_a else read[1:]),
+            Issue("wgmma", in_order_after=after, holds=held, alike=("N", "K"), accumulates="scaleD", fenced=True),
+        ),
+        registers=registers_of_d,
+    )
+
+
+def _forms(operands: str, flags: tuple[str, ...]) -> Iterator[Form]:
     shared_a = not flags
+    meaning = AsyncMeaning(
+        product if shared_a else product_of_registers,
+        addresses=addresses if shared_a else addresses_of_b,
+        takes=(*flags, "scaleD"),
+        passes=("transA", *OTHERS) if shared_a else OTHERS,
+        accumulator=partial(_accumulator, add if shared_a else add_of_registers),
+        joined=joined if shared_a else None,
+    )
     for element, row in WGMMA_TYPES.items():
-        immediates = ", {scaleA}, {scaleB}" if row.signs else ""
-        immediates += (", {transA}" if shared_a else "") + ", {transB}" if row.majors else ""
-        tail = ".and.popc" if element == "b1" else ""
-        read = [Access(name, "shared", 16, write=False, proxy="async", computed=True) for name in ("dA", "dB")]
-        yield Form(
-            Ptx(
-                f"wgmma.mma_async.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{tail}{{saturate}}",
-                modifiers(element, row, shared_a=shared_a),
-                pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {CALL}, {operands}, p{immediates}; }}}}",
-            ),
-            ARCH,
-            SOURCE.format("wgmma.mma_async"),
-            AsyncMeaning(
-                product if shared_a else product_of_registers,
-                addresses=addresses if shared_a else addresses_of_b,
-                takes=(*flags, "scaleD"),
-                passes=("transA", *OTHERS) if shared_a else OTHERS,
-                accumulator=partial(_accumulator, add if shared_a else add_of_registers),
-                joined=joined if shared_a else None,
-            ),
-            effects=(
-                *(read if shared_a else read[1:]),
-                Issue(
-                    "wgmma",
-                    in_order_after=NAMES,
-                    holds=tuple(flags),
-                    alike=("N", "K"),
-                    accumulates="scaleD",
-                    fenced=True,
-                ),
-            ),
-            registers=registers_of_d,
-        )
+        table, tail = modifiers(element, row, shared_a=shared_a), ".and.popc" if element == "b1" else ""
+        yield form_of("wgmma.mma_async", table, row, operands, meaning, NAMES, flags, tail)
 
 
 KEYWORDS = {

@@ -9,7 +9,7 @@ Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -17,11 +17,8 @@ from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mma_sparse import fields
 from tilewright.isa.table import (
     WARPGROUP,
-    Access,
     AsyncMeaning,
     Form,
-    Issue,
-    Ptx,
     Spellings,
     counts,
     instruction,
@@ -29,20 +26,17 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.wgmma import (
     A_REGISTERS,
-    ARCH,
-    CALL,
     D_AND_CONDITION,
     KEYWORDS,
     OPERAND_BYTES,
     OTHERS,
     ROWS,
-    SOURCE,
     WGMMA_TYPES,
     along_k,
+    form_of,
     into_registers,
     matrix,
     modifiers,
-    registers_of_d,
 )
 from tilewright.isa.wgmma_values import rows_of_registers
 
@@ -93,44 +87,21 @@ def product_of_registers(b: Lanes, *registers: Lanes, selector: int, **mods: obj
     return into_registers(expanded(rows, e, selector, str(mods["in_dtype"])), b, scaled, acc, mods)
 
 
-def _forms(operands: str, flags: Sequence[str]) -> Iterator[Form]:
+def _forms(operands: str, flags: tuple[str, ...]) -> Iterator[Form]:
     shared_a = not flags
+    meaning = AsyncMeaning(
+        product if shared_a else product_of_registers,
+        addresses=addresses if shared_a else addresses_of_b,
+        takes=(*flags, "e", "scaleD"),
+        passes=(*(("transA",) if shared_a else ()), *OTHERS, "selector"),
+    )
     for element, row in WGMMA_TYPES.items():
         if element == "b1":
             continue
-        immediates = ", {scaleA}, {scaleB}" if row.signs else ""
-        immediates += (", {transA}" if shared_a else "") + ", {transB}" if row.majors else ""
         selectors: Spellings = {0: "0", 1: "1"} if element in WIDTHS else {0: "0"}
         table = modifiers(element, row, shared_a=shared_a) | {"K": {2 * row.k: f"k{2 * row.k}"}, "selector": selectors}
-        read = [Access(name, "shared", 16, write=False, proxy="async", computed=True) for name in ("dA", "dB")]
-        listed = f"{CALL}, {operands}, {{e}}, {{selector}}, p{immediates};"
-        yield Form(
-            Ptx(
-                "wgmma.mma_async.sp.sync.aligned.{M}{N}{K}{out_dtype}{in_dtype}{b_dtype}{saturate}",
-                table,
-                pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {listed} }}}}",
-            ),
-            ARCH,
-            SOURCE.format("wgmma.mma_async.sp"),
-            AsyncMeaning(
-                product if shared_a else product_of_registers,
-                addresses=addresses if shared_a else addresses_of_b,
-                takes=(*flags, "e", "scaleD"),
-                passes=(*(("transA",) if shared_a else ()), *OTHERS, "selector"),
-            ),
-            effects=(
-                *(read if shared_a else read[1:]),
-                Issue(
-                    "wgmma",
-                    in_order_after=NAMES,
-                    holds=(*flags, "e"),
-                    alike=("N", "K"),
-                    accumulates="scaleD",
-                    fenced=True,
-                ),
-            ),
-            registers=registers_of_d,
-        )
+        listed = f"{operands}, {{e}}, {{selector}}"
+        yield form_of("wgmma.mma_async.sp", table, row, listed, meaning, NAMES, (*flags, "e"))
 
 
 METADATA = reads("e", "b32")
