@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from tilewright.cuda.emit_call import register
 from tilewright.cuda.emit_unit import Scope, assembly
-from tilewright.ir import AddressOf, Buffer, Call, Expr, Kernel, Load, as_expr, const_value, expressions, statements
+from tilewright.ir import AddressOf, Buffer, Call, Kernel, Load, as_expr, const_value, expressions, statements
 from tilewright.isa import bind
-
-if TYPE_CHECKING:
-    from tilewright.cuda.emit_types import Cpp
 
 __all__ = ["in_flight", "settled"]
 
@@ -37,7 +31,7 @@ def _storage(buffer: Buffer) -> Buffer:
     return _storage(buffer.data.buffer) if isinstance(buffer.data, AddressOf) else buffer
 
 
-def settled(node: Call, scope: Scope, emit: Callable[[Expr, Scope], Cpp]) -> list[str]:
+def settled(node: Call, scope: Scope) -> list[str]:
     """After a wait: an empty statement that changes the registers, so that no use of them moves up before it."""
     wait = bind(node).form.wait
     lines: list[str] = []
@@ -45,7 +39,7 @@ def settled(node: Call, scope: Scope, emit: Callable[[Expr, Scope], Cpp]) -> lis
         letter, kind = ("f", "float") if buffer.dtype == "float32" else ("r", "unsigned int")
         count = int(const_value(buffer.shape[0]) or 0)
         slots = range(0, count, 32 // buffer.dtype.bits)
-        places = (register(kind, buffer, (as_expr(slot),), scope, emit) for slot in slots)
+        places = (register(kind, buffer, (as_expr(slot),), scope) for slot in slots)
         held = ", ".join(f'"+{letter}"({place})' for place in places)
         lines += assembly("asm volatile", "", held, "", '"memory"')
     return lines
