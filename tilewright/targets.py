@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tilewright.errors import KernelError, Span, TargetError
+from tilewright.errors import KernelError, Span, TargetError, located
 from tilewright.ir import Call, Kernel, TileCallStmt, expressions, statements
 from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
 
@@ -50,10 +50,8 @@ def check_target(lowered: Kernel, target: Arch, at: Span | None) -> None:
     for stmt in statements(lowered.body):
         for node in expressions(stmt):
             if isinstance(node, Call):
-                try:
+                with located(stmt.at):
                     bind(node).check_arch(target)
-                except TargetError as error:
-                    raise error.located(stmt.at) from None
     if lowered.launch is not None and lowered.launch.shared_bytes > target.shared_bytes:
         raise TargetError(
             f"{lowered.name} needs more shared memory than a CTA of {target} can have",

@@ -12,7 +12,7 @@ from tilewright.cuda.emit_types import Cpp, Level, cpp_type, unsigned_type
 from tilewright.cuda.emit_unit import REGISTER_TYPES, Scope, assembly, function_head
 from tilewright.cuda.emit_vectors import declare_vector
 from tilewright.dtypes import VOID, DType, dtype
-from tilewright.errors import InstructionError, TargetError
+from tilewright.errors import InstructionError, located
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Load, Reinterpret, as_expr, const_value
 from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, Ptx, bind, register_kind
 from tilewright.isa.math import APPROXIMATIONS
@@ -26,10 +26,8 @@ _RESULT = "d"
 def call(node: Call, scope: Scope) -> Cpp:
     """The call as C++. Raises TargetError where the architecture lacks the instruction."""
     bound = bind(node)
-    try:
+    with located(scope.at):
         bound.check_arch(scope.unit.arch)
-    except TargetError as error:
-        raise error.located(scope.at) from None
     return _assembly(bound, scope) if isinstance(bound.form.wording, Ptx) else _expression(bound, scope)
 
 
