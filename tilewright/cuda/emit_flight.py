@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilewright.cuda.emit_call import register
 from tilewright.cuda.emit_unit import Scope, assembly
-from tilewright.ir import AddressOf, Buffer, Call, Kernel, Load, as_expr, const_value, expressions, statements
-from tilewright.isa import bind
+from tilewright.ir import AddressOf, Buffer, Call, Kernel, Load, as_expr, const_value
+from tilewright.isa import bind, calls_in
 
 __all__ = ["in_flight", "settled"]
 
@@ -13,17 +13,14 @@ __all__ = ["in_flight", "settled"]
 def in_flight(kernel: Kernel) -> dict[str, tuple[Buffer, ...]]:
     """The local buffers that fenced operations write, by their group."""
     found: dict[str, dict[str, Buffer]] = {}
-    for stmt in statements(kernel.body):
-        for node in expressions(stmt):
-            bound = bind(node) if isinstance(node, Call) else None
-            issue = bound.form.issue if bound else None
-            if bound is None or issue is None or not issue.fenced:
-                continue
-            places = (place for one in bound.given if one.written for place in bound.operands[one.name])
-            for place in places:
-                assert isinstance(place, (AddressOf, Load))
-                own = _storage(place.buffer)
-                found.setdefault(issue.group, {})[own.name] = own
+    for _, bound in calls_in(kernel.body):
+        issue = bound.form.issue
+        if issue is None or not issue.fenced:
+            continue
+        for place in (place for one in bound.given if one.written for place in bound.operands[one.name]):
+            assert isinstance(place, (AddressOf, Load))
+            own = _storage(place.buffer)
+            found.setdefault(issue.group, {})[own.name] = own
     return {group: tuple(buffers.values()) for group, buffers in found.items()}
 
 
