@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from tilewright.sim.machine.address import Address
-from tilewright.sim.order.places import TaggedPlaces
-from tilewright.sim.order.records import REMEMBERED, Log
+from tilewright.sim.order.races.places import TaggedPlaces
+from tilewright.sim.order.races.records import REMEMBERED, Log
 
 NBYTES = 1 << 20
 

@@ -14,23 +14,23 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
-from tilewright.sim.order.accesses import AccessRecord
-from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Signals, arrivals_of, signals_of, together, visits_of
-from tilewright.sim.order.completion import check_freed, check_issue
-from tilewright.sim.order.constants import check_constants
-from tilewright.sim.order.hearsay import Hearsay
-from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
-from tilewright.sim.order.knowledge import HEARD, SEEN, Known
-from tilewright.sim.order.locations import Locations
-from tilewright.sim.order.missing import missing_commit
-from tilewright.sim.order.on_behalf import awaited, places_of
-from tilewright.sim.order.operations import Stretch
-from tilewright.sim.order.places import TaggedPlaces
-from tilewright.sim.order.protocol import CLUSTER
-from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
-from tilewright.sim.order.releases import Pattern, Release
-from tilewright.sim.order.reports import report, warning
+from tilewright.sim.order.asynchronous.completion import check_freed, check_issue
+from tilewright.sim.order.asynchronous.in_flight import check_abroad, check_in_flight, check_shared
+from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
+from tilewright.sim.order.asynchronous.operations import Stretch
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.channels import Signals, arrivals_of, signals_of, together, visits_of
+from tilewright.sim.order.knowledge.known import HEARD, SEEN, Known
+from tilewright.sim.order.knowledge.locations import Locations
+from tilewright.sim.order.knowledge.releases import Pattern, Release
+from tilewright.sim.order.races.accesses import AccessRecord
+from tilewright.sim.order.races.hearsay import Hearsay
+from tilewright.sim.order.races.judge import Clash, clash_of, clash_with_reads, lost_store
+from tilewright.sim.order.races.places import TaggedPlaces
+from tilewright.sim.order.reports.missing import missing_commit
+from tilewright.sim.order.reports.race import report, warning
+from tilewright.sim.order.rules.constants import check_constants
+from tilewright.sim.order.rules.protocol import CLUSTER
 from tilewright.sim.order.wave import WaveOrder
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.records import Candidates
+    from tilewright.sim.order.races.records import Candidates
 
 __all__ = ["Order"]
 

@@ -6,14 +6,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.order.channels import Fences, Phases
-from tilewright.sim.order.clocks import Clocks
-from tilewright.sim.order.knowledge import Ledger
-from tilewright.sim.order.operations import Operations
-from tilewright.sim.order.places import TaggedPlaces
-from tilewright.sim.order.protocol import Protocol
-from tilewright.sim.order.proxies import GlobalStores, Stores, overwrites
-from tilewright.sim.order.tensor_maps import TensorMaps
+from tilewright.sim.order.asynchronous.operations import Operations
+from tilewright.sim.order.knowledge.channels import Fences, Phases
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.known import Ledger
+from tilewright.sim.order.proxies.proxies import GlobalStores, Stores, overwrites
+from tilewright.sim.order.proxies.tensor_maps import TensorMaps
+from tilewright.sim.order.races.places import TaggedPlaces
+from tilewright.sim.order.rules.protocol import Protocol
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch

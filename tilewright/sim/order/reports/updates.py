@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir import Binary, Cast, Store
 from tilewright.isa import INSTRUCTIONS
-from tilewright.sim.order.records import Record
+from tilewright.sim.order.races.records import Record
 
 if TYPE_CHECKING:
     from tilewright.ir import Stmt
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.order.races import Clash
+    from tilewright.sim.order.races.judge import Clash
 
 __all__ = ["atomic_for", "in_one_turn", "is_update"]
 

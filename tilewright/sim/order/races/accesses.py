@@ -13,8 +13,8 @@ from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import UNITS, MemoryRows
 from tilewright.sim.machine.sites import harmless
-from tilewright.sim.order.clocks import Clocks
-from tilewright.sim.order.knowledge import Times
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.known import Times
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.places import TaggedPlaces
+    from tilewright.sim.order.races.places import TaggedPlaces
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 

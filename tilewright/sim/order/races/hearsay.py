@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.order.accesses import MANY
-from tilewright.sim.order.locations import Where, threads_of
-from tilewright.sim.order.observed import last_look
-from tilewright.sim.order.races import Pairs, pairs_of, told_of
+from tilewright.sim.order.knowledge.locations import Where, threads_of
+from tilewright.sim.order.races.accesses import MANY
+from tilewright.sim.order.races.judge import Pairs, pairs_of, told_of
+from tilewright.sim.order.races.observed import last_look
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.accesses import AccessRecord
-    from tilewright.sim.order.races import Clash
-    from tilewright.sim.order.records import Candidates
+    from tilewright.sim.order.races.accesses import AccessRecord
+    from tilewright.sim.order.races.judge import Clash
+    from tilewright.sim.order.races.records import Candidates
     from tilewright.sim.order.wave import WaveOrder
 
     Thread: TypeAlias = "tuple[int, int]"  # its CTA of the grid, and its number there

@@ -14,7 +14,7 @@ from tilewright.isa import Fence, bind
 from tilewright.sim.codegen.axes import CTA, LANE, WARP, Axes
 from tilewright.sim.codegen.loops import polls
 from tilewright.sim.codegen.prepare import calls_of
-from tilewright.sim.order.handover import arrivals_behind, handover_advice
+from tilewright.sim.order.reports.handover import arrivals_behind, handover_advice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Fences
-from tilewright.sim.order.clocks import Clocks
-from tilewright.sim.order.fence_sc import FencedRead, Observed
-from tilewright.sim.order.releases import Pattern, Release, holds, take
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.channels import Fences
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.fence_sc import FencedRead, Observed
+from tilewright.sim.order.knowledge.releases import Pattern, Release, holds, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.order.accesses import AccessRecord
+    from tilewright.sim.order.races.accesses import AccessRecord
 
 __all__ = ["Locations", "Where", "threads_of"]
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.arrays import Ints
-from tilewright.sim.order.knowledge import Far, Known, joined
+from tilewright.sim.order.knowledge.known import Far, Known, joined
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.order.actors import Actors
-    from tilewright.sim.order.clocks import Clocks
+    from tilewright.sim.order.knowledge.actors import Actors
+    from tilewright.sim.order.knowledge.clocks import Clocks
 
 __all__ = ["WIDE", "Pattern", "Release", "holds", "take"]
 

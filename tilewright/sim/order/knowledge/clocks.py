@@ -14,16 +14,27 @@ import numpy as np
 
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.fence_sc import Passed
-from tilewright.sim.order.knowledge import HEARD, OFFERED, ORDERED, SEEN, Far, Known, Ledger, joined, told, widened
-from tilewright.sim.order.signalled import Signalled
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.fence_sc import Passed
+from tilewright.sim.order.knowledge.known import (
+    HEARD,
+    OFFERED,
+    ORDERED,
+    SEEN,
+    Far,
+    Known,
+    Ledger,
+    joined,
+    told,
+    widened,
+)
+from tilewright.sim.order.knowledge.signalled import Signalled
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.knowledge import Flags, Times
+    from tilewright.sim.order.knowledge.known import Flags, Times
 
 __all__ = ["Clocks"]
 

@@ -17,12 +17,12 @@ from tilewright.isa import Fence, bind
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.codegen.prepare import calls_of
-from tilewright.sim.order.missing import fence_name
+from tilewright.sim.order.reports.missing import fence_name
 
 if TYPE_CHECKING:
     from tilewright.isa import Bound
     from tilewright.sim.codegen.axes import Axes
-    from tilewright.sim.order.advice import StepDown
+    from tilewright.sim.order.reports.advice import StepDown
 
     Way: TypeAlias = "tuple[StepDown, ...]"
 

@@ -20,9 +20,9 @@ from tilewright.isa import Fence, ProxyFence
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.knowledge import FENCED, SEEN, Known
-from tilewright.sim.order.missing import fence_name
-from tilewright.sim.order.operations import along
+from tilewright.sim.order.asynchronous.operations import along
+from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
+from tilewright.sim.order.reports.missing import fence_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.actors import Actors
-    from tilewright.sim.order.channels import Signals
-    from tilewright.sim.order.clocks import Clocks
-    from tilewright.sim.order.knowledge import Flags, Times
-    from tilewright.sim.order.operations import Operations
-    from tilewright.sim.order.records import Log
+    from tilewright.sim.order.asynchronous.operations import Operations
+    from tilewright.sim.order.knowledge.actors import Actors
+    from tilewright.sim.order.knowledge.channels import Signals
+    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.known import Flags, Times
+    from tilewright.sim.order.races.records import Log
 
 __all__ = ["GlobalStores", "Stores", "overwrites"]
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.order.releases import holds
+from tilewright.sim.order.knowledge.releases import holds
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.accesses import AccessRecord
-    from tilewright.sim.order.races import Pairs
-    from tilewright.sim.order.records import Record
+    from tilewright.sim.order.races.accesses import AccessRecord
+    from tilewright.sim.order.races.judge import Pairs
+    from tilewright.sim.order.races.records import Record
 
 __all__ = ["StrongRead", "finds_out", "last_look"]
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.tmem import table_of_cells
-from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import arrivals_of
-from tilewright.sim.order.clocks import Clocks
-from tilewright.sim.order.knowledge import OFFERED, ORDERED, SEEN, Known, Times, told
-from tilewright.sim.order.remote_operations import RemoteOperations
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.channels import arrivals_of
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.known import OFFERED, ORDERED, SEEN, Known, Times, told
+from tilewright.sim.order.rules.remote_operations import RemoteOperations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.knowledge import Flags
+    from tilewright.sim.order.knowledge.known import Flags
 
 __all__ = [
     "Committed",

@@ -16,8 +16,8 @@ import numpy as np
 
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.missing import fence_name
-from tilewright.sim.order.releases import holds
+from tilewright.sim.order.knowledge.releases import holds
+from tilewright.sim.order.reports.missing import fence_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.order.actors import Actors
-    from tilewright.sim.order.clocks import Clocks
-    from tilewright.sim.order.knowledge import Times
-    from tilewright.sim.order.proxies import GlobalStores
+    from tilewright.sim.order.knowledge.actors import Actors
+    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.known import Times
+    from tilewright.sim.order.proxies.proxies import GlobalStores
 
 __all__ = ["TensorMaps"]
 

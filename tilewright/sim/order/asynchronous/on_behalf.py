@@ -13,7 +13,7 @@ from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import WIDEST
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.machine.sites import Site
-from tilewright.sim.order.operations import actors_of
+from tilewright.sim.order.asynchronous.operations import actors_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.accesses import AccessRecord
+    from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.engine import Order
-    from tilewright.sim.order.operations import Operations
-    from tilewright.sim.order.places import TaggedPlaces
+    from tilewright.sim.order.races.accesses import AccessRecord
+    from tilewright.sim.order.races.places import TaggedPlaces
 
 __all__ = ["awaited", "places_of"]
 

@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.knowledge import Known
-from tilewright.sim.order.releases import WIDE, take
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.known import Known
+from tilewright.sim.order.knowledge.releases import WIDE, take
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.order.clocks import Clocks
-    from tilewright.sim.order.knowledge import Far, Times
-    from tilewright.sim.order.releases import Release
+    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.known import Far, Times
+    from tilewright.sim.order.knowledge.releases import Release
 
 __all__ = ["FencedRead", "Observed", "Passed"]
 

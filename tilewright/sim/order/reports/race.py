@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from tilewright.errors import SimulationError
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.coordinates import coordinate_text
-from tilewright.sim.order.accesses import EQUAL, ROUNDED
-from tilewright.sim.order.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
-from tilewright.sim.order.manner import atomic_for, in_one_turn, is_update
-from tilewright.sim.order.signalled import let_pass, too_early
+from tilewright.sim.order.knowledge.signalled import let_pass, too_early
+from tilewright.sim.order.races.accesses import EQUAL, ROUNDED
+from tilewright.sim.order.reports.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
+from tilewright.sim.order.reports.updates import atomic_for, in_one_turn, is_update
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.order.races import Clash
+    from tilewright.sim.order.races.judge import Clash
 
 __all__ = ["report", "warning"]
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.sim.order.knowledge import OVER, SEEN
+from tilewright.sim.order.knowledge.known import OVER, SEEN
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.order.clocks import Clocks
+    from tilewright.sim.order.knowledge.clocks import Clocks
 
 __all__ = ["RemoteOperations"]
 

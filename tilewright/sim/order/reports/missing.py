@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
-from tilewright.sim.order.knowledge import HEARD, SEEN
-from tilewright.sim.order.signalled import too_soon
+from tilewright.sim.order.knowledge.known import HEARD, SEEN
+from tilewright.sim.order.knowledge.signalled import too_soon
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.order.operations import Committed, OperationPart, Operations
+    from tilewright.sim.order.asynchronous.operations import Committed, OperationPart, Operations
 
 __all__ = ["fence_name", "missing_commit", "missing_step"]
 

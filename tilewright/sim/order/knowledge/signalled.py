@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.channels import Signals
-    from tilewright.sim.order.clocks import Clocks
-    from tilewright.sim.order.operations import OperationPart
-    from tilewright.sim.order.races import Clash
+    from tilewright.sim.order.asynchronous.operations import OperationPart
+    from tilewright.sim.order.knowledge.channels import Signals
+    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.races.judge import Clash
 
 __all__ = ["Moment", "Signalled", "let_pass", "too_early", "too_soon"]
 

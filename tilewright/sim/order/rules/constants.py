@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.places import TaggedPlaces
-    from tilewright.sim.order.records import Record
+    from tilewright.sim.order.races.places import TaggedPlaces
+    from tilewright.sim.order.races.records import Record
 
 __all__ = ["check_constants"]
 

@@ -10,9 +10,16 @@ from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import Mask, spread
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.knowledge import SEEN
-from tilewright.sim.order.missing import missing_step
-from tilewright.sim.order.operations import OperationPart, Operations, Stretch, along, keeps_order, stretches_of
+from tilewright.sim.order.asynchronous.operations import (
+    OperationPart,
+    Operations,
+    Stretch,
+    along,
+    keeps_order,
+    stretches_of,
+)
+from tilewright.sim.order.knowledge.known import SEEN
+from tilewright.sim.order.reports.missing import missing_step
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints

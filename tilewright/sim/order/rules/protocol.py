@@ -13,15 +13,15 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.isa import Fence
 from tilewright.sim.machine.coordinates import element_text
-from tilewright.sim.order.missing import fence_name
+from tilewright.sim.order.reports.missing import fence_name
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.order.actors import Actors
-    from tilewright.sim.order.channels import Signals
-    from tilewright.sim.order.clocks import Clocks
+    from tilewright.sim.order.knowledge.actors import Actors
+    from tilewright.sim.order.knowledge.channels import Signals
+    from tilewright.sim.order.knowledge.clocks import Clocks
 
 __all__ = ["CLUSTER", "Protocol"]
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.order.accesses import CTA, CTA_BITS, EQUAL, MANY, ROUNDED, THREAD, AccessRecord, bound_of
-from tilewright.sim.order.observed import StrongRead, finds_out, last_look, went_along
-from tilewright.sim.order.records import Candidates, Record
-from tilewright.sim.order.releases import WIDE, holds
+from tilewright.sim.order.knowledge.releases import WIDE, holds
+from tilewright.sim.order.races.accesses import CTA, CTA_BITS, EQUAL, MANY, ROUNDED, THREAD, AccessRecord, bound_of
+from tilewright.sim.order.races.observed import StrongRead, finds_out, last_look, went_along
+from tilewright.sim.order.races.records import Candidates, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.places import TaggedPlaces
+    from tilewright.sim.order.races.places import TaggedPlaces
 
 SPAN = 1 << 32  # places; more than the shared memory of one CTA has
 AT_ONCE = 1 << 18  # pairs of accesses

@@ -9,9 +9,9 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.tmem import cell_number, cells_text
-from tilewright.sim.order.knowledge import HEARD, SEEN
-from tilewright.sim.order.missing import missing_step
-from tilewright.sim.order.operations import Loading, OperationPart, Operations, along
+from tilewright.sim.order.asynchronous.operations import Loading, OperationPart, Operations, along
+from tilewright.sim.order.knowledge.known import HEARD, SEEN
+from tilewright.sim.order.reports.missing import missing_step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,7 +22,7 @@ from tilewright.sim.machine.arrays import Ints
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.order.clocks import Clocks
+    from tilewright.sim.order.knowledge.clocks import Clocks
 
 __all__ = [
     "FENCED",

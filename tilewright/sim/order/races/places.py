@@ -19,10 +19,10 @@ from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import WIDEST, MemoryRows
 from tilewright.sim.machine.sites import harmless
-from tilewright.sim.order.accesses import CTA, CTA_BITS, MANY, AccessRecord, bound_of
-from tilewright.sim.order.clocks import Clocks
-from tilewright.sim.order.knowledge import Times
-from tilewright.sim.order.records import Candidates, Log, Record
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.known import Times
+from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, AccessRecord, bound_of
+from tilewright.sim.order.races.records import Candidates, Log, Record
 
 if TYPE_CHECKING:
     from typing import TypeAlias

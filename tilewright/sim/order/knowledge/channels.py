@@ -11,10 +11,10 @@ import numpy as np
 from tilewright.isa import phase_of
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.remote import split
-from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.clocks import Clocks
-from tilewright.sim.order.knowledge import Known, Ledger, Times, gather_at
-from tilewright.sim.order.releases import Pattern
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.known import Known, Ledger, Times, gather_at
+from tilewright.sim.order.knowledge.releases import Pattern
 
 if TYPE_CHECKING:
     from tilewright.isa import Lanes
