@@ -19,18 +19,20 @@ from tilewright.sim.order.asynchronous.in_flight import check_abroad, check_in_f
 from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
 from tilewright.sim.order.asynchronous.operations import Stretch
 from tilewright.sim.order.knowledge.actors import Actors
-from tilewright.sim.order.knowledge.channels import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.knowledge.known import HEARD, SEEN, Known
 from tilewright.sim.order.knowledge.locations import Locations
 from tilewright.sim.order.knowledge.releases import Pattern, Release
+from tilewright.sim.order.knowledge.signals import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.races.accesses import AccessRecord
+from tilewright.sim.order.races.clash import Clash
 from tilewright.sim.order.races.hearsay import Hearsay
-from tilewright.sim.order.races.judge import Clash, clash_of, clash_with_reads, lost_store
+from tilewright.sim.order.races.judge import clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.races.places import TaggedPlaces
 from tilewright.sim.order.reports.missing import missing_commit
 from tilewright.sim.order.reports.race import report, warning
+from tilewright.sim.order.rules.barriers import CLUSTER
 from tilewright.sim.order.rules.constants import check_constants
-from tilewright.sim.order.rules.protocol import CLUSTER
+from tilewright.sim.order.rules.mbarriers import check_not_early
 from tilewright.sim.order.wave import WaveOrder
 
 if TYPE_CHECKING:
@@ -128,7 +130,7 @@ class Order(Check):
         self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
         if order.stores is not None:
             order.stores.reached(site, batch, mask, (home, offset))
-        order.protocol.visited(visits_of(batch, mask, home), site.at, arrives=False)
+        order.remote.touched(visits_of(batch, mask, home), site.at, arrives=False)
 
     def _watch_registers(self, site: Site, place: Place) -> Hook:
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
@@ -199,7 +201,11 @@ class Order(Check):
         orders = sync.sync is None or sync.sync.orders
         which, own = np.nonzero(here)
         who = Actors.whole_warps(ctas[which], np.arange(wave.run.warps)[warps][own])
-        order.protocol.arrived(who, barrier, sync.at)
+        if barrier >= CLUSTER:
+            order.mbarriers.cluster_arrived(who)
+            order.remote.cluster_arrived(who)
+        else:
+            order.barriers.arrived(who, barrier, sync.at)
         known = order.clocks.published(who)
         order.meetings[barrier].add(rows[which], known if orders else known.of_execution())
         for k in range(len(who)) if not orders else ():
@@ -214,7 +220,11 @@ class Order(Check):
         for key, own in ((barrier, rows[which]), (~barrier, who.rows)):
             if key in order.meetings:
                 order.clocks.learn(who, order.meetings[key].of(own))
-        order.protocol.over(ctas, waiting, barrier)
+        if barrier >= CLUSTER:
+            order.mbarriers.cluster_met(ctas)
+            order.remote.cluster_met(ctas)
+        else:
+            order.barriers.met(ctas, waiting, barrier)
 
     def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
         meetings = self.orders[wave].meetings
@@ -245,7 +255,7 @@ class Order(Check):
         if isinstance(fence, Fence):
             sem = "" if fence.only == "mbarrier.init" else str(fence.sem)
             if fence.scope != "cta":
-                order.protocol.fenced(who)
+                order.mbarriers.fenced(who)
         else:
             sem = str(fence.side)  # of a pair: each is a fence of that kind too
             if fence.proxy == "tmem":
@@ -276,20 +286,21 @@ class Order(Check):
         signals = signals_of(batch, mask, barrier, found if signal.kind == "arrive" else None)
         if signal.kind == "init":
             order.phases.forget(signals)
-            order.protocol.initialised(signals, at)
+            order.mbarriers.initialised(signals, at)
             if order.stores is not None:
                 order.stores.initialised(signals)
         elif signal.kind == "inval":
             order.phases.forget(signals)
-            order.protocol.ended(signals)
+            order.mbarriers.ended(signals)
         elif signal.kind == "arrive":
-            order.clocks.signalled.note(signals, at, order.clocks.now, waits=False)
-            order.protocol.signalled(signals, at)
+            order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
+            order.mbarriers.arrives(signals, at)
             self._arrived(batch.wave, signals, signal, at)
-            order.protocol.visited(signals, at, arrives=True)
+            order.remote.touched(signals, at, arrives=True)
         else:
-            order.clocks.signalled.note(signals, at, order.clocks.now, waits=True)
-            order.protocol.seen(signals, at)
+            order.clocks.signal_history.note(signals, at, order.clocks.now, waits=True)
+            order.mbarriers.waits(signals, at)
+            order.remote.phase_over(signals)
             for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
                 self._waited(batch.wave, signals.who[those], known, signal)
 
@@ -304,7 +315,7 @@ class Order(Check):
                 for pattern in order.fences.before(signals.who, k):
                     one = np.array([k])
                     order.phases.arrived(signals[one], pattern.known, after, wide=wide and pattern.scope != "cta")
-        order.protocol.arrived_early(signals, order.phases.arrived(signals, known, after, wide=wide), at)
+        check_not_early(wave, signals, order.phases.arrived(signals, known, after, wide=wide), at)
 
     def _waited(self, wave: Wave, who: Actors, known: Known, signal: Signal) -> None:
         order = self.orders[wave]
@@ -326,12 +337,12 @@ class Order(Check):
         self._expand(operation.batch.wave)
         key, unseen = (str(operation.instruction.at), ""), ""
         if order.stores is not None and key not in self.warned:
-            unseen = next(order.stores.unseen_by(operation, operations, self.program, order.shared.log), "")
+            unseen = next(order.stores.unseen_by(operation, operations, order.shared.log), "")
             if not unseen and order.abroad is not None:
-                unseen = next(order.abroad.unseen_by(operation, self.program), "")
+                unseen = next(order.abroad.unseen_by(operation), "")
             if not unseen and order.maps is not None:
-                unseen = next(order.maps.unseen_by(operation, self.program), "")
-        order.protocol.told(operation)
+                unseen = next(order.maps.unseen_by(operation), "")
+        order.mbarriers.issued(operation)
         if operation.issuers.lanes > 1:
             rows, threads = operation.issuers.each()
             order.phases.warps_met(rows[:, ::32].reshape(-1), threads[:, ::32].reshape(-1))
@@ -362,7 +373,7 @@ class Order(Check):
             early = self.orders[wave].phases.arrived(signals, given, reach, wide=True)
             if one.effect.kind == "arrive":
                 who = operation.who(int(one.issuer[0]))
-                self.orders[wave].protocol.arrived_early(signals, early, operation.instruction.at, who)
+                check_not_early(wave, signals, early, operation.instruction.at, who)
 
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
         if (operations := self.orders[wave].operations) is not None:
@@ -378,7 +389,8 @@ class Order(Check):
         order.phases.closed()
         check_constants(self.program, self.globals.values(), wave)
         self.doubtful |= order.phases.overtaken
-        order.protocol.closed()
+        order.barriers.closed()
+        order.remote.closed()
         if order.operations is not None:
             order.operations.remote.closed()
         for places in self.globals.values():

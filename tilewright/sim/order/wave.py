@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.order.asynchronous.operations import Operations
-from tilewright.sim.order.knowledge.channels import Fences, Phases
 from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.fences import Fences
 from tilewright.sim.order.knowledge.known import Ledger
-from tilewright.sim.order.proxies.proxies import GlobalStores, Stores, overwrites
+from tilewright.sim.order.knowledge.phases import Phases
+from tilewright.sim.order.proxies.global_stores import GlobalStores
+from tilewright.sim.order.proxies.shared_stores import Stores, overwrites
 from tilewright.sim.order.proxies.tensor_maps import TensorMaps
 from tilewright.sim.order.races.places import TaggedPlaces
-from tilewright.sim.order.rules.protocol import Protocol
+from tilewright.sim.order.rules.barriers import BarrierRules
+from tilewright.sim.order.rules.mbarriers import MBarrierRules
+from tilewright.sim.order.rules.remote_accesses import RemoteAccesses
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
@@ -47,7 +51,9 @@ class WaveOrder:
         self.stores = Stores(self.clocks, overwrite=overwrites(wave.run.program)) if asynchronous else None
         self.abroad = GlobalStores(self.clocks) if _comes_abroad(wave.run.program) else None
         self.maps = TensorMaps(self.clocks, self.abroad) if self.abroad is not None else None
-        self.protocol = Protocol(self.clocks)
+        self.barriers = BarrierRules(self.clocks)
+        self.mbarriers = MBarrierRules(self.clocks)
+        self.remote = RemoteAccesses(self.clocks)
 
     def located(self, batch: Batch, at: Address) -> Address:
         """Addresses of the own CTA's shared memory as `TaggedPlaces` has them."""

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.errors import SimulationError
-from tilewright.sim.machine.coordinates import element_text
-from tilewright.sim.machine.tmem import cell_number, cells_text
-from tilewright.sim.order.asynchronous.operations import Loading, OperationPart, Operations, along
+from tilewright.sim.machine.tmem import cell_number
+from tilewright.sim.order.asynchronous.operations import Loading, Operations, along
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
-from tilewright.sim.order.reports.missing import missing_step
+from tilewright.sim.order.reports.operations import early_operation, early_tmem_operation, freed_early
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,13 +69,15 @@ def _touch_bytes(known: Operations, operation: Operation, own: Ints, every: Touc
                     known.expand()
                     _touch_bytes(known, operation, own, every)
                     return
-                raise _collides(known, operation, one, np.argwhere(~seen)[0], known.parts[int(before[~seen][0])], did)
+                raise early_operation(
+                    known, operation, one, np.argwhere(~seen)[0], known.parts[int(before[~seen][0])], did
+                )
         if one.writes:
             known.filling[where] = np.where(one.touches, mine, known.filling[where])
             lost = one.touches & (known.filling[where] != mine)
             if lost.any() and not one.combines:
                 earlier = known.parts[int(known.filling[where][lost][0])]
-                raise _collides(known, operation, one, np.argwhere(lost)[0], earlier, "written")
+                raise early_operation(known, operation, one, np.argwhere(lost)[0], earlier, "written")
             continue
         for k in range(each):
             warps = operation.issuers.threads[one.issuer] // 32 + k
@@ -93,23 +93,6 @@ def _combining(known: Operations, numbers: NDArray[np.int32]) -> list[int]:
     """The parts among these that combine the old bytes with values of their own, as a reduction does."""
     parts = {number: known.parts.get(number) for number in np.unique(numbers).tolist()}
     return [k for k, part in parts.items() if part and any(one.combines for one in part.operation.touched)]
-
-
-def _collides(
-    known: Operations, now: Operation, one: Touched, place: NDArray[np.int64], earlier: OperationPart, did: str
-) -> SimulationError:
-    k, at = int(one.issuer[place[0]]), now.instruction.at
-    row, byte = int(now.issuers.rows[k]), int(one.at[tuple(place)])
-    knower = int(known.knowers(now)[k * max(now.issuers.lanes // 32, 1)])
-    program = known.wave.run.program
-    what = f"{'writes' if one.writes else 'reads'} {element_text(program, program.places.shared_at(byte), byte)}"
-    return SimulationError(
-        f"{now.name} {what}, which {earlier.operation.name} may still not have {did}",
-        given=f"{at}: {now.who(k)}\n{did} at {earlier.at}: {earlier.who(row)}",
-        allowed="an operation after that one is known to be complete",
-        hint=missing_step(known, earlier, (row, knower), at, fences=False),
-        at=at,
-    )
 
 
 def _touch(known: Operations, operation: Operation, own: Ints, one: Touched) -> None:
@@ -144,21 +127,8 @@ def _check_order(
         in_order = known.are_ordered(number, now, own)
         if not in_order.all() and (wrong := ~in_order[actor][:, None] & (before == number)).any():
             k = int(np.argmax(wrong.any(1)))
-            text = cells_text(lane[k][wrong[k]], column[k][wrong[k]])
-            raise _clash(known, known.parts[number], now, int(actor[k]), text, did)
-
-
-def _clash(
-    known: Operations, earlier: OperationPart, now: Operation, actor: int, cells: str, did: str
-) -> SimulationError:
-    row, knower, at = int(now.issuers.rows[actor]), int(known.knowers(now)[actor]), now.instruction.at
-    return SimulationError(
-        f"{now.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
-        given=f"{cells}\n{at}: {now.who(actor)}\n{did} at {earlier.at}: {earlier.who(row)}",
-        allowed="an operation after that one is known to be complete",
-        hint=missing_step(known, earlier, (row, knower), at),
-        at=at,
-    )
+            place = lane[k][wrong[k]], column[k][wrong[k]]
+            raise early_tmem_operation(known, known.parts[number], now, int(actor[k]), place, did)
 
 
 def check_freed(known: Operations, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
@@ -170,11 +140,5 @@ def check_freed(known: Operations, place: tuple[int, int], taken: Taken, at: Spa
         complete = known.clocks.parts[row, warp][before] & (SEEN | HEARD) != 0
         if not complete.all():
             earlier = known.parts[int(before[~complete].min())]
-            raise SimulationError(
-                f"tensor memory is given back that {earlier.operation.name} may still not have {did}",
-                given=f"{at}: CTA {known.wave.cta_name(row)}, warp {warp}\n{did} at {earlier.at}: {earlier.who(row)}",
-                allowed="dealloc after everyone has waited for their operations, and met",
-                hint=missing_step(known, earlier, (row, warp), at, fences=False),
-                at=at,
-            )
+            raise freed_early(known, earlier, place, at, did)
         before[...] = 0

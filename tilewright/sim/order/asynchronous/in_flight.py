@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import Mask, spread
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.asynchronous.operations import (
-    OperationPart,
     Operations,
     Stretch,
     along,
@@ -19,7 +17,7 @@ from tilewright.sim.order.asynchronous.operations import (
     stretches_of,
 )
 from tilewright.sim.order.knowledge.known import SEEN
-from tilewright.sim.order.reports.missing import missing_step
+from tilewright.sim.order.reports.operations import early_access, early_use
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
@@ -29,10 +27,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
 
 __all__ = ["check_abroad", "check_in_flight", "check_shared"]
-
-LOADED = {"filled": "loaded", "read": "read"}
-PAST = {"reading": "read", "writing": "written"}
-KIND = {"reading": "copy", "writing": "write"}
 
 
 def check_in_flight(known: Operations, used: Stretch, batch: Look, mask: Mask, site: Site) -> None:
@@ -55,13 +49,7 @@ def check_in_flight(known: Operations, used: Stretch, batch: Look, mask: Mask, s
         row, warp = int(rows[0]), int(warps[0])
         earlier = next(p for p in loading.parts if p.warp == warp and p.rank == known.ranks[row])
         did = "filled" if any(fills for _, fills in held) else "read"
-        raise SimulationError(
-            f"{used.name} is used while {earlier.operation.name} may not have {did} it",
-            given=f"{site.at}: CTA {known.wave.cta_name(row)}, warp {warp}\n{LOADED[did]} at {earlier.at}",
-            allowed="registers after the warp has waited for its loads",
-            hint=missing_step(known, earlier, (row, warp), site.at),
-            at=site.at,
-        )
+        raise early_use(known, used.name, earlier, (row, warp), site.at, did)
 
 
 def check_shared(
@@ -88,7 +76,7 @@ def check_shared(
             if not complete.all():
                 k = int(np.argmin(complete))
                 earlier = known.parts[int(number[k])]
-                raise _too_early(known, site, earlier, (int(rows[k]), int(knowers[k])), int(warps[k]), did)
+                raise early_access(known, site, earlier, (int(rows[k]), int(knowers[k])), int(warps[k]), did)
 
 
 def check_abroad(known: Operations, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
@@ -122,19 +110,4 @@ def _check_each(
             earlier = known.parts[number]
             if earlier.operation is operation and not known.clocks.parts[rows[k], knowers[k], number] & SEEN:
                 place = (int(rows[k]), int(knowers[k]))
-                raise _too_early(known, site, earlier, place, int(warps[k]), "writing" if one.writes else "reading")
-
-
-def _too_early(
-    known: Operations, site: Site, earlier: OperationPart, place: tuple[int, int], warp: int, did: str
-) -> SimulationError:
-    verb = "overwrites" if site.write else "reads"
-    memory = f"{site.place.space} memory" if site.place is not None else "shared memory"
-    return SimulationError(
-        f"{site.op} {verb} {memory} that {earlier.operation.name} may still be {did}",
-        given=f"{site.at}: CTA {known.wave.cta_name(place[0])}, warp {warp}\n"
-        f"{PAST[did]} at {earlier.at}: {earlier.who(place[0])}",
-        allowed=f"{'a store' if site.write else 'a load'} after that {KIND[did]} is known to be complete",
-        hint=missing_step(known, earlier, place, site.at, fences=False),
-        at=site.at,
-    )
+                raise early_access(known, site, earlier, place, int(warps[k]), "writing" if one.writes else "reading")

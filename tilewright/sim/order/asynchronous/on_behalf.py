@@ -76,7 +76,7 @@ def awaited(order: Order, operations: Operations, waiting: Waiting) -> None:
         for one in operation.reads if reads else operation.touched:
             _did(order, operation, one, over)
         if not reads and operation.is_remote:
-            order.orders[operation.batch.wave].protocol.operated(operation, over)
+            order.orders[operation.batch.wave].remote.awaited(operation, over)
     if not reads:
         operations.retired((own, over) for _, own, over in alone)
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.tmem import table_of_cells
-from tilewright.sim.order.knowledge.actors import Actors
-from tilewright.sim.order.knowledge.channels import arrivals_of
+from tilewright.sim.order.knowledge.actors import THREADS, Actors, numbered
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import OFFERED, ORDERED, SEEN, Known, Times, told
+from tilewright.sim.order.knowledge.signals import arrivals_of
 from tilewright.sim.order.rules.remote_operations import RemoteOperations
 
 if TYPE_CHECKING:
@@ -226,11 +226,11 @@ class Operations:
     def new_parts(self, operation: Operation) -> tuple[list[OperationPart], Ints]:
         """The parts of an operation, and for each of its actors the number of its own."""
         _, rows, threads = actors_of(operation)
-        key = self.ranks[rows] * 1024 + threads
+        key = numbered(self.ranks[rows], threads)
         found, which = np.unique(key, return_inverse=True)
         while len(self._free) < len(found):
             self._make_room(len(found))
-        parts = [OperationPart(self._free.pop(), operation, int(each) // 1024, int(each) % 1024) for each in found]
+        parts = [OperationPart(self._free.pop(), operation, *divmod(each, THREADS)) for each in found.tolist()]
         self.parts |= {part.number: part for part in parts}
         own = np.array([part.number for part in parts])[which]
         if operation.group:
@@ -243,10 +243,10 @@ class Operations:
         """(n, numbers): the parts of a group that each of these threads has issued alone."""
         found = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.bool_)
         own = [part for part in self.parts.values() if part.is_alone and part.operation.group == group]
-        issued: dict[int, list[int]] = {}
+        issued: dict[tuple[int, int], list[int]] = {}
         for part in own:
-            issued.setdefault(part.rank * 1024 + part.thread, []).append(part.number)
-        for k, key in enumerate((self.ranks[rows] * 1024 + threads).tolist()):
+            issued.setdefault((part.rank, part.thread), []).append(part.number)
+        for k, key in enumerate(zip(self.ranks[rows].tolist(), threads.tolist(), strict=True)):
             found[k, issued.get(key, [])] = True
         return found
 

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["Actors"]
+__all__ = ["THREADS", "Actors", "numbered"]
+
+THREADS = 1 << 10  # of a CTA, at most
+
+
+def numbered(cta: Ints, thread: Ints) -> Ints:
+    """One number for each thread of a CTA, of which ``divmod(number, THREADS)`` gives both back."""
+    return cta * THREADS + thread
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -28,7 +28,7 @@ from tilewright.sim.order.knowledge.known import (
     told,
     widened,
 )
-from tilewright.sim.order.knowledge.signalled import Signalled
+from tilewright.sim.order.knowledge.signal_history import SignalHistory
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
@@ -80,7 +80,7 @@ class Clocks:
         self.alone: dict[int, int] = {}  # thread -> the knower that it is
         self.far: dict[tuple[int, int], Far] = {}  # row and knower
         self.ledgers: list[Ledger] = []
-        self.signalled = Signalled()
+        self.signal_history = SignalHistory()
         self.now = 0
         self.floor = 0
         self.version = 0

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tilewright.sim.order.knowledge.actors import Actors
-from tilewright.sim.order.knowledge.channels import Fences
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fence_sc import FencedRead, Observed
+from tilewright.sim.order.knowledge.fences import Fences
 from tilewright.sim.order.knowledge.releases import Pattern, Release, holds, take
 
 if TYPE_CHECKING:

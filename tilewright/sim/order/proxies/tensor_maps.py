@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.knowledge.releases import holds
-from tilewright.sim.order.reports.missing import fence_name
+from tilewright.sim.order.reports.proxy_fences import unfenced_map
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,17 +25,14 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Times
-    from tilewright.sim.order.proxies.proxies import GlobalStores
+    from tilewright.sim.order.proxies.global_stores import GlobalStores
 
 __all__ = ["TensorMaps"]
 
 MAP_UNITS = np.arange(8)  # of 16 bytes
-RELEASE = ProxyFence("tensormap", side="release", scope="gpu")
-ACQUIRE = ProxyFence("tensormap", side="acquire", scope="gpu", at="ptr")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -107,18 +104,14 @@ class TensorMaps:
         one = (np.array([value]) for value in (ctas[1], released.thread, released.time))
         return bool(self.clocks.knows(np.array([row]), self.clocks.knower[[thread]], *one)[0])
 
-    def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
+    def unseen_by(self, operation: Operation) -> Iterator[str]:
         """The map whose change an operation that begins now may not see, in words, and the missing fences."""
         for one in operation.consulted:
             for row, address in zip(operation.issuers.rows[one.issuer].tolist(), one.at[:, 0].tolist(), strict=True):
                 since, by = self._since(address)
                 if since.max() > self.acquired.get((row, address), 0):
-                    writer = self.clocks.wave.cta_name(int(by[since.argmax()]) // self.clocks.wave.run.warps)
-                    yield (
-                        f"uses the tensor map in {program.places.at(address >> WINDOW_BITS, 0).name}, changed by CTA "
-                        f"{writer} without a proxy fence; {fence_name(RELEASE)}(scope) belongs after the stores, "
-                        f"{fence_name(ACQUIRE)}(map, scope) before the copy"
-                    )
+                    writer = int(by[since.argmax()]) // self.clocks.wave.run.warps
+                    yield unfenced_map(self.clocks.wave, address, writer)
 
 
 def _within(outer: slice, number: int) -> int:

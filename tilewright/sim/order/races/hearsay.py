@@ -14,7 +14,8 @@ import numpy as np
 
 from tilewright.sim.order.knowledge.locations import Where, threads_of
 from tilewright.sim.order.races.accesses import MANY
-from tilewright.sim.order.races.judge import Pairs, pairs_of, told_of
+from tilewright.sim.order.races.clash import Pairs, pairs_of
+from tilewright.sim.order.races.judge import told_of
 from tilewright.sim.order.races.observed import last_look
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.races.accesses import AccessRecord
-    from tilewright.sim.order.races.judge import Clash
+    from tilewright.sim.order.races.clash import Clash
     from tilewright.sim.order.races.records import Candidates
     from tilewright.sim.order.wave import WaveOrder
 

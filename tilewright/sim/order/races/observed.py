@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.races.accesses import AccessRecord
-    from tilewright.sim.order.races.judge import Pairs
+    from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.records import Record
 
 __all__ = ["StrongRead", "finds_out", "last_look"]

@@ -17,7 +17,7 @@ from tilewright.isa import Fence, bind
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.codegen.prepare import calls_of
-from tilewright.sim.order.reports.missing import fence_name
+from tilewright.sim.order.reports.words import fence_name
 
 if TYPE_CHECKING:
     from tilewright.isa import Bound

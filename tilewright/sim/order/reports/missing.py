@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
+from tilewright.isa import INSTRUCTIONS, ProxyFence
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
-from tilewright.sim.order.knowledge.signalled import too_soon
+from tilewright.sim.order.reports.mbarrier_phases import too_soon
+from tilewright.sim.order.reports.words import fence_name
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.order.asynchronous.operations import Committed, OperationPart, Operations
 
-__all__ = ["fence_name", "missing_commit", "missing_step"]
+__all__ = ["missing_commit", "missing_step"]
 
 
 def _named(group: str, *, waits: bool, signals: bool = True) -> str:
@@ -26,15 +27,6 @@ def _named(group: str, *, waits: bool, signals: bool = True) -> str:
             if effect is not None and effect.group == group:
                 return f"T.{name}({'...' if row.operands else ''})"
     return ""
-
-
-def fence_name(wanted: Fence | ProxyFence) -> str:
-    """``T.ptx.fence.proxy_async``: the instruction that is this fence."""
-    for name, row in INSTRUCTIONS.items():
-        for form in row.forms:
-            if form.fence is not None and any(form.fence_of(mods) == wanted for mods in form.all_mods()):
-                return f"T.{name}"
-    raise AssertionError(f"no instruction is {wanted}")
 
 
 def _committed_by(operations: Operations, part: OperationPart, row: int) -> Committed | None:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from tilewright.errors import SimulationError
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.coordinates import coordinate_text
-from tilewright.sim.order.knowledge.signalled import let_pass, too_early
 from tilewright.sim.order.races.accesses import EQUAL, ROUNDED
 from tilewright.sim.order.reports.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
+from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
 from tilewright.sim.order.reports.updates import atomic_for, in_one_turn, is_update
+from tilewright.sim.order.reports.words import grid_thread_text
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.order.races.judge import Clash
+    from tilewright.sim.order.races.clash import Clash
 
 __all__ = ["report", "warning"]
 
@@ -35,7 +36,7 @@ def report(program: Subject, clash: Clash) -> SimulationError:
     place = coordinate_text(program, site, clash.access.shown_address(clash.lane))
     return SimulationError(
         f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
-        given=f"{site.at}: {_who(clash, clash.cta, clash.thread)}\n{did}{where}: {_other(clash)}",
+        given=f"{site.at}: {_later(clash)}\n{did}{where}: {_other(clash)}",
         allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * clash.is_inside_warp()}",
         hint=_missing(program, clash, other),
         at=site.at,
@@ -51,14 +52,14 @@ def warning(program: Subject, clash: Clash) -> str:
     place = coordinate_text(program, clash.site, clash.access.shown_address(clash.lane))
     if clash.loose:
         return (
-            f"{clash.site.at}: {place} is written by {_who(clash, clash.cta, clash.thread)}, and was read by "
+            f"{clash.site.at}: {place} is written by {_later(clash)}, and was read by "
             f"{_other(clash)}, which tells of that at an m-barrier by a scope that does not hold both; "
             "scope='cluster' belongs to the arrival and to the wait"
         )
     other = clash.other
     if clash.ends:
         return (
-            f"{clash.site.at}: an m-barrier, {place}, is ended by {_who(clash, clash.cta, clash.thread)}, and "
+            f"{clash.site.at}: an m-barrier, {place}, is ended by {_later(clash)}, and "
             f"{_other(clash)} has used it, unordered; nobody may use it any more by then"
         )
     if clash.numbered:
@@ -70,24 +71,21 @@ def warning(program: Subject, clash: Clash) -> str:
     if clash.checked:
         return (
             f"{clash.site.at}: {place} is read plainly and changed by a compare-and-swap, unordered, by "
-            f"{_who(clash, clash.cta, clash.thread)} and {_other(clash)}; a relaxed or volatile read makes that right"
+            f"{_later(clash)} and {_other(clash)}; a relaxed or volatile read makes that right"
         )
     return (
         f"{clash.site.at}: {place} is written by {_other(clash)} and by "
-        f"{_who(clash, clash.cta, clash.thread)}, unordered, {ROUNDED if clash.rounded else EQUAL}"
+        f"{_later(clash)}, unordered, {ROUNDED if clash.rounded else EQUAL}"
         f"{ONE_IS_ENOUGH if other is not None and other.site.at == clash.site.at else ''}"
     )
 
 
-def _who(clash: Clash, cta: int, thread: int) -> str:
-    wave = clash.batch.wave
-    inside = wave.first <= cta < wave.first + wave.ctas
-    name = wave.cta_name(cta - wave.first) if inside else f"number {cta}"
-    return f"CTA {name}, warp {thread // 32}, lane {thread % 32}"
+def _later(clash: Clash) -> str:
+    return grid_thread_text(clash.batch.wave, clash.cta, clash.thread)
 
 
 def _other(clash: Clash) -> str:
-    who = _who(clash, clash.other_cta, clash.other_thread)
+    who = grid_thread_text(clash.batch.wave, clash.other_cta, clash.other_thread)
     together = clash.other is not None and clash.other.site.collective
     return who.rpartition(",")[0] if together else who
 

@@ -11,7 +11,7 @@ from tilewright.sim.order.races.records import Record
 if TYPE_CHECKING:
     from tilewright.ir import Stmt
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.order.races.judge import Clash
+    from tilewright.sim.order.races.clash import Clash
 
 __all__ = ["atomic_for", "in_one_turn", "is_update"]
 

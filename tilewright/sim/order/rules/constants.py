@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import SimulationError
-from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.sim.order.knowledge.actors import THREADS, numbered
+from tilewright.sim.order.reports.constants import constant_rewritten, constant_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,16 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = ["check_constants"]
 
-THREADS = 1 << 10  # of a CTA, at most
-
 
 def check_constants(program: Subject, buffers: Iterable[TaggedPlaces], wave: Wave) -> None:
     """Raises SimulationError where bytes of a buffer were read as constants, and written."""
     for places in buffers if any(site.constant for site in program.sites) else ():
-        _check_buffer(program, places, wave)
+        _check_buffer(places, wave)
 
 
-def _check_buffer(program: Subject, places: TaggedPlaces, wave: Wave) -> None:
+def _check_buffer(places: TaggedPlaces, wave: Wave) -> None:
     records = places.log.newest_first()[::-1]
     reads = [record for record in records if record.site.constant]
     writes = [record for record in records if record.site.write]
@@ -55,8 +53,12 @@ def _check_buffer(program: Subject, places: TaggedPlaces, wave: Wave) -> None:
         alone = (writer[first] == reader) & (writer[last] == reader) & (times[which[first]] > read.time)
         if len(hits):
             k = int(np.argmin(alone))
-            found = writer[first[k]], reader[k], int(own[k]) * places.grain
-            _tell(program, wave, read, writes[which[first[k]]], found, is_error=not alone[k])
+            write, address = writes[which[first[k]]], int(own[k]) * places.grain
+            if not alone[k]:
+                one, other = (divmod(int(number), THREADS) for number in (reader[k], writer[first[k]]))
+                raise constant_written(wave, read, write, one, other, address)
+            if (text := constant_rewritten(wave, read, write, address)) not in wave.run.warnings:
+                wave.run.warnings.append(text)
 
 
 def _touched(places: TaggedPlaces, record: Record) -> tuple[Ints, Ints]:
@@ -64,30 +66,4 @@ def _touched(places: TaggedPlaces, record: Record) -> tuple[Ints, Ints]:
     ctas, threads, address = record.threads()
     grains = max(record.site.width // places.grain, 1)
     found = (address // places.grain)[:, None] + np.arange(grains)
-    return found.reshape(-1), np.repeat(ctas * THREADS + threads, grains)
-
-
-def _tell(
-    program: Subject, wave: Wave, read: Record, write: Record, found: tuple[int, int, int], *, is_error: bool
-) -> None:
-    writer, reader, address = found
-    place = coordinate_text(program, read.site, address)
-    what = f"{read.site.op} reads {place} as a constant (__ldg, .nc), and the kernel writes it"
-    where = f" at {write.site.at}" if write.site.at else ""
-    if is_error:
-        raise SimulationError(
-            what,
-            given=f"{read.site.at}: {_who(wave, reader)}\nwritten{where}: {_who(wave, writer)}",
-            allowed="reads through the cache of constants of what nobody writes while the kernel runs",
-            hint="no __ldg, and no __restrict__ or const for an array that is written too",
-            at=read.site.at,
-        )
-    text = f"{read.site.at}: {what}{where}, the same thread later; another GPU may give it another value"
-    if text not in wave.run.warnings:
-        wave.run.warnings.append(text)
-
-
-def _who(wave: Wave, thread: int) -> str:
-    cta, own = divmod(int(thread), THREADS)
-    name = wave.cta_name(cta - wave.first) if wave.first <= cta < wave.first + wave.ctas else f"number {cta}"
-    return f"CTA {name}, warp {own // 32}, lane {own % 32}"
+    return found.reshape(-1), np.repeat(numbered(ctas, threads), grains)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import SimulationError
 from tilewright.sim.order.knowledge.known import OVER, SEEN
+from tilewright.sim.order.reports.rules import ends_before_operation
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
@@ -59,10 +59,4 @@ class RemoteOperations:
         """The CTAs have ended. Raises SimulationError where one of them may have ended before an operation."""
         for operation, own in self.issued:
             if (found := self._unknown(operation, own)) is not None:
-                raise SimulationError(
-                    f"the CTA may end while {operation.name} is under way",
-                    given=f"issued by {operation.who(found[0])}\nmemory of CTA {self.clocks.wave.cta_name(found[1])}",
-                    allowed="an end after a thread of the CTA has waited for the operation, or met one that has",
-                    hint="T.cuda.cluster_sync() before the end of the kernel, after the wait",
-                    at=operation.instruction.at,
-                )
+                raise ends_before_operation(operation, *found)

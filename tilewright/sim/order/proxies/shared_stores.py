@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.isa import Fence, ProxyFence
-from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.asynchronous.operations import along
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
-from tilewright.sim.order.reports.missing import fence_name
+from tilewright.sim.order.reports.proxy_fences import unfenced_copy, unfenced_mbarrier, unfenced_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,15 +37,14 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.knowledge.actors import Actors
-    from tilewright.sim.order.knowledge.channels import Signals
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Flags, Times
+    from tilewright.sim.order.knowledge.signals import Signals
     from tilewright.sim.order.races.records import Log
 
-__all__ = ["GlobalStores", "Stores", "overwrites"]
+__all__ = ["Stores", "overwrites"]
 
-ASYNC = ProxyFence("async")
-INIT = Fence("release", "cluster", "mbarrier.init")
+
 UNIT = 16  # bytes of shared memory that share one entry
 
 
@@ -68,63 +65,6 @@ def overwrites(program: Subject) -> bool:
     """May an operation of the kernel write shared memory through the async proxy?"""
     touched = (one for bound in program.operations for one in bound.form.touched)
     return any(one.write and one.space == "shared" and one.proxy == "async" for one in touched)
-
-
-class GlobalStores:
-    """Stores of this wave's threads to global memory, by window: time and warp of the last one for each 16 bytes.
-
-    fenced: (CTAs,), the time of each CTA's last fence of global memory. A fence in the CTA that stored, or in the one
-    whose unit reads, is enough.
-    """
-
-    def __init__(self, clocks: Clocks) -> None:
-        self.clocks = clocks
-        self.fenced = np.zeros(clocks.wave.ctas, np.int32)
-        self.since: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
-
-    def accessed(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        """Threads have touched a buffer."""
-        if not site.write or site.place is None:
-            return
-        if site.place.window not in self.since:
-            count = -(-batch.wave.run.blocks[site.place.name].nbytes // UNIT) + 1
-            self.since[site.place.window] = np.zeros(count, np.int32), np.zeros(count, np.int32)
-        since, by = self.since[site.place.window]
-        units = spread(at.full(), batch.shape)[mask.full] // UNIT
-        since[units] = self.clocks.now
-        rows, warps = batch.rows_and_warps(mask.full)
-        by[units] = rows * batch.wave.run.warps + warps
-
-    def fence(self, who: Actors, fence: Fence | ProxyFence) -> None:
-        """Threads have fenced."""
-        if (
-            isinstance(fence, ProxyFence)
-            and (fence.proxy, fence.side) == ("async", "both")
-            and "shared" not in str(fence.space)
-        ):
-            self.fenced[who.rows] = self.clocks.now
-
-    def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
-        """The stores that an operation which begins now may not see, in words, and the missing fence."""
-        for one in operation.touched:
-            if one.proxy != "async" or one.space in ("shared", "tmem"):
-                continue
-            own = np.broadcast_to(
-                operation.issuers.rows[one.issuer].reshape(-1, *[1] * (one.at.ndim - 1)), one.at.shape
-            )
-            for window, there in one.windows():
-                since, by = self.since.get(window, (None, None))
-                if since is None or by is None:
-                    continue
-                units = (one.at[there] & (1 << WINDOW_BITS) - 1) // UNIT
-                rows = by[units] // self.clocks.wave.run.warps
-                late = (since[units] > self.fenced[own[there]]) & (since[units] > self.fenced[rows])
-                if late.any():
-                    writer = self.clocks.wave.cta_name(int(rows[late][0]))
-                    yield (
-                        f"{'overwrites' if one.writes else 'reads'} {program.places.at(window, 0).name}, stored by CTA "
-                        f"{writer} without a proxy fence; {fence_name(ASYNC)}() belongs between the stores and the copy"
-                    )
 
 
 class Stores:
@@ -247,7 +187,7 @@ class Stores:
         upto = known[:, : size * warps].reshape(-1, size, warps)
         return np.asarray(upto[along(one.issuer, one.at), clocks.wave.rank(one.rows)])
 
-    def unseen_by(self, operation: Operation, operations: Operations, program: Subject, log: Log) -> Iterator[str]:
+    def unseen_by(self, operation: Operation, operations: Operations, log: Log) -> Iterator[str]:
         """The stores that an operation which begins now may not see, in words, and the missing fence.
 
         log: of shared memory.
@@ -255,32 +195,23 @@ class Stores:
         for one in operation.touched:
             if one.proxy != "async" or one.space != "shared":
                 continue
-            yield from self._unseen_copies(operation, one, operations, program)
+            yield from self._unseen_copies(operation, one, operations)
             for table, did in ((self.since, "stored"), (self.loaded if one.writes else None, "loaded")):
                 if table is None or not self._noted[did]:
                     continue
                 unfenced = table.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
                 if unfenced.any() and (unfenced := unfenced * (unfenced > self._fenced(operation, one))).any():
                     *where, writer = map(int, np.argwhere(unfenced)[0])
-                    source = program.places.shared_at(int(one.at[tuple(where)])).name
-                    verb = "overwrites" if one.writes else "reads"
-                    row = int(one.rows[tuple(where)])
-                    at = log.line_at(row + self.clocks.wave.first, int(unfenced[(*where, writer)]))
-                    yield f"{verb} {source}, {did} by {self._lacks(row, writer, at)}"
+                    row, time = int(one.rows[tuple(where)]), int(unfenced[(*where, writer)])
+                    at = log.line_at(row + self.clocks.wave.first, time)
+                    yield unfenced_shared(self.clocks, one, tuple(where), did, writer, at)
         in_cluster = self.clocks.wave.run.cluster_ctas > 1  # inside of a CTA a barrier is enough
         for one in operation.signals if in_cluster else ():
             made = self.made[one.rows, one.at >> 3] & (one.effect.scope != "cta")
             if made.any():
-                byte = int(one.at[made][0])
-                what = element_text(program, program.places.shared_at(byte), byte)
-                yield (
-                    f"arrives at {what}, made without a fence after it; "
-                    f"{fence_name(INIT)}() belongs between mbarrier.init and the barrier"
-                )
+                yield unfenced_mbarrier(self.clocks.wave, int(one.at[made][0]))
 
-    def _unseen_copies(
-        self, operation: Operation, one: Touched, operations: Operations, program: Subject
-    ) -> Iterator[str]:
+    def _unseen_copies(self, operation: Operation, one: Touched, operations: Operations) -> Iterator[str]:
         """Stores of operations through the generic proxy, such as `cp.async`, that the units may not see, in words."""
         parts = operations.parts.values() if self._may_copy else ()
         copies = [part.number for part in parts if part.writes_shared_as_threads_do]
@@ -292,22 +223,4 @@ class Stores:
             unfenced = np.isin(number, copies) & (known[issuer, number] & FENCED == 0)
             if unfenced.any():
                 place = tuple(np.argwhere(unfenced)[0].tolist())
-                part, verb = operations.parts[int(number[place])], "overwrites" if one.writes else "reads"
-                source = program.places.shared_at(int(one.at[place])).name
-                yield (
-                    f"{verb} {source}, written by {part.operation.name} of warp {part.warp} without a proxy fence; "
-                    f"{fence_name(ASYNC)}() belongs after the wait for it"
-                )
-
-    def _lacks(self, row: int, writer: int, at: tuple[int, int]) -> str:
-        """The warp that touched a CTA's memory without a fence, and the fence's place. at: its line, and when."""
-        wave, fence = self.clocks.wave, fence_name(ASYNC)
-        (line, time), (rank, warp) = at, divmod(writer, wave.run.warps)
-        own = row - int(wave.rank(row)) + rank
-        if own != row:
-            far = f"warp {warp} of CTA {wave.cta_name(own)} without a proxy fence"
-            return f"{far}; {fence}() belongs after the barrier, in that CTA"
-        arrivals = [one for one in self.clocks.signalled.of(own, warp, waits=False) if one.time >= time]
-        first = f"line {line}" if line else "these accesses"  # of which no record is left
-        then = f"the arrival of line {arrivals[-1].line}" if arrivals else "the barrier"
-        return f"warp {warp} without a proxy fence; {fence}() belongs between {first} and {then}"
+                yield unfenced_copy(self.clocks.wave, one, int(one.at[place]), operations.parts[int(number[place])])
