@@ -15,7 +15,7 @@ from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.asynchronous.completion import check_freed, check_issue
-from tilewright.sim.order.asynchronous.in_flight import check_abroad, check_in_flight, check_shared
+from tilewright.sim.order.asynchronous.in_flight import check_global, check_in_flight, check_shared
 from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
 from tilewright.sim.order.asynchronous.operations import Stretch
 from tilewright.sim.order.knowledge.actors import Actors
@@ -28,7 +28,7 @@ from tilewright.sim.order.races.clash import Clash
 from tilewright.sim.order.races.hearsay import Hearsay
 from tilewright.sim.order.races.judge import clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.races.places import TaggedPlaces
-from tilewright.sim.order.reports.missing import missing_commit
+from tilewright.sim.order.reports.missing import missing_commits
 from tilewright.sim.order.reports.race import report, warning
 from tilewright.sim.order.rules.barriers import CLUSTER
 from tilewright.sim.order.rules.constants import check_constants
@@ -107,15 +107,15 @@ class Order(Check):
                 if order.operations is not None and order.operations.spans:
                     check_shared(order.operations, site, batch, mask, None, at)
                 self._access(order.shared, site, batch, mask, order.located(batch, at))
-                if order.stores is not None:  # which notes the time of the record
-                    order.stores.accessed(site, batch, mask, at)
+                if order.proxies is not None:  # which notes the time of the record
+                    order.proxies.shared.accessed(site, batch, mask, at)
             elif self.is_written(place.window):
                 operations = self.orders[batch.wave].operations
-                if operations is not None and operations.abroad:
-                    check_abroad(operations, site, batch, mask, at)
+                if operations is not None and operations.in_global:
+                    check_global(operations, site, batch, mask, at)
                 self._access(self.buffer(place, batch), site, batch, mask, at)
-                if (abroad := self.orders[batch.wave].abroad) is not None:
-                    abroad.accessed(site, batch, mask, at)
+                if (proxies := self.orders[batch.wave].proxies) is not None and proxies.in_global is not None:
+                    proxies.in_global.accessed(site, batch, mask, at)
 
         return hook
 
@@ -128,8 +128,8 @@ class Order(Check):
         if order.operations is not None and order.operations.spans:
             check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
         self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
-        if order.stores is not None:
-            order.stores.reached(site, batch, mask, (home, offset))
+        if order.proxies is not None:
+            order.proxies.shared.reached(site, batch, mask, (home, offset))
         order.remote.touched(visits_of(batch, mask, home), site.at, arrives=False)
 
     def _watch_registers(self, site: Site, place: Place) -> Hook:
@@ -158,12 +158,12 @@ class Order(Check):
     def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
         strong = self._meet(access)
-        self._tell(self.hearsay.met(access, strong))
+        self._report(self.hearsay.met(access, strong))
         if not access.site.write:
             return
         lost = access.places.write(access)
         if lost is not None:
-            self._tell(lost_store(access, *lost))
+            self._report(lost_store(access, *lost))
             if access.site.sem != "weak":
                 access.places.mark_many(access, lost[0])
         if strong is not None and len(strong) and access.site.sem != "weak":
@@ -173,12 +173,12 @@ class Order(Check):
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
         found = access.places.writes_before(access)
         clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)
-        self._tell(clash)
+        self._report(clash)
         found = access.places.reads_before(access) if access.site.write else None
-        self._tell(clash_with_reads(access, found) if found is not None else None)
+        self._report(clash_with_reads(access, found) if found is not None else None)
         return strong
 
-    def _tell(self, clash: Clash | None) -> None:
+    def _report(self, clash: Clash | None) -> None:
         """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
@@ -202,8 +202,8 @@ class Order(Check):
         which, own = np.nonzero(here)
         who = Actors.whole_warps(ctas[which], np.arange(wave.run.warps)[warps][own])
         if barrier >= CLUSTER:
-            order.mbarriers.cluster_arrived(who)
-            order.remote.cluster_arrived(who)
+            for rules in order.cluster_rules:
+                rules.cluster_arrived(who)
         else:
             order.barriers.arrived(who, barrier, sync.at)
         known = order.clocks.published(who)
@@ -221,8 +221,8 @@ class Order(Check):
             if key in order.meetings:
                 order.clocks.learn(who, order.meetings[key].of(own))
         if barrier >= CLUSTER:
-            order.mbarriers.cluster_met(ctas)
-            order.remote.cluster_met(ctas)
+            for rules in order.cluster_rules:
+                rules.cluster_met(ctas)
         else:
             order.barriers.met(ctas, waiting, barrier)
 
@@ -262,15 +262,13 @@ class Order(Check):
                 order.clocks.expand()
                 order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[sem])
                 return
-            if fence.proxy == "tensormap" and order.maps is not None:
-                order.maps.fenced(batch, who, fence, where)
+            if fence.proxy == "tensormap" and order.proxies is not None and order.proxies.maps is not None:
+                order.proxies.maps.fenced(batch, who, fence, where)
         self.locations.awake |= bool(sem)
         if sem in ACQUIRES:
             self.locations.fenced(order.clocks, who, sem, str(fence.scope), of_shared=fence.is_of_shared)
-        if order.stores is not None:
-            order.stores.fenced(who, fence)
-        if order.abroad is not None:
-            order.abroad.fence(who, fence)
+        if order.proxies is not None:
+            order.proxies.fenced(who, fence)
         if sem in RELEASES:
             order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared)
 
@@ -287,8 +285,8 @@ class Order(Check):
         if signal.kind == "init":
             order.phases.forget(signals)
             order.mbarriers.initialised(signals, at)
-            if order.stores is not None:
-                order.stores.initialised(signals)
+            if order.proxies is not None:
+                order.proxies.mbarriers.initialised(signals)
         elif signal.kind == "inval":
             order.phases.forget(signals)
             order.mbarriers.ended(signals)
@@ -332,16 +330,13 @@ class Order(Check):
 
     def issued(self, operation: Operation) -> None:
         order = self.orders[operation.batch.wave]
-        operations = order.operations
+        operations, proxies = order.operations, order.proxies
         assert operations is not None
+        assert proxies is not None
         self._expand(operation.batch.wave)
-        key, unseen = (str(operation.instruction.at), ""), ""
-        if order.stores is not None and key not in self.warned:
-            unseen = next(order.stores.unseen_by(operation, operations, order.shared.log), "")
-            if not unseen and order.abroad is not None:
-                unseen = next(order.abroad.unseen_by(operation), "")
-            if not unseen and order.maps is not None:
-                unseen = next(order.maps.unseen_by(operation), "")
+        key, unfenced = (str(operation.instruction.at), ""), ""
+        if key not in self.warned:
+            unfenced = next(proxies.unfenced_by(operation, operations, order.shared.log), "")
         order.mbarriers.issued(operation)
         if operation.issuers.lanes > 1:
             rows, threads = operation.issuers.each()
@@ -353,9 +348,9 @@ class Order(Check):
         for one in (*operation.consulted, *operation.touched):
             for access in places_of(self, operation, one):
                 self._meet(access)
-        if unseen:
+        if unfenced:
             self.warned.add(key)
-            operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {unseen}")
+            operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {unfenced}")
 
     def completing(self, operation: Operation) -> None:
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""
@@ -397,10 +392,8 @@ class Order(Check):
             places.let_go()
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
-        if (operations := self.orders[wave].operations) is None:
-            return ""
-        parts = [(each, int(each.operation.issuers.rows[0])) for each in operations.parts.values()]
-        return next(filter(None, (missing_commit(operations, each, row) for each, row in parts)), "")
+        operations = self.orders[wave].operations
+        return next(missing_commits(operations), "") if operations is not None else ""
 
 
 register("races", "accesses to one place, one of them a write, that nothing orders", Order)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.sim.machine.tmem import cell_number
 from tilewright.sim.order.asynchronous.operations import Loading, Operations, along
+from tilewright.sim.order.bounds import GLOBAL_OPERATIONS
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
 from tilewright.sim.order.reports.operations import early_operation, early_tmem_operation, freed_early
 
@@ -24,8 +25,6 @@ __all__ = ["check_freed", "check_issue"]
 
 Cells: TypeAlias = "tuple[Ints, Ints, Ints]"
 
-REMEMBERED = 256  # operations on global memory
-
 
 def check_issue(known: Operations, operation: Operation) -> None:
     """An operation begins: do its accesses come after those before? They are recorded for later operations."""
@@ -39,7 +38,7 @@ def check_issue(known: Operations, operation: Operation) -> None:
     if spans:
         known.spans[operation.number] = min(first for first, _ in spans), max(last for _, last in spans)
     if any(one.space in ("global", "generic") for one in operation.touched):
-        known.abroad = [*known.abroad[-REMEMBERED:], (operation, own)]
+        known.in_global = [*known.in_global[-GLOBAL_OPERATIONS:], (operation, own)]
     if operation.instruction.sinks or operation.instruction.sources:
         rows, threads = operation.issuers.each()
         warps = np.zeros((known.wave.ctas, known.wave.run.warps), np.bool_)
@@ -48,7 +47,7 @@ def check_issue(known: Operations, operation: Operation) -> None:
         known.wave.pending.loading = True
     known.remote.add(operation, own)
     if operation.signals:
-        known.tells(operation, own)
+        known.will_signal(operation, own)
 
 
 def _touch_bytes(known: Operations, operation: Operation, own: Ints, every: Touched) -> None:

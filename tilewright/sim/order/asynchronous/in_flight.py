@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.units import Touched
 
-__all__ = ["check_abroad", "check_in_flight", "check_shared"]
+__all__ = ["check_global", "check_in_flight", "check_shared"]
 
 
 def check_in_flight(known: Operations, used: Stretch, batch: Look, mask: Mask, site: Site) -> None:
@@ -79,12 +79,12 @@ def check_shared(
                 raise early_access(known, site, earlier, (int(rows[k]), int(knowers[k])), int(warps[k]), did)
 
 
-def check_abroad(known: Operations, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+def check_global(known: Operations, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
     """Threads touch a global buffer: may an operation still be writing it, or reading what is written now?"""
     assert site.place is not None
     base = site.place.window << WINDOW_BITS
     low, high = base + at.lo, base + at.hi + site.width
-    for operation, own in known.abroad:
+    for operation, own in known.in_global:
         for one in operation.touched:
             if one.space in ("shared", "tmem") or not (site.write or one.writes):
                 continue

@@ -82,13 +82,13 @@ def awaited(order: Order, operations: Operations, waiting: Waiting) -> None:
 
 
 def _did(order: Order, operation: Operation, one: Touched, over: Bools) -> None:
-    stores = order.orders[operation.batch.wave].stores
+    proxies = order.orders[operation.batch.wave].proxies
     for access in places_of(order, operation, one, over):
         access.places.remember(access, reads=not one.writes)
         if one.writes:
             access.places.write(access)
-        if one.writes and one.space == "shared" and stores is not None and one.proxy == "generic":
-            stores.accessed(access.site, access.batch, access.mask, access.at)
+        if one.writes and one.space == "shared" and proxies is not None and one.proxy == "generic":
+            proxies.shared.accessed(access.site, access.batch, access.mask, access.at)
 
 
 def _accesses(

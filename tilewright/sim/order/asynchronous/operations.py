@@ -21,7 +21,7 @@ import numpy as np
 from tilewright.sim.machine.tmem import table_of_cells
 from tilewright.sim.order.knowledge.actors import THREADS, Actors, numbered
 from tilewright.sim.order.knowledge.clocks import Clocks
-from tilewright.sim.order.knowledge.known import OFFERED, ORDERED, SEEN, Known, Times, told
+from tilewright.sim.order.knowledge.known import OFFERED, ORDERED, SEEN, Known, Times, published_flags
 from tilewright.sim.order.knowledge.signals import arrivals_of
 from tilewright.sim.order.rules.remote_operations import RemoteOperations
 
@@ -148,8 +148,8 @@ class Operations:
     each warpgroup.
     holders: for each warp that copies, (CTAs, units), the part that reads a unit of shared memory last; filling: the
     part that writes it; one row of these stands for all CTAs while those do the same.
-    spans: of operations on shared memory, their first and last byte. abroad: those on global memory.
-    unseen: those that some thread has not waited for, and which threads, (n, lanes).
+    spans: of operations on shared memory, their first and last byte. in_global: those on global memory.
+    unawaited: those that some thread has not waited for, and which threads, (n, lanes).
     committed: what commits, or signals of their own, will publish; issued: what their threads came after.
     """
 
@@ -165,9 +165,9 @@ class Operations:
         self.holders: dict[int, NDArray[np.int32]] = {}
         self.filling = self._units()
         self.spans: dict[int, tuple[int, int]] = {}
-        self.abroad: list[tuple[Operation, Ints]] = []
+        self.in_global: list[tuple[Operation, Ints]] = []
         self.loading: list[Loading] = []
-        self.unseen: list[tuple[Operation, Ints, Bools]] = []
+        self.unawaited: list[tuple[Operation, Ints, Bools]] = []
         self.committed: dict[int, Known] = {}
         self.issued: dict[int, Times] = {}
         self.commits: list[Committed] = []
@@ -234,7 +234,7 @@ class Operations:
         self.parts |= {part.number: part for part in parts}
         own = np.array([part.number for part in parts])[which]
         if operation.group:
-            self.unseen.append(
+            self.unawaited.append(
                 (operation, own, np.ones((len(operation.issuers.rows), operation.issuers.lanes), np.bool_))
             )
         return parts, own
@@ -258,7 +258,7 @@ class Operations:
             used[table[:, taken]] = True
         for table in (self.filling, *self.holders.values()):
             used[np.unique(table)] = True
-        for _, numbers in (*((op, own) for op, own, _ in self.unseen if op.issuers.lanes > 1), *self.abroad):
+        for _, numbers in (*((op, own) for op, own, _ in self.unawaited if op.issuers.lanes > 1), *self.in_global):
             used[numbers] = True
         used[[part.number for loading in self.loading for part in loading.parts]] = True
         under_way = {operation.number for operation in self.wave.pending.queue}
@@ -294,14 +294,14 @@ class Operations:
         rows, threads = commit.issuers.rows, commit.issuers.threads
         flags = self.clocks.flags_of(rows, threads)
         mine = np.where(self._of_threads(rows, threads, commit.group), SEEN, 0).astype(np.uint8)
-        flags = told(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED, np.uint8))
+        flags = published_flags(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED, np.uint8))
         self._will_publish(commit, flags)
         first = commit.signals[-1]
         parity = int(arrivals_of(self.wave, *([each[:1] for each in (first.rows, first.rows, first.at)])).phase[0]) % 2
         who = frozenset(zip(rows.tolist(), threads.tolist(), strict=True))
         self.commits.append(Committed(commit.number, commit.group, commit.instruction.at, who, parity))
 
-    def tells(self, operation: Operation, own: Ints) -> None:
+    def will_signal(self, operation: Operation, own: Ints) -> None:
         """Record an operation that signals its own completion, which is all that the signal publishes."""
         rows = operation.issuers.rows
         flags = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.uint8)
@@ -318,8 +318,8 @@ class Operations:
 
     def awaited(self, waiting: Waiting) -> Iterator[tuple[Operation, Ints, Bools]]:
         """Threads have waited: the operations that are over for some, their numbers, and for which actors."""
-        for operation, own, unseen in self.unseen:
-            now = unseen & waiting.covers(operation)
+        for operation, own, unawaited in self.unawaited:
+            now = unawaited & waiting.covers(operation)
             if not now.any():
                 continue
             number, rows, threads = actors_of(operation)
@@ -327,11 +327,11 @@ class Operations:
             if operation.issuers.lanes > 1:
                 self.clocks.complete(rows[over], threads[over] // 32, own[over])
             if not waiting.effect.reads:
-                unseen &= ~now
+                unawaited &= ~now
             elif over.all():
                 self.remote.read.add(operation.number)
             yield operation, own, over
-        self.unseen = [each for each in self.unseen if each[2].any()]
+        self.unawaited = [each for each in self.unawaited if each[2].any()]
         for loading in self.loading:
             rows, threads = loading.operation.issuers.each()
             over = np.broadcast_to(waiting.covers(loading.operation), rows.shape)
@@ -357,7 +357,7 @@ class Operations:
         gone = {number for own, now in over for number in set(own[now].tolist()) - set(own[~now].tolist())}
         if gone:
             self._forget(sorted(gone))
-            self.abroad = [each for each in self.abroad if not self.parts.keys().isdisjoint(each[1].tolist())]
+            self.in_global = [each for each in self.in_global if not self.parts.keys().isdisjoint(each[1].tolist())]
 
     def units_of(self, one: Touched) -> Iterator[tuple[Ints, Ints]]:
         """Rows and numbers of all units of shared memory that a part of an operation touches, as many at a time as it

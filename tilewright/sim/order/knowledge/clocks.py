@@ -25,7 +25,7 @@ from tilewright.sim.order.knowledge.known import (
     Known,
     Ledger,
     joined,
-    told,
+    published_flags,
     widened,
 )
 from tilewright.sim.order.knowledge.signal_history import SignalHistory
@@ -165,14 +165,14 @@ class Clocks:
     def published(self, who: Actors) -> Known:
         """All that these lanes have done or know by now, to be handed on."""
         rows = self.at(who.rows)
-        threads, parts = self.known[rows, who.warps], told(self.parts[rows, who.warps])
+        threads, parts = self.known[rows, who.warps], published_flags(self.parts[rows, who.warps])
         far = [self.far.get((row, warp), {}) for row, warp in zip(who.rows.tolist(), who.warps.tolist(), strict=True)]
         which, lane = np.nonzero(who.lanes)
         for thread in self.alone.keys() & set((32 * who.warps[which] + lane).tolist()):
             knower = self.alone[thread]
             here = np.flatnonzero((who.warps == thread >> 5) & who.lanes[:, thread & 31])
             threads[here] = np.maximum(threads[here], self.known[rows[here], knower])
-            parts[here] |= told(self.parts[rows[here], knower])
+            parts[here] |= published_flags(self.parts[rows[here], knower])
             for k in here.tolist() if self.far else ():
                 far[k] = joined(far[k], self.far.get((int(who.rows[k]), knower), {}))
         own = self.first_column(who.rows) + 32 * who.warps
@@ -311,7 +311,7 @@ class Clocks:
         mine[each, own] = self.now
         self.passed.publish(mine, each, own, rows[:, None], np.arange(threads.start, threads.stop)[exists])
         flags = self.parts[rows][:, knowers]
-        flags |= np.bitwise_or.reduce(told(flags), axis=1)[:, None]
+        flags |= np.bitwise_or.reduce(published_flags(flags), axis=1)[:, None]
         who = np.arange(self.known.shape[1])[knowers]
         self.known[rows[:, None], who] = mine[:, None]
         self.parts[rows[:, None], who] = flags

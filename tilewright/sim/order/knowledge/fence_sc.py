@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.order.bounds import FENCED_READS
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.known import Known
 from tilewright.sim.order.knowledge.releases import WIDE, take
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["FencedRead", "Observed", "Passed"]
 
 WARPS = 32  # of a CTA, at most
-REMEMBERED = 256  # reads of a CTA, and of all
 CLUSTER = "cluster"  # a fence of that scope counts within its own CTA alone
 GRID, CTA = "gpu", "cta"  # how far what a fence puts in order reaches
 
@@ -136,7 +136,7 @@ class Observed:
 
     def __init__(self) -> None:
         self._of: dict[int, dict[tuple[int, int], FencedRead]] = {}
-        self._last: deque[FencedRead] = deque(maxlen=REMEMBERED)
+        self._last: deque[FencedRead] = deque(maxlen=FENCED_READS)
 
     def saw(self, look: FencedRead) -> None:
         """A thread has observed what was published."""
@@ -145,7 +145,7 @@ class Observed:
             return  # it polls
         own[look.thread, id(look.release)] = look
         self._last.append(look)
-        if len(own) > REMEMBERED:
+        if len(own) > FENCED_READS:
             del own[next(iter(own))]
 
     def fenced(self, clocks: Clocks, who: Actors, scope: str) -> None:

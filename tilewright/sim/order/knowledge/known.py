@@ -38,7 +38,7 @@ __all__ = [
     "Times",
     "gather_at",
     "joined",
-    "told",
+    "published_flags",
     "widened",
 ]
 
@@ -49,7 +49,7 @@ Flags: TypeAlias = "NDArray[np.uint8]"
 Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and once more for each block that goes far
 
 
-def told(flags: Flags) -> Flags:
+def published_flags(flags: Flags) -> Flags:
     """The flags that others get by meeting a thread with these flags: what is complete, fenced, and ordered of it."""
     return np.asarray(flags & (SEEN | FENCED | OVER) | (flags | flags << 1) & HEARD, np.uint8)
 

@@ -24,7 +24,7 @@ class _Barriers:
     """The m-barriers at one offset, of all CTAs: the running phase, what is published in it and before it.
 
     remote: what other CTAs have published with a scope that holds them, the running phase's and that of those before.
-    unseen: m-barriers whose last phase no thread has seen over. waited: (CTAs, threads of the cluster), the time at
+    unobserved: m-barriers whose last phase no thread has seen over. waited: (CTAs, threads of the cluster), the time at
     which threads last saw the phase before the running one over, 0 where an arrival at the running one comes after
     that. met: (CTAs, warps of the cluster), the time at which such a warp then first executed an instruction together:
     from then on a thread that comes after one of its lanes comes after all.
@@ -33,7 +33,7 @@ class _Barriers:
     def __init__(self, clocks: Clocks) -> None:
         rows = clocks.wave.ctas
         self.phase = np.zeros(rows, np.int64)
-        self.unseen = np.zeros(rows, np.bool_)
+        self.unobserved = np.zeros(rows, np.bool_)
         self.waited = np.zeros((rows, clocks.width), np.int32)
         self.met = np.zeros((rows, clocks.width // 32), np.int32)
         self.running, self.over = Ledger(clocks), Ledger(clocks)
@@ -65,7 +65,7 @@ class Phases:
                 state.remote[0].move_to(state.remote[1], moved)
             self._moved(state, moved)
             state.phase[moved] = phase
-            state.unseen[moved] = True
+            state.unobserved[moved] = True
         return state
 
     def _moved(self, state: _Barriers, rows: Ints) -> None:
@@ -87,7 +87,7 @@ class Phases:
         for offset, phase, those in signals.groups():
             home = signals.home[those]
             state = self._now(offset, phase, home)
-            early.append(those[state.unseen[home]])
+            early.append(those[state.unobserved[home]])
             if state.waited[home].any():
                 reach = np.zeros_like(state.waited)
                 gather_at(np.maximum, reach, home, after[those])
@@ -113,7 +113,7 @@ class Phases:
         for offset, phase, those in signals.groups():
             home = signals.home[those]
             state = self._now(offset, phase, home)
-            state.unseen[home] = False
+            state.unobserved[home] = False
             self._looked(state, signals.who[those], home)
             known = state.over.of(home)
             if state.remote is not None:
@@ -152,6 +152,6 @@ class Phases:
         for offset, _, those in signals.groups():
             if (state := self._at.get(offset)) is not None:
                 home = signals.home[those]
-                state.phase[home], state.unseen[home], state.waited[home] = 0, False, 0
+                state.phase[home], state.unobserved[home], state.waited[home] = 0, False, 0
                 for ledger in (state.running, state.over, *(state.remote or ())):
                     ledger.clear(home)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.order.bounds import RELEASE_LINKS
 from tilewright.sim.order.knowledge.known import Far, Known, joined
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["WIDE", "Pattern", "Release", "holds", "take"]
 
 WIDE = ("gpu", "sys")  # scopes that hold every thread of a grid
-LINKS = 32  # that need not become one
 
 
 def holds(scope: str, cta: Ints | int, other: Ints | int, cluster_ctas: int) -> Bools:
@@ -55,7 +55,7 @@ class Release:
     before: Release | None = None
     root: object = field(default_factory=object)
     links: int = 1
-    most: int = LINKS
+    most: int = RELEASE_LINKS
     has_passed: bool = False
     _far: dict[bool, Far] = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ class Release:
             return Release(patterns, passed, self, self.root, self.links + 1, self.most)
         patterns = _merged([*self.each(passed=False), *patterns])
         passed = _merged([*self.each(passed=True), *passed])
-        return Release(patterns, passed, None, self.root, 1, LINKS + max(len(patterns), len(passed)))
+        return Release(patterns, passed, None, self.root, 1, RELEASE_LINKS + max(len(patterns), len(passed)))
 
     def each(self, *, passed: bool) -> Iterator[Pattern]:
         """All patterns, of all links."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.order.bounds import SIGNALS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -15,9 +17,6 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.signals import Signals
 
 __all__ = ["Moment", "SignalHistory"]
-
-
-KEPT = 1024  # moments of a wave
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,7 +44,7 @@ class SignalHistory:
     """The last such moments of a wave."""
 
     def __init__(self) -> None:
-        self._last: deque[Moment] = deque(maxlen=KEPT)
+        self._last: deque[Moment] = deque(maxlen=SIGNALS)
 
     def note(self, signals: Signals, at: Span | None, time: int, *, waits: bool) -> None:
         """One more."""

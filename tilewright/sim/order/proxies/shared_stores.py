@@ -4,89 +4,68 @@ The units of a CTA see stores of threads to its memory only after a fence in tha
 that comes after the store; the operation comes after the fence. For stores of a CTA to its own memory a pair of half
 fences does as well: one that releases there, and one in any CTA of the cluster that acquires and comes after it. Loads
 need the same before a unit overwrites the bytes. In practice kernels work without that fence, so its absence is a
-warning. An m-barrier at which a unit arrives needs a fence as well, after it was made and by any thread of its CTA.
+warning.
 
-Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy"; "mbarrier.init".
+Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.isa import Fence, ProxyFence
+from tilewright.isa import ProxyFence
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.order.asynchronous.operations import along
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
-from tilewright.sim.order.reports.proxy_fences import unfenced_copy, unfenced_mbarrier, unfenced_shared
+from tilewright.sim.order.proxies.half_fences import HalfFence
+from tilewright.sim.order.reports.proxy_fences import unfenced_copy, unfenced_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
+    from tilewright.isa import Access
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Flags, Times
-    from tilewright.sim.order.knowledge.signals import Signals
     from tilewright.sim.order.races.records import Log
 
-__all__ = ["Stores", "overwrites"]
+__all__ = ["SharedStores"]
 
 
 UNIT = 16  # bytes of shared memory that share one entry
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Half:
-    """A fence that releases: of the thread of a CTA, at a time. until: up to when each warp is covered; parts:
-    numbers of operations' parts that are.
-    """
-
-    row: int
-    thread: int
-    time: int
-    until: Times
-    parts: Ints
-
-
-def overwrites(program: Subject) -> bool:
-    """May an operation of the kernel write shared memory through the async proxy?"""
-    touched = (one for bound in program.operations for one in bound.form.touched)
-    return any(one.write and one.space == "shared" and one.proxy == "async" for one in touched)
-
-
-class Stores:
+class SharedStores:
     """What the units may not see yet of what threads stored. Up to when there were fences, clocks say: the issuer of an
     operation knows those that come before it.
 
-    since: (CTAs, warps of the cluster, units), the time of a warp's last store there; 0 for none. loaded: the same of
+    stored: (CTAs, warps of the cluster, units), the time of a warp's last store there; 0 for none. loaded: the same of
     loads, where units may overwrite what was loaded. last: (CTAs, warps, 32), the time of a thread's last access.
-    made: (CTAs, words), m-barriers that were made since the last fence.
     """
 
-    def __init__(self, clocks: Clocks, *, overwrite: bool) -> None:
+    def __init__(self, clocks: Clocks, touched: Iterable[Access]) -> None:
         wave = clocks.wave
         self.clocks = clocks
+        writing = {one.proxy for one in touched if one.write and one.space == "shared"}
         units = -(-max(wave.run.shared_bytes, 1) // UNIT)
-        self.since = np.zeros((wave.ctas, wave.run.cluster_ctas * wave.run.warps, units), np.int32)
-        self.loaded = np.zeros(self.since.shape, np.int32) if overwrite else None  # zeros_like would touch all of it
+        self.stored = np.zeros((wave.ctas, wave.run.cluster_ctas * wave.run.warps, units), np.int32)
+        # zeros_like would touch all of it
+        self.loaded = np.zeros(self.stored.shape, np.int32) if "async" in writing else None
         self.last = np.zeros((wave.ctas, wave.run.warps, 32), np.int32)
-        self.made = np.zeros((wave.ctas, 2 * units), np.bool_)
-        self.halves: list[_Half] = []
-        touched = [one for bound in wave.run.program.operations for one in bound.form.touched]
-        self._may_copy = any(one.write and (one.space, one.proxy) == ("shared", "generic") for one in touched)
+        self.halves: list[HalfFence] = []
+        self._may_copy = "generic" in writing
         self._noted = {"stored": False, "loaded": False}  # was there any?
 
     def _warp(self, rows: Ints, warps: Ints) -> Ints:
@@ -96,7 +75,7 @@ class Stores:
     def _table(self, site: Site) -> NDArray[np.int32] | None:
         if site.is_signal:
             return None
-        return self.since if site.write else self.loaded
+        return self.stored if site.write else self.loaded
 
     def accessed(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         """Threads have touched their own CTA's memory."""
@@ -116,20 +95,10 @@ class Stores:
         units = offset // UNIT
         inside = units < table.shape[-1]
         table[home[inside], self._warp(*who)[inside], units[inside]] = self.clocks.now
-        self._noted["stored" if table is self.since else "loaded"] = True
+        self._noted["stored" if table is self.stored else "loaded"] = True
 
-    def initialised(self, signals: Signals) -> None:
-        """m-barriers were made."""
-        self.made[signals.home, signals.offset >> 3] = True
-
-    def fenced(self, who: Actors, fence: Fence | ProxyFence) -> None:
-        """Threads have fenced: their own stores, and those that they come after."""
-        if isinstance(fence, Fence):
-            if fence.scope != "cta":
-                self.made[who.rows] = False
-            return
-        if fence.proxy != "async":
-            return
+    def fenced(self, who: Actors, fence: ProxyFence) -> None:
+        """Threads have fenced the async proxy: their own stores, and those that they come after."""
         if fence.side == "acquire":
             self._acquired(who)
             return
@@ -138,9 +107,8 @@ class Stores:
         if fence.side == "release":
             self.clocks.now += 1
             for k, row, thread in who.each():
-                self.halves.append(_Half(row, thread, self.clocks.now, until[k], np.flatnonzero(seen[k])))
+                self.halves.append(HalfFence(row, thread, self.clocks.now, until[k], parts=np.flatnonzero(seen[k])))
             return
-        self.made[who.rows] = False
         if fence.space != "global":
             self._cover(who, who.rows, until, np.asarray(seen * FENCED))
 
@@ -187,7 +155,7 @@ class Stores:
         upto = known[:, : size * warps].reshape(-1, size, warps)
         return np.asarray(upto[along(one.issuer, one.at), clocks.wave.rank(one.rows)])
 
-    def unseen_by(self, operation: Operation, operations: Operations, log: Log) -> Iterator[str]:
+    def unfenced_by(self, operation: Operation, operations: Operations, log: Log) -> Iterator[str]:
         """The stores that an operation which begins now may not see, in words, and the missing fence.
 
         log: of shared memory.
@@ -195,8 +163,8 @@ class Stores:
         for one in operation.touched:
             if one.proxy != "async" or one.space != "shared":
                 continue
-            yield from self._unseen_copies(operation, one, operations)
-            for table, did in ((self.since, "stored"), (self.loaded if one.writes else None, "loaded")):
+            yield from self._unfenced_copies(operation, one, operations)
+            for table, did in ((self.stored, "stored"), (self.loaded if one.writes else None, "loaded")):
                 if table is None or not self._noted[did]:
                     continue
                 unfenced = table.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
@@ -205,13 +173,8 @@ class Stores:
                     row, time = int(one.rows[tuple(where)]), int(unfenced[(*where, writer)])
                     at = log.line_at(row + self.clocks.wave.first, time)
                     yield unfenced_shared(self.clocks, one, tuple(where), did, writer, at)
-        in_cluster = self.clocks.wave.run.cluster_ctas > 1  # inside of a CTA a barrier is enough
-        for one in operation.signals if in_cluster else ():
-            made = self.made[one.rows, one.at >> 3] & (one.effect.scope != "cta")
-            if made.any():
-                yield unfenced_mbarrier(self.clocks.wave, int(one.at[made][0]))
 
-    def _unseen_copies(self, operation: Operation, one: Touched, operations: Operations) -> Iterator[str]:
+    def _unfenced_copies(self, operation: Operation, one: Touched, operations: Operations) -> Iterator[str]:
         """Stores of operations through the generic proxy, such as `cp.async`, that the units may not see, in words."""
         parts = operations.parts.values() if self._may_copy else ()
         copies = [part.number for part in parts if part.writes_shared_as_threads_do]

@@ -9,7 +9,6 @@ Source: PTX ISA, "membar, fence: fence.proxy.tensormap", "Memory Consistency Mod
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.knowledge.releases import holds
+from tilewright.sim.order.proxies.half_fences import HalfFence
 from tilewright.sim.order.reports.proxy_fences import unfenced_map
 
 if TYPE_CHECKING:
@@ -27,23 +27,11 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
-    from tilewright.sim.order.knowledge.known import Times
     from tilewright.sim.order.proxies.global_stores import GlobalStores
 
 __all__ = ["TensorMaps"]
 
 MAP_UNITS = np.arange(8)  # of 16 bytes
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Released:
-    """A fence that releases, of the thread of a CTA. until: up to when each warp of the cluster is covered."""
-
-    row: int
-    thread: int
-    time: int
-    until: Times
-    scope: str
 
 
 class TensorMaps:
@@ -52,7 +40,7 @@ class TensorMaps:
     def __init__(self, clocks: Clocks, stores: GlobalStores) -> None:
         self.clocks = clocks
         self.stores = stores
-        self.released: list[_Released] = []
+        self.released: list[HalfFence] = []
         self.acquired: dict[tuple[int, int], int] = {}
 
     def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
@@ -63,7 +51,7 @@ class TensorMaps:
             until = clocks.published(who).threads[:, : clocks.size].reshape(len(who), -1, 32).max(-1)
             until[np.arange(len(who)), clocks.first_column(who.rows) // 32 + who.warps] = clocks.now
             for k, row, thread in who.each():
-                self.released.append(_Released(row, thread, clocks.now, until[k], str(fence.scope)))
+                self.released.append(HalfFence(row, thread, clocks.now, until[k], str(fence.scope)))
             return
         at = np.broadcast_to(where.full(), batch.shape)
         for _, row, thread in who.each():
@@ -74,7 +62,7 @@ class TensorMaps:
     def _since(self, address: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """When threads have changed a map, and which warps did; 0 for never."""
         window, offset = divmod(address, 1 << WINDOW_BITS)
-        since, by = self.stores.since.get(window, (np.zeros(8, np.int32), np.zeros(8, np.int32)))
+        since, by = self.stores.stored.get(window, (np.zeros(8, np.int32), np.zeros(8, np.int32)))
         units = np.minimum(offset // 16 + MAP_UNITS, len(since) - 1) if len(since) > 8 else MAP_UNITS
         return since[units], by[units]
 
@@ -93,7 +81,7 @@ class TensorMaps:
                 return False
         return True
 
-    def _comes_after(self, row: int, thread: int, scope: str, released: _Released) -> bool:
+    def _comes_after(self, row: int, thread: int, scope: str, released: HalfFence) -> bool:
         """Does a thread come after a fence that releases, and do both scopes hold both threads?"""
         wave, size = self.clocks.wave, self.clocks.wave.run.cluster_ctas
         ctas = row + wave.first, released.row + wave.first
@@ -104,7 +92,7 @@ class TensorMaps:
         one = (np.array([value]) for value in (ctas[1], released.thread, released.time))
         return bool(self.clocks.knows(np.array([row]), self.clocks.knower[[thread]], *one)[0])
 
-    def unseen_by(self, operation: Operation) -> Iterator[str]:
+    def unfenced_by(self, operation: Operation) -> Iterator[str]:
         """The map whose change an operation that begins now may not see, in words, and the missing fences."""
         for one in operation.consulted:
             for row, address in zip(operation.issuers.rows[one.issuer].tolist(), one.at[:, 0].tolist(), strict=True):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.sites import Site
 
-SPAN = 1 << 32  # places; more than the shared memory of one CTA has
-AT_ONCE = 1 << 18  # pairs of accesses
 
 __all__ = ["Clash", "Pairs", "apart", "pairs_of"]
 

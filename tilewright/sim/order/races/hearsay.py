@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from tilewright.sim.order.bounds import HEARSAY
 from tilewright.sim.order.knowledge.locations import Where, threads_of
+from tilewright.sim.order.knowledge.releases import WIDE
 from tilewright.sim.order.races.accesses import MANY
 from tilewright.sim.order.races.clash import Pairs, pairs_of
-from tilewright.sim.order.races.judge import told_of
+from tilewright.sim.order.races.judge import farthest_clash
 from tilewright.sim.order.races.observed import last_look
 
 if TYPE_CHECKING:
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
     Thread: TypeAlias = "tuple[int, int]"  # its CTA of the grid, and its number there
 
 __all__ = ["Hearsay"]
-
-ABROAD = frozenset(("gpu", "sys"))  # the scopes that hold threads of any other CTA
-REMEMBERED = 256  # tellers, by the threads of one CTA or at one counter
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ class Hearsay:
             counter = self._tickets.setdefault(where, _Tickets())
             counter.turn += 1
             passed = fences.latest.get((row, thread >> 5), ())
-            if any(each.lanes[thread & 31] and each.scope in ABROAD for each in passed):
+            if any(each.lanes[thread & 31] and each.scope in WIDE for each in passed):
                 counter.taken[cta, thread] = access.time, counter.turn
                 counter.seen[cta] = thread, access.time, counter.turn
                 _forget(counter.taken)
@@ -149,7 +148,9 @@ class Hearsay:
             for teller, heard in self._of.get(int(pairs.cta[k]), {}).items():
                 if not (self._follows(access, pairs, k, heard) and self._precedes(teller, heard, pairs, k)):
                     continue
-                clash = replace(told_of(access, found[np.arange(len(found)) == k], with_writer=True), relaxed=True)
+                clash = replace(
+                    farthest_clash(access, found[np.arange(len(found)) == k], with_writer=True), relaxed=True
+                )
                 if clash.other is not None and clash.other.site.sem == "volatile" and not _has_seen(clash):
                     return clash
                 break
@@ -183,5 +184,5 @@ def _has_seen(clash: Clash) -> bool:
 
 
 def _forget(known: dict[Thread, _Heard] | dict[Thread, tuple[int, bool]] | dict[Thread, tuple[int, int]]) -> None:
-    if len(known) > REMEMBERED:
+    if len(known) > HEARSAY:
         del known[next(iter(known))]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.order.races.places import TaggedPlaces
 
-__all__ = ["clash_of", "clash_with_reads", "lost_store", "told_of"]
+__all__ = ["clash_of", "clash_with_reads", "farthest_clash", "lost_store"]
 
 
 SPAN = 1 << 32  # places; more than the shared memory of one CTA has
@@ -58,14 +58,16 @@ def clash_of(access: AccessRecord, found: Candidates, *, with_writer: bool) -> t
     racing, checked = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
     if access.site.ends:
         racing &= ~went_along(access, _select(pairs, unknown))
-    clash = told_of(access, unordered[racing], with_writer=with_writer) if racing.any() else None
+    clash = farthest_clash(access, unordered[racing], with_writer=with_writer) if racing.any() else None
     if clash is None or (clash.apart < 2 and not clash.is_benign):
         others = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
         clash = others if clash is None or (others is not None and others.apart > clash.apart) else clash
     if racing.any():
         return clash, unordered
     if clash is None and checked.any():
-        clash = replace(told_of(access, unordered[checked], with_writer=with_writer), equal_values=False, checked=True)
+        clash = replace(
+            farthest_clash(access, unordered[checked], with_writer=with_writer), equal_values=False, checked=True
+        )
     return clash, found[unknown | many] if clash is None or clash.checked else unordered
 
 
@@ -255,7 +257,7 @@ def _apart_in(access: AccessRecord, pairs: Pairs) -> Ints:
     return apart(pairs.cta, pairs.thread, pairs.other_cta, pairs.other_thread, cluster=size)
 
 
-def told_of(access: AccessRecord, racing: Candidates, *, with_writer: bool) -> Clash:
+def farthest_clash(access: AccessRecord, racing: Candidates, *, with_writer: bool) -> Clash:
     """The one of these races that is reported: of threads that are farthest apart."""
     pairs = pairs_of(access, racing)
     k = int(np.argmax(_apart_in(access, pairs)))

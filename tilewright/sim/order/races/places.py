@@ -19,6 +19,7 @@ from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import WIDEST, MemoryRows
 from tilewright.sim.machine.sites import harmless
+from tilewright.sim.order.bounds import LATE_ACCESSES
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import Times
 from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, AccessRecord, bound_of
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TaggedPlaces"]
 
-MOST_LATE = 64  # reads that no tag shows yet
 NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
@@ -222,7 +222,7 @@ class TaggedPlaces:
             self._late_writes.append(access)
             low, high = self._late_span
             self._late_span = min(low, access.at.lo), max(high, access.at.hi + access.site.width)
-            if len(self._late_writes) >= MOST_LATE:
+            if len(self._late_writes) >= LATE_ACCESSES:
                 self._settle_writes()
             return None
         self._settle_writes()
@@ -251,9 +251,9 @@ class TaggedPlaces:
         if reads:
             self._latest(access, self.read)
             self._late.append((access, access.known()))
-            if len(self._late) >= MOST_LATE:
+            if len(self._late) >= LATE_ACCESSES:
                 self._late = [each for each in self._late if self._matters(each[0])]
-                if len(self._late) >= MOST_LATE // 2:
+                if len(self._late) >= LATE_ACCESSES // 2:
                     self._settle_reads()
 
     def let_go(self) -> None:

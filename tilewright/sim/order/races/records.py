@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.batch import numbers
+from tilewright.sim.order.bounds import RECORDS
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints, Shape
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
 
 __all__ = ["Candidates", "Log", "Record"]
-
-REMEMBERED = 4096  # records of one memory
 
 
 class Record:
@@ -117,7 +116,7 @@ class Log:
         if record.site.write:
             self.writes[record.site.sem, record.site.scope, record.site.element] = record
         self._by_time.setdefault(record.time, []).append(record)
-        if len(self._records) > REMEMBERED:
+        if len(self._records) > RECORDS:
             oldest = self._records.popleft()
             of_that_time = self._by_time[oldest.time]
             of_that_time.remove(oldest)

@@ -10,10 +10,12 @@ from tilewright.sim.order.reports.mbarrier_phases import too_soon
 from tilewright.sim.order.reports.words import fence_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tilewright.errors import Span
     from tilewright.sim.order.asynchronous.operations import Committed, OperationPart, Operations
 
-__all__ = ["missing_commit", "missing_step"]
+__all__ = ["missing_commits", "missing_step"]
 
 
 def _named(group: str, *, waits: bool, signals: bool = True) -> str:
@@ -36,7 +38,7 @@ def _committed_by(operations: Operations, part: OperationPart, row: int) -> Comm
     return next((each for each in after if each.group == group and thread in each.threads), None)
 
 
-def missing_commit(operations: Operations, part: OperationPart, row: int) -> str:
+def _missing_commit(operations: Operations, part: OperationPart, row: int) -> str:
     """The statement that is missing after an operation that no commit covers; empty where one does, or a wait can."""
     if not part.is_alone or _committed_by(operations, part, row) is not None:
         return ""
@@ -46,6 +48,13 @@ def missing_commit(operations: Operations, part: OperationPart, row: int) -> str
     later = any(each.number > part.operation.number for each in operations.commits)
     who = ", by the thread that issued it," if later else ""
     return f"{commit}{who} after the {part.operation.name} at {part.at}"
+
+
+def missing_commits(operations: Operations) -> Iterator[str]:
+    """The statements that are missing after operations under way which no commit covers."""
+    for part in operations.parts.values():
+        if missing := _missing_commit(operations, part, int(part.operation.issuers.rows[0])):
+            yield missing
 
 
 def missing_step(
@@ -97,7 +106,7 @@ def _how_to_see(
         if mistake := too_soon(earlier, operations.clocks, place, at):
             return mistake
         return f"a wait for the phase of the m-barrier that the {operation.name} at {earlier.at} signals, {between}"
-    if commit := missing_commit(operations, earlier, place[0]):
+    if commit := _missing_commit(operations, earlier, place[0]):
         return f"{commit}, and a wait for the m-barrier's phase, {between}"
     report = _committed_by(operations, earlier, place[0])
     assert report is not None

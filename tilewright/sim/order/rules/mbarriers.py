@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.order.bounds import MBARRIER_CHECKS
 from tilewright.sim.order.reports.rules import early_arrival, initialised_twice, uninitialised
 from tilewright.sim.order.reports.words import warp_text
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.signals import Signals
 
 __all__ = ["MBarrierRules", "check_not_early"]
-
-REMEMBERED = 256  # checks that have passed
 
 
 @dataclass(eq=False, slots=True)
@@ -61,7 +60,7 @@ class MBarrierRules:
         key = tuple(each.tobytes() for each in use)
         if key in self._checked:
             return True
-        if len(self._checked) >= REMEMBERED:
+        if len(self._checked) >= MBARRIER_CHECKS:
             self._checked.clear()
         self._checked.add(key)
         return False

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.order.bounds import REMOTE_OPERATIONS
 from tilewright.sim.order.knowledge.known import OVER, SEEN
 from tilewright.sim.order.reports.rules import ends_before_operation
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Clocks
 
 __all__ = ["RemoteOperations"]
-
-REMEMBERED = 64  # operations, before those that are known to be complete are left out
 
 
 class RemoteOperations:
@@ -33,7 +32,7 @@ class RemoteOperations:
     def add(self, operation: Operation, own: Ints) -> None:
         """An operation begins."""
         if operation.is_remote:
-            if len(self.issued) >= REMEMBERED:
+            if len(self.issued) >= REMOTE_OPERATIONS:
                 self.issued = [each for each in self.issued if self._unknown(*each) is not None]
             self.issued.append((operation, own))
 
