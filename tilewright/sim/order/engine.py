@@ -14,6 +14,7 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
+from tilewright.sim.order.abroad import LastAccesses
 from tilewright.sim.order.accesses import AccessRecord
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Signals, arrivals_of, signals_of, together, visits_of
@@ -71,12 +72,13 @@ class Order(Check):
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
         self.hearsay = Hearsay(self.orders, self.program.sites)
+        self.last_abroad = LastAccesses.of(self.program)
         touched = (one for bound in self.program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
 
     def start(self, wave: Wave) -> None:
-        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW))
+        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW), self.last_abroad)
 
     def is_written(self, window: int) -> bool:
         """May anything write to a buffer?"""
@@ -112,8 +114,8 @@ class Order(Check):
                 if operations is not None and operations.abroad:
                     check_abroad(operations, site, batch, mask, at)
                 self._access(self.buffer(place, batch), site, batch, mask, at)
-                if (abroad := self.orders[batch.wave].abroad) is not None:
-                    abroad.accessed(site, batch, mask, at)
+                if self.last_abroad is not None:
+                    self.last_abroad.accessed(self.orders[batch.wave].clocks, site, batch, mask, at)
 
         return hook
 

@@ -19,7 +19,6 @@ import numpy as np
 from tilewright.isa import Fence, ProxyFence
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.knowledge import FENCED, SEEN, Known
 from tilewright.sim.order.missing import fence_name
 from tilewright.sim.order.operations import along
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.operations import Operations
     from tilewright.sim.order.records import Log
 
-__all__ = ["GlobalStores", "Stores", "overwrites"]
+__all__ = ["Stores", "overwrites"]
 
 ASYNC = ProxyFence("async")
 INIT = Fence("release", "cluster", "mbarrier.init")
@@ -68,63 +67,6 @@ def overwrites(program: Subject) -> bool:
     """May an operation of the kernel write shared memory through the async proxy?"""
     touched = (one for bound in program.operations for one in bound.form.touched)
     return any(one.write and one.space == "shared" and one.proxy == "async" for one in touched)
-
-
-class GlobalStores:
-    """Stores of this wave's threads to global memory, by window: time and warp of the last one for each 16 bytes.
-
-    fenced: (CTAs,), the time of each CTA's last fence of global memory. A fence in the CTA that stored, or in the one
-    whose unit reads, is enough.
-    """
-
-    def __init__(self, clocks: Clocks) -> None:
-        self.clocks = clocks
-        self.fenced = np.zeros(clocks.wave.ctas, np.int32)
-        self.since: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
-
-    def accessed(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        """Threads have touched a buffer."""
-        if not site.write or site.place is None:
-            return
-        if site.place.window not in self.since:
-            count = -(-batch.wave.run.blocks[site.place.name].nbytes // UNIT) + 1
-            self.since[site.place.window] = np.zeros(count, np.int32), np.zeros(count, np.int32)
-        since, by = self.since[site.place.window]
-        units = spread(at.full(), batch.shape)[mask.full] // UNIT
-        since[units] = self.clocks.now
-        rows, warps = batch.rows_and_warps(mask.full)
-        by[units] = rows * batch.wave.run.warps + warps
-
-    def fence(self, who: Actors, fence: Fence | ProxyFence) -> None:
-        """Threads have fenced."""
-        if (
-            isinstance(fence, ProxyFence)
-            and (fence.proxy, fence.side) == ("async", "both")
-            and "shared" not in str(fence.space)
-        ):
-            self.fenced[who.rows] = self.clocks.now
-
-    def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
-        """The stores that an operation which begins now may not see, in words, and the missing fence."""
-        for one in operation.touched:
-            if one.proxy != "async" or one.space in ("shared", "tmem"):
-                continue
-            own = np.broadcast_to(
-                operation.issuers.rows[one.issuer].reshape(-1, *[1] * (one.at.ndim - 1)), one.at.shape
-            )
-            for window, there in one.windows():
-                since, by = self.since.get(window, (None, None))
-                if since is None or by is None:
-                    continue
-                units = (one.at[there] & (1 << WINDOW_BITS) - 1) // UNIT
-                rows = by[units] // self.clocks.wave.run.warps
-                late = (since[units] > self.fenced[own[there]]) & (since[units] > self.fenced[rows])
-                if late.any():
-                    writer = self.clocks.wave.cta_name(int(rows[late][0]))
-                    yield (
-                        f"{'overwrites' if one.writes else 'reads'} {program.places.at(window, 0).name}, stored by CTA "
-                        f"{writer} without a proxy fence; {fence_name(ASYNC)}() belongs between the stores and the copy"
-                    )
 
 
 class Stores:
@@ -212,9 +154,7 @@ class Stores:
         first = who.rows - wave.rank(who.rows)
         last = self.last[first[:, None] + np.arange(wave.run.cluster_ctas)].reshape(len(who), -1)
         known = clocks.times_of_shared(clocks.published(who))
-        until: Times = np.where(known >= last, clocks.now, known).reshape(len(who), -1, 32).min(-1)
-        until[np.arange(len(who)), self._warp(who.rows, who.warps)] = clocks.now
-        return until
+        return np.asarray(np.where(known >= last, clocks.now, known).reshape(len(who), -1, 32).min(-1))
 
     def _acquired(self, who: Actors) -> None:
         """Complete the fence of each releasing half that these threads come after."""
@@ -225,7 +165,7 @@ class Stores:
             after = clocks.cluster_of(who.rows) == clocks.cluster_of(homes)
             cta, thread, time = (np.full(count, of) for of in (half.row + clocks.wave.first, half.thread, half.time))
             after &= clocks.knows(who.rows, knowers, cta, thread, time, also=clocks.of_shared)
-            flags = np.zeros((count, clocks.parts.shape[-1]), np.uint8)
+            flags = np.zeros((count, clocks.parts.shape[-1]), clocks.parts.dtype)
             flags[:, half.parts] = FENCED
             self._cover(who[after], homes[after], np.tile(half.until, (count, 1))[after], flags[after])
 

@@ -80,10 +80,7 @@ def warning(program: Subject, clash: Clash) -> str:
 
 
 def _who(clash: Clash, cta: int, thread: int) -> str:
-    wave = clash.batch.wave
-    inside = wave.first <= cta < wave.first + wave.ctas
-    name = wave.cta_name(cta - wave.first) if inside else f"number {cta}"
-    return f"CTA {name}, warp {thread // 32}, lane {thread % 32}"
+    return f"CTA {clash.batch.wave.name_of(cta)}, warp {thread // 32}, lane {thread % 32}"
 
 
 def _other(clash: Clash) -> str:

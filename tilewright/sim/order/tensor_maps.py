@@ -8,116 +8,76 @@ Source: PTX ISA, "membar, fence: fence.proxy.tensormap", "Memory Consistency Mod
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.order.actors import Actors
+from tilewright.sim.order.fence_points import FencePoints, Moments
 from tilewright.sim.order.missing import fence_name
-from tilewright.sim.order.releases import holds
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.order.actors import Actors
+    from tilewright.sim.order.abroad import LastAccesses
     from tilewright.sim.order.clocks import Clocks
-    from tilewright.sim.order.knowledge import Times
-    from tilewright.sim.order.proxies import GlobalStores
 
 __all__ = ["TensorMaps"]
 
+NONE = Moments(*np.zeros((3, 0), np.int64))
 MAP_UNITS = np.arange(8)  # of 16 bytes
 RELEASE = ProxyFence("tensormap", side="release", scope="gpu")
 ACQUIRE = ProxyFence("tensormap", side="acquire", scope="gpu", at="ptr")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Released:
-    """A fence that releases, of the thread of a CTA. until: up to when each warp of the cluster is covered."""
-
-    row: int
-    thread: int
-    time: int
-    until: Times
-    scope: str
-
-
 class TensorMaps:
-    """The changes of maps and their fences. acquired: by row and address, the time of the last acquire of that map."""
+    """The changes of maps and their fences. acquired: by row and address, the fences that acquire that map
+    and come after a release of all its changes.
+    """
 
-    def __init__(self, clocks: Clocks, stores: GlobalStores) -> None:
+    def __init__(self, clocks: Clocks, last: LastAccesses) -> None:
         self.clocks = clocks
-        self.stores = stores
-        self.released: list[_Released] = []
-        self.acquired: dict[tuple[int, int], int] = {}
+        self.last = last
+        self.released = FencePoints(clocks)
+        self.acquired: dict[tuple[int, int], FencePoints] = defaultdict(lambda: FencePoints(clocks))
 
     def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
         """Threads have fenced the maps that they changed, or one that they are going to use."""
-        clocks = self.clocks
-        clocks.now += 1
         if where is None:
-            until = clocks.published(who).threads[:, : clocks.size].reshape(len(who), -1, 32).max(-1)
-            until[np.arange(len(who)), clocks.first_column(who.rows) // 32 + who.warps] = clocks.now
-            for k, row, thread in who.each():
-                self.released.append(_Released(row, thread, clocks.now, until[k], str(fence.scope)))
+            self.released.add(who, str(fence.scope))
             return
         at = np.broadcast_to(where.full(), batch.shape)
         for _, row, thread in who.each():
             address = int(at[_within(batch.ctas, row), _within(batch.warps, thread // 32), thread % 32])
-            if self._is_covered(row, thread, address, str(fence.scope)):
-                self.acquired[row, address] = clocks.now
+            if not len(self.released.left(row, thread, self._changes(address), scope=str(fence.scope))):
+                self.acquired[row, address].add(Actors.threads(np.array([row]), np.array([thread])))
 
-    def _since(self, address: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """When threads have changed a map, and which warps did; 0 for never."""
+    def _changes(self, address: int) -> Moments:
+        """The changes of a map by threads."""
         window, offset = divmod(address, 1 << WINDOW_BITS)
-        since, by = self.stores.since.get(window, (np.zeros(8, np.int32), np.zeros(8, np.int32)))
-        units = np.minimum(offset // 16 + MAP_UNITS, len(since) - 1) if len(since) > 8 else MAP_UNITS
-        return since[units], by[units]
-
-    def _is_covered(self, row: int, thread: int, address: int, scope: str) -> bool:
-        since, by = self._since(address)
-        seen = [each for each in self.released if self._comes_after(row, thread, scope, each)]
-        wave, warps = self.clocks.wave, self.clocks.wave.run.warps
-        size = wave.run.cluster_ctas
-        for time, writer in zip(since.tolist(), by.tolist(), strict=True):
-            home, warp = divmod(writer, warps)
-            column = int(wave.rank(home)) * warps + warp
-            if time and not any(
-                (each.row + wave.first) // size == (home + wave.first) // size and each.until[column] >= time
-                for each in seen
-            ):
-                return False
-        return True
-
-    def _comes_after(self, row: int, thread: int, scope: str, released: _Released) -> bool:
-        """Does a thread come after a fence that releases, and do both scopes hold both threads?"""
-        wave, size = self.clocks.wave, self.clocks.wave.run.cluster_ctas
-        ctas = row + wave.first, released.row + wave.first
-        if not (holds(scope, *ctas, size) and holds(released.scope, *ctas, size)):
-            return False
-        if (row, thread) == (released.row, released.thread):
-            return True
-        one = (np.array([value]) for value in (ctas[1], released.thread, released.time))
-        return bool(self.clocks.knows(np.array([row]), self.clocks.knower[[thread]], *one)[0])
+        if (table := self.last.tables.get((window, True))) is None:
+            return NONE
+        last = table.of(offset // 16 + MAP_UNITS)
+        return last[last.times > 0]
 
     def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
         """The map whose change an operation that begins now may not see, in words, and the missing fences."""
         for one in operation.consulted:
-            for row, address in zip(operation.issuers.rows[one.issuer].tolist(), one.at[:, 0].tolist(), strict=True):
-                since, by = self._since(address)
-                if since.max() > self.acquired.get((row, address), 0):
-                    writer = self.clocks.wave.cta_name(int(by[since.argmax()]) // self.clocks.wave.run.warps)
+            for k, address in zip(one.issuer.tolist(), one.at[:, 0].tolist(), strict=True):
+                row, thread = int(operation.issuers.rows[k]), int(operation.issuers.threads[k])
+                if len(left := self._changes(address)):
+                    left = self.acquired[row, address].left(row, thread, left)
+                if len(left):
                     yield (
                         f"uses the tensor map in {program.places.at(address >> WINDOW_BITS, 0).name}, changed by CTA "
-                        f"{writer} without a proxy fence; {fence_name(RELEASE)}(scope) belongs after the stores, "
-                        f"{fence_name(ACQUIRE)}(map, scope) before the copy"
+                        f"{self.clocks.wave.name_of(int(left.ctas[0]))} without a proxy fence; {fence_name(RELEASE)}"
+                        f"(scope) belongs after the stores, {fence_name(ACQUIRE)}(map, scope) before the copy"
                     )
 
 

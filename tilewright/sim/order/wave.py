@@ -6,19 +6,20 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.order.abroad import GlobalAccesses
 from tilewright.sim.order.channels import Fences, Phases
 from tilewright.sim.order.clocks import Clocks
 from tilewright.sim.order.knowledge import Ledger
 from tilewright.sim.order.operations import Operations
 from tilewright.sim.order.places import TaggedPlaces
 from tilewright.sim.order.protocol import Protocol
-from tilewright.sim.order.proxies import GlobalStores, Stores, overwrites
+from tilewright.sim.order.proxies import Stores, overwrites
 from tilewright.sim.order.tensor_maps import TensorMaps
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.abroad import LastAccesses
 
 __all__ = ["WaveOrder"]
 
@@ -32,7 +33,7 @@ class WaveOrder:
     meetings: the knowledge that barriers hand on, by number; by ~number, to the same CTA alone.
     """
 
-    def __init__(self, wave: Wave, grain: int) -> None:
+    def __init__(self, wave: Wave, grain: int, last: LastAccesses | None) -> None:
         asynchronous = wave.run.program.has_asynchronous
         self.clocks = Clocks(wave, has_parts=asynchronous)
         name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
@@ -45,8 +46,8 @@ class WaveOrder:
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
         self.stores = Stores(self.clocks, overwrite=overwrites(wave.run.program)) if asynchronous else None
-        self.abroad = GlobalStores(self.clocks) if _comes_abroad(wave.run.program) else None
-        self.maps = TensorMaps(self.clocks, self.abroad) if self.abroad is not None else None
+        self.abroad = GlobalAccesses(self.clocks, last) if last is not None else None
+        self.maps = TensorMaps(self.clocks, last) if last is not None else None
         self.protocol = Protocol(self.clocks)
 
     def located(self, batch: Batch, at: Address) -> Address:
@@ -54,9 +55,3 @@ class WaveOrder:
         if not self.shared.is_global:
             return at
         return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))
-
-
-def _comes_abroad(program: Subject) -> bool:
-    """May an operation of the kernel touch global memory through the async proxy?"""
-    touched = (one for bound in program.operations for one in bound.form.touched)
-    return any(one.space == "global" and one.proxy == "async" for one in touched)
