@@ -157,7 +157,7 @@ class _Asked(Mapping[str, Argument]):
 
 
 def _words(name: str, field: str, word: Any, modifiers: Mapping[str, Spellings]) -> Iterator[tuple[object, str]]:
-    """The words that a field may hold, with the modifiers; a function is asked with all values of those that it reads."""
+    """The words that a field may hold, with the modifiers; a function is asked for every value of those it reads."""
     if not callable(word):
         yield word, ""
         return
