@@ -120,8 +120,3 @@ class Wave:
         """``(3, 0, 0)`` as a kernel counts."""
         found = self.coordinates()
         return "(" + ", ".join(str(int(found[f"ctaid.{axis}"][row])) for axis in AXES) + ")"
-
-    def name_of(self, cta: int) -> str:
-        """The same of a CTA of the grid, or its number where it runs in another wave."""
-        inside = self.first <= cta < self.first + self.ctas
-        return self.cta_name(cta - self.first) if inside else f"number {cta}"
