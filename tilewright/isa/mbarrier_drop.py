@@ -11,9 +11,9 @@ from functools import partial
 import numpy as np
 
 from tilewright.isa.arch import since
+from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.mbarrier import (
-    CHANGE,
     OWN,
     PTR,
     SOURCE,
@@ -84,7 +84,7 @@ for _name, _change, _last in (("arrive", arrived, ""), ("arrive_drop", dropped, 
                 since("sm_80"),
                 SOURCE.format(_name),
                 Meaning(partial(unending, _change), on="machine"),
-                effects=(*CHANGE, Signal("ptr", "arrive", "release", "cta")),
+                effects=(*read_and_written("ptr", "shared", 8, scope="cta"), Signal("ptr", "arrive", "release", "cta")),
                 result=STATE,
             ),
         ),

@@ -23,6 +23,7 @@ from tilewright.sim.order.knowledge.known import HEARD, SEEN, Known
 from tilewright.sim.order.knowledge.locations import Locations
 from tilewright.sim.order.knowledge.releases import Pattern, Release
 from tilewright.sim.order.knowledge.signals import Signals, arrivals_of, signals_of, together, visits_of
+from tilewright.sim.order.proxies.global_accesses import LastAccesses
 from tilewright.sim.order.races.accesses import AccessRecord
 from tilewright.sim.order.races.clash import Clash
 from tilewright.sim.order.races.hearsay import Hearsay
@@ -73,12 +74,13 @@ class Order(Check):
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
         self.hearsay = Hearsay(self.orders, self.program.sites)
+        self.last_accesses = LastAccesses.of(self.program)
         touched = (one for bound in self.program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
 
     def start(self, wave: Wave) -> None:
-        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW))
+        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW), self.last_accesses)
 
     def is_written(self, window: int) -> bool:
         """May anything write to a buffer?"""
@@ -114,8 +116,8 @@ class Order(Check):
                 if operations is not None and operations.in_global:
                     check_global(operations, site, batch, mask, at)
                 self._access(self.buffer(place, batch), site, batch, mask, at)
-                if (proxies := self.orders[batch.wave].proxies) is not None and proxies.in_global is not None:
-                    proxies.in_global.accessed(site, batch, mask, at)
+                if self.last_accesses is not None:
+                    self.last_accesses.accessed(self.orders[batch.wave].clocks, site, batch, mask, at)
 
         return hook
 

@@ -120,9 +120,7 @@ class SharedStores:
         first = who.rows - wave.rank(who.rows)
         last = self.last[first[:, None] + np.arange(wave.run.cluster_ctas)].reshape(len(who), -1)
         known = clocks.times_of_shared(clocks.published(who))
-        until: Times = np.where(known >= last, clocks.now, known).reshape(len(who), -1, 32).min(-1)
-        until[np.arange(len(who)), self._warp(who.rows, who.warps)] = clocks.now
-        return until
+        return np.asarray(np.where(known >= last, clocks.now, known).reshape(len(who), -1, 32).min(-1))
 
     def _acquired(self, who: Actors) -> None:
         """Complete the fence of each releasing half that these threads come after."""
@@ -133,7 +131,7 @@ class SharedStores:
             after = clocks.cluster_of(who.rows) == clocks.cluster_of(homes)
             cta, thread, time = (np.full(count, of) for of in (half.row + clocks.wave.first, half.thread, half.time))
             after &= clocks.knows(who.rows, knowers, cta, thread, time, also=clocks.of_shared)
-            flags = np.zeros((count, clocks.parts.shape[-1]), np.uint8)
+            flags = np.zeros((count, clocks.parts.shape[-1]), clocks.parts.dtype)
             flags[:, half.parts] = FENCED
             self._cover(who[after], homes[after], np.tile(half.until, (count, 1))[after], flags[after])
 
