@@ -139,7 +139,6 @@ def _row(name: str, operation: str, doc: str, values: tuple[Operand, ...], forms
     listed = ", ".join(f"{{{value.name}}}" for value in values)
     instruction(
         f"ptx.{name}.{operation}",
-        params=("ptr", *(value.name for value in values)),
         keywords={"sem": "relaxed", "scope": "gpu", "space": None},
         operands=(reads("ptr", "place"), *values),
         pattern=f"{'{result}, ' if name == 'atom' else ''}[{{ptr}}], {listed}",
@@ -188,13 +187,8 @@ for _operation in ("exch", "cas"):
     _halves = tuple(f"{_value}_{_half}" for _value in _does.values for _half in ("low", "high"))
     instruction(
         f"ptx.atom.{_operation}.b128",
-        params=("ptr", *_halves, "*old"),
         keywords={"sem": "relaxed", "scope": "gpu", "space": None},
-        operands=(
-            reads("ptr", "place"),
-            *(reads(_half, "b64") for _half in _halves),
-            writes("*old", "b64"),
-        ),
+        operands=(reads("ptr", "place"), *(reads(_half, "b64") for _half in _halves), writes("*old", "b64")),
         pattern=TEXT.format(made=", ".join(_does.values), moves=" ".join(map(MOVE.format, _does.values))),
         check=check_place,
         doc=f"{_does.doc}, 16 bytes; the two registers `old` get what stood there.",

@@ -79,7 +79,6 @@ def _atomic_row(
     arguments = "".join(f", ({{dtype}})({{{value}}})" for value in values)
     instruction(
         f"cuda.{name}",
-        params=("ptr", *values),
         operands=(reads("ptr", "generic"), *(reads(value, "typed") for value in values)),
         doc=f"{doc}; relaxed at gpu scope; returns the old value.",
         forms=tuple(

@@ -36,6 +36,7 @@ from tilewright.isa.table import (
     counts,
     instruction,
     reads,
+    single,
 )
 from tilewright.isa.tma import GROUP, combined, nothing
 
@@ -138,7 +139,6 @@ for _way in WAYS:
     for _name in _names(_way):
         instruction(
             _name,
-            params=("dst", "src", "n", *(one.name for one in _bar)),
             keywords={**_keywords, **({"cache_hint": "", "cache_policy": None} if _way.hints else {})},
             operands=(
                 reads("dst", _way.target),
@@ -211,19 +211,14 @@ for _way, _kinds in ((WAYS[3], INTO_GLOBAL), (WAYS[2], INTO_CTA)):
         ),
     )
 
-instruction(
+single(
     "ptx.cp_async.bulk.prefetch",
-    params=("src", "n"),
+    Ptx("cp.async.bulk.prefetch.L2.global"),
+    since("sm_90"),
+    SOURCE.format("cp.async.bulk.prefetch"),
+    Meaning(nothing, on="machine"),
     operands=(reads("src", "global"), counts("n")),
     pattern="[{src}], {n}",
     doc="Has ``n`` bytes of global memory brought to the L2 cache; no value changes.",
     hints=("L2::cache_hint",),
-    forms=(
-        Form(
-            Ptx("cp.async.bulk.prefetch.L2.global"),
-            since("sm_90"),
-            SOURCE.format("cp.async.bulk.prefetch"),
-            Meaning(nothing, on="machine"),
-        ),
-    ),
 )

@@ -40,6 +40,7 @@ from tilewright.isa.table import (
     counts,
     instruction,
     reads,
+    single,
 )
 
 __all__ = ["HINTS", "Hint", "check_pending"]
@@ -179,19 +180,13 @@ instruction(
     doc="A thread has ``n`` bytes copied from global to shared memory; they are there once it has waited for them.",
     forms=tuple(_forms()),
 )
-instruction(
+single(
     "ptx.cp_async.commit_group",
-    params=(),
-    operands=(),
+    Ptx("cp.async.commit_group"),
+    since("sm_80"),
+    SOURCE.format("cp.async.commit_group"),
     doc="Makes a group of the copies that the thread has issued since the last one.",
-    forms=(
-        Form(
-            Ptx("cp.async.commit_group"),
-            since("sm_80"),
-            SOURCE.format("cp.async.commit_group"),
-            effects=(Commit(GROUP),),
-        ),
-    ),
+    effects=(Commit(GROUP),),
 )
 
 
@@ -202,36 +197,25 @@ def check_pending(bound: Bound) -> None:
         raise InstructionError(f"T.{bound.instruction.name}: n", given=known, allowed="0 groups or more")
 
 
-instruction(
+single(
     "ptx.cp_async.wait_group",
-    params=(),
+    Ptx("cp.async.wait_group"),
+    since("sm_80"),
+    SOURCE.format("cp.async.wait_group"),
     keywords={"n": 0},
     operands=(reads("n", "imm"),),
     pattern="{n}",
     check=check_pending,
     doc="Waits until at most the ``n`` newest groups of the thread are under way.",
-    forms=(
-        Form(
-            Ptx("cp.async.wait_group"),
-            since("sm_80"),
-            SOURCE.format("cp.async.wait_group"),
-            effects=(Wait(GROUP, "n"),),
-        ),
-    ),
+    effects=(Wait(GROUP, "n"),),
 )
-instruction(
+single(
     "ptx.cp_async.wait_all",
-    params=(),
-    operands=(),
+    Ptx("cp.async.wait_all"),
+    since("sm_80"),
+    SOURCE.format("cp.async.wait_all"),
     doc="Waits until all copies of the thread are complete, those that no group has among them.",
-    forms=(
-        Form(
-            Ptx("cp.async.wait_all"),
-            since("sm_80"),
-            SOURCE.format("cp.async.wait_all"),
-            effects=(Wait(GROUP),),
-        ),
-    ),
+    effects=(Wait(GROUP),),
 )
 
 
@@ -247,7 +231,6 @@ ARRIVAL = (
 )
 instruction(
     "ptx.cp_async.mbarrier.arrive",
-    params=("bar",),
     keywords={"noinc": False},
     operands=(reads("bar", "shared"),),
     pattern="[{bar}]",

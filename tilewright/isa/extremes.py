@@ -49,7 +49,6 @@ def _with_nan(extreme: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lane
 def _row(name: str, opcode: str, extreme: Callable[[Lanes, Lanes], Lanes], doc: str) -> None:
     instruction(
         name,
-        params=("a", "b"),
         operands=(reads("a", "typed"), reads("b", "typed")),
         widens=True,
         doc=doc,

@@ -33,7 +33,6 @@ def _form(returned: tuple[str, ...], result: str) -> Form:
 
 instruction(
     "cuda.func_call",
-    params=("name", "*args"),
     keywords={"source_code": REQUIRED, "return_type": "void"},
     operands=(reads("name", "symbol"), reads("*args", "value"), reads("source_code", "symbol")),
     doc="Calls a function of CUDA C++ whose text is ``source_code``; float16 and its like come as their bits.",

@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import BY_MASK, Cuda, Form, Meaning, counts, instruction, reads
+from tilewright.isa.table import BY_MASK, Cuda, Meaning, counts, reads, single
 
 __all__ = ["NUMBERS", "reduced_by"]
 
@@ -34,21 +34,16 @@ def reduced_by(join: Any, nothing: Callable[[np.dtype[np.generic]], int]) -> Cal
 
 
 def _row(name: str, execute: Callable[[Machine, Lanes, Lanes], Lanes], doc: str, kinds: dict[str, str]) -> None:
-    instruction(
+    single(
         f"cuda.reduce_{name}_sync",
-        params=("mask", "value"),
+        Cuda(f"({{dtype}})__reduce_{name}_sync({{mask}}, {{value}})", {"dtype": kinds}),
+        since("sm_80"),
+        SOURCE,
+        Meaning(execute, on="machine"),
         operands=(counts("mask"), reads("value", "typed")),
         lanes=BY_MASK,
         doc=doc,
-        forms=(
-            Form(
-                Cuda(f"({{dtype}})__reduce_{name}_sync({{mask}}, {{value}})", {"dtype": kinds}),
-                since("sm_80"),
-                SOURCE,
-                Meaning(execute, on="machine"),
-                result="value",
-            ),
-        ),
+        result="value",
     )
 
 

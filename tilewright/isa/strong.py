@@ -118,7 +118,6 @@ ORDERED = {"sem": "weak", "scope": None, "space": None}
 
 instruction(
     "ptx.ld",
-    params=("ptr",),
     keywords={**ORDERED, "dtype": None},
     operands=(reads("ptr", "place"),),
     pattern="{result}, [{ptr}]",
@@ -128,7 +127,6 @@ instruction(
 )
 instruction(
     "ptx.st",
-    params=("ptr", "value"),
     keywords=ORDERED,
     operands=(reads("ptr", "place"), reads("value", "typed")),
     pattern="[{ptr}], {value}",
@@ -149,7 +147,6 @@ for _num in (2, 4):
     )
     instruction(
         f"ptx.st.v{_num}",
-        params=("ptr", "*r"),
         keywords=ORDERED,
         operands=(reads("ptr", "place"), reads("*r", "b32")),
         pattern="[{ptr}], {r}",

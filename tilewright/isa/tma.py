@@ -49,6 +49,7 @@ from tilewright.isa.table import (
     instruction,
     may_lack,
     reads,
+    single,
 )
 
 __all__ = ["combined", "nothing"]
@@ -291,31 +292,26 @@ instruction(
     ),
     also={"tile": ""},
 )
-instruction(
+single(
     "ptx.prefetch_tensormap",
-    params=("map",),
+    Ptx("prefetch.tensormap"),
+    since("sm_90"),
+    SOURCE.format("prefetch"),
+    Meaning(nothing, on="machine"),
     operands=(reads("map", "generic"),),
     pattern="[{map}]",
     doc="Has the 128 bytes of a tensor map brought to where the copy engine looks for them; no value changes.",
-    forms=(Form(Ptx("prefetch.tensormap"), since("sm_90"), SOURCE.format("prefetch"), Meaning(nothing, on="machine")),),
 )
-instruction(
+single(
     "ptx.cp_async.bulk.commit_group",
-    params=(),
-    operands=(),
+    Ptx("cp.async.bulk.commit_group"),
+    since("sm_90"),
+    SOURCE.format("cp.async.bulk.commit_group"),
     doc="Makes a group of the bulk stores and reductions that the thread has issued since the last one.",
-    forms=(
-        Form(
-            Ptx("cp.async.bulk.commit_group"),
-            since("sm_90"),
-            SOURCE.format("cp.async.bulk.commit_group"),
-            effects=(Commit(GROUP),),
-        ),
-    ),
+    effects=(Commit(GROUP),),
 )
 instruction(
     "ptx.cp_async.bulk.wait_group",
-    params=(),
     keywords={"n": 0, "read": True},
     operands=(reads("n", "imm"),),
     pattern="{n}",

@@ -43,6 +43,7 @@ from tilewright.isa.table import (
     counts,
     instruction,
     reads,
+    single,
     updates,
 )
 from tilewright.isa.wgmma_values import (
@@ -296,7 +297,6 @@ D_AND_CONDITION = (reads("scaleD", "pred"), updates("*acc", "b32"))
 
 instruction(
     NAMES[0],
-    params=("dA", "dB", "*acc"),
     keywords=KEYWORDS,
     operands=(counts("dA", "b64"), counts("dB", "b64"), *D_AND_CONDITION),
     lanes=WARPGROUP,
@@ -305,62 +305,47 @@ instruction(
 )
 instruction(
     NAMES[1],
-    params=("dB", *A_REGISTERS, "*acc"),
     keywords={name: value for name, value in KEYWORDS.items() if name != "transA"},
     operands=(counts("dB", "b64"), *(reads(name, "b32") for name in A_REGISTERS), *D_AND_CONDITION),
     lanes=WARPGROUP,
     doc="A warpgroup has D += A * B computed, A in registers, B in shared memory; `wait_group` tells when D is there.",
     forms=tuple(_forms("{{{a0}, {a1}, {a2}, {a3}}}, {dB}", A_REGISTERS)),
 )
-instruction(
+single(
     "ptx.wgmma.fence",
-    params=(),
-    operands=(),
+    Ptx("wgmma.fence.sync.aligned"),
+    ARCH,
+    SOURCE.format("wgmma.fence"),
     lanes=WHOLE_WARP,
     doc="Orders what the warp did to the registers of A and D before the products that it issues next.",
-    forms=(
-        Form(Ptx("wgmma.fence.sync.aligned"), ARCH, SOURCE.format("wgmma.fence"), effects=(RegisterFence("wgmma"),)),
-    ),
+    effects=(RegisterFence("wgmma"),),
 )
-instruction(
+single(
     "ptx.wgmma.commit_group",
-    params=(),
-    operands=(),
+    Ptx("wgmma.commit_group.sync.aligned"),
+    ARCH,
+    SOURCE.format("wgmma.commit_group"),
     lanes=WHOLE_WARP,
     doc="Closes a group of the products that the warpgroup has issued.",
-    forms=(
-        Form(
-            Ptx("wgmma.commit_group.sync.aligned"),
-            ARCH,
-            SOURCE.format("wgmma.commit_group"),
-            effects=(Commit("wgmma"),),
-        ),
-    ),
+    effects=(Commit("wgmma"),),
 )
-instruction(
+single(
     "ptx.wgmma.wait_group",
-    params=("n",),
+    Ptx("wgmma.wait_group.sync.aligned"),
+    ARCH,
+    SOURCE.format("wgmma.wait_group"),
     operands=(reads("n", "imm"),),
     pattern="{n}",
     lanes=WHOLE_WARP,
     doc="Waits until at most the newest ``n`` groups of products are under way.",
-    forms=(
-        Form(
-            Ptx("wgmma.wait_group.sync.aligned"), ARCH, SOURCE.format("wgmma.wait_group"), effects=(Wait("wgmma", "n"),)
-        ),
-    ),
+    effects=(Wait("wgmma", "n"),),
 )
-instruction(
+single(
     "ptx.wgmma.noop_barrier",
-    params=("reg",),
+    Cuda("((void){reg})"),
+    ARCH,
+    SOURCE.format("wgmma.wait_group"),
+    Meaning(lambda reg: None, moves=True),
     operands=(reads("reg", "b32"),),
     doc="Nothing: a wait keeps uses of accumulators behind it by itself. For kernels that were written elsewhere.",
-    forms=(
-        Form(
-            Cuda("((void){reg})"),
-            ARCH,
-            SOURCE.format("wgmma.wait_group"),
-            Meaning(lambda reg: None, moves=True),
-        ),
-    ),
 )

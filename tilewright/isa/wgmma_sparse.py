@@ -108,7 +108,6 @@ METADATA = reads("e", "b32")
 
 instruction(
     NAMES[0],
-    params=("dA", "dB", "e", "*acc"),
     keywords={**KEYWORDS, "selector": 0},
     operands=(counts("dA", "b64"), counts("dB", "b64"), METADATA, *D_AND_CONDITION),
     lanes=WARPGROUP,
@@ -117,7 +116,6 @@ instruction(
 )
 instruction(
     NAMES[1],
-    params=("dB", *A_REGISTERS, "e", "*acc"),
     keywords={**{name: value for name, value in KEYWORDS.items() if name != "transA"}, "selector": 0},
     operands=(counts("dB", "b64"), *(reads(name, "b32") for name in A_REGISTERS), METADATA, *D_AND_CONDITION),
     lanes=WARPGROUP,

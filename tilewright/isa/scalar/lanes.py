@@ -18,7 +18,19 @@ from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.redux import reduced_by
 from tilewright.isa.scalar.floats import extreme
 from tilewright.isa.scalar.rows import flag, predicate_pattern, words
-from tilewright.isa.table import BY_MASK, REQUIRED, Form, Meaning, Operand, Ptx, Spellings, counts, instruction, reads
+from tilewright.isa.table import (
+    BY_MASK,
+    REQUIRED,
+    Form,
+    Meaning,
+    Operand,
+    Ptx,
+    Spellings,
+    counts,
+    instruction,
+    reads,
+    single,
+)
 from tilewright.isa.warp import activemask, all_of, any_of, ballot, elect
 
 __all__: list[str] = []
@@ -97,7 +109,6 @@ def _inside_form(mode: str) -> Form:
 
 instruction(
     "ptx.shfl.sync",
-    params=("a", "b", "c", "mask"),
     keywords={"mode": REQUIRED, "out": "d"},
     operands=(reads("a", "typed"), counts("b"), counts("c"), counts("mask")),
     lanes=BY_MASK,
@@ -138,7 +149,6 @@ def _vote(mode: str) -> Form:
 
 instruction(
     "ptx.vote.sync",
-    params=("a", "mask"),
     keywords={"mode": REQUIRED},
     operands=(reads("a", "pred"), counts("mask")),
     lanes=BY_MASK,
@@ -187,7 +197,6 @@ def _match(text: str, kind: str, out: str | None) -> Form:
 
 instruction(
     "ptx.match.sync",
-    params=("a", "mask"),
     keywords={"mode": REQUIRED, "type": "b32", "out": "d"},
     operands=(Operand("a", "bits", of="type"), counts("mask")),
     lanes=BY_MASK,
@@ -247,7 +256,6 @@ def _float_redux(machine: Machine, a: Lanes, mask: Lanes, *, op: str, nan: bool,
 
 instruction(
     "ptx.redux.sync",
-    params=("a", "mask"),
     keywords={"op": REQUIRED, "nan": False, "magnitude": False},
     operands=(reads("a", "typed"), counts("mask")),
     pattern="{result}, {a}, {mask}",
@@ -269,22 +277,16 @@ instruction(
         ),
     ),
 )
-instruction(
+single(
     "ptx.activemask",
-    params=(),
-    operands=(),
+    Ptx("activemask.b32"),
+    since("sm_75"),
+    f'PTX ISA, "{PARALLEL}: activemask"',
+    Meaning(activemask, on="machine"),
     pattern="{result}",
     written=True,
     doc="One bit per lane of the warp that executes this together with the caller.",
-    forms=(
-        Form(
-            Ptx("activemask.b32"),
-            since("sm_75"),
-            f'PTX ISA, "{PARALLEL}: activemask"',
-            Meaning(activemask, on="machine"),
-            result=UINT32,
-        ),
-    ),
+    result=UINT32,
 )
 
 
@@ -296,7 +298,6 @@ def _elected(machine: Machine, mask: Lanes) -> Lanes:
 
 instruction(
     "ptx.elect.sync",
-    params=("mask",),
     keywords={"out": "d"},
     operands=(counts("mask"),),
     lanes=BY_MASK,
@@ -316,19 +317,14 @@ instruction(
         )
     ),
 )
-instruction(
+single(
     "ptx.nanosleep",
-    params=("ns",),
+    Ptx("nanosleep.u32"),
+    since("sm_75"),
+    'PTX ISA, "Miscellaneous Instructions: nanosleep"',
+    Meaning(lambda ns: None),
     operands=(counts("ns"),),
     pattern="{ns}",
     written=True,
     doc="The thread rests for about ``ns`` nanoseconds.",
-    forms=(
-        Form(
-            Ptx("nanosleep.u32"),
-            since("sm_75"),
-            'PTX ISA, "Miscellaneous Instructions: nanosleep"',
-            Meaning(lambda ns: None),
-        ),
-    ),
 )

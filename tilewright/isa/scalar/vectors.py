@@ -93,7 +93,6 @@ for _name in ORDERS:
     _gives = "; what stood there before" if _name == "atom" else ""
     instruction(
         f"ptx.{_name}.vec",
-        params=("ptr", "*value"),
         keywords={
             "op": REQUIRED,
             "type": REQUIRED,
