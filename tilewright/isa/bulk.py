@@ -40,8 +40,6 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.tma import GROUP, combined, nothing
 
-__all__: list[str] = []
-
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 UNIT = 16
 
@@ -193,7 +191,6 @@ for _way, _kinds in ((WAYS[3], INTO_GLOBAL), (WAYS[2], INTO_CTA)):
         f"ptx.cp_reduce_async.bulk.{_way.name}",
         params=("dst", "src", "n", *(one.name for one in _bar), "op", "kind"),
         operands=(reads("dst", _way.target), reads("src", _way.source), counts("n"), *_bar),
-        pattern="[{dst}], [{src}], {n}" + (", [{bar}]" if _bar else ""),
         doc=f"A thread has ``n`` bytes combined, as elements of a dtype, from {_way.doc}.",
         hints=("L2::cache_hint",),
         forms=tuple(
@@ -218,7 +215,6 @@ single(
     SOURCE.format("cp.async.bulk.prefetch"),
     Meaning(nothing, on="machine"),
     operands=(reads("src", "global"), counts("n")),
-    pattern="[{src}], {n}",
     doc="Has ``n`` bytes of global memory brought to the L2 cache; no value changes.",
     hints=("L2::cache_hint",),
 )

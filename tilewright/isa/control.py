@@ -12,8 +12,6 @@ from tilewright.isa.arch import only, since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import WHOLE_WARP, Bound, Meaning, Ptx, reads, single
 
-__all__: list[str] = []
-
 GRIDS = 'PTX ISA, "Parallel Synchronization and Communication Instructions: griddepcontrol"'
 COUNTS = range(24, 257, 8)
 
@@ -37,7 +35,6 @@ single(
     Meaning(unseen, on="machine"),
     params=("inc", "n"),
     operands=(reads("n", "imm"),),
-    pattern="{n}",
     lanes=WHOLE_WARP,
     check=_check_count,
     doc="The warps of a warpgroup take registers of the CTA's pool (``inc``), or give some back, to have ``n`` each.",

@@ -204,7 +204,6 @@ single(
     SOURCE.format("cp.async.wait_group"),
     keywords={"n": 0},
     operands=(reads("n", "imm"),),
-    pattern="{n}",
     check=check_pending,
     doc="Waits until at most the ``n`` newest groups of the thread are under way.",
     effects=(Wait(GROUP, "n"),),
@@ -233,7 +232,6 @@ instruction(
     "ptx.cp_async.mbarrier.arrive",
     keywords={"noinc": False},
     operands=(reads("bar", "shared"),),
-    pattern="[{bar}]",
     doc="Arrives at an m-barrier once all copies that the thread has issued are complete: an arrival beyond those that "
     "it was made for, or with ``noinc`` one of them.",
     forms=tuple(

@@ -15,8 +15,6 @@ from tilewright.isa.descriptors import GENERATIONS, UNIT, swizzle_codes
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import Bound, Cuda, Meaning, counts, reads, single, writes
 
-__all__: list[str] = []
-
 SOURCES = {
     "sm_90": 'PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: Matrix Descriptor Format"',
     "sm_100": 'PTX ISA, "TensorCore 5th Generation: Shared memory descriptor"',

@@ -8,8 +8,6 @@ from __future__ import annotations
 from tilewright.isa.arch import since
 from tilewright.isa.table import Cuda, Fence, Form, Mods, ProxyFence, Ptx, instruction, reads, single
 
-__all__: list[str] = []
-
 GUIDE = 'CUDA C++ Programming Guide, "Memory Fence Functions"'
 FENCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence"'
 

@@ -10,8 +10,6 @@ from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import REQUIRED, Cuda, Form, Meaning, instruction, reads
 
-__all__: list[str] = []
-
 RETURNED = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "bool")
 
 

@@ -26,8 +26,6 @@ from tilewright.isa.mbarrier import (
 from tilewright.isa.mbarrier_state import announced_and_dropped, arrived, dropped, phase_state
 from tilewright.isa.table import Meaning, Ptx, Signal, counts, single
 
-__all__: list[str] = []
-
 
 def drop_once(machine: Machine, address: Lanes) -> Lanes:
     """The last arrival of a thread; returns the state before it, which names the phase."""
@@ -78,7 +76,6 @@ for _name, _change, _last in (("arrive", arrived, ""), ("arrive_drop", dropped, 
         Meaning(partial(unending, _change), on="machine"),
         keywords={"space": "shared"},
         operands=(PTR, counts("count")),
-        pattern="{result}, [{ptr}], {count}",
         check=check_constants,
         doc=f"Arrives ``count`` times{_last}; ending the phase is an error. Returns the m-barrier's state before.",
         effects=(*CHANGE, Signal("ptr", "arrive", "release", "cta")),
@@ -91,7 +88,6 @@ single(
     SOURCE.format("pending_count"),
     Meaning(pending_of),
     operands=(counts("state", "b64"),),
-    pattern="{result}, {state}",
     doc="How many arrivals were pending when an arrival gave ``state``.",
     result=lambda mods: "u32",
 )

@@ -130,7 +130,6 @@ MMA = instruction(
     params=("shape", "types", "d", "a", "b", "c"),
     keywords={"saturate": False},
     operands=(writes("*d", "b32"), reads("*a", "b32"), reads("*b", "b32"), reads("*c", "b32")),
-    pattern="{d}, {a}, {b}, {c}",
     lanes=WHOLE_WARP,
     doc="A warp computes D = A * B + C on matrices in its registers; ``types`` names the elements of D, A, B and C.",
     forms=(

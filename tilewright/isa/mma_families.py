@@ -114,7 +114,6 @@ def families(
         params=("shape", "types", "d", "a", "b", "c"),
         keywords={key: default for key, (default, _) in more.items()},
         operands=(writes("*d", register), *(reads(f"*{each}", register) for each in "abc")),
-        pattern="{d}, {a}, {b}, {c}",
         lanes=WHOLE_WARP,
         doc=doc,
         forms=tuple(

@@ -17,8 +17,6 @@ from tilewright.isa.mma_families import SOURCE, added
 from tilewright.isa.table import WHOLE_WARP, Meaning, Ptx, Spellings, reads, single, writes
 from tilewright.isa.warp_matrices import ELEMENTS, Matrix, numbers
 
-__all__: list[str] = []
-
 Place = Callable[[Matrix, Matrix, Matrix], tuple[Matrix, Matrix]]
 PLACES: Mapping[tuple[str, str], tuple[int, Place]] = {
     ("a", "row"): (4, lambda t, upper, i: (t + 4 * upper, i)),
@@ -75,7 +73,6 @@ single(
     params=("types", "d", "a", "b", "c"),
     keywords={"a_layout": "row", "b_layout": "col"},
     operands=(writes("*d", "b32"), *(reads(f"*{each}", "b32") for each in "abc")),
-    pattern="{d}, {a}, {b}, {c}",
     lanes=WHOLE_WARP,
     doc="A warp computes four products D = A * B + C of 8 x 4 and 4 x 8 matrices of float16, each in eight lanes.",
     registers={

@@ -32,7 +32,6 @@ MOVMATRIX = single(
     'PTX ISA, "Warp-level matrix transpose instruction: movmatrix"',
     Meaning(transpose, moves=True),
     operands=(writes("d", "b32"), reads("a", "b32")),
-    pattern="{d}, {a}",
     lanes=WHOLE_WARP,
     doc="A warp transposes an 8x8 matrix of 16-bit elements from register to register.",
     keywords={"shape": "m8n8", "trans": True, "type": ".b16"},

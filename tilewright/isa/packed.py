@@ -17,8 +17,6 @@ from tilewright.isa.machine import Lanes
 from tilewright.isa.rounded import OPERATIONS
 from tilewright.isa.table import Meaning, Ptx, reads, single, writes
 
-__all__: list[str] = []
-
 SOURCE = 'PTX ISA, "Floating Point Instructions: {}"'
 ROUNDING = {mode: f".{mode}" for mode in ("rn", "rz", "rm", "rp")}
 FLUSH = {False: "", True: ".ftz"}
@@ -51,7 +49,6 @@ for _name, (_formula, _compute) in OPERATIONS.items():
         Meaning(_on_pairs(_compute), passes=("rounding", "ftz")),
         keywords={"rounding": "rn", "ftz": False},
         operands=(writes("d", "b64"), *(reads(_operand, "b64") for _operand in _operands)),
-        pattern=", ".join(f"{{{_operand}}}" for _operand in ("d", *_operands)),
         doc=f"Both float32 of a pair: {_formula}.",
     )
 
@@ -71,7 +68,6 @@ for _name, _word, _extreme in (("max", "largest", larger), ("min", "smallest", s
         SOURCE.format(_name),
         Meaning(_of_three(_extreme)),
         operands=(reads("a", "f32"), reads("b", "f32"), reads("c", "f32")),
-        pattern="{result}, {a}, {b}, {c}",
         doc=f"The {_word} of three numbers; NaN only where all are.",
         result=dtype("float32"),
     )

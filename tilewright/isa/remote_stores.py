@@ -32,8 +32,6 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.tma import combined
 
-__all__: list[str] = []
-
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 WHERE = ".shared::cluster.mbarrier::complete_tx::bytes"
 STORED = {
@@ -72,7 +70,6 @@ single(
     SOURCE.format("st.async"),
     AsyncMeaning(as_bytes, takes=("value",)),
     operands=(reads("ptr", "shared"), reads("value", "typed"), reads("bar", "shared")),
-    pattern="[{ptr}], {value}, [{bar}]",
     doc="A thread has ``value`` stored in the shared memory of a CTA of the cluster; ``bar`` there counts its bytes.",
     effects=(Access("ptr", "shared", nbytes, write=True), *_told(nbytes)),
 )
@@ -84,7 +81,6 @@ single(
     AsyncMeaning(as_bytes, takes=("values",)),
     params=("vec", "ptr", "bar", "*values"),
     operands=(reads("ptr", "shared"), reads("*values", "b32"), reads("bar", "shared")),
-    pattern="[{ptr}], {values}, [{bar}]",
     doc="A thread has 2 or 4 registers stored in the shared memory of a CTA of the cluster; ``bar`` counts the bytes.",
     effects=(Access("ptr", "shared", vector_bytes, write=True, element_bytes=4), *_told(vector_bytes)),
     registers=registers,
@@ -108,7 +104,6 @@ for _op, _kinds in INTO_CTA.items():
     instruction(
         f"ptx.red_async.{_op}",
         operands=(reads("ptr", "shared"), reads("value", "typed"), reads("bar", "shared")),
-        pattern="[{ptr}], {value}, [{bar}]",
         doc="A thread has ``value`` combined with a place in another CTA; ``bar`` there counts its bytes.",
         forms=(_reducing(_op, _kinds),),
     )

@@ -16,8 +16,6 @@ from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.printing import CONVERSION, formatted
 from tilewright.isa.table import Cuda, Meaning, reads, single
 
-__all__: list[str] = []
-
 MOST_LETTERS = 1 << 12  # of a string
 _WIDTHS = {"hh": 4, "h": 4, None: 4, "l": 8, "ll": 8, "z": 8, "j": 8, "t": 8}
 

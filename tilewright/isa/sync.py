@@ -21,8 +21,6 @@ from tilewright.isa.table import (
     single,
 )
 
-__all__: list[str] = []
-
 GUIDE = 'CUDA C++ Programming Guide, "Synchronization Functions"'
 BAR = 'PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier"'
 
@@ -58,7 +56,6 @@ single(
     'PTX ISA, "Parallel Synchronization and Communication Instructions: bar.warp.sync"',
     Meaning(lambda mask: None),
     operands=(counts("mask"),),
-    pattern="{mask}",
     lanes=BY_MASK,
     doc="The lanes that ``mask`` names, who all execute it, wait for each other; their memory accesses are ordered.",
     effects=(Fence("acq_rel", "warp"),),
@@ -79,7 +76,6 @@ single(
     since("sm_75"),
     BAR,
     operands=(counts("id"), counts("n")),
-    pattern="{id}, {n}",
     doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` (0..15) and wait.",
     effects=(Sync("named", barrier="id", threads="n"),),
 )
@@ -90,7 +86,6 @@ single(
     BAR,
     keywords={"cta": False, "aligned": False},
     operands=(counts("id"), counts("n")),
-    pattern="{id}, {n}",
     doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` and wait; unless ``aligned``, lanes apart.",
     effects=(Sync("named", barrier="id", threads="n"),),
 )
@@ -100,7 +95,6 @@ single(
     since("sm_75"),
     BAR,
     operands=(counts("id"), counts("n")),
-    pattern="{id}, {n}",
     doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting for the others.",
     effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),),
 )
@@ -111,7 +105,6 @@ single(
     BAR,
     keywords={"aligned": False},
     operands=(counts("id"), counts("n")),
-    pattern="{id}, {n}",
     doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting; unless ``aligned``, lanes apart.",
     effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),),
 )

@@ -112,7 +112,8 @@ public = Public(InstructionError, {})
 """The decorator of this room's public functions."""
 
 REQUIRED = object()  # a keyword without a default
-BY_OPERANDS = ("...",)  # as `Instruction.params`: they follow from the operands
+BY_OPERANDS = ("...",)  # of `Instruction.params`
+IN_ORDER = "..."  # of `Instruction.pattern`
 _Row = ParamSpec("_Row")
 
 
@@ -122,14 +123,15 @@ class Instruction:
 
     operands: in the order of the assembler. params: arguments in the language's order, modifiers and operands mixed,
     ``*r`` takes the rest; by default the operands that are no keywords. keywords: name -> default or `REQUIRED`; an
-    operand with the default None may be left out, see `LEFT_OUT`. pattern: how operands stand after the mnemonic, or
-    where it holds ``{mnemonic}``, the whole text, with modifiers that are no part of the mnemonic; ``{result}`` is the
-    register of the call's value. folds: keywords that are added to an operand, so many bits up, when the call is made:
-    ``{"row": ("taddr", 16)}``. widens: narrow floats are computed in float32 and rounded once at the end. check: raises
-    InstructionError for what modifiers and register counts do not tell. agrees: a modifier that all such rows of a
-    kernel must have in common. hints: patterns of words of PTX that its mnemonic may hold and that mean nothing to what
-    it does. also: what may stand in its mnemonic in the place of a word, "" for nothing. written: is it an opcode as
-    compilers write it? Such a row is what a spelling means that others share.
+    operand with the default None may be left out, see `LEFT_OUT`. pattern: how operands stand after the mnemonic, by
+    default in order, addresses in brackets; or where it holds ``{mnemonic}``, the whole text, with modifiers that are
+    no part of the mnemonic. ``{result}`` is the register of the call's value. folds: keywords that are added to an
+    operand, so many bits up, when the call is made: ``{"row": ("taddr", 16)}``. widens: narrow floats are computed in
+    float32 and rounded once at the end. check: raises InstructionError for what modifiers and register counts do not
+    tell. agrees: a modifier that all such rows of a kernel must have in common. hints: patterns of words of PTX that
+    its mnemonic may hold and that mean nothing to what it does. also: what may stand in its mnemonic in the place of a
+    word, "" for nothing. written: is it an opcode as compilers write it? Such a row is what a spelling means that
+    others share.
     """
 
     name: str
@@ -137,7 +139,7 @@ class Instruction:
     operands: tuple[Operand, ...] = ()
     forms: tuple[Form, ...] = ()
     keywords: Mapping[str, object] = field(default_factory=dict)
-    pattern: str = ""
+    pattern: str = IN_ORDER
     lanes: str = ANY_LANES
     widens: bool = False
     check: Callable[[Bound], None] | None = None
@@ -152,7 +154,17 @@ class Instruction:
         if self.params is BY_OPERANDS:
             positional = (one for one in self.operands if one.name not in self.keywords)
             object.__setattr__(self, "params", tuple("*" * one.many + one.name for one in positional))
+        if self.pattern is IN_ORDER:
+            object.__setattr__(self, "pattern", self._operands_in_order())
         check_row(self, LANES)
+
+    def _operands_in_order(self) -> str:
+        """The pattern of forms in PTX that have none of their own, behind the value that the first of them gives."""
+        forms = [one for one in self.forms if isinstance(one.wording, Ptx) and not one.wording.pattern]
+        if not forms:
+            return ""
+        result = ["{result}"] if forms[0].result != VOID else []
+        return ", ".join(result + [one.in_text for one in self.operands if one.kind != "note"])
 
     def operand(self, name: str) -> Operand | None:
         """The operand of that name; None for a modifier."""

@@ -99,7 +99,6 @@ instruction(
     "ptx.tcgen05.alloc",
     keywords={"cta_group": 1, "requested": 0},
     operands=(reads("ptr", "shared"), counts("n_cols"), reads("requested", "note")),
-    pattern="[{ptr}], {n_cols}",
     lanes=WHOLE_WARP,
     check=_check_constant,
     agrees="cta_group",

@@ -35,8 +35,6 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.tcgen05_alloc import CTA_GROUP, SOURCE, TMEM_ARCHS
 
-__all__: list[str] = []
-
 
 def _everywhere(unit: Unit, ptr: Lanes, cta_mask: Lanes) -> Mapping[str, Addresses]:
     """The same place in each CTA of the cluster whose bit is set."""

@@ -299,7 +299,6 @@ single(
     SOURCE.format("prefetch"),
     Meaning(nothing, on="machine"),
     operands=(reads("map", "generic"),),
-    pattern="[{map}]",
     doc="Has the 128 bytes of a tensor map brought to where the copy engine looks for them; no value changes.",
 )
 single(
@@ -314,7 +313,6 @@ instruction(
     "ptx.cp_async.bulk.wait_group",
     keywords={"n": 0, "read": True},
     operands=(reads("n", "imm"),),
-    pattern="{n}",
     check=check_pending,
     doc="Waits until at most the ``n`` newest bulk groups of the thread are under way; with ``read`` until all others "
     "have read their sources, which may then be written again.",

@@ -18,7 +18,7 @@ from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import ALL_LANES, BY_MASK, Bound, Cuda, Meaning, Ptx, counts, reads, single
 
-__all__ = ["activemask", "all_of", "any_of", "ballot", "elect"]
+__all__ = ["activemask", "all_of", "any_of", "ballot", "elect", "voters"]
 
 LANE = np.arange(32)
 WIDTHS = (1, 2, 4, 8, 16, 32)
@@ -114,9 +114,10 @@ _shuffle_row("shfl_up_sync", "delta", _from_below, "The value ``delta`` lanes be
 _shuffle_row("shfl_xor_sync", "lane_mask", _from_partner, "The value of the lane whose number differs in these bits.")
 
 
-def _voters(machine: Machine, mask: Lanes) -> NDArray[np.bool_]:
-    voters: NDArray[np.bool_] = machine.active & ((mask.astype(np.int64) >> LANE & 1) != 0)
-    return voters
+def voters(machine: Machine, mask: Lanes) -> NDArray[np.bool_]:
+    """The lanes that take part: those that ``mask`` names."""
+    found: NDArray[np.bool_] = machine.active & ((mask.astype(np.int64) >> LANE & 1) != 0)
+    return found
 
 
 def _bits(lanes: NDArray[np.bool_]) -> Lanes:
@@ -126,17 +127,17 @@ def _bits(lanes: NDArray[np.bool_]) -> Lanes:
 
 def ballot(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
     """Bit ``l`` is set where lane ``l`` takes part and its condition holds."""
-    return _bits(cond & _voters(machine, mask))
+    return _bits(cond & voters(machine, mask))
 
 
 def any_of(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
     """True where the condition holds in a lane that takes part."""
-    return np.logical_or.reduce(cond & _voters(machine, mask), axis=-1, keepdims=True)
+    return np.logical_or.reduce(cond & voters(machine, mask), axis=-1, keepdims=True)
 
 
 def all_of(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
     """True where the condition holds in all lanes that take part."""
-    return np.logical_and.reduce(cond | ~_voters(machine, mask), axis=-1, keepdims=True)
+    return np.logical_and.reduce(cond | ~voters(machine, mask), axis=-1, keepdims=True)
 
 
 def activemask(machine: Machine) -> Lanes:
@@ -146,9 +147,9 @@ def activemask(machine: Machine) -> Lanes:
 
 def elect(machine: Machine, mask: Lanes) -> Lanes:
     """True in one lane: the lowest that takes part (the manual leaves open which, but it is always the same)."""
-    voters = _voters(machine, mask)
-    first: Lanes = voters.argmax(-1)[..., None] == LANE
-    return first & voters
+    there = voters(machine, mask)
+    first: Lanes = there.argmax(-1)[..., None] == LANE
+    return first & there
 
 
 def _vote_row(name: str, execute: Callable[[Machine, Lanes, Lanes], Lanes], result: str, doc: str) -> None:

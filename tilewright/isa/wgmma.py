@@ -335,7 +335,6 @@ single(
     ARCH,
     SOURCE.format("wgmma.wait_group"),
     operands=(reads("n", "imm"),),
-    pattern="{n}",
     lanes=WHOLE_WARP,
     doc="Waits until at most the newest ``n`` groups of products are under way.",
     effects=(Wait("wgmma", "n"),),

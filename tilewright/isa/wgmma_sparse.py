@@ -40,8 +40,6 @@ from tilewright.isa.wgmma import (
 )
 from tilewright.isa.wgmma_values import rows_of_registers
 
-__all__: list[str] = []
-
 NAMES = ("ptx.wgmma.mma_async.sp.ss", "ptx.wgmma.mma_async.sp.rs")
 WIDTHS = {"tf32": 4, "float16": 2, "bfloat16": 2}  # bytes of an element; of the others one
 

@@ -16,8 +16,6 @@ from tilewright.isa.scalar.rows import flag, maybe, scalar, words
 from tilewright.isa.table import Spellings
 from tilewright.isa.types import TYPES, Numbers
 
-__all__: list[str] = []
-
 CHAPTER = "Data Movement and Conversion Instructions"
 INTEGERS = "u8 u16 u32 u64 s8 s16 s32 s64"
 WIDER = "u16 u32 u64 s16 s32 s64"
@@ -26,8 +24,8 @@ FTZ, SAT, RELU, FINITE = flag("ftz"), flag("sat"), flag("relu"), flag("satfinite
 ALWAYS: Spellings = {True: ""}  # of a flag whose word is part of the text
 RN, RN_RZ, RND = words("rn"), words("rn", "rz"), words("rn", "rz", "rm", "rp")
 WHOLE, MAYBE_WHOLE = words("rni", "rzi", "rmi", "rpi"), maybe("rni", "rzi", "rmi", "rpi")
-UP: Mapping[str, Spellings] = {"rnd": RN, "relu": RELU}
-DOWN: Mapping[str, Spellings] = {"rnd": RN, "finite": ALWAYS, "relu": RELU}
+UP: Mapping[str, Any] = {"rnd": RN, "relu": RELU}
+DOWN: Mapping[str, Any] = {"rnd": RN, "finite": ALWAYS, "relu": RELU}
 OF_BYTE = "{{ .reg .b8 b_; cvt.u8.u16 b_, {a}; {mnemonic} {result}, b_; }}"
 TO_BYTE = "{{ .reg .b8 b_; {mnemonic} b_, {a}; cvt.u16.u8 {result}, b_; }}"
 PAIR_TO_BYTE = "{{ .reg .b8 b_; {mnemonic} b_, {a}, {b}; cvt.u16.u8 {result}, b_; }}"
