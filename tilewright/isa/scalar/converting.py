@@ -152,6 +152,12 @@ def _cvt(
     return f"cvt{spelled}{{type}}{{atype}}", table, meaning, first, own
 
 
+OF_INTEGERS: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
+    ("{rnd}{sat}", "f16 f64", INTEGERS, "sm_75", {"sat": SAT}),
+    ("{rnd}{ftz}{sat}", "f32", INTEGERS, "sm_75", {"ftz": FTZ, "sat": SAT}),
+    ("{rnd}{sat}", "bf16", WIDER, "sm_90", {}),
+)
+"""Conversions between integers and floats: what is spelled, the types of both, since when, modifiers."""
 scalar(
     "cvt",
     "a:atype",
@@ -159,11 +165,7 @@ scalar(
     *(_cvt(".sat", to, " ".join(_beyond(to)), _of_integers, sat=ALWAYS) for to in INTEGERS.split() if _beyond(to)),
     *(
         shape
-        for spelled, floats, integers, first, more in (
-            ("{rnd}{sat}", "f16 f64", INTEGERS, "sm_75", {"sat": SAT}),
-            ("{rnd}{ftz}{sat}", "f32", INTEGERS, "sm_75", {"ftz": FTZ, "sat": SAT}),
-            ("{rnd}{sat}", "bf16", WIDER, "sm_90", {}),
-        )
+        for spelled, floats, integers, first, more in OF_INTEGERS
         for shape in (
             _cvt(spelled, floats, integers, _from_integer, first, rnd=RND, **more),
             _cvt(spelled, integers, floats, _to_integer, first, rnd=WHOLE, **more),
