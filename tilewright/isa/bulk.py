@@ -20,11 +20,10 @@ from tilewright.isa.arch import since
 from tilewright.isa.cp_async import HINTS, Hint
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import completed
-from tilewright.isa.operations import in_ctas
+from tilewright.isa.operations import access_of_unit, combined_by_unit, in_ctas
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
-    Access,
     AsyncMeaning,
     Effect,
     Form,
@@ -99,12 +98,10 @@ NO_HINT = Hint(spelling="", more="")
 
 
 def _effects(way: Way, *, rmw: bool = False) -> tuple[Effect, ...]:
-    read = Access("src", way.source, UNIT, write=False, proxy="async", computed=True)
-    scope = {"rmw": True, "sem": "relaxed", "scope": "gpu"} if rmw else {}
-    old = (Access("dst", way.target, UNIT, write=False, proxy="async", computed=True, **scope),) if rmw else ()  # type: ignore[arg-type]  # fields
-    written = Access("dst", way.target, UNIT, write=True, proxy="async", computed=True, **scope)  # type: ignore[arg-type]  # fields
+    source = access_of_unit("src", way.source, write=False)
+    target = combined_by_unit("dst", way.target) if rmw else (access_of_unit("dst", way.target, write=True),)
     told = (Signal("bar", "bytes", "release", "cluster", completed), Issue()) if way.counted else (Issue(GROUP),)
-    return (read, *old, written, *told)
+    return (source, *target, *told)
 
 
 def _copy_form(way: Way, hint: Hint, mask: Spellings | None) -> Form:
@@ -112,8 +109,7 @@ def _copy_form(way: Way, hint: Hint, mask: Spellings | None) -> Form:
     operands = "[{dst}], [{src}], {n}" + (", [{bar}]" if way.counted else "") + (", {cta_mask}" if cast else "")
     mods: dict[str, Spellings] = {"cta_mask": mask} if mask is not None else {}
     if way.hints:
-        given = GIVEN if hint.more == Hint().more else LEFT_OUT
-        mods |= {"cache_hint": {hint.name: hint.spelling}, "cache_policy": given}
+        mods |= hint.modifiers()
     return Form(
         Ptx(
             f"cp.async.bulk{way.text}{COMPLETION[way.counted]}{cast}" + ("{cache_hint}" if way.hints else ""),

@@ -95,6 +95,10 @@ class Hint(NamedTuple):
     text: str = "%s"
     more: str = ", {cache_policy}"
 
+    def modifiers(self, name: str = "cache_hint") -> dict[str, Spellings]:
+        """The modifiers of a form with this policy: ``name``, and whether the caller gives the policy."""
+        return {name: {self.name: self.spelling}, "cache_policy": GIVEN if "{cache_policy}" in self.more else LEFT_OUT}
+
 
 HINTS = (
     Hint(spelling="", more=""),
@@ -136,8 +140,7 @@ def _forms() -> Iterator[Form]:
                             **given,
                             "n": {n: ""},
                             "cache": caches,
-                            "cache_hint": {hint.name: hint.spelling},
-                            "cache_policy": GIVEN if hint.more == Hint().more else LEFT_OUT,
+                            **hint.modifiers(),
                             "prefetch_size": PREFETCH,
                             "fill_mode": dict.fromkeys(guard.fill_modes, ""),
                         },

@@ -13,7 +13,8 @@ import numpy as np
 
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes
-from tilewright.isa.mma_families import SOURCE, added
+from tilewright.isa.mma import SOURCE
+from tilewright.isa.mma_families import added
 from tilewright.isa.table import WHOLE_WARP, Meaning, Ptx, Spellings, reads, single, writes
 from tilewright.isa.warp_matrices import ELEMENTS, Matrix, numbers
 

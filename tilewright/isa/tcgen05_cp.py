@@ -32,7 +32,7 @@ from tilewright.isa.arch import only
 from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
 from tilewright.isa.ldmatrix import FOUR_BITS, SIX_BITS, UNPACK, VALID, Unpack
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.operations import in_pairs
+from tilewright.isa.operations import access_of_unit, in_pairs
 from tilewright.isa.table import REQUIRED, Access, AsyncMeaning, Form, Issue, Ptx, counts, instruction, reads, single
 from tilewright.isa.tcgen05_alloc import CTA_GROUP, PLACE, SOURCE, TMEM_ARCHS
 
@@ -183,7 +183,7 @@ instruction(
                 validity=copy_valid,
             ),
             effects=(
-                Access("desc", "shared", 16, write=False, proxy="async", computed=True),
+                access_of_unit("desc", "shared", write=False),
                 Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
                 Issue("tmem", in_order_after=("ptx.tcgen05.shift",) if shape == "4x256b" else ()),
             ),
