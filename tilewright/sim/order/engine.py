@@ -101,10 +101,9 @@ class Order(Check):
             return self._watch_registers(site, place) if self.program.has_asynchronous else None
         if site.goes_on or (site.atomic and not site.write):  # others need to find its write
             return None
-        is_global = place.space == "global"
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
-            if not is_global:
+            if place.space != "global":
                 order = self.orders[batch.wave]
                 if order.operations is not None and order.operations.spans:
                     check_shared(order.operations, site, batch, mask, None, at)
