@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentError, Span, choices
 from tilewright.host import available_bytes, bytes_text
-from tilewright.ir import Buffer, Kernel, Var, walk
+from tilewright.ir import Buffer, Kernel, Var, names_in, walk
 from tilewright.ir.evaluate import evaluate
 
 __all__ = ["Argument", "check_room", "make_arguments", "parse_limits", "parse_sizes", "saved", "shown"]
@@ -164,7 +164,7 @@ def _known_sizes(
 
 def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """Raises ArgumentError where an extent depends on a size that is not known."""
-    unknown = {node.name for node in walk(buffer.shape) if isinstance(node, Var)} - set(sizes)
+    unknown = names_in(buffer.shape) - set(sizes)
     if unknown:
         raise ArgumentError(
             f"{buffer.name} has a symbolic shape",

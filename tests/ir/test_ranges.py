@@ -179,13 +179,6 @@ def test_an_exact_sum_is_proven_not_to_wrap() -> None:
     assert facts().exact((N - 8) + 7)  # a part may wrap where the whole does not
 
 
-def test_overflow_is_asked_of_every_part() -> None:
-    assert not facts().may_overflow(INDEX * 64 + J)
-    assert facts().may_overflow(N * 2)
-    assert not facts().may_overflow(N * 2, INT64)
-    assert facts().may_overflow(J * 8, dtype("int8"))
-
-
 # The questions of layouts
 
 

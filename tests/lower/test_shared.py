@@ -8,7 +8,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Buffer
 from tilewright.layout import Layout, S, mma_shared_layout
-from tilewright.lower import plan_shared, shared_alignment, storage_bytes
+from tilewright.lower import plan_shared, shared_alignment
 
 
 def shared(
@@ -41,11 +41,11 @@ def test_a_declared_alignment_is_kept() -> None:
 
 
 def test_padding_between_rows_is_storage_too() -> None:
-    assert storage_bytes(shared("A", (8, 8), layout=S[(8, 8) : (12, 1)]).buffer) == (7 * 12 + 8) * 2
+    assert shared("A", (8, 8), layout=S[(8, 8) : (12, 1)]).buffer.storage_bytes() == (7 * 12 + 8) * 2
 
 
 def test_4_bit_elements_lie_two_to_a_byte() -> None:
-    assert storage_bytes(shared("A", (33,), "float4_e2m1fn").buffer) == 17
+    assert shared("A", (33,), "float4_e2m1fn").buffer.storage_bytes() == 17
 
 
 def test_an_offset_that_a_pool_gave_is_kept() -> None:

@@ -279,7 +279,7 @@ def _within(tile: SharedTile, accesses: Iterable[Accesses]) -> list[Accesses]:
         if each.place != tile.place or not each.patterns:
             continue
         rows = each.rows
-        inside = ((rows == IDLE) | ((rows >= tile.start) & (rows < tile.start + tile.nbytes))).all(1)
+        inside = ((rows == IDLE) | ((rows >= tile.start) & (rows < tile.start + tile.buffer.storage_bytes()))).all(1)
         kept = {key: times for (key, times), is_in in zip(each.patterns.items(), inside, strict=True) if is_in}
         if kept:
             found.append(replace(each, patterns=kept))

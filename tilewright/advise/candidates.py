@@ -39,7 +39,7 @@ def candidates(tile: SharedTile, *, for_units: bool) -> Iterator[Candidate]:
     if for_units:
         yield from _of_hardware(tile)
         return
-    size = tile.buffer.storage_size() * tile.buffer.dtype.bits // 8
+    size = tile.buffer.storage_bytes()
     yield Candidate(tile.tile, 0, (0,))
     for bits, first, distance in _swizzles(tile):
         swizzle = SwizzleLayout(first, bits, distance)

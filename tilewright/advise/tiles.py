@@ -12,7 +12,6 @@ from tilewright.dtypes import DType
 from tilewright.errors import Span
 from tilewright.ir import AddressOf, AllocBuffer, Buffer, DeclBuffer, Kernel, const_value, map_buffers, statements
 from tilewright.layout import ComposeLayout, Iter, Layout, SwizzleLayout, TileLayout
-from tilewright.lower import storage_bytes
 from tilewright.records import replace
 
 __all__ = ["Cannot", "SharedTile", "tiles_of", "with_layout"]
@@ -53,11 +52,6 @@ class SharedTile:
         if not isinstance(found, TileLayout):
             raise Cannot(f"{self.buffer.name} has the layout {layout}")
         return found
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of its storage."""
-        return storage_bytes(self.buffer)
 
     def before_swizzle(self) -> NDArray[np.int64]:
         """The place of each element in elements, before the swizzle."""

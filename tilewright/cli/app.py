@@ -282,10 +282,7 @@ def atom(
         find = isa.wgmma_atom if re.match(r"SM90_64x", name) else isa.mma_atom
         found = find(name) if re.match(r"SM\d+_\d", name) else isa.atom(name)
     facts = {"name": found.name, "ptx": found.mnemonic, "exists_on": str(found.arch)}
-    if isinstance(found, isa.MmaAtom):
-        places = {operand: str(found.fragment(operand)) for operand in "ABC"}
-        grids = mma_grids(found, by=by)
-    elif isinstance(found, isa.WgmmaAtom):
+    if isinstance(found, isa.MmaAtom | isa.WgmmaAtom):
         places = {operand: str(found.fragment(operand)) for operand in found.shapes}
         grids = mma_grids(found, by=by)
     else:

@@ -51,7 +51,6 @@ def compile_cu(
     defines: Mapping[str, object],
     include: Sequence[Path],
     names: Sequence[str],
-    seconds: int = SECONDS,
 ) -> MadePtx:
     """The PTX of a .cu text for an architecture, every instruction with its line. names: instances of templates besides
     those that the file launches.
@@ -66,7 +65,7 @@ def compile_cu(
     sources += [
         _Source(name, str(path), path.read_text(encoding="utf-8", errors="replace")) for name, path in own.items()
     ]
-    request = {"file": file, "options": options, "seconds": seconds, "bytes": BYTES, "process": process.__file__}
+    request = {"file": file, "options": options, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
     wanted = list(dict.fromkeys([*names, *(name for each in sources for name in instances(each.text))]))
     made = _asked(request | _texts(sources, others) | {"names": wanted})
     if not made["ptx"]:

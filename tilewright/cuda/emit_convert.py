@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tilewright.cuda.emit_types import Cpp, Level, computed_through_float, cpp_type
+from tilewright.cuda.emit_types import Cpp, Level, called, computed_through_float, cpp_type
 from tilewright.cuda.emit_unit import TranslationUnit, assembly
 from tilewright.dtypes import DType, dtype
 from tilewright.ir.intervals import limits
@@ -80,14 +80,14 @@ def _integer(value: Cpp, source: DType, target: DType, unit: TranslationUnit) ->
             f"return ({kind})min(max({wide}, {low}), {high});",
             comment="Saturates; NaN is 0.",
         )
-        return Cpp(f"{name}({value.text})")
+        return called(name, value)
     row = CONVERSIONS["float64" if source.bits == 64 else "float32", target]
     if source.bits == 32 and target.bits == 32:
         unit.number_instruction(name, row, kind, (number,))
-        return Cpp(f"{name}({value.text})")
+        return called(name, value)
     inner = unit.number_instruction(f"{name}_or_nan", row, kind, (number,))
     unit.function(name, f"{kind} ({number} x)", f"return x == x ? {inner}(x) : 0;", comment="Saturates; NaN is 0.")
-    return Cpp(f"{name}({value.text})")
+    return called(name, value)
 
 
 # Into float32, so that one more rounding is still right
@@ -112,7 +112,7 @@ def _float32_to_odd(value: Cpp, source: DType, unit: TranslationUnit) -> Cpp:
         f"return {same} ? y : __uint_as_float(__float_as_uint(y) | 1u);",
         comment="Toward zero; an inexact result gets its last bit set, so that rounding it again rounds x once.",
     )
-    return Cpp(f"{name}({value.text})")
+    return called(name, value)
 
 
 def _tf32_rounding(unit: TranslationUnit) -> str:
@@ -137,7 +137,7 @@ def to_float32(value: Cpp, source: DType, unit: TranslationUnit) -> Cpp:
     name = f"float32_from_{source}"
     if name not in unit.helpers:
         _WIDEN.get(source, _widen_narrow)(name, source, unit)
-    return Cpp(f"{name}({value.text})")
+    return called(name, value)
 
 
 def from_float32(value: Cpp, target: DType, unit: TranslationUnit) -> Cpp:
@@ -147,7 +147,7 @@ def from_float32(value: Cpp, target: DType, unit: TranslationUnit) -> Cpp:
     name = f"{target}_from_float32"
     if name not in unit.helpers:
         _ROUND.get(target, _round_narrow)(name, target, unit)
-    return Cpp(f"{name}({value.text})")
+    return called(name, value)
 
 
 # The helper functions, by dtype

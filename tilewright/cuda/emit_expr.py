@@ -10,7 +10,7 @@ from tilewright.cuda.emit_convert import convert, to_float32
 from tilewright.cuda.emit_floats import float_binary, float_negated
 from tilewright.cuda.emit_integers import abs_bound, integer_binary, integer_unary
 from tilewright.cuda.emit_memory import address, load
-from tilewright.cuda.emit_types import LEVELS, Cpp, Level, computed_through_float, cpp_type, literal
+from tilewright.cuda.emit_types import LEVELS, Cpp, Level, called, computed_through_float, cpp_type, literal
 from tilewright.cuda.emit_unit import Scope
 from tilewright.cuda.emit_vectors import broadcast, component, elementwise, joined
 from tilewright.dtypes import INT32, DType, dtype
@@ -121,7 +121,7 @@ def _reinterpret(node: ir.Reinterpret, scope: Scope) -> Cpp:
     if source == target:
         return value
     if (source, target) in _BIT_CASTS:
-        return Cpp(f"{_BIT_CASTS[source, target]}({value.text})")
+        return called(_BIT_CASTS[source, target], value)
     if "void*" in (source, target) or (source.endswith(_INTEGRAL) and target.endswith(_INTEGRAL)):
         return value.cast(target)
     if node.a.dtype.is_integer:

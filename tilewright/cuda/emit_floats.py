@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.cuda.emit_convert import from_float32, to_float32
 from tilewright.cuda.emit_integers import infix
-from tilewright.cuda.emit_types import Cpp, Level, computed_through_float, cpp_type
+from tilewright.cuda.emit_types import Cpp, Level, called, computed_through_float, cpp_type
 from tilewright.cuda.emit_unit import TranslationUnit
 from tilewright.dtypes import DType, dtype
 from tilewright.ir.operators import OPERATORS
@@ -24,7 +24,7 @@ def float_binary(op: str, a: Cpp, b: Cpp, kind: DType, unit: TranslationUnit) ->
     name = f"{OPERATORS[op].word}_{kind}"
     if name not in unit.helpers:
         _narrow_operator(name, op, kind, unit)
-    return Cpp(f"{name}({a.text}, {b.text})")
+    return called(name, a, b)
 
 
 def float_negated(a: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
@@ -39,16 +39,14 @@ def float_negated(a: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
 
 def _plain(op: str, a: Cpp, b: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     suffix = "f" if kind.bits == 32 else ""
-    if op in ("+", "-", "*"):
+    if op in ("+", "-", "*", "/"):
         return infix(op, a, b)
-    if op == "/":
-        return infix("/", a, b)
     if op in _FUNCTIONS:
-        return Cpp(f"{_FUNCTIONS[op]}{suffix}({a.text}, {b.text})")
+        return called(f"{_FUNCTIONS[op]}{suffix}", a, b)
     if op == "truncdiv":
-        return Cpp(f"trunc{suffix}({infix('/', a, b).text})")
+        return called(f"trunc{suffix}", infix("/", a, b))
     helper = _floor_mod if op == "%" else _floor_div
-    return Cpp(f"{helper(kind, suffix, unit)}({a.text}, {b.text})")
+    return called(helper(kind, suffix, unit), a, b)
 
 
 def _floor_div(kind: DType, suffix: str, unit: TranslationUnit) -> str:

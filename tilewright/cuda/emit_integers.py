@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.cuda.emit_types import LEVELS, Cpp, Level, cpp_type, unsigned_type
+from tilewright.cuda.emit_types import LEVELS, Cpp, Level, called, cpp_type, unsigned_type
 from tilewright.dtypes import DType
 from tilewright.ir import Binary, Const, Expr, Unary, const_value
 from tilewright.ir.intervals import Interval, limits
@@ -35,7 +35,7 @@ def infix(op: str, a: Cpp, b: Cpp) -> Cpp:
 def integer_binary(node: Binary, scope: Scope) -> Cpp:
     """An arithmetic or bit operator on integers of one dtype."""
     if node.op in ("min", "max"):
-        return Cpp(f"{node.op}({scope.cpp(node.a).text}, {scope.cpp(node.b).text})")
+        return called(node.op, scope.cpp(node.a), scope.cpp(node.b))
     if node.op in DIVISIONS:
         return _divided(node, scope)
     if node.op in MODULAR and not _fits(node, scope):
@@ -119,7 +119,7 @@ def _shifted(node: Binary, a: Cpp, b: Cpp, scope: Scope) -> Cpp:
     result = f"a >> (b < {bits} ? b : {bits - 1})" if keeps_sign else f"b < {bits} ? a {node.op} b : 0"
     comment = "What is shifted by the width or more is gone, where C++ leaves it open."
     scope.unit.function(name, f"{number} ({number} a, {count} b)", f"return {result};", comment=comment)
-    return Cpp(f"{name}({a.text}, {b.text})")
+    return called(name, a, b)
 
 
 def _divided(node: Binary, scope: Scope) -> Cpp:
@@ -135,7 +135,7 @@ def _divided(node: Binary, scope: Scope) -> Cpp:
     if floors and divisor is not None and divisor > 0 and (int(divisor) & int(divisor) - 1) == 0:
         return _by_power(node, a, int(divisor))
     name = _division_helper(node.op, node.dtype, scope, any_divisor=any_divisor)
-    return Cpp(f"{name}({a.text}, {b.text})")
+    return called(name, a, b)
 
 
 def _by_power(node: Binary, a: Cpp, divisor: int) -> Cpp:

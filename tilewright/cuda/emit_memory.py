@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright import ir
-from tilewright.cuda.emit_types import Cpp, Level, cpp_type
+from tilewright.cuda.emit_types import Cpp, Level, called, cpp_type
 from tilewright.cuda.emit_unit import Scope, TranslationUnit
 from tilewright.isa import Bound, bind
 
@@ -31,7 +31,7 @@ def load(node: ir.Load, scope: Scope) -> Cpp:
     start = _start(node.buffer, scope)
     index = scope.cpp(node.indices[0])
     if node.buffer.dtype.bits < 8:
-        return Cpp(f"{_load_nibble(scope.unit)}({start.text}, {index.text})")
+        return called(_load_nibble(scope.unit), start, index)
     return Cpp(f"{start.at(Level.ATOM)}[{index.text}]")
 
 

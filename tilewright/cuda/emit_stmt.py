@@ -126,7 +126,7 @@ def _indexes_registers(loop: ir.For) -> bool:
 
 
 def _mentions(node: object, names: set[str]) -> bool:
-    return any(isinstance(part, ir.Var) and part.name in names for part in ir.walk(node))
+    return not names.isdisjoint(ir.names_in(node))
 
 
 _RULES: dict[type, Callable[..., Iterable[str]]] = {

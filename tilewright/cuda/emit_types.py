@@ -65,6 +65,11 @@ class Cpp(NamedTuple):
         return Cpp(f"({kind}){self.at(Level.UNARY)}", Level.UNARY)
 
 
+def called(name: str, *args: Cpp) -> Cpp:
+    """A call of a function."""
+    return Cpp(f"{name}({', '.join(arg.text for arg in args)})")
+
+
 _UNSIGNED = {8: "unsigned char", 16: "unsigned short", 32: "unsigned int", 64: "unsigned long long"}
 
 

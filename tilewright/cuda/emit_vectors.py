@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.cuda.emit_types import Cpp, Level, cpp_type
+from tilewright.cuda.emit_types import Cpp, Level, called, cpp_type
 from tilewright.cuda.emit_unit import Scope, TranslationUnit, assembly
 from tilewright.dtypes import DType
 from tilewright.ir import Binary, Cast, Component, Unary, Var, Vector
@@ -28,12 +28,12 @@ def broadcast(element: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     if name not in unit.helpers:
         declare_vector(kind, unit)
         _loop(name, f"{cpp_type(kind.element)} a", "a", kind, unit)
-    return Cpp(f"{name}({element.text})")
+    return called(name, element)
 
 
 def joined(node: Vector, scope: Scope) -> Cpp:
     """A vector of components."""
-    parts, kind, unit = [scope.cpp(part).text for part in node.parts], node.dtype, scope.unit
+    parts, kind, unit = [scope.cpp(part) for part in node.parts], node.dtype, scope.unit
     declare_vector(kind, unit)
     element = cpp_type(kind.element)
     names = [f"e{i}" for i in range(kind.lanes)]
@@ -42,7 +42,7 @@ def joined(node: Vector, scope: Scope) -> Cpp:
         held = [f"({element})({low} & 0xf | {high} << 4)" for low, high in zip(names[::2], names[1::2], strict=True)]
     params = ", ".join(f"{element} {name}" for name in names)
     name = unit.function(f"vector_{kind}", f"{kind} ({params})", f"return {{{{{', '.join(held)}}}}};")
-    return Cpp(f"{name}({', '.join(parts)})")
+    return called(name, *parts)
 
 
 def component(node: Component, scope: Scope) -> Cpp:
@@ -56,7 +56,7 @@ def component(node: Component, scope: Scope) -> Cpp:
 def elementwise(node: Unary | Binary | Cast, scope: Scope) -> Cpp:
     """An operator on vectors: a function that does to each element what the operator does to a scalar."""
     sides = (node.a, node.b) if isinstance(node, Binary) else (node.a,)
-    operands = [scope.cpp(side).text for side in sides]
+    operands = [scope.cpp(side) for side in sides]
     kind, unit = node.dtype, scope.unit
     source = node.a.dtype
     name = f"{kind}_from_{source}" if isinstance(node, Cast) else f"{_word(node)}_{kind}"
@@ -69,7 +69,7 @@ def elementwise(node: Unary | Binary | Cast, scope: Scope) -> Cpp:
         else:
             params = ", ".join(f"{source} {letter}" for letter in "ab"[: len(operands)])
             _loop(name, params, _on_elements(node, scope).text, kind, unit)
-    return Cpp(f"{name}({', '.join(operands)})")
+    return called(name, *operands)
 
 
 def _word(node: Unary | Binary) -> str:

@@ -27,7 +27,7 @@ from tilewright.cuda.quick import MOST_PLANS, QuickCalls
 from tilewright.cuda.tensors import QUICK, Inspected, inspected, stream_of
 from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import ArgumentError, TargetError
-from tilewright.ir import Expr, Kernel, Launch, Number, Var, walk
+from tilewright.ir import Kernel, Launch, Number, Var, names_in
 from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Signature
 from tilewright.ir.narrow import largest_float
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields
@@ -197,8 +197,7 @@ def _deciding(signature: Signature) -> set[str]:
     conditions = [cond for cond, _ in signature.assumptions]
     extents = [extent for buffer in signature.buffers.values() for extent in (*buffer.shape, buffer.elem_offset)]
     layouts = [buffer.layout.cosize("m") for buffer in signature.buffers.values() if buffer.layout is not None]
-    exprs = [*conditions, *extents, *layouts, *signature.grid]
-    named = {node.name for expr in exprs if isinstance(expr, Expr) for node in walk(expr) if isinstance(node, Var)}
+    named = names_in((*conditions, *extents, *layouts, *signature.grid))
     return named | {param.name for param in signature.params if param.dtype.kind == "bool"}
 
 

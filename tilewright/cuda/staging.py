@@ -64,8 +64,8 @@ def _stretch_at(address: int, stretches: Sequence[HostStretch]) -> HostStretch:
 # Host arrays on a GPU
 
 
-def launch_from_host(launcher: Launcher, args: Sequence[Any], ordinal: int = 0) -> None:
-    """Launch on a GPU with copies of host arrays, wait, and copy back those that the kernel may have changed.
+def launch_from_host(launcher: Launcher, args: Sequence[Any]) -> None:
+    """Launch on the first GPU with copies of host arrays, wait, and copy back those that the kernel may have changed.
 
     `Any`: arrays of the host, of any library, and numbers.
     """
@@ -80,12 +80,12 @@ def launch_from_host(launcher: Launcher, args: Sequence[Any], ordinal: int = 0) 
         HostStretch(array.ctypes.data, array.ctypes.data + array.nbytes, not array.flags.writeable)
         for array in arrays.values()
     )
-    device = driver.device(ordinal)
+    device = driver.device(0)
     with device.current(), ExitStack() as copies:
         distances = {stretch: copies.enter_context(_copied(stretch)) for stretch in stretches}
         for i, array in arrays.items():
             address = array.ctypes.data + distances[_stretch_at(array.ctypes.data, stretches)]
-            found[i] = Inspected(maps[i], address) if i in maps else _placed(found[i], address, f"cuda:{ordinal}")
+            found[i] = Inspected(maps[i], address) if i in maps else _placed(found[i], address)
         plan = launcher.plan(found, device)
         plan.launch(plan.exact(found), 0)
         driver.synchronize()  # what the kernel prints comes out now, also where no array is copied back
@@ -93,9 +93,9 @@ def launch_from_host(launcher: Launcher, args: Sequence[Any], ordinal: int = 0) 
         host.closed(host.behind(args[i]), arrays[i], kind)
 
 
-def _placed(one: Inspected, address: int, device: str) -> Inspected:
+def _placed(one: Inspected, address: int) -> Inspected:
     assert isinstance(one.descriptor, ArrayInfo)
-    return Inspected(replace(one.descriptor, address=address, device=device), address)
+    return Inspected(replace(one.descriptor, address=address, device="cuda:0"), address)
 
 
 @contextmanager

@@ -27,7 +27,8 @@ from tilewright.ir.pitches import differing, steps_of, strides_of, symbolic_stri
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.stmt import Assume, Kernel, Stmt, Store, TileCallStmt
 from tilewright.ir.tensor_map import MapFields, MapOf
-from tilewright.ir.walk import statements, walk
+from tilewright.ir.walk import names_in, statements, walk
+from tilewright.layout.facts import listed
 
 __all__ = ["ArrayInfo", "Bindings", "Signature"]
 
@@ -275,8 +276,7 @@ class Signature:
             return
         wanted = self._extents(buffer, values)
         if wanted != shape:
-            symbols = {node.name for extent in buffer.shape for node in walk(extent) if isinstance(node, Var)}
-            where = ", ".join(f"{name} = {values[name]}" for name in sorted(symbols))
+            where = ", ".join(f"{name} = {values[name]}" for name in sorted(names_in(buffer.shape)))
             allowed = f"{wanted}" + (f": {_shown(buffer)} with {where}" if where else "")
             raise self._refuse(buffer, "has another shape", str(shape), allowed)
 
@@ -324,10 +324,9 @@ class Signature:
     def _check_assumptions(self, values: Mapping[str, Number]) -> None:
         for cond, at in self.assumptions:
             if not _holds(cond, values):
-                names = sorted({node.name for node in walk(cond) if isinstance(node, Var)})
                 raise ArgumentError(
                     f"an assumption of {self.name} does not hold: {cond}",
-                    given=", ".join(f"{name} = {values[name]}" for name in names),
+                    given=", ".join(f"{name} = {values[name]}" for name in sorted(names_in(cond))),
                     allowed=str(cond),
                     at=at,
                 )
@@ -375,7 +374,7 @@ def _given(value: Descriptor) -> str:
 
 
 def _shown(buffer: Buffer) -> str:
-    return f"{buffer.dtype} of shape ({', '.join(map(str, buffer.shape))})"
+    return f"{buffer.dtype} of shape {listed(buffer.shape)}"
 
 
 def _is_dense(buffer: Buffer) -> bool:

@@ -17,6 +17,7 @@ from tilewright.ir.sums import collected, distance
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.tiles import Tiled
 from tilewright.layout import Layout, S, SwizzleLayout
+from tilewright.layout.facts import listed
 from tilewright.records import replace
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Buffer(_Remembered, Tiled):
         count, rest = prod(self.shape), prod(known)
         if len(known) < len(shape) - 1 or const_value(count % rest) not in (0, None):
             raise KernelError(
-                f"{self.name}.view({', '.join(map(str, shape))})",
+                f"{self.name}.view{listed(shape)}",
                 given=f"{count} elements, by {rest}" if len(known) == len(shape) - 1 else "two extents of -1",
                 allowed="one -1, where the other extents divide the elements",
             )
@@ -174,7 +175,7 @@ class Buffer(_Remembered, Tiled):
         if count is not None and has is not None and count != has:
             raise KernelError(
                 f"a view of {self.name} keeps its layout, {self.layout}",
-                given=f"{count} elements in ({', '.join(map(str, shape))})",
+                given=f"{count} elements in {listed(shape)}",
                 allowed=f"{has} elements, as many as {self.name} has",
                 hint="layout=, which reads the storage anew",
             )
@@ -194,11 +195,8 @@ class Buffer(_Remembered, Tiled):
     def _vector(self, indices: Sequence[Value], kind: DType) -> Load:
         place = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
         if kind.element != self.dtype.element or kind.lanes % self.dtype.lanes:
-            raise KernelError(
-                f"{self.name} holds {self.dtype}",
-                given=f"a vector of {kind}",
-                allowed=f"{self.dtype.element}x2, x4, x8",
-            )
+            allowed = f"{self.dtype.element}x2, x4, x8"
+            raise KernelError(f"{self.name} holds {self.dtype}", given=f"a vector of {kind}", allowed=allowed)
         start = self.ptr_to(place)
         if kind == self.dtype:
             return self[place]  # type: ignore[return-value]  # the ranks agree
@@ -219,7 +217,7 @@ class Buffer(_Remembered, Tiled):
         if needs is not None and has is not None and needs * view.dtype.bits > has * self.dtype.bits:
             raise KernelError(
                 f"a view of {self.name} reaches beyond it",
-                given=f"{needs} elements of storage, for ({', '.join(map(str, shape))}) in {view.layout}",
+                given=f"{needs} elements of storage, for {listed(shape)} in {view.layout}",
                 allowed=f"{has * self.dtype.bits // view.dtype.bits} elements: what {self.name} has"
                 + (" in each thread" if self.space == "local" else ""),
             )
@@ -271,11 +269,15 @@ class Buffer(_Remembered, Tiled):
 
         Raises KernelError where it is symbolic.
         """
-        size = self._storage()
-        known = const_value(size)
+        known = self.known_storage()
         if known is None:
-            raise KernelError(f"the storage of {self.name} must have a constant size", given=f"{size} elements")
-        return int(known)
+            given = f"{self._storage()} elements"
+            raise KernelError(f"the storage of {self.name} must have a constant size", given=given)
+        return known
+
+    def storage_bytes(self) -> int:
+        """`storage_size` in bytes, 4-bit elements packed two to a byte."""
+        return -(-self.storage_size() * self.dtype.bits // 8)
 
     def known_storage(self) -> int | None:
         """`storage_size`, None where it is symbolic."""
@@ -300,7 +302,7 @@ class Buffer(_Remembered, Tiled):
         if size is not None and count is not None and size != count:
             raise KernelError(
                 f"the layout of {self.name} does not fit its shape",
-                given=f"{count} elements in ({', '.join(map(str, self.shape))}), {size} in {self.layout}",
+                given=f"{count} elements in {listed(self.shape)}, {size} in {self.layout}",
                 allowed="as many elements in both, or more in the layout",
             )
 
@@ -311,18 +313,15 @@ class Buffer(_Remembered, Tiled):
         try:
             return self._flat
         except AttributeError:
-            object.__setattr__(self, "_flat", self._flattened())
+            size = collected(self._storage()) if self.space == "global" else self.storage_size()
+            object.__setattr__(self, "_flat", replace(self, shape=(size,), layout=None))
             return self._flat
-
-    def _flattened(self) -> Buffer:
-        size = collected(self._storage()) if self.space == "global" else self.storage_size()
-        return replace(self, shape=(size,), layout=None)
 
     def check_rank(self, rank: int) -> None:
         """Raises KernelError for another number of indices than dimensions."""
         if rank != len(self.shape):
             what = f"{self.name} has {len(self.shape)} dimensions"
-            raise KernelError(what, given=f"{rank} indices", allowed=f"shape ({', '.join(map(str, self.shape))})")
+            raise KernelError(what, given=f"{rank} indices", allowed=f"shape {listed(self.shape)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +382,7 @@ def reached(name: str, shape: Sequence[Value], layout: Layout) -> Layout:
     except LayoutError as error:
         raise KernelError(
             f"the layout of {name} is larger than its shape, and cut within an iter",
-            given=f"{count} elements in ({', '.join(map(str, shape))}), {size} in {layout}: {error.given}",
+            given=f"{count} elements in {listed(shape)}, {size} in {layout}: {error.given}",
             allowed="whole rounds of the layout's inner iters",
         ) from None
 

@@ -54,7 +54,7 @@ COMPONENTS = "xyzw"
 
 
 def as_expr(value: Value, like: DType = INT32) -> Expr:
-    """``value`` as an expression; a Python number becomes a constant of dtype ``like`` (float32 for a float of ints).
+    """``value`` as an expression; a Python number becomes a constant of dtype ``like``, a float beside ints a float32.
 
     Raises KernelError for anything that is no number, for a call without a value, and in a kernel's text for a number
     that the dtype cannot hold.
@@ -118,7 +118,7 @@ def cast(value: Value, kind: DType) -> Expr:
 
 
 def _operands(a: Value, b: Value) -> tuple[Expr, Expr]:
-    """Bring both to expressions of one dtype; a Python number takes the other side's, beyond an int32 int64."""
+    """Bring both to expressions of one dtype; a Python number takes that of the other side, see `_like`."""
     if not isinstance(a, Expr):
         a = as_expr(a, _like(a, b if isinstance(b, Expr) else None))
     if not isinstance(b, Expr):

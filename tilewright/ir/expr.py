@@ -232,7 +232,8 @@ class Reinterpret(Expr):
 class Within:
     """The condition ``0 <= index < extent`` in a dimension of the buffer ``name``, for ``span`` elements of a vector.
 
-    dim: or `STORAGE`: the index is an offset in elements. by: the tile call of the region; hint: what lets that leave.
+    dim: or `STORAGE`: the index is an offset in elements. by: the tile call of the region. hint: what
+    would let the region leave its buffer.
     """
 
     index: Expr

@@ -15,7 +15,7 @@ from math import gcd, prod
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from tilewright.dtypes import INT32, INT64, DType
+from tilewright.dtypes import INT32, INT64
 from tilewright.errors import KernelError
 from tilewright.ir.build import as_expr
 from tilewright.ir.conditions import learn
@@ -223,13 +223,6 @@ class RangeFacts:
     def modulus(self, expr: Value) -> tuple[int, int]:
         """``(m, r)``: the value is r modulo m; m is 0 where it is exactly r, 1 where nothing is known."""
         return self.interval(as_expr(expr))[2:]
-
-    def may_overflow(self, expr: Value, kind: DType | None = None) -> bool:
-        """May the ideal value of ``expr``, or of a part that adds up to it, lie outside ``kind`` (its own dtype)?"""
-        node = as_expr(expr)
-        fits = limits(kind or node.dtype)
-        parts = (part for part in walk(node) if domain(part.dtype))
-        return not all(self.ideal(part).inside(fits) for part in parts if part is node or is_ring(part))
 
     def exact(self, expr: Expr) -> bool:
         """Is its value that of the ideal integers: does no wrap-around reach it?"""

@@ -60,7 +60,7 @@ def _check_arena(kernel: Kernel, launch: Launch) -> None:
         if not isinstance(stmt, AllocBuffer) or not stmt.buffer.is_shared:
             continue
         buffer = stmt.buffer
-        size = -(-buffer.storage_size() * buffer.dtype.bits // 8)
+        size = buffer.storage_bytes()
         start = -1 if stmt.offset is None else stmt.offset
         if start < 0 or start + size > launch.shared_bytes or start % max(buffer.align, 1):
             raise KernelError(

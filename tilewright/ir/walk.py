@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from tilewright.ir.buffer import Buffer, Region
-from tilewright.ir.expr import Expr, Within
+from tilewright.ir.expr import Expr, Var, Within
 from tilewright.ir.stmt import AllocBuffer, Assign, Bind, Body, DeclBuffer, For, If, ScopeId, Stmt, While
 from tilewright.records import replace
 
@@ -26,6 +26,7 @@ __all__ = [
     "is_small",
     "map_body",
     "map_buffers",
+    "names_in",
     "parts",
     "rewrite",
     "rewrite_values",
@@ -122,6 +123,11 @@ def walk(node: object) -> tuple[Expr, ...]:
         known = _found([node] if kind is not Buffer else [*_backwards(Buffer)(node)])  # type: ignore[misc]  # it has parts
         object.__setattr__(node, "_walked", known)
     return known
+
+
+def names_in(node: object) -> set[str]:
+    """The names of the variables in ``node``, of the kinds that `walk` takes."""
+    return {part.name for part in walk(node) if isinstance(part, Var)}
 
 
 def _found(todo: list[object]) -> tuple[Expr, ...]:

@@ -6,6 +6,7 @@ from tilewright.errors import KernelError
 from tilewright.ir import Buffer
 from tilewright.lang.memory import alloc_local, extents
 from tilewright.layout import tcgen05_atom_layout, wg_local_layout
+from tilewright.layout.facts import listed
 
 __all__ = ["EXPORTS"]
 
@@ -16,7 +17,7 @@ def alloc_tcgen05_ldst_frag(shape_name: str, shape: object, dtype: str = "float3
     if len(known) != 2:
         raise KernelError(
             "a fragment of tensor memory has rows and columns",
-            given=f"({', '.join(map(str, extents(shape, 'a fragment of tensor memory')))})",
+            given=listed(extents(shape, "a fragment of tensor memory")),
             allowed="two Python ints: (128, 64)",
         )
     return alloc_local(known, dtype, layout=tcgen05_atom_layout(shape_name, known, dtype))

@@ -13,7 +13,7 @@ from types import FunctionType, MethodType
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError, TilewrightError, choices, described
 from tilewright.frames import at_the_edge, shortened
-from tilewright.ir import Call, Expr, Kernel, Var, as_expr, walk
+from tilewright.ir import Call, Expr, Kernel, Var, as_expr, names_in, walk
 from tilewright.ir.pitches import strides_of
 from tilewright.ir.tensor_map import MapOf
 from tilewright.lang.assignments import define_scalar, is_scalar
@@ -128,8 +128,7 @@ def parse(
 
 
 def _check_symbols(kernel: Kernel) -> None:
-    bound = [value for buffer in kernel.buffers for value in (*buffer.shape, *(strides_of(buffer) or ()))]
-    used = {part.name for value in bound for part in walk(value) if isinstance(part, Var)}
+    used = names_in(tuple((buffer.shape, strides_of(buffer)) for buffer in kernel.buffers))
     for symbol in kernel.symbols:
         if symbol.name not in used:
             raise KernelError(

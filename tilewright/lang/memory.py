@@ -26,6 +26,7 @@ from tilewright.ir import (
 from tilewright.lang.builder import KernelBuilder, current
 from tilewright.lang.types import BufferType
 from tilewright.layout import Layout, S, TileLayout
+from tilewright.layout.facts import listed
 
 __all__ = ["EXPORTS", "bind_parameter", "check_argument", "extents", "new_buffer", "strided"]
 
@@ -98,7 +99,7 @@ def strided(name: str, shape: object, strides: object, layout: Layout | None) ->
     if layout is not None or len(extent) != len(steps):
         raise KernelError(
             f"the strides of {name}",
-            given=f"({', '.join(map(str, steps))})" + ("" if layout is None else f" and the layout {layout}"),
+            given=listed(steps) + ("" if layout is None else f" and the layout {layout}"),
             allowed=f"one for each of {len(extent)} dimensions, without layout=",
         )
     return TileLayout(S[extent:steps])

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from tilewright.errors import KernelError
 from tilewright.ir import AddressOf, Buffer, Expr, Load
 from tilewright.lang.builder import building, current
+from tilewright.layout.facts import listed
 
 __all__ = ["EXPORTS", "is_meta", "meta_class"]
 
@@ -77,7 +78,7 @@ def _keeping(init: Callable[..., None]) -> Callable[..., None]:
         if lost is not None:
             raise KernelError(
                 f"{type(self).__name__} makes a buffer and keeps it in no field",
-                given=f"{lost.name}, {lost.dtype} of ({', '.join(map(str, lost.shape))})",
+                given=f"{lost.name}, {lost.dtype} of {listed(lost.shape)}",
                 allowed="self.name = the buffer",
             )
 

@@ -50,7 +50,7 @@ class SMEMPool:
         made = new_buffer(self._builder, name, shape, dtype, "shared.dyn", layout, align=max(align, _LEAST_ALIGN))
         start = -(-self._next // made.align) * made.align
         self._align = max(self._align, made.align)
-        self._next = start + -(-made.storage_size() * made.dtype.bits // 8)
+        self._next = start + made.storage_bytes()
         self._size = max(self._size, self._next)
         view = replace(made, data=self._start, elem_offset=start * 8 // made.dtype.bits)
         return self._builder.declare(view)

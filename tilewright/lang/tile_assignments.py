@@ -22,6 +22,7 @@ from tilewright.lang.builder import current
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.tiles import SCOPES, region_of, tile_function
 from tilewright.layout import Iter, Layout, TileLayout
+from tilewright.layout.facts import listed
 from tilewright.primitives.compute import CAST, COMPUTE, FORMULA, NAMES, FormulaStep
 from tilewright.primitives.copy import copy
 from tilewright.primitives.elements import FLOAT32
@@ -251,7 +252,7 @@ def _place(value: Computed, tiles: Sequence[Region]) -> tuple[tuple[Value, ...],
     shown = ", ".join(map(str, tiles))
     raise KernelError(
         f"{value} has no place",
-        given=f"no whole tile of ({', '.join(map(str, shape))}) in registers among {shown}",
+        given=f"no whole tile of {listed(shape)} in registers among {shown}",
         allowed="a tile that gets it",
         hint="t = T.alloc_buffer(..., layout=...); t[:] = ...",
     )

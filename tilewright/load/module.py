@@ -243,7 +243,7 @@ class LoadedKernel:
         from tilewright.sim import Program, parse_checks
 
         try:
-            made = lower(self.module.module, self.entry, bound.buffers(), machine)
+            made = self._lowered(bound, machine)
             program = Program(made.kernel, parse_checks("bounds"))
             reach, copied = SharedReach(program), {name: np.copy(array) for name, array in bound.arrays.items()}
             limits = replace(limits, seconds=min(PATIENCE, limits.seconds or PATIENCE))
@@ -264,9 +264,10 @@ class LoadedKernel:
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
         """The kernel as the simulator gets it, for these arguments."""
-        bound = self._given(args, named)
-        machine = self.machine(grid, block, cluster, shared_bytes)
-        return lower(self.module.module, self.entry, bound.buffers(), machine).kernel
+        return self._lowered(self._given(args, named), self.machine(grid, block, cluster, shared_bytes)).kernel
+
+    def _lowered(self, bound: Given, machine: Machine) -> Lowered:
+        return lower(self.module.module, self.entry, bound.buffers(), machine)
 
     def _program(self, bound: Given, machine: Machine, check: str | Iterable[str]) -> tuple[Lowered, Program]:
         from tilewright.sim import Program, parse_checks
@@ -274,7 +275,7 @@ class LoadedKernel:
         checks = parse_checks(check)
         key = (bound.key, machine, checks)
         if key not in self._programs:
-            made = lower(self.module.module, self.entry, bound.buffers(), machine)
+            made = self._lowered(bound, machine)
             self._programs[key] = made, Program(made.kernel, checks)
         return self._programs[key]
 

@@ -6,10 +6,10 @@ from tilewright.ir import AllocBuffer, DeclBuffer, Kernel, statements
 from tilewright.ir.launch import launch_of, scope_id_exprs
 from tilewright.ir.ranges import RangeFacts
 from tilewright.lower.flatten import flatten
-from tilewright.lower.shared import place, plan_shared, shared_alignment, storage_bytes
+from tilewright.lower.shared import place, plan_shared, shared_alignment
 from tilewright.lower.tmem import settle_tmem
 
-__all__ = ["lower", "plan_shared", "shared_alignment", "storage_bytes"]
+__all__ = ["lower", "plan_shared", "shared_alignment"]
 
 
 def lower(kernel: Kernel) -> Kernel:

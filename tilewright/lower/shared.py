@@ -15,7 +15,7 @@ from tilewright.records import replace
 if TYPE_CHECKING:
     from tilewright.errors import Span
 
-__all__ = ["MOST_SHARED_BYTES", "plan_shared", "shared_alignment", "storage_bytes"]
+__all__ = ["MOST_SHARED_BYTES", "plan_shared", "shared_alignment"]
 
 MOST_SHARED_BYTES = 227 * 1024  # of a CTA on sm_90 and sm_100; the target's own limit is checked when it is known
 LEAST_ALIGNMENT = 16  # bytes: a row of ldmatrix, a 128-bit vector
@@ -24,11 +24,6 @@ LEAST_ALIGNMENT = 16  # bytes: a row of ldmatrix, a 128-bit vector
 def _swizzle_period(layout: Layout | None) -> int:
     """Elements after which a swizzle repeats: its pattern must start at a multiple of that."""
     return layout.swizzle.period if isinstance(layout, ComposeLayout) else 1
-
-
-def storage_bytes(buffer: Buffer) -> int:
-    """Bytes of storage, 4-bit elements packed two to a byte."""
-    return -(-buffer.storage_size() * buffer.dtype.bits // 8)
 
 
 def shared_alignment(buffer: Buffer) -> int:
@@ -60,7 +55,7 @@ def plan_shared(body: Body) -> tuple[dict[str, int], int]:
                 at=stmt.at,
             )
         offsets[stmt.buffer.name] = offset
-        end, at = max(end, offset + storage_bytes(stmt.buffer)), stmt.at
+        end, at = max(end, offset + stmt.buffer.storage_bytes()), stmt.at
     _check_size(end, at)
     return offsets, end
 

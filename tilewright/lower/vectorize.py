@@ -155,7 +155,7 @@ class _Group:
             self.together[node] = self.facts.simplify(ir.as_expr(start) // lanes)
 
     def _varies(self, node: ir.Load) -> bool:
-        names = {part.name for part in ir.walk(node.indices) if isinstance(part, ir.Var)}
+        names = ir.names_in(node.indices)
         return self.loop.var.name in names and not names & self.bound
 
     def at(self, expr: Node, lane: int) -> Node:

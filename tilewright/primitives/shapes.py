@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.layout.facts import Facts, as_int
+from tilewright.layout.facts import Facts, as_int, listed
 from tilewright.primitives.table import Mismatch, Shape, Tile
 
 __all__ = ["broadcasting", "equal", "equal_extents", "shown"]
@@ -61,7 +61,7 @@ def _fits(dst: Tile, tile: Tile, facts: Facts) -> bool:
 
 def shown(tile: Tile) -> str:
     """``A (64, 8)``."""
-    return f"{tile.name} ({', '.join(map(str, tile.extents))})"
+    return f"{tile.name} {listed(tile.extents)}"
 
 
 def equal(a: object, b: object, facts: Facts) -> bool:

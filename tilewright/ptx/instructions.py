@@ -109,7 +109,7 @@ def _wide_atomic(low: Lowering, step: Step) -> Sequence[ir.Stmt] | None:
 def _matrices(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
     """``ldmatrix`` and ``stmatrix`` by a generic address, whose low half is the place in shared memory."""
     words, operands = step.ins.modifiers, list(step.ins.operands)
-    if any(word.startswith("shared") for word in words):
+    if step.ins.space.startswith("shared"):
         return None
     at = next(number for number, operand in enumerate(operands) if isinstance(operand, Address))
     address = operands[at]

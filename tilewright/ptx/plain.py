@@ -13,30 +13,37 @@ from tilewright.ptx.bits import number_dtype, unsigned
 from tilewright.ptx.names import Parameter, type_word
 from tilewright.ptx.state import UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Name, Operand, Vector
-from tilewright.ptx.values import assigned, check_number, element, exact, lookup, pointer, read, register, stored
+from tilewright.ptx.values import (
+    as_many,
+    assigned,
+    check_number,
+    element,
+    exact,
+    lookup,
+    pointer,
+    read,
+    register,
+    stored,
+)
 
 __all__ = ["alone", "load", "move", "store"]
 
 CLOCKS = ("%clock", "%globaltimer")
 CYCLES = 16  # ticks between two looks at a clock
 WIDEST = 128  # bits of an access, before sm_100
+STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
 THREADS_OWN = ("local", "param", "const")  # memories in which an order among threads has no effect
 
 
 def _plain(low: Lowering, step: Step) -> tuple[str, DType, int] | None:
     """Space, dtype and registers of a weak access; None for one of another kind."""
-    space, lanes, strong = "", 1, False
-    kind = type_word(step.ins.modifiers)
+    words, space = step.ins.modifiers, step.ins.space
+    kind = type_word(words)
     if not kind:
         raise InstructionError(f"{step.ins.mnemonic} has no type", allowed=f"{step.ins.mnemonic}.b32, .u64, .f32, ...")
-    for word in step.ins.modifiers:
-        strong |= word in ("volatile", "relaxed", "acquire", "release", "mmio")
-        if word in ("v2", "v4", "v8"):
-            lanes = int(word[1:])
-        elif word.partition("::")[0] in ("global", "shared", "local", "const", "param"):
-            space = word
-    if (strong and space not in THREADS_OWN) or space == "shared::cluster":
+    if (space not in THREADS_OWN and not STRONG.isdisjoint(words)) or space == "shared::cluster":
         return None
+    lanes = next((int(word[1:]) for word in words if word in ("v2", "v4", "v8")), 1)
     if lanes * number_dtype(kind).bits > WIDEST:
         low.check_target(step.ins.mnemonic, since("sm_100"))
     return space, number_dtype(kind), lanes
@@ -72,10 +79,7 @@ def _address(step: Step, place: int) -> Address:
 
 def _parts(operand: Operand, count: int, step: Step) -> Sequence[Operand]:
     """The registers of a vector, as many as the access has."""
-    parts = operand.parts if isinstance(operand, Vector) else (operand,)
-    if len(parts) != count:
-        raise InstructionError(f"{step.ins.mnemonic} has {count} registers", given=f"{len(parts)}")
-    return parts
+    return as_many(operand.parts if isinstance(operand, Vector) else (operand,), count, step)
 
 
 def alone(operand: Operand) -> Operand:

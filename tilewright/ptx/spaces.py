@@ -22,13 +22,12 @@ __all__ = ["convert_address", "is_in_space"]
 def convert_address(low: Lowering, step: Step) -> Sequence[Stmt]:
     """``cvta``: an address in shared memory is an offset of 32 bits, one in local memory may be; others have 64."""
     target, source = step.ins.operands
-    value = read(low, source, step, UINT64)
+    value, is_shared = read(low, source, step, UINT64), step.ins.space.startswith("shared")
     if are_short(low):
-        in_range = any(word.startswith("shared") for word in step.ins.modifiers)
-        moved = const(SHARED if in_range else 0, UINT32)
+        moved = const(SHARED if is_shared else 0, UINT32)
         value = binary("-" if "to" in step.ins.modifiers else "+", cast(value, UINT32), moved)
         return assigned(low, target, value, step)
-    if any(word.startswith("shared") for word in step.ins.modifiers):
+    if is_shared:
         offset = cast(cast(value, UINT32), UINT64)
         start = window(low, "shared")
         value = offset if "to" in step.ins.modifiers or start is None else binary("|", offset, start)

@@ -18,7 +18,7 @@ MULTIPROCESSORS = 132  # multiprocessors that a launch is spread over; nothing d
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The launch that a kernel is lowered for. block: threads along x, y, z. shared_bytes: static and dynamic."""
+    """The launch that a kernel is lowered for. block: threads along x, y, z. dynamic_bytes: of shared memory."""
 
     launch: Launch
     block: tuple[int, int, int]

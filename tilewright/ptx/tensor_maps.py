@@ -69,8 +69,7 @@ def _replaced(low: Lowering, step: Step) -> Sequence[Stmt]:
         name = words[2] if len(words) > 2 else ""
         raise InstructionError(f"{step.ins.mnemonic} is not supported", given=name, allowed=choices(name, FIELDS))
     index = rest[0].value if field.indexed and isinstance(rest[0], Immediate) else 0
-    space = next((word for word in words if word.partition("::")[0] in ("shared", "global")), "")
-    kind = UINT64 if words[-1] == "b64" else UINT32
+    space, kind = step.ins.space, UINT64 if words[-1] == "b64" else UINT32
     value = Var(low.fresh("field"), UINT64)
     made: list[Stmt] = [
         Assign(value, binary("-", cast(read(low, rest[-1], step, kind), UINT64), const(field.less, UINT64)), at=step.at)

@@ -121,6 +121,9 @@ class Loc:
     outer: tuple[int, int, int] | None = None
 
 
+MEMORIES = ("global", "shared", "local", "const", "param")
+
+
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """One instruction. guard: the predicate's name, with ``!`` where it is negated. line, column: in the PTX text."""
@@ -139,6 +142,11 @@ class Instruction:
     def modifiers(self) -> tuple[str, ...]:
         """The words behind the opcode, without their points; ``shared::cta`` is one."""
         return words_of(self.mnemonic)[1:]
+
+    @property
+    def space(self) -> str:
+        """The modifier that names a memory, such as ``shared::cta``; "" where the address is generic."""
+        return next((word for word in self.modifiers if word.partition("::")[0] in MEMORIES), "")
 
 
 @lru_cache(maxsize=4096)

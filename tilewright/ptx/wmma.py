@@ -21,7 +21,7 @@ from tilewright.ptx.bits import bits_of, unsigned
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Operand, Vector
-from tilewright.ptx.values import assigned, element, number_of, pointer, read, stored
+from tilewright.ptx.values import as_many, assigned, element, number_of, pointer, read, stored
 
 __all__ = ["matrix"]
 
@@ -125,10 +125,7 @@ def _moved(low: Lowering, step: Step, shape: Shape, operand: str, kind: str) -> 
 
 
 def _registers(parts: Sequence[Operand], own: int, operand: str, kind: str, step: Step) -> Sequence[Operand]:
-    count = WRITTEN if kind == "f16" and operand in "ab" else own
-    if len(parts) != count:
-        raise InstructionError(f"{step.ins.mnemonic} has {count} registers", given=f"{len(parts)}")
-    return parts
+    return as_many(parts, WRITTEN if kind == "f16" and operand in "ab" else own, step)
 
 
 class _Memory:
@@ -139,7 +136,7 @@ class _Memory:
         self.low, self.step, self.kind = low, step, kind
         self.word = max(32, BITS[kind])
         self.by_rows = "row" in words
-        self.space = next((word for word in words if word.partition("::")[0] in ("shared", "global")), "")
+        self.space = step.ins.space
         rows, columns = {"a": (shape.m, shape.k), "b": (shape.k, shape.n)}.get(operand, (shape.m, shape.n))
         given = step.ins.operands[2] if len(step.ins.operands) > 2 else Immediate("", columns if self.by_rows else rows)
         self.made: list[ir.Stmt] = []

@@ -58,8 +58,8 @@ def in_workspace(call: TileCall, scratch: Buffer, taken: int) -> tuple[Buffer, i
             allowed="a buffer of shared memory; without workspace=, the compiler finds it",
         )
     begin = -(-taken // LEAST_ALIGNMENT) * LEAST_ALIGNMENT
-    end = begin + scratch.storage_size() * scratch.dtype.bits // 8
-    has = shared.storage_size() * shared.dtype.bits // 8
+    end = begin + scratch.storage_bytes()
+    has = shared.storage_bytes()
     if end > has:
         raise DispatchError(
             f"workspace= is too small for {call.stmt.primitive}",
