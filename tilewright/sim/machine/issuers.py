@@ -97,6 +97,17 @@ class Issuers:
         threads = self.threads[:, None] + np.arange(self.lanes)
         return np.broadcast_to(self.rows[:, None], threads.shape), threads
 
+    @cached_property
+    def warps_each(self) -> int:
+        """How many warps each issuer is; 1 of a thread."""
+        return max(self.lanes // 32, 1)
+
+    @cached_property
+    def actors(self) -> tuple[Ints, Ints, Ints]:
+        """Number of the issuer, row and thread of each thread or, by its first thread, warp that issues."""
+        number = np.repeat(np.arange(len(self.rows)), self.warps_each)
+        return number, self.rows[number], self.threads[number] + 32 * (np.arange(len(number)) % self.warps_each)
+
     def of_threads(self, table: NDArray[Scalar]) -> NDArray[Scalar]:
         """What a table (CTAs, threads) has for all that take part, (n, lanes)."""
         first = self.rows * table.shape[1] + self.threads

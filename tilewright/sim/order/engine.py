@@ -321,7 +321,7 @@ class Order(Check):
             order.clocks.learn(who, known)
             return
         order.clocks.learn(who, known.of_execution())
-        for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
+        for k, (row, warp) in enumerate(who.places()):
             cta = row + wave.first
             seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])])
             self.locations.observed((cta, warp), who.lanes[k], Release([seen], []))

@@ -44,6 +44,11 @@ class Actors:
         return cls(rows, threads >> 5, (threads & 31)[:, None] == np.arange(32))
 
     @classmethod
+    def one(cls, row: int, thread: int) -> Actors:
+        """A single thread."""
+        return cls.threads(np.array([row]), np.array([thread]))
+
+    @classmethod
     def whole_warps(cls, rows: Ints, warps: Ints) -> Actors:
         """All lanes of these warps."""
         return cls(rows, warps, np.ones((len(rows), 32), np.bool_))
@@ -53,6 +58,10 @@ class Actors:
 
     def __getitem__(self, which: Ints | Bools) -> Actors:
         return Actors(self.rows[which], self.warps[which], self.lanes[which])
+
+    def places(self) -> list[tuple[int, int]]:
+        """Row and warp of each."""
+        return list(zip(self.rows.tolist(), self.warps.tolist(), strict=True))
 
     def each(self) -> Iterator[tuple[int, int, int]]:
         """Yield each actor's number, row and first thread."""

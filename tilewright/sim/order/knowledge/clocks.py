@@ -166,7 +166,7 @@ class Clocks:
         """All that these lanes have done or know by now, to be handed on."""
         rows = self.at(who.rows)
         threads, parts = self.known[rows, who.warps], published_flags(self.parts[rows, who.warps])
-        far = [self.far.get((row, warp), {}) for row, warp in zip(who.rows.tolist(), who.warps.tolist(), strict=True)]
+        far = [self.far.get((row, warp), {}) for row, warp in who.places()]
         which, lane = np.nonzero(who.lanes)
         for thread in self.alone.keys() & set((32 * who.warps[which] + lane).tolist()):
             knower = self.alone[thread]

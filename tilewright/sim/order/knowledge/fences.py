@@ -44,7 +44,7 @@ class Fences:
         clocks = self.clocks
         first = clocks.narrow if of_shared else 0
         common = self._published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)), first)
-        for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
+        for k, (row, warp) in enumerate(who.places()):
             older = self.latest.get((row, warp), [])
             for passed in older:
                 if (passed.scope, passed.first) == (scope, first):
@@ -53,7 +53,7 @@ class Fences:
             made = []
             for thread in clocks.alone:
                 if thread >> 5 == warp and rest[thread & 31]:
-                    one = Actors.threads(np.array([row]), np.array([thread]))
+                    one = Actors.one(row, thread)
                     made.append(_Passed(one.lanes[0], scope, self._published(one, first), clocks.now, first))
                     rest[thread & 31] = False
             made.append(_Passed(rest, scope, common[np.array([k])], clocks.now, first))

@@ -12,7 +12,6 @@ import numpy as np
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.asynchronous.operations import along
 from tilewright.sim.order.reports.proxy_fences import unfenced_global
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class GlobalStores:
         for one in operation.touched:
             if one.proxy != "async" or one.space in ("shared", "tmem"):
                 continue
-            own = np.broadcast_to(along(operation.issuers.rows[one.issuer], one.at), one.at.shape)
+            own = np.broadcast_to(one.along(operation.issuers.rows[one.issuer]), one.at.shape)
             for window, there in one.windows():
                 stored, writer = self.stored.get(window, (None, None))
                 if stored is None or writer is None:

@@ -17,7 +17,6 @@ import numpy as np
 
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.order.asynchronous.operations import along
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
 from tilewright.sim.order.proxies.half_fences import HalfFence
 from tilewright.sim.order.reports.proxy_fences import unfenced_copy, unfenced_shared
@@ -153,7 +152,7 @@ class SharedStores:
         known = clocks.known[clocks.at(rows), clocks.knower[threads], clocks.proxied :].max(1)
         size, warps = clocks.wave.run.cluster_ctas, clocks.size // 32
         upto = known[:, : size * warps].reshape(-1, size, warps)
-        return np.asarray(upto[along(one.issuer, one.at), clocks.wave.rank(one.rows)])
+        return np.asarray(upto[one.along(one.issuer), clocks.wave.rank(one.rows)])
 
     def unfenced_by(self, operation: Operation, operations: Operations, log: Log) -> Iterator[str]:
         """The stores that an operation which begins now may not see, in words, and the missing fence.
@@ -180,7 +179,7 @@ class SharedStores:
         copies = [part.number for part in parts if part.writes_shared_as_threads_do]
         if copies:
             operations.expand()
-            known, issuer = operations.flags_of_issuers(operation), along(one.issuer, one.at)
+            known, issuer = operations.flags_of_issuers(operation), one.along(one.issuer)
         for rows, units in operations.units_of(one) if copies else ():
             number = np.where(one.touches, operations.filling[rows, units], 0)
             unfenced = np.isin(number, copies) & (known[issuer, number] & FENCED == 0)

@@ -36,7 +36,7 @@ def early_operation(
     """
     k, at = int(one.issuer[place[0]]), now.instruction.at
     row, byte = int(now.issuers.rows[k]), int(one.at[tuple(place)])
-    knower = int(operations.knowers(now)[k * max(now.issuers.lanes // 32, 1)])
+    knower = int(operations.knowers(now)[k * now.issuers.warps_each])
     what = f"{'writes' if one.writes else 'reads'} {shared_text(operations.wave, byte)}"
     return SimulationError(
         f"{now.name} {what}, which {earlier.operation.name} may still not have {did}",

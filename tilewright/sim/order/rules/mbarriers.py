@@ -78,7 +78,7 @@ class MBarrierRules:
 
     def ended(self, signals: Signals) -> None:
         """Remove m-barriers that have been invalidated."""
-        for row, offset in zip(signals.home.tolist(), signals.offset.tolist(), strict=True):
+        for row, offset in signals.places():
             self.alive.pop((row, offset), None)
         self._checked.clear()
 
@@ -133,7 +133,7 @@ class MBarrierRules:
         if self._was_checked(who.rows, who.warps, who.lanes, signals.home, signals.offset):
             return
         unknown: list[tuple[int, LiveMBarrier]] = []
-        for k, where in enumerate(zip(signals.home.tolist(), signals.offset.tolist(), strict=True)):
+        for k, where in enumerate(signals.places()):
             one = self.alive.get(where)
             key = (int(who.warps[k]), who.lanes[k].tobytes())
             if one is not None and key not in one.known_to_lanes:

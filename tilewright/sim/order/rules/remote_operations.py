@@ -42,11 +42,11 @@ class RemoteOperations:
 
     def _unknown(self, operation: Operation, own: Ints) -> tuple[int, int] | None:
         """The number of an issuer, and the row of a CTA where no thread knows that its part is complete."""
-        each, wave = max(operation.issuers.lanes // 32, 1), self.clocks.wave
+        each, wave = operation.issuers.warps_each, self.clocks.wave
         for one in operation.in_ctas:
             if not one.writes and operation.number in self.read:
                 continue
-            issuer = np.broadcast_to(one.issuer.reshape(-1, *[1] * (one.rows.ndim - 1)), one.rows.shape)
+            issuer = np.broadcast_to(one.along(one.issuer), one.rows.shape)
             issuers, rows = np.divmod(np.unique(issuer * wave.ctas + one.rows), wave.ctas)
             seen = (self.clocks.parts[rows, :, own[issuers * each]] & (SEEN | OVER)).any(1)
             if not seen.all():
