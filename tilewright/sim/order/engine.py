@@ -25,9 +25,10 @@ from tilewright.sim.order.knowledge.releases import Pattern, Release
 from tilewright.sim.order.knowledge.signals import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.races.accesses import AccessRecord
 from tilewright.sim.order.races.clash import Clash
-from tilewright.sim.order.races.hearsay import Hearsay
 from tilewright.sim.order.races.judge import clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.races.places import TaggedPlaces
+from tilewright.sim.order.races.tickets import Tickets
+from tilewright.sim.order.races.volatile_reads import VolatileReads
 from tilewright.sim.order.reports.missing import missing_commits
 from tilewright.sim.order.reports.race import report, warning
 from tilewright.sim.order.rules.barriers import CLUSTER
@@ -72,7 +73,8 @@ class Order(Check):
     def begin(self, run: Device) -> None:
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
-        self.hearsay = Hearsay(self.orders, self.program.sites)
+        self.volatile = VolatileReads(self.orders, self.program.sites)
+        self.tickets = Tickets(self.orders)
         touched = (one for bound in self.program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
@@ -152,13 +154,13 @@ class Order(Check):
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
-        self.hearsay.counted(access)
-        self.hearsay.numbered(access)
+        self.volatile.counted(access)
+        self.tickets.counted(access)
 
     def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
         strong = self._meet(access)
-        self._report(self.hearsay.met(access, strong))
+        self._report(self.volatile.read(access, strong))
         if not access.site.write:
             return
         lost = access.places.write(access)
@@ -182,7 +184,7 @@ class Order(Check):
         """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
-        if not clash.is_benign and self.hearsay.excuses(clash):
+        if not clash.is_benign and self.tickets.excuses(clash):
             clash = replace(clash, numbered=True)
         if not clash.is_benign:
             raise report(self.program, clash)

@@ -152,6 +152,11 @@ class Clocks:
                 found[k] = far is not None and far[threads[k]] >= times[k]
         return found
 
+    def come_after(self, row: int, thread: int, cta: int, other: int, time: int) -> bool:
+        """Does a thread of the CTA in a row come after what another one, of a CTA of the grid, did until a time?"""
+        one = (np.array([value]) for value in (row, self.knower[thread], cta, other, time))
+        return bool(self.knows(*one)[0])
+
     def flags_of(self, rows: Ints, threads: Ints) -> Flags:
         """(n, numbers): what threads know of the parts of operations."""
         return np.asarray(self.parts[self.at(rows), self.knower[threads]])

@@ -67,6 +67,10 @@ class Fences:
         """The knowledge that a relaxed arrival of the warp number k among these publishes."""
         return self.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
 
+    def scopes(self, row: int, thread: int) -> set[str]:
+        """The scopes of the fences that a thread has passed."""
+        return {passed.scope for passed in self.latest.get((row, thread >> 5), ()) if passed.lanes[thread & 31]}
+
     def of(self, row: int, warp: int, lanes: Bools) -> Iterator[Pattern]:
         """The knowledge that some lanes of a warp publish by a strong write."""
         for passed in self.latest.get((row, warp), ()):

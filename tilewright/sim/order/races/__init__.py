@@ -5,6 +5,8 @@ places    the last accesses of each place in shared and in global memory
 records   their statements
 clash     a race: both accesses and their threads
 judge     which pairs of accesses race
-observed  writes that a thread has seen by a strong read: it comes after them
-hearsay   what volatile reads rely on, unordered
+observed  what a thread observes by a strong read comes before its next access of that place
+volatile_reads
+          rely on an order that they have not got
+tickets   numbers that threads take at counters, with a fence on one side alone
 """

@@ -15,7 +15,7 @@ from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.knowledge.releases import WIDE, holds
 from tilewright.sim.order.races.accesses import CTA, CTA_BITS, EQUAL, MANY, ROUNDED, THREAD, AccessRecord, bound_of
 from tilewright.sim.order.races.clash import Clash, Pairs, apart, pairs_of
-from tilewright.sim.order.races.observed import StrongRead, finds_out, last_look, went_along
+from tilewright.sim.order.races.observed import StrongRead, finds_out, last_read
 from tilewright.sim.order.races.records import Candidates, Record
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def clash_of(access: AccessRecord, found: Candidates, *, with_writer: bool) -> t
     unordered = found[unknown]
     racing, checked = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
     if access.site.ends:
-        racing &= ~went_along(access, _select(pairs, unknown))
+        racing &= ~_went_along(access, _select(pairs, unknown))
     clash = farthest_clash(access, unordered[racing], with_writer=with_writer) if racing.any() else None
     if clash is None or (clash.apart < 2 and not clash.is_benign):
         others = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
@@ -126,9 +126,9 @@ def _racing(access: AccessRecord, pairs: Pairs, found: Candidates, *, with_write
         racing[those] = ~_are_morally_strong(access, _select(pairs, those), other)
         for k in those[racing[those]].tolist() if with_writer else ():
             lane = (int(found.cta[k]), int(found.warp[k]), int(found.lane[k]))
-            look = last_look(access, lane, int(pairs.thread[k]))
+            read = last_read(access, lane, int(pairs.thread[k]))
             who = (int(pairs.other_cta[k]), int(pairs.other_thread[k]))
-            racing[k] = look is None or not look.has_seen(access, other, who)
+            racing[k] = read is None or not read.has_observed(access, other, who)
     return racing, checked
 
 
@@ -156,7 +156,7 @@ def _relies_on_lockstep(access: AccessRecord, pairs: Pairs, other: Record) -> Bo
 
 
 def _among_many(access: AccessRecord, found: Candidates, *, with_writer: bool) -> Clash | None:
-    """Of places that several threads have touched unordered, look at each of their accesses."""
+    """Of places that several threads have touched unordered, read at each of their accesses."""
     places = access.places
     at = np.broadcast_to(access.at.full(), access.look.shape)[found.cta, found.warp, found.lane]
     place = at // places.grain + found.unit
@@ -176,13 +176,13 @@ def _among_many(access: AccessRecord, found: Candidates, *, with_writer: bool) -
         if record.site.write != with_writer or last < low or first > high or _is_surely_strong(access, record):
             continue
         checked = finds_out(access.site, record.site)
-        looks: dict[int, StrongRead | None] = {}
+        reads: dict[int, StrongRead | None] = {}
         for k, cta, thread in _unordered_in(access, record, mine, key):
             lane = (int(found.cta[order[k]]), int(found.warp[order[k]]), int(found.lane[order[k]]))
-            if with_writer and record.site.sem != "weak" and k not in looks:
-                looks[k] = last_look(access, lane, int(mine.thread[k]))
-            look = looks.get(k)
-            if look is None or not look.has_seen(access, record, (cta, thread)):
+            if with_writer and record.site.sem != "weak" and k not in reads:
+                reads[k] = last_read(access, lane, int(mine.thread[k]))
+            read = reads.get(k)
+            if read is None or not read.has_observed(access, record, (cta, thread)):
                 clash = Clash(access, lane, cta, thread, record, with_writer, equal_values=False, checked=checked)
                 if checked:
                     doubt = doubt or clash
@@ -227,7 +227,7 @@ def _unordered_in(access: AccessRecord, record: Record, mine: Pairs, key: Ints) 
         each_pair = replace(_select(mine, k), other_cta=theirs, other_thread=thread)
         right |= _are_morally_strong(access, each_pair, record)
         right |= _known_of(access, record, mine.row[k], mine.knower[k], theirs, thread)
-        right |= went_along(access, each_pair, record)
+        right |= _went_along(access, each_pair, record)
         bad = np.flatnonzero(~right)
         near = -_apart_in(access, _select(each_pair, bad))
         for told in bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]], near))].tolist():
@@ -255,6 +255,24 @@ def _known_of(access: AccessRecord, record: Record, rows: Ints, knowers: Ints, c
 def _apart_in(access: AccessRecord, pairs: Pairs) -> Ints:
     size = access.batch.wave.run.cluster_ctas
     return apart(pairs.cta, pairs.thread, pairs.other_cta, pairs.other_thread, cluster=size)
+
+
+def _went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None) -> Bools:
+    """Which arrivals, of a record or the last ones, were made together with a lane of their warp that is known?
+
+    An m-barrier is ended by one lane for all that arrived with it, in libcu++'s pipelines, once the warp has met.
+    """
+    found = np.zeros(len(pairs.row), np.bool_)
+    for k in range(len(found)) if access.site.ends else ():
+        one = record or access.places.log.find(int(pairs.other_cta[k]), int(pairs.time[k]))
+        if one is None or not one.site.is_signal:
+            continue
+        which = np.full(32, k)
+        ctas, threads = pairs.other_cta[which], pairs.other_thread[which] & ~31 | np.arange(32)
+        known = access.clocks.knows(pairs.row[which], pairs.knower[which], ctas, threads, np.full(32, one.time))
+        itself = (threads == pairs.thread[k]) & (ctas == pairs.cta[k])
+        found[k] = bool(((known | itself) & one.holds(ctas, threads)).any())
+    return found
 
 
 def farthest_clash(access: AccessRecord, racing: Candidates, *, with_writer: bool) -> Clash:
