@@ -7,6 +7,7 @@ RECORDS = 4096  # of accesses to one memory
 LATE_ACCESSES = 64  # of one memory, that no tag shows yet
 SIGNALS = 1024  # arrivals and waits at m-barriers, of a wave
 FENCED_READS = 256  # of a CTA, and of all
+PROXY_FENCES = 64  # of one kind in a CTA
 RELEASE_LINKS = 32  # of a chain, that need not become one
 OBSERVATIONS = 256  # of other threads by one CTA, or at one counter
 GLOBAL_OPERATIONS = 256  # on global memory

@@ -23,6 +23,7 @@ from tilewright.sim.order.knowledge.known import HEARD, SEEN, Known
 from tilewright.sim.order.knowledge.locations import Locations
 from tilewright.sim.order.knowledge.releases import Pattern, Release
 from tilewright.sim.order.knowledge.signals import Signals, arrivals_of, signals_of, together, visits_of
+from tilewright.sim.order.proxies.global_accesses import LastAccesses
 from tilewright.sim.order.races.accesses import AccessRecord
 from tilewright.sim.order.races.clash import Clash
 from tilewright.sim.order.races.judge import clash_of, clash_with_reads, lost_store
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Hook
-    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.wave import Wave
@@ -62,25 +62,24 @@ RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire") 
 
 
 class Order(Check):
-    """The race check."""
+    """The race check. orders: of the waves that run. globals: by window, as buffers that overlap share one."""
 
-    def __init__(self, program: Subject) -> None:
-        super().__init__(program)
-        self.orders: dict[Wave, WaveOrder] = {}  # of the waves that run
-        self.globals: dict[int, TaggedPlaces] = {}  # by window: buffers that overlap share one
-        self.warned: set[tuple[str, str]] = set()
+    orders: dict[Wave, WaveOrder]
+    globals: dict[int, TaggedPlaces]
+    warned: set[tuple[str, str]]
 
     def begin(self, run: Device) -> None:
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
         self.volatile = VolatileReads(self.orders, self.program.sites)
         self.tickets = Tickets(self.orders)
+        self.last_accesses = LastAccesses.of(self.program)
         touched = (one for bound in self.program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
 
     def start(self, wave: Wave) -> None:
-        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW))
+        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW), self.last_accesses)
 
     def is_written(self, window: int) -> bool:
         """May anything write to a buffer?"""
@@ -101,10 +100,9 @@ class Order(Check):
             return self._watch_registers(site, place) if self.program.has_asynchronous else None
         if site.goes_on or (site.atomic and not site.write):  # others need to find its write
             return None
-        is_global = place.space == "global"
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
-            if not is_global:
+            if place.space != "global":
                 order = self.orders[batch.wave]
                 if order.operations is not None and order.operations.spans:
                     check_shared(order.operations, site, batch, mask, None, at)
@@ -116,8 +114,8 @@ class Order(Check):
                 if operations is not None and operations.in_global:
                     check_global(operations, site, batch, mask, at)
                 self._access(self.buffer(place, batch), site, batch, mask, at)
-                if (proxies := self.orders[batch.wave].proxies) is not None and proxies.in_global is not None:
-                    proxies.in_global.accessed(site, batch, mask, at)
+                if self.last_accesses is not None:
+                    self.last_accesses.accessed(self.orders[batch.wave].clocks, site, batch, mask, at)
 
         return hook
 

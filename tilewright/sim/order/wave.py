@@ -20,6 +20,7 @@ from tilewright.sim.order.rules.remote_accesses import RemoteAccesses
 if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.proxies.global_accesses import LastAccesses
 
 __all__ = ["WaveOrder"]
 
@@ -32,7 +33,7 @@ class WaveOrder:
     meetings: the knowledge that barriers hand on, by number; by ~number, to the same CTA alone.
     """
 
-    def __init__(self, wave: Wave, grain: int) -> None:
+    def __init__(self, wave: Wave, grain: int, last: LastAccesses | None) -> None:
         asynchronous = wave.run.program.has_asynchronous
         self.clocks = Clocks(wave, has_parts=asynchronous)
         name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
@@ -44,7 +45,7 @@ class WaveOrder:
         self.phases = Phases(self.clocks)
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
-        self.proxies = Proxies(self.clocks) if asynchronous else None
+        self.proxies = Proxies(self.clocks, last) if asynchronous else None
         self.barriers = BarrierRules(self.clocks)
         self.mbarriers = MBarrierRules(self.clocks)
         self.remote = RemoteAccesses(self.clocks)

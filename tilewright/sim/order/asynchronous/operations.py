@@ -281,8 +281,8 @@ class Operations:
         """
         rows, threads = commit.issuers.rows, commit.issuers.threads
         flags = self.clocks.flags_of(rows, threads)
-        mine = np.where(self._of_threads(rows, threads, commit.group), SEEN, 0).astype(np.uint8)
-        flags = published_flags(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED, np.uint8))
+        mine = np.where(self._of_threads(rows, threads, commit.group), SEEN, 0).astype(flags.dtype)
+        flags = published_flags(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED))
         self._will_publish(commit, flags)
         first = commit.signals[-1]
         parity = int(arrivals_of(self.wave, *([each[:1] for each in (first.rows, first.rows, first.at)])).phase[0]) % 2
@@ -292,7 +292,7 @@ class Operations:
     def will_signal(self, operation: Operation, own: Ints) -> None:
         """Record an operation that signals its own completion, which is all that the signal publishes."""
         rows = operation.issuers.rows
-        flags = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.uint8)
+        flags = np.zeros((len(rows), self.clocks.parts.shape[-1]), self.clocks.parts.dtype)
         flags[operation.issuers.actors[0], own] = SEEN
         self._will_publish(operation, flags)
 

@@ -48,9 +48,9 @@ class Clocks:
     scope says so. Where fences of kind sc are used, ``by_sc`` has blocks. Where fences of shared memory alone are
     used, a block begins at ``narrow``: the times up to which accesses of shared memory come first. Where there are
     operations, a block begins at ``proxied``: for each CTA of the cluster and each of the cluster's warps, the time up
-    to which a proxy fence in that CTA comes after what the warp did. parts: (rows, knowers, numbers), flags; number 0
-    belongs to no part and is known. knower: for each thread its knower. far: what is known of CTAs of other clusters,
-    see `Far`.
+    to which a proxy fence in that CTA comes after what the warp did; blocks like it of ``by_sc`` follow. parts: (rows,
+    knowers, numbers), flags; number 0 belongs to no part and is known. knower: for each thread its knower. far: what
+    is known of CTAs of other clusters, see `Far`.
 
     now: the time. floor: all CTAs' threads know all others of their CTA up to then. version changes with what is known.
     """
@@ -68,13 +68,15 @@ class Clocks:
         first += self.size if self.narrow else 0
         self.proxied: int = first
         fences = run.cluster_ctas * self.size // 32 if has_parts else 0
-        self.width: int = first + -(-fences // 32) * 32
+        self.fences: int = -(-fences // 32) * 32
+        self.width: int = first + self.fences * (1 + len(self.by_sc.first))
         self.goes_far = (0, *(column for reach, column in self.by_sc.first.items() if reach != "cta"))
         rows = 1 if run.cluster_ctas == 1 and not has_parts else wave.ctas
         self.known: Times = np.zeros((rows, run.warps, self.width), np.int32)
         self.known[..., : self.proxied][..., np.tile(~run.exists.reshape(-1), self.proxied // self.threads)] = FOREVER
         self.known[..., list(self.by_sc.columns)] = 0
-        self.parts: Flags = np.zeros((rows, run.warps, NUMBERS if has_parts else 1), np.uint8)
+        flags = np.uint32 if self.by_sc.first and has_parts else np.uint8
+        self.parts: Flags = np.zeros((rows, run.warps, NUMBERS if has_parts else 1), flags)
         self.parts[..., 0] = SEEN | OFFERED | HEARD | ORDERED
         self.knower: Ints = np.arange(self.threads) >> 5
         self.alone: dict[int, int] = {}  # thread -> the knower that it is
@@ -157,6 +159,15 @@ class Clocks:
         one = (np.array([value]) for value in (row, self.knower[thread], cta, other, time))
         return bool(self.knows(*one)[0])
 
+    def are_in(self, known: Known, ctas: Ints, threads: Ints, times: Ints) -> Bools:
+        """Does the first row of knowledge hold those threads of CTAs of the grid up to those times?"""
+        size = self.wave.run.cluster_ctas
+        near = ctas // size == int(known.cluster[0])
+        found = near & (known.threads[0, np.where(near, ctas % size * self.threads + threads, 0)] >= times)
+        for cta, there in known.far[0].items() if known.far else ():
+            found |= (ctas == cta) & (there[threads] >= times)
+        return np.asarray(found)
+
     def flags_of(self, rows: Ints, threads: Ints) -> Flags:
         """(n, numbers): what threads know of the parts of operations."""
         return np.asarray(self.parts[self.at(rows), self.knower[threads]])
@@ -189,7 +200,8 @@ class Clocks:
         """The part of this knowledge that a fence of shared memory alone hands on."""
         threads = np.zeros_like(known.threads)
         threads[:, self.narrow : self.proxied] = self.times_of_shared(known)
-        threads[:, self.proxied :] = known.threads[:, self.proxied :]
+        proxied = slice(self.proxied, self.proxied + self.fences)
+        threads[:, proxied] = known.threads[:, proxied]
         return Known(threads, known.parts, known.cluster)
 
     def times_of_shared(self, known: Known) -> Times:

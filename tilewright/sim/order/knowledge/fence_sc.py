@@ -26,7 +26,7 @@ import numpy as np
 
 from tilewright.sim.order.bounds import FENCED_READS
 from tilewright.sim.order.knowledge.actors import Actors
-from tilewright.sim.order.knowledge.known import Known
+from tilewright.sim.order.knowledge.known import Known, published_flags
 from tilewright.sim.order.knowledge.releases import WIDE, take
 
 if TYPE_CHECKING:
@@ -39,15 +39,16 @@ __all__ = ["FencedRead", "FencedReads", "KnownBySc"]
 
 WARPS = 32  # of a CTA, at most
 CLUSTER = "cluster"  # a fence of that scope counts within its own CTA alone
+LOWEST = 0xFF  # byte of flags
 GRID, CTA = "gpu", "cta"  # how far what a fence puts in order reaches
 
 
 class KnownBySc:
     """What comes before each thread by way of a fence.sc, for fences that reach the GPU, and those of one CTA.
 
-    first: by reach, the block of the clocks' columns that says so; of one CTA, only its own columns count. own: by
-    reach, (CTAs, threads), up to when a thread itself has fenced what it did, of which the other lanes of its warp need
-    not know.
+    first: by reach, the block of the clocks' columns that says so; of one CTA, only its own columns count. A block of
+    proxy fences follows `Clocks.proxied` for each reach, a byte of flags the lowest. own: by reach, (CTAs, threads), up
+    to when a thread itself has fenced what it did, of which the other lanes of its warp need not know.
     """
 
     def __init__(self, clocks: Clocks, first: int, scopes: set[str]) -> None:
@@ -71,32 +72,46 @@ class KnownBySc:
         clocks.expand()
         which, lane = np.nonzero(who.lanes)
         rows, knowers = clocks.knowers_of(who)
+        now, flags = clocks.known[rows, knowers], clocks.parts[rows, knowers]
         for reach in reaches:
             self.own[reach][who.rows[which], 32 * who.warps[which] + lane] = clocks.now
-            columns = slice(self.first[reach], self.first[reach] + clocks.size)
-            now = clocks.known[rows, knowers]
-            counts = self._counts(reach, rows)
-            now[:, columns] = np.maximum(now[:, columns], np.where(counts, now[:, : clocks.size], 0))
-            clocks.known[rows, knowers] = now
+            for columns, source in self._blocks(reach):
+                counts = self._counts(reach, rows, source.stop - source.start)
+                now[:, columns] = np.maximum(now[:, columns], np.where(counts, now[:, source], 0))
+            flags |= (published_flags(flags) & LOWEST) << self._shift(reach) if clocks.fences else 0
+        clocks.known[rows, knowers], clocks.parts[rows, knowers] = now, flags
         if GRID in reaches and clocks.far:
             for place in zip(rows.tolist(), knowers.tolist(), strict=True):
                 far = clocks.far.get(place, {})
                 clocks.far[place] = {cta: np.tile(times[: clocks.threads], 2) for cta, times in far.items()}
 
-    def _counts(self, reach: str, rows: Ints) -> Bools:
-        """(n, columns): the threads that what CTAs fence with that reach is about."""
-        ctas = np.arange(self.clocks.size) // self.clocks.threads
+    def _shift(self, reach: str) -> int:
+        """Where the byte of flags begins that is about a reach."""
+        return 8 + 8 * list(self.first).index(reach)
+
+    def _blocks(self, reach: str) -> Iterator[tuple[slice, slice]]:
+        """The columns of a reach, and those that they are filled from: of accesses, and of proxy fences."""
+        clocks, first = self.clocks, self.first[reach]
+        yield slice(first, first + clocks.size), slice(0, clocks.size)
+        proxied = clocks.proxied + (1 + list(self.first).index(reach)) * clocks.fences
+        count = clocks.wave.run.cluster_ctas * clocks.size // 32 if clocks.fences else 0
+        yield slice(proxied, proxied + count), slice(clocks.proxied, clocks.proxied + count)
+
+    def _counts(self, reach: str, rows: Ints, columns: int) -> Bools:
+        """(n, columns): those of the CTA that what CTAs fence with that reach is about, of so many for a cluster."""
+        ctas = np.arange(columns) * self.clocks.wave.run.cluster_ctas // max(columns, 1)
         found: Bools = (reach == GRID) | (ctas == self.clocks.wave.rank(rows)[:, None])
         return found
 
     def before(self, row: int, thread: int) -> Iterator[tuple[str, Known]]:
         """What comes before a thread by way of fences, by their reach."""
         clocks = self.clocks
-        knower, size = clocks.knower[thread], clocks.size
-        for reach, first in self.first.items():
-            times = np.zeros((1, clocks.width), np.int32)
-            known = clocks.known[clocks.at(np.array(row)), knower, first : first + size]
-            times[0, :size] = np.where(self._counts(reach, np.array([row]))[0], known, 0)
+        knower = clocks.knower[thread]
+        for reach in self.first:
+            times, at = np.zeros((1, clocks.width), np.int32), clocks.at(np.array([row]))
+            for columns, source in self._blocks(reach):
+                counts = self._counts(reach, np.array([row]), source.stop - source.start)
+                times[:, source] = np.where(counts, clocks.known[at, knower, columns], 0)
             own = int(clocks.first_column(np.array(row))) + thread
             times[0, own] = max(times[0, own], self.own[reach][row, thread])
             far: Far = {}
@@ -105,8 +120,8 @@ class KnownBySc:
                 if there[n:].any():
                     far[cta] = np.concatenate((there[n:], np.zeros(n, np.int32)))
             if times.any() or far:
-                nothing = np.zeros((1, clocks.parts.shape[-1]), np.uint8)
-                yield reach, Known(times, nothing, clocks.cluster_of(np.array([row])), [far] if far else [])
+                flags = np.asarray(clocks.parts[at, knower] >> self._shift(reach) & LOWEST)
+                yield reach, Known(times, flags, clocks.cluster_of(np.array([row])), [far] if far else [])
 
 
 @dataclass(eq=False, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.fence_points import apart
 from tilewright.sim.order.knowledge.known import Known
 from tilewright.sim.order.knowledge.releases import Pattern
 
@@ -43,25 +44,14 @@ class Fences:
         """Lanes have passed a fence that releases. of_shared: shared memory alone."""
         clocks = self.clocks
         first = clocks.narrow if of_shared else 0
-        common = self._published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)), first)
-        for k, (row, warp) in enumerate(who.places()):
-            older = self.latest.get((row, warp), [])
-            for passed in older:
+        for place, lanes in zip(who.places(), who.lanes, strict=True):
+            for passed in self.latest.get(place, ()):
                 if (passed.scope, passed.first) == (scope, first):
-                    passed.lanes = passed.lanes & ~who.lanes[k]
-            rest = who.lanes[k].copy()
-            made = []
-            for thread in clocks.alone:
-                if thread >> 5 == warp and rest[thread & 31]:
-                    one = Actors.one(row, thread)
-                    made.append(_Passed(one.lanes[0], scope, self._published(one, first), clocks.now, first))
-                    rest[thread & 31] = False
-            made.append(_Passed(rest, scope, common[np.array([k])], clocks.now, first))
-            self.latest[row, warp] = [passed for passed in (*older, *made) if passed.lanes.any()]
-
-    def _published(self, who: Actors, first: int) -> Known:
-        known = self.clocks.published(who)
-        return self.clocks.about_shared(known) if first else known
+                    passed.lanes = passed.lanes & ~lanes
+        for k, lanes, known in apart(clocks, who):
+            now = _Passed(lanes, scope, clocks.about_shared(known) if first else known, clocks.now, first)
+            older = self.latest.get((key := (int(who.rows[k]), int(who.warps[k]))), [])
+            self.latest[key] = [passed for passed in (*older, now) if passed.lanes.any()]
 
     def before(self, who: Actors, k: int) -> Iterator[Pattern]:
         """The knowledge that a relaxed arrival of the warp number k among these publishes."""

@@ -8,6 +8,9 @@ For each operation there are flags:
     ORDERED   a fence after a meeting has put it before all that comes now
     FENCED    a proxy fence has come after it
     OVER      it is complete, as relaxed meetings tell, too: enough to end a CTA
+
+Where fences of kind sc are used, the flags have further bytes: of what a thread knows by way of such fences, for each
+reach of them.
 """
 
 from __future__ import annotations
@@ -45,13 +48,13 @@ __all__ = [
 SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER = 1, 2, 4, 8, 16, 32
 
 Times: TypeAlias = "NDArray[np.int32]"
-Flags: TypeAlias = "NDArray[np.uint8]"
+Flags: TypeAlias = "NDArray[np.unsignedinteger]"
 Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and once more for each block that goes far
 
 
 def published_flags(flags: Flags) -> Flags:
     """The flags that others get by meeting a thread with these flags: what is complete, fenced, and ordered of it."""
-    return np.asarray(flags & (SEEN | FENCED | OVER) | (flags | flags << 1) & HEARD, np.uint8)
+    return np.asarray(flags & ~flags.dtype.type(OFFERED | HEARD | ORDERED) | (flags | flags << 1) & HEARD)
 
 
 def joined(a: Far, b: Far) -> Far:
@@ -79,7 +82,7 @@ class Known:
     def of_execution(self) -> Known:
         """The part of this knowledge that a relaxed meeting hands on."""
         parts = self.parts & (HEARD | OVER) | np.where(self.parts & SEEN, OVER, 0)
-        return Known(np.zeros_like(self.threads), np.asarray(parts, np.uint8), self.cluster)
+        return Known(np.zeros_like(self.threads), np.asarray(parts, self.parts.dtype), self.cluster)
 
 
 def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values: NDArray[np.integer]) -> None:
@@ -105,7 +108,7 @@ class Ledger:
         rows = clocks.wave.ctas
         self.clocks = clocks
         self.threads: Times = np.zeros((rows, clocks.width), np.int32)
-        self.parts: Flags = np.zeros((rows, clocks.parts.shape[-1]), np.uint8)
+        self.parts: Flags = np.zeros((rows, clocks.parts.shape[-1]), clocks.parts.dtype)
         self.far: dict[int, Far] = {}
         clocks.ledgers.append(self)
 

@@ -112,7 +112,7 @@ def take(
             is_left = True
     if not found:
         return not is_left
-    threads, flags = np.zeros(clocks.width, np.int32), np.zeros(clocks.parts.shape[-1], np.uint8)
+    threads, flags = np.zeros(clocks.width, np.int32), np.zeros(clocks.parts.shape[-1], clocks.parts.dtype)
     far: Far = {}
     for pattern in found:
         known = clocks.about_shared(pattern.known) if of_shared else pattern.known

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.isa import ProxyFence
-from tilewright.sim.order.proxies.global_stores import GlobalStores
+from tilewright.sim.order.proxies.global_accesses import GlobalAccesses
 from tilewright.sim.order.proxies.new_mbarriers import NewMBarriers
 from tilewright.sim.order.proxies.shared_stores import SharedStores
 from tilewright.sim.order.proxies.tensor_maps import TensorMaps
@@ -18,21 +18,23 @@ if TYPE_CHECKING:
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.proxies.global_accesses import LastAccesses
     from tilewright.sim.order.races.records import Log
 
 __all__ = ["Proxies"]
 
 
 class Proxies:
-    """in_global, maps: where operations of the kernel may touch global memory through the async proxy."""
+    """in_global, maps: where operations of the kernel may touch global memory through the async proxy; ``last`` has
+    the accesses of threads there.
+    """
 
-    def __init__(self, clocks: Clocks) -> None:
+    def __init__(self, clocks: Clocks, last: LastAccesses | None) -> None:
         touched = [one for bound in clocks.wave.run.program.operations for one in bound.form.touched]
         self.shared = SharedStores(clocks, touched)
         self.mbarriers = NewMBarriers(clocks.wave)
-        comes_abroad = any((one.space, one.proxy) == ("global", "async") for one in touched)
-        self.in_global = GlobalStores(clocks) if comes_abroad else None
-        self.maps = TensorMaps(clocks, self.in_global) if self.in_global is not None else None
+        self.in_global = GlobalAccesses(clocks, last) if last is not None else None
+        self.maps = TensorMaps(clocks, last) if last is not None else None
 
     def fenced(self, who: Actors, fence: Fence | ProxyFence) -> None:
         """Threads have fenced."""

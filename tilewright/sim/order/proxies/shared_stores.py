@@ -11,6 +11,7 @@ Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,6 @@ import numpy as np
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
-from tilewright.sim.order.proxies.half_fences import HalfFence
 from tilewright.sim.order.reports.proxy_fences import unfenced_copy, unfenced_shared
 
 if TYPE_CHECKING:
@@ -44,6 +44,19 @@ __all__ = ["SharedStores"]
 
 
 UNIT = 16  # bytes of shared memory that share one entry
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class HalfFence:
+    """A fence that releases: of the thread of a CTA, at a time. until: up to when each warp of the cluster is covered;
+    parts: numbers of operations' parts that are.
+    """
+
+    row: int
+    thread: int
+    time: int
+    until: Times
+    parts: Ints
 
 
 class SharedStores:
@@ -106,7 +119,7 @@ class SharedStores:
         if fence.side == "release":
             self.clocks.now += 1
             for k, row, thread in who.each():
-                self.halves.append(HalfFence(row, thread, self.clocks.now, until[k], parts=np.flatnonzero(seen[k])))
+                self.halves.append(HalfFence(row, thread, self.clocks.now, until[k], np.flatnonzero(seen[k])))
             return
         if fence.space != "global":
             self._cover(who, who.rows, until, np.asarray(seen * FENCED))
@@ -119,9 +132,7 @@ class SharedStores:
         first = who.rows - wave.rank(who.rows)
         last = self.last[first[:, None] + np.arange(wave.run.cluster_ctas)].reshape(len(who), -1)
         known = clocks.times_of_shared(clocks.published(who))
-        until: Times = np.where(known >= last, clocks.now, known).reshape(len(who), -1, 32).min(-1)
-        until[np.arange(len(who)), self._warp(who.rows, who.warps)] = clocks.now
-        return until
+        return np.asarray(np.where(known >= last, clocks.now, known).reshape(len(who), -1, 32).min(-1))
 
     def _acquired(self, who: Actors) -> None:
         """Complete the fence of each releasing half that these threads come after."""
@@ -132,7 +143,7 @@ class SharedStores:
             after = clocks.cluster_of(who.rows) == clocks.cluster_of(homes)
             cta, thread, time = (np.full(count, of) for of in (half.row + clocks.wave.first, half.thread, half.time))
             after &= clocks.knows(who.rows, knowers, cta, thread, time, also=clocks.of_shared)
-            flags = np.zeros((count, clocks.parts.shape[-1]), np.uint8)
+            flags = np.zeros((count, clocks.parts.shape[-1]), clocks.parts.dtype)
             flags[:, half.parts] = FENCED
             self._cover(who[after], homes[after], np.tile(half.until, (count, 1))[after], flags[after])
 

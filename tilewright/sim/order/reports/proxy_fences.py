@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.reports.rules import INIT
-from tilewright.sim.order.reports.words import fence_name, shared_text
+from tilewright.sim.order.reports.words import fence_name, grid_thread_text, shared_text
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["unfenced_copy", "unfenced_global", "unfenced_map", "unfenced_mbarrier", "unfenced_shared"]
 
-ASYNC = ProxyFence("async")
+ASYNC, GLOBAL = ProxyFence("async"), ProxyFence("async", "global")
 MAP_RELEASE = ProxyFence("tensormap", side="release", scope="gpu")
 MAP_ACQUIRE = ProxyFence("tensormap", side="acquire", scope="gpu", at="ptr")
 
@@ -26,11 +26,17 @@ def _verb(one: Touched) -> str:
     return "overwrites" if one.writes else "reads"
 
 
-def unfenced_global(wave: Wave, one: Touched, window: int, row: int) -> str:
-    """An operation touches what threads of a CTA have stored to global memory."""
+def unfenced_global(wave: Wave, one: Touched, window: int, did: str, last: tuple[int, int], home: int) -> str:
+    """An operation of the CTA ``home`` touches what a thread has stored in global memory, or loaded.
+
+    last: the CTA of that thread, and its number there. Both CTAs are counted in the grid.
+    """
+    where = "between these accesses and the operation"
+    if last[0] != home:
+        where = "before the operation, in its CTA, after what tells it of these accesses"
     return (
-        f"{_verb(one)} {wave.run.places.at(window, 0).name}, stored by CTA {wave.cta_name(row)} without a proxy fence; "
-        f"{fence_name(ASYNC)}() belongs between the stores and the copy"
+        f"{_verb(one)} {wave.run.places.at(window, 0).name}, {did} by {grid_thread_text(wave, *last)} without a proxy "
+        f"fence; {fence_name(GLOBAL)}('global') belongs {where}"
     )
 
 
@@ -72,10 +78,10 @@ def unfenced_mbarrier(wave: Wave, byte: int) -> str:
     )
 
 
-def unfenced_map(wave: Wave, address: int, row: int) -> str:
-    """An operation uses a tensor map that threads of a CTA have changed."""
+def unfenced_map(wave: Wave, address: int, last: tuple[int, int]) -> str:
+    """An operation uses a tensor map that a thread of a CTA of the grid has changed."""
     return (
-        f"uses the tensor map in {wave.run.places.at(address >> WINDOW_BITS, 0).name}, changed by CTA "
-        f"{wave.cta_name(row)} without a proxy fence; {fence_name(MAP_RELEASE)}(scope) belongs after the stores, "
-        f"{fence_name(MAP_ACQUIRE)}(map, scope) before the copy"
+        f"uses the tensor map in {wave.run.places.at(address >> WINDOW_BITS, 0).name}, changed by "
+        f"{grid_thread_text(wave, *last)} without a proxy fence; {fence_name(MAP_RELEASE)}(scope) belongs "
+        f"after the stores, {fence_name(MAP_ACQUIRE)}(map, scope) before the copy"
     )
