@@ -25,7 +25,7 @@ from tilewright.sim.order.knowledge.releases import Pattern, Release
 from tilewright.sim.order.knowledge.signals import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.proxies.global_accesses import LastAccesses
 from tilewright.sim.order.races.accesses import AccessRecord
-from tilewright.sim.order.races.clash import Clash
+from tilewright.sim.order.races.clash import NUMBERED, Clash, Pairs
 from tilewright.sim.order.races.judge import clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.races.places import TaggedPlaces
 from tilewright.sim.order.races.tickets import Tickets
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.races.records import Candidates
 
 __all__ = ["Order"]
 
@@ -169,7 +168,7 @@ class Order(Check):
         if strong is not None and len(strong) and access.site.sem != "weak":
             access.places.mark_many(access, strong.lanes(access.look.shape))
 
-    def _meet(self, access: AccessRecord) -> Candidates | None:
+    def _meet(self, access: AccessRecord) -> Pairs | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
         found = access.places.writes_before(access)
         clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)
@@ -183,7 +182,7 @@ class Order(Check):
         if clash is None:
             return
         if not clash.is_benign and self.tickets.excuses(clash):
-            clash = replace(clash, numbered=True)
+            clash = replace(clash, excuse=NUMBERED)
         if not clash.is_benign:
             raise report(self.program, clash)
         key = (str(clash.site.at), clash.site.line.buffer)

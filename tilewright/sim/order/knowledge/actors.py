@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["THREADS", "Actors", "numbered"]
+__all__ = ["THREADS", "Actors", "Thread", "numbered"]
+
+Thread: TypeAlias = "tuple[int, int]"  # its CTA of the grid, and its number there
 
 THREADS = 1 << 10  # of a CTA, at most
 

@@ -6,7 +6,7 @@ Source: PTX ISA, "Memory Consistency Model: Observation, Communication order".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.knowledge.releases import holds
@@ -14,15 +14,14 @@ from tilewright.sim.order.knowledge.releases import holds
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.knowledge.actors import Thread
     from tilewright.sim.order.races.accesses import AccessRecord
     from tilewright.sim.order.races.records import Record
     from tilewright.sim.order.wave import WaveOrder
 
-__all__ = ["Observation", "StrongRead", "Thread", "finds_out", "keep_newest", "last_read", "leads"]
+__all__ = ["Observation", "StrongRead", "keep_newest", "last_read", "leads"]
 
-Thread: TypeAlias = "tuple[int, int]"  # its CTA of the grid, and its number there
 Kept = TypeVar("Kept")
 
 
@@ -31,9 +30,9 @@ class StrongRead:
     """A strong read of a place by a thread of a CTA of the grid."""
 
     record: Record
-    who: tuple[int, int]
+    who: Thread
 
-    def has_observed(self, access: AccessRecord, other: Record, who: tuple[int, int]) -> bool:
+    def has_observed(self, access: AccessRecord, other: Record, who: Thread) -> bool:
         """Has the thread seen the write of another record? Then it comes after that, at this place alone."""
         record, run = self.record, access.batch.wave.run
         one, two, size = record.site, other.site, run.cluster_ctas
@@ -52,13 +51,6 @@ def last_read(access: AccessRecord, lane: tuple[int, int, int], thread: int) -> 
         if record.site.sem != "weak" and record.site.shows and record.touched(own, thread, address, access.site.width):
             return StrongRead(record, (own, thread))
     return None
-
-
-def finds_out(one: Site, other: Site) -> bool:
-    """Is one access a plain read, and the other a compare-and-swap of the same size?"""
-    read, swap = (one, other) if other.compares else (other, one)
-    plain = read.sem == "weak" and not (read.write or read.collective)
-    return swap.compares and plain and read.element == swap.element
 
 
 @dataclass(frozen=True, slots=True)

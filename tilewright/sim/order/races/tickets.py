@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.knowledge.actors import Thread
     from tilewright.sim.order.races.accesses import AccessRecord
     from tilewright.sim.order.races.clash import Clash
-    from tilewright.sim.order.races.observed import Thread
     from tilewright.sim.order.wave import WaveOrder
 
 __all__ = ["Tickets"]
@@ -67,9 +67,9 @@ class Tickets:
         other = clash.other
         if other is None or not clash.with_writer or {clash.site.sem, other.site.sem} != {"weak"}:
             return False
-        later, earlier = (clash.cta, clash.thread), (clash.other_cta, clash.other_thread)
+        later, earlier = clash.later, clash.earlier
         for counter in self._counters.values():
-            thread, time, turn = counter.of_cta.get(clash.cta, (0, 0, 0))
+            thread, time, turn = counter.of_cta.get(later[0], (0, 0, 0))
             for writer, (written, before) in counter.taken.items():
                 seen = Observation(thread, time, written)
                 if before < turn and leads(self._orders, earlier, other.time, writer, seen, later):

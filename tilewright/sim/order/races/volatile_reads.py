@@ -15,8 +15,7 @@ import numpy as np
 
 from tilewright.sim.order.bounds import OBSERVATIONS
 from tilewright.sim.order.knowledge.locations import Where, threads_of
-from tilewright.sim.order.races.accesses import MANY
-from tilewright.sim.order.races.clash import Pairs, pairs_of
+from tilewright.sim.order.races.clash import Pairs
 from tilewright.sim.order.races.judge import farthest_clash
 from tilewright.sim.order.races.observed import Observation, keep_newest, last_read, leads
 
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.knowledge.actors import Thread
     from tilewright.sim.order.races.accesses import AccessRecord
     from tilewright.sim.order.races.clash import Clash
-    from tilewright.sim.order.races.observed import Thread
-    from tilewright.sim.order.races.records import Candidates, Record
+    from tilewright.sim.order.races.records import Record
     from tilewright.sim.order.wave import WaveOrder
 
 __all__ = ["VolatileReads"]
@@ -48,20 +47,18 @@ class VolatileReads:
         self._observed: dict[int, dict[Thread, Observation]] = {}
         self._counters: dict[Where, dict[Thread, tuple[int, bool]]] = {}
 
-    def read(self, access: AccessRecord, found: Candidates | None) -> Clash | None:
+    def read(self, access: AccessRecord, found: Pairs | None) -> Clash | None:
         """A strong read has found writes that nothing orders before it, and observes them where it polls. Does it rely
         on an order of one of them?
         """
         if not self._awake or found is None or not len(found) or not access.site.shows:
             return None
-        found = found[found.tags & MANY == 0]
-        pairs = pairs_of(access, found)
+        pairs = found[~found.of_many]
         if access.site.polls:
-            for k in range(len(found)):
-                writer = int(pairs.other_cta[k]), int(pairs.other_thread[k])
-                self._observe((int(pairs.cta[k]), int(pairs.thread[k])), access, writer, int(pairs.time[k]))
+            for k in range(len(pairs)):
+                self._observe(pairs.later(k), access, pairs.earlier(k), int(pairs.time[k]))
             return None
-        return self._relied(access, found, pairs) if access.site.sem == "volatile" else None
+        return self._relied(access, pairs) if access.site.sem == "volatile" else None
 
     def counted(self, access: AccessRecord) -> None:
         """Atomics have taken place, and each observes those before it. That their threads had passed a fence is enough
@@ -84,14 +81,13 @@ class VolatileReads:
         known[writer] = Observation(who[1], access.time, written)
         keep_newest(known, OBSERVATIONS)
 
-    def _relied(self, access: AccessRecord, found: Candidates, pairs: Pairs) -> Clash | None:
+    def _relied(self, access: AccessRecord, pairs: Pairs) -> Clash | None:
         """The volatile read of what a thread had written volatile before a write that is observed."""
-        for k in range(len(found)):
-            later = int(pairs.cta[k]), int(pairs.thread[k])
-            earlier, time = (int(pairs.other_cta[k]), int(pairs.other_thread[k])), int(pairs.time[k])
+        for k in range(len(pairs)):
+            later, earlier, time = pairs.later(k), pairs.earlier(k), int(pairs.time[k])
             observed = self._observed.get(later[0], {}).items()
             if any(leads(self._orders, earlier, time, writer, seen, later) for writer, seen in observed):
-                clash = farthest_clash(access, found[np.arange(len(found)) == k], with_writer=True)
+                clash = farthest_clash(access, pairs[np.array([k])], with_writer=True)
                 if clash.other is not None and clash.other.site.sem == "volatile" and not _has_read(clash, clash.other):
                     return replace(clash, relaxed=True)
         return None
@@ -99,5 +95,5 @@ class VolatileReads:
 
 def _has_read(clash: Clash, write: Record) -> bool:
     """Has the thread read that very value before? Then it cannot find an older one."""
-    read = last_read(clash.access, clash.lane, clash.thread)
-    return read is not None and read.has_observed(clash.access, write, (clash.other_cta, clash.other_thread))
+    read = last_read(clash.access, clash.lane, clash.later[1])
+    return read is not None and read.has_observed(clash.access, write, clash.earlier)
