@@ -68,10 +68,11 @@ class Issuers:
 
     def name(self, k: int) -> str:
         """``CTA (0, 0, 0), warp 1, lane 3``."""
-        cta, warp = self.wave.cta_name(int(self.rows[k])), int(self.threads[k]) // 32
+        row, thread = int(self.rows[k]), int(self.threads[k])
+        warp = thread // 32
         if self.lanes == 128:
-            return f"CTA {cta}, warps {warp}..{warp + 3}"
-        return f"CTA {cta}, warp {warp}" + (f", lane {int(self.threads[k]) % 32}" if self.lanes == 1 else "")
+            return f"CTA {self.wave.cta_name(row)}, warps {warp}..{warp + 3}"
+        return self.wave.thread_name(row, thread) if self.lanes == 1 else self.wave.warp_name(row, warp)
 
     def read(self, address: Ints, nbytes: int) -> NDArray[np.uint8]:
         found = np.zeros((len(self.rows), nbytes), np.uint8)

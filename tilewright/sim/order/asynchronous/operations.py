@@ -86,8 +86,8 @@ class OperationPart:
 
     def who(self, near: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
-        cta = self.operation.batch.wave.cta_name(self.row(near))
-        return f"CTA {cta}, warp {self.warp}" + (f", lane {self.thread % 32}" if self.is_alone else "")
+        wave, row = self.operation.batch.wave, self.row(near)
+        return wave.thread_name(row, self.thread) if self.is_alone else wave.warp_name(row, self.warp)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import numpy as np
 
 from tilewright.sim.order.bounds import MBARRIER_CHECKS
 from tilewright.sim.order.reports.rules import early_arrival, initialised_twice, uninitialised
-from tilewright.sim.order.reports.words import warp_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -175,5 +174,5 @@ def check_not_early(wave: Wave, signals: Signals, early: Ints, at: Span | None, 
     over. who: their author, if it is an operation.
     """
     for k in early.tolist():
-        who = who or warp_text(wave, int(signals.who.rows[k]), int(signals.who.warps[k]))
+        who = who or wave.warp_name(int(signals.who.rows[k]), int(signals.who.warps[k]))
         raise early_arrival(wave, who, int(signals.offset[k]), at)
