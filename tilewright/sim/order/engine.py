@@ -104,20 +104,19 @@ class Order(Check):
         is_global = place.space == "global"
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
+            order = self.orders[batch.wave]
             if not is_global:
-                order = self.orders[batch.wave]
                 if order.operations is not None and order.operations.spans:
                     check_shared(order.operations, site, batch, mask, None, at)
                 self._access(order.shared, site, batch, mask, order.located(batch, at))
                 if order.proxies is not None:  # which notes the time of the record
                     order.proxies.shared.accessed(site, batch, mask, at)
             elif self.is_written(place.window):
-                operations = self.orders[batch.wave].operations
-                if operations is not None and operations.in_global:
-                    check_global(operations, site, batch, mask, at)
+                if order.operations is not None and order.operations.in_global:
+                    check_global(order.operations, site, batch, mask, at)
                 self._access(self.buffer(place, batch), site, batch, mask, at)
                 if self.last_accesses is not None:
-                    self.last_accesses.accessed(self.orders[batch.wave].clocks, site, batch, mask, at)
+                    self.last_accesses.accessed(order.clocks, site, batch, mask, at)
 
         return hook
 

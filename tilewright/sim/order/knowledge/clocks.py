@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.knowledge.actors import Actors
-from tilewright.sim.order.knowledge.fence_sc import Passed
+from tilewright.sim.order.knowledge.fence_sc import KnownBySc
 from tilewright.sim.order.knowledge.known import (
     HEARD,
     OFFERED,
@@ -45,10 +45,10 @@ FOREVER = 1 << 30  # the time up to which threads are known that do not exist
 class Clocks:
     """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps. In clusters a second
     block of columns begins at ``loose``: the times up to which *reads* certainly come first in practice, though no
-    scope says so. Where fences of kind sc are used, ``passed`` has blocks. Where fences of shared memory alone are
+    scope says so. Where fences of kind sc are used, ``by_sc`` has blocks. Where fences of shared memory alone are
     used, a block begins at ``narrow``: the times up to which accesses of shared memory come first. Where there are
     operations, a block begins at ``proxied``: for each CTA of the cluster and each of the cluster's warps, the time up
-    to which a proxy fence in that CTA comes after what the warp did; blocks like it of ``passed`` follow. parts: (rows,
+    to which a proxy fence in that CTA comes after what the warp did; blocks like it of ``by_sc`` follow. parts: (rows,
     knowers, numbers), flags; number 0 belongs to no part and is known. knower: for each thread its knower. far: what
     is known of CTAs of other clusters, see `Far`.
 
@@ -62,20 +62,20 @@ class Clocks:
         self.size: int = run.cluster_ctas * self.threads
         self.loose: int = self.size if run.cluster_ctas > 1 else 0
         first = self.size + self.loose
-        self.passed = Passed(self, first, run.program.sc_scopes)
-        first = self.passed.columns.stop
+        self.by_sc = KnownBySc(self, first, run.program.sc_scopes)
+        first = self.by_sc.columns.stop
         self.narrow: int = first if run.program.fences_shared else 0
         first += self.size if self.narrow else 0
         self.proxied: int = first
         fences = run.cluster_ctas * self.size // 32 if has_parts else 0
         self.fences: int = -(-fences // 32) * 32
-        self.width: int = first + self.fences * (1 + len(self.passed.first))
-        self.goes_far = (0, *(column for reach, column in self.passed.first.items() if reach != "cta"))
+        self.width: int = first + self.fences * (1 + len(self.by_sc.first))
+        self.goes_far = (0, *(column for reach, column in self.by_sc.first.items() if reach != "cta"))
         rows = 1 if run.cluster_ctas == 1 and not has_parts else wave.ctas
         self.known: Times = np.zeros((rows, run.warps, self.width), np.int32)
         self.known[..., : self.proxied][..., np.tile(~run.exists.reshape(-1), self.proxied // self.threads)] = FOREVER
-        self.known[..., list(self.passed.columns)] = 0
-        flags = np.uint32 if self.passed.first and has_parts else np.uint8
+        self.known[..., list(self.by_sc.columns)] = 0
+        flags = np.uint32 if self.by_sc.first and has_parts else np.uint8
         self.parts: Flags = np.zeros((rows, run.warps, NUMBERS if has_parts else 1), flags)
         self.parts[..., 0] = SEEN | OFFERED | HEARD | ORDERED
         self.knower: Ints = np.arange(self.threads) >> 5
@@ -188,7 +188,7 @@ class Clocks:
                 far[k] = joined(far[k], self.far.get((int(who.rows[k]), knower), {}))
         own = self.first_column(who.rows) + 32 * who.warps
         threads[which, own[which] + lane] = np.maximum(threads[which, own[which] + lane], self.now)
-        self.passed.publish(threads, which, own[which] + lane, who.rows[which], 32 * who.warps[which] + lane)
+        self.by_sc.publish(threads, which, own[which] + lane, who.rows[which], 32 * who.warps[which] + lane)
         return Known(threads, parts, self.cluster_of(who.rows), far if self.far else [])
 
     def about_shared(self, known: Known) -> Known:
@@ -321,7 +321,7 @@ class Clocks:
         own = self.first_column(rows)[:, None] + np.arange(threads.start, threads.stop)[exists]
         each = np.arange(len(rows))[:, None]
         mine[each, own] = self.now
-        self.passed.publish(mine, each, own, rows[:, None], np.arange(threads.start, threads.stop)[exists])
+        self.by_sc.publish(mine, each, own, rows[:, None], np.arange(threads.start, threads.stop)[exists])
         flags = self.parts[rows][:, knowers]
         flags |= np.bitwise_or.reduce(published_flags(flags), axis=1)[:, None]
         who = np.arange(self.known.shape[1])[knowers]

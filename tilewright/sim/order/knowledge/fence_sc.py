@@ -5,9 +5,9 @@ decides which is the earlier; but where a strong write W after the one fence has
 the other, one order is left. Were the fence after R the earlier, R would come before W in causality, and no read
 observes a write that comes after it. So what comes before a fence F comes before all that follows a fence G where
 
-    F -> W   the write comes after F in base causality, which may lead over barriers to another thread: `Passed`
+    F -> W   the write comes after F in base causality, which may lead over barriers to another thread: `KnownBySc`
     W ~> R   the read observes the write, through atomics, all of them morally strong: `Release`
-    R -> G   G comes after the read in base causality, over barriers too: `Observed`
+    R -> G   G comes after the read in base causality, over barriers too: `FencedReads`
 
 and the scopes of F and G hold each other. Release and acquire patterns have their fences in the threads of W and R;
 here other threads may fence. Orders that a run fixes in other ways (by what a read has missed) are not looked at.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.known import Far, Times
     from tilewright.sim.order.knowledge.releases import Release
 
-__all__ = ["FencedRead", "Observed", "Passed"]
+__all__ = ["FencedRead", "FencedReads", "KnownBySc"]
 
 WARPS = 32  # of a CTA, at most
 CLUSTER = "cluster"  # a fence of that scope counts within its own CTA alone
@@ -43,7 +43,7 @@ LOWEST = 0xFF  # byte of flags
 GRID, CTA = "gpu", "cta"  # how far what a fence puts in order reaches
 
 
-class Passed:
+class KnownBySc:
     """What comes before each thread by way of a fence.sc, for fences that reach the GPU, and those of one CTA.
 
     first: by reach, the block of the clocks' columns that says so; of one CTA, only its own columns count. A block of
@@ -146,20 +146,20 @@ class FencedRead:
         return left
 
 
-class Observed:
+class FencedReads:
     """The strong reads that have observed what comes after a fence.sc: the last of each CTA of the grid, and of all."""
 
     def __init__(self) -> None:
         self._of: dict[int, dict[tuple[int, int], FencedRead]] = {}
         self._last: deque[FencedRead] = deque(maxlen=FENCED_READS)
 
-    def saw(self, look: FencedRead) -> None:
+    def add(self, read: FencedRead) -> None:
         """A thread has observed what was published."""
-        own = self._of.setdefault(look.cta, {})
-        if (look.thread, id(look.release)) in own:
+        own = self._of.setdefault(read.cta, {})
+        if (read.thread, id(read.release)) in own:
             return  # it polls
-        own[look.thread, id(look.release)] = look
-        self._last.append(look)
+        own[read.thread, id(read.release)] = read
+        self._last.append(read)
         if len(own) > FENCED_READS:
             del own[next(iter(own))]
 
@@ -168,29 +168,29 @@ class Observed:
         for row in np.unique(who.rows).tolist() if self._last else ():
             those = who[who.rows == row]
             own = row + clocks.wave.first
-            looks = [*self._of.get(own, {}).values(), *(look for look in self._last if look.cta != own)]
+            reads = [*self._of.get(own, {}).values(), *(read for read in self._last if read.cta != own)]
             found: dict[bytes, list[Release]] = {}
-            for look, after in zip(looks, _come_after(clocks, those, looks), strict=True):
-                left = look.left(those, scope, own, after)
+            for read, after in zip(reads, _come_after(clocks, those, reads), strict=True):
+                left = read.left(those, scope, own, after)
                 if left.any():
-                    found.setdefault(left.tobytes(), []).append(look.release)
+                    found.setdefault(left.tobytes(), []).append(read.release)
             for lanes, releases in found.items():
                 each = np.frombuffer(lanes, np.bool_).reshape(those.lanes.shape)
                 some = each.any(1)
-                take(clocks, Actors(those.rows[some], those.warps[some], each[some]), scope, releases, passed=True)
+                take(clocks, Actors(those.rows[some], those.warps[some], each[some]), scope, releases, by_sc=True)
 
 
-def _come_after(clocks: Clocks, who: Actors, looks: list[FencedRead]) -> Bools:
-    """For each look, (warps, 32): which lanes of one CTA come after it."""
+def _come_after(clocks: Clocks, who: Actors, reads: list[FencedRead]) -> Bools:
+    """For each read, (warps, 32): which lanes of one CTA come after it."""
     which, lane = np.nonzero(who.lanes)
     threads = 32 * who.warps[which] + lane
     knowers, at = np.unique(clocks.knower[threads], return_inverse=True)
-    ctas, readers, times = (np.array([getattr(look, name) for look in looks]) for name in ("cta", "thread", "time"))
-    pairs = np.repeat(np.arange(len(looks)), len(knowers))
+    ctas, readers, times = (np.array([getattr(read, name) for read in reads]) for name in ("cta", "thread", "time"))
+    pairs = np.repeat(np.arange(len(reads)), len(knowers))
     rows = np.full(len(pairs), who.rows[0])
-    known = clocks.knows(rows, np.tile(knowers, len(looks)), ctas[pairs], readers[pairs], times[pairs])
-    after = np.zeros((len(looks), *who.lanes.shape), np.bool_)
-    after[:, which, lane] = known.reshape(len(looks), -1)[:, at]
+    known = clocks.knows(rows, np.tile(knowers, len(reads)), ctas[pairs], readers[pairs], times[pairs])
+    after = np.zeros((len(reads), *who.lanes.shape), np.bool_)
+    after[:, which, lane] = known.reshape(len(reads), -1)[:, at]
     own = ctas == int(who.rows[0]) + clocks.wave.first
     after[:, which, lane] |= own[:, None] & (readers[:, None] == threads)
     return after

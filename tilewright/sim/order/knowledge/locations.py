@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
-from tilewright.sim.order.knowledge.fence_sc import FencedRead, Observed
+from tilewright.sim.order.knowledge.fence_sc import FencedRead, FencedReads
 from tilewright.sim.order.knowledge.fences import Fences
 from tilewright.sim.order.knowledge.releases import Pattern, Release, holds, take
 
@@ -44,7 +44,7 @@ class _Location:
 
 
 @dataclass(eq=False, slots=True)
-class _Seen:
+class _Observed:
     """What lanes of a warp have observed, and not yet acquired."""
 
     lanes: Bools
@@ -73,8 +73,8 @@ class Locations:
         self.awake = False
         self._at: dict[Where, _Location] = {}
         self.memories: set[str] = set()  # where anything was released
-        self.pending: dict[tuple[int, int], list[_Seen]] = {}  # CTA and warp
-        self.looks = Observed()
+        self.unacquired: dict[tuple[int, int], list[_Observed]] = {}  # CTA and warp
+        self.fenced_reads = FencedReads()
         self.releases: dict[tuple[int, int, Where], Pattern] = {}  # the last by a thread on a location
 
     def touched(self, access: AccessRecord, fences: Fences) -> None:
@@ -101,8 +101,8 @@ class Locations:
         for (row, thread), where in threads:
             own, cta = np.arange(32) == thread & 31, row + access.batch.wave.first
             released = list(fences.of(row, thread >> 5, own)) if site.write else []
-            passed = clocks.passed.before(row, thread) if site.write else ()
-            before = [Pattern(own, reach, cta, known) for reach, known in passed]
+            by_sc = clocks.by_sc.before(row, thread) if site.write else ()
+            before = [Pattern(own, reach, cta, known) for reach, known in by_sc]
             if released or before or site.sem in ("release", "acq_rel") or self.has(where):
                 strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic, access.time)
                 accesses.append((strong, released, before))
@@ -129,27 +129,27 @@ class Locations:
         acquires = access.sem in ("acquire", "acq_rel")
         if not (acquires and take(clocks, who, access.scope, [found.release])):
             self.observed((access.cta, access.thread >> 5), who.lanes[0], found.release)
-        if found.release.has_passed:
+        if found.release.has_sc:
             found.readers.add((access.cta, access.thread))
-            self.looks.saw(FencedRead(access.cta, access.thread, access.time, found.release))
+            self.fenced_reads.add(FencedRead(access.cta, access.thread, access.time, found.release))
 
     def observed(self, key: tuple[int, int], lanes: Bools, release: Release) -> None:
         """What lanes of a warp may acquire by a later fence."""
-        kept = self.pending.setdefault(key, [])
-        for seen in kept:
-            if seen.release is release:
-                seen.lanes = seen.lanes | lanes
+        kept = self.unacquired.setdefault(key, [])
+        for each in kept:
+            if each.release is release:
+                each.lanes = each.lanes | lanes
                 return
-            if seen.release.root is release.root:
-                seen.lanes = seen.lanes & ~lanes  # who comes later to a location has observed more
-        kept[:] = [*(seen for seen in kept if seen.lanes.any()), _Seen(lanes, release)]
+            if each.release.root is release.root:
+                each.lanes = each.lanes & ~lanes  # who comes later to a location has observed more
+        kept[:] = [*(each for each in kept if each.lanes.any()), _Observed(lanes, release)]
 
     @staticmethod
     def _morally_strong(found: _Location, access: Strong, size: int) -> bool:
         near = holds(found.scope, found.cta, access.cta, size) & holds(access.scope, access.cta, found.cta, size)
         return bool(near) and found.width == access.width
 
-    def written(self, clocks: Clocks, access: Strong, released: list[Pattern], passed: list[Pattern]) -> None:
+    def written(self, clocks: Clocks, access: Strong, released: list[Pattern], by_sc: list[Pattern]) -> None:
         """A strong write: it publishes what the thread releases, an atomic also what it has found there."""
         found = self._at.get(access.where)
         key = (access.cta, access.thread, access.where)
@@ -159,9 +159,9 @@ class Locations:
         released = [*released, *filter(None, [self.releases.get(key)])]
         release = self._kept(found, access, clocks.wave.run.cluster_ctas)
         if release is not None:
-            release = release.followed_by(released, passed)
-        elif released or passed:
-            release = Release(released, passed)
+            release = release.followed_by(released, by_sc)
+        elif released or by_sc:
+            release = Release(released, by_sc)
         if release is not None or found is not None:
             self._at[access.where] = _Location(access.scope, access.cta, access.width, release)
 
@@ -173,8 +173,8 @@ class Locations:
             return None
         if access.reads:
             return found.release
-        has_seen = (access.cta, access.thread) in found.readers
-        return Release([], list(found.release.each(passed=True))) if has_seen else None
+        has_read = (access.cta, access.thread) in found.readers
+        return Release([], list(found.release.each(by_sc=True))) if has_read else None
 
     def fenced(self, clocks: Clocks, who: Actors, sem: str, scope: str, *, of_shared: bool) -> None:
         """Lanes have passed a fence that acquires: what they have observed comes before them now; after one of kind sc
@@ -183,16 +183,16 @@ class Locations:
         of_shared: as to shared memory alone.
         """
         for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
-            waiting = self.pending.get((row + clocks.wave.first, warp), [])
-            for seen in waiting:
-                lanes = seen.lanes & who.lanes[k]
+            waiting = self.unacquired.get((row + clocks.wave.first, warp), [])
+            for each in waiting:
+                lanes = each.lanes & who.lanes[k]
                 now = Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None])
-                if lanes.any() and take(clocks, now, scope, [seen.release], of_shared=of_shared):
-                    seen.lanes = seen.lanes if of_shared else seen.lanes & ~lanes  # they know it for good
-            waiting[:] = [seen for seen in waiting if seen.lanes.any()]
+                if lanes.any() and take(clocks, now, scope, [each.release], of_shared=of_shared):
+                    each.lanes = each.lanes if of_shared else each.lanes & ~lanes  # they know it for good
+            waiting[:] = [each for each in waiting if each.lanes.any()]
         if sem == "sc":
-            self.looks.fenced(clocks, who, scope)
-            clocks.passed.fenced(who, scope)
+            self.fenced_reads.fenced(clocks, who, scope)
+            clocks.by_sc.fenced(who, scope)
 
 
 def threads_of(access: AccessRecord) -> Iterator[tuple[tuple[int, int], Where]]:

@@ -46,66 +46,66 @@ class Pattern:
 
 @dataclass(eq=False, slots=True)
 class Release:
-    """One link. patterns: what the write has published. passed: what comes before it by way of a fence.sc, with the
+    """One link. patterns: what the write has published. by_sc: what comes before it by way of a fence.sc, with the
     reach of that as scope. before: of the write that an atomic has read. root: the same for all links of a chain.
     """
 
     patterns: list[Pattern]
-    passed: list[Pattern]
+    by_sc: list[Pattern]
     before: Release | None = None
     root: object = field(default_factory=object)
     links: int = 1
     most: int = RELEASE_LINKS
-    has_passed: bool = False
+    has_sc: bool = False
     _far: dict[bool, Far] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.has_passed = bool(self.passed) or (self.before is not None and self.before.has_passed)
+        self.has_sc = bool(self.by_sc) or (self.before is not None and self.before.has_sc)
 
-    def followed_by(self, patterns: list[Pattern], passed: list[Pattern]) -> Release:
+    def followed_by(self, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
         """The chain with a link more."""
-        if not patterns and not passed:
+        if not patterns and not by_sc:
             return self
         if self.links < self.most:
-            return Release(patterns, passed, self, self.root, self.links + 1, self.most)
-        patterns = _merged([*self.each(passed=False), *patterns])
-        passed = _merged([*self.each(passed=True), *passed])
-        return Release(patterns, passed, None, self.root, 1, RELEASE_LINKS + max(len(patterns), len(passed)))
+            return Release(patterns, by_sc, self, self.root, self.links + 1, self.most)
+        patterns = _merged([*self.each(by_sc=False), *patterns])
+        by_sc = _merged([*self.each(by_sc=True), *by_sc])
+        return Release(patterns, by_sc, None, self.root, 1, RELEASE_LINKS + max(len(patterns), len(by_sc)))
 
-    def each(self, *, passed: bool) -> Iterator[Pattern]:
+    def each(self, *, by_sc: bool) -> Iterator[Pattern]:
         """All patterns, of all links."""
         link: Release | None = self
         while link is not None:
-            yield from link.passed if passed else link.patterns
+            yield from link.by_sc if by_sc else link.patterns
             link = link.before
 
-    def far(self, clocks: Clocks, *, passed: bool) -> Far:
+    def far(self, clocks: Clocks, *, by_sc: bool) -> Far:
         """What has been published with a scope that holds every thread, as those of other clusters know it."""
         links, link = list[Release](), self
-        while passed not in link._far and link.before is not None:
+        while by_sc not in link._far and link.before is not None:
             links.append(link)
             link = link.before
         for one in (link, *reversed(links)):
-            if passed not in one._far:
-                found = one.before._far[passed] if one.before is not None else {}
-                for pattern in one.passed if passed else one.patterns:
+            if by_sc not in one._far:
+                found = one.before._far[by_sc] if one.before is not None else {}
+                for pattern in one.by_sc if by_sc else one.patterns:
                     if pattern.scope in WIDE:
                         found = joined(found, clocks.near_as_far(pattern.known, 0))
                         found = joined(found, pattern.known.far[0]) if pattern.known.far else found
-                one._far[passed] = found
-        return self._far[passed]
+                one._far[by_sc] = found
+        return self._far[by_sc]
 
 
 def take(
-    clocks: Clocks, who: Actors, scope: str, releases: list[Release], *, passed: bool = False, of_shared: bool = False
+    clocks: Clocks, who: Actors, scope: str, releases: list[Release], *, by_sc: bool = False, of_shared: bool = False
 ) -> bool:
     """Lanes of one CTA, which have observed these, acquire them with a scope; returns whether nothing is left of them.
 
-    passed: a fence.sc takes over what comes after others. of_shared: only as to shared memory.
+    by_sc: a fence.sc takes over what comes after others. of_shared: only as to shared memory.
     """
     size, first = clocks.wave.run.cluster_ctas, clocks.wave.first
     cta, wide, found, is_left = int(who.rows[0]) + first, {*WIDE}, list[Pattern](), False
-    for pattern in (each for release in releases for each in release.each(passed=passed)):
+    for pattern in (each for release in releases for each in release.each(by_sc=by_sc)):
         if {pattern.scope, scope} <= wide or _hold(pattern, scope, cta, size):
             found.append(pattern)
         else:
@@ -123,7 +123,7 @@ def take(
             far = joined(far, known.far[0]) if known.far else far
     if not of_shared and any(pattern.cta // size != cta // size for pattern in found):
         for release in releases:
-            far = joined(far, release.far(clocks, passed=passed))
+            far = joined(far, release.far(clocks, by_sc=by_sc))
     n = len(who)
     known = Known(
         np.tile(threads, (n, 1)), np.tile(flags, (n, 1)), clocks.cluster_of(who.rows), [far] * n if far else []
