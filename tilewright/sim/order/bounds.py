@@ -5,6 +5,7 @@ A race with an access whose record is forgotten is found all the same; its repor
 
 RECORDS = 4096  # of accesses to one memory
 LATE_ACCESSES = 64  # of one memory, that no tag shows yet
+WAITS = 16  # for groups of operations, of a wave
 SIGNALS = 1024  # arrivals and waits at m-barriers, of a wave
 FENCED_READS = 256  # of a CTA, and of all
 PROXY_FENCES = 64  # of one kind in a CTA

@@ -278,11 +278,11 @@ class Order(Check):
     def signalled(
         self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
     ) -> None:
-        if signal.kind == "bytes":
-            return
+        if signal.kind == "bytes" and batch.wave.run.cluster_ctas == 1:
+            return  # others' m-barriers alone are of interest
         self._expand(batch.wave)
         order = self.orders[batch.wave]
-        signals = signals_of(batch, mask, barrier, found if signal.kind == "arrive" else None)
+        signals = signals_of(batch, mask, barrier, found if signal.kind in ("arrive", "bytes") else None)
         if signal.kind == "init":
             order.phases.forget(signals)
             order.mbarriers.initialised(signals, at)
@@ -291,10 +291,11 @@ class Order(Check):
         elif signal.kind == "inval":
             order.phases.forget(signals)
             order.mbarriers.ended(signals)
-        elif signal.kind == "arrive":
-            order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
+        elif signal.kind in ("arrive", "bytes"):
             order.mbarriers.arrives(signals, at)
-            self._arrived(batch.wave, signals, signal, at)
+            if signal.kind == "arrive":
+                order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
+                self._arrived(batch.wave, signals, signal, at)
             order.remote.touched(signals, at, arrives=True)
         else:
             order.clocks.signal_history.note(signals, at, order.clocks.now, waits=True)
@@ -366,6 +367,8 @@ class Order(Check):
                 continue
             signals = arrivals_of(wave, operation.issuers.rows[one.issuer], one.rows, one.at)
             signals, given, reach = together(signals, known[one.issuer], after[one.issuer])
+            if operation.is_commit:
+                self.orders[wave].remote.committed(operation, one, signals)
             early = self.orders[wave].phases.arrived(signals, given, reach, wide=True)
             if one.effect.kind == "arrive":
                 who = operation.who(int(one.issuer[0]))
