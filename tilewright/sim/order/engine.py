@@ -101,11 +101,10 @@ class Order(Check):
             return self._watch_registers(site, place) if self.program.has_asynchronous else None
         if site.goes_on or (site.atomic and not site.write):  # others need to find its write
             return None
-        is_global = place.space == "global"
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             order = self.orders[batch.wave]
-            if not is_global:
+            if place.space != "global":
                 if order.operations is not None and order.operations.spans:
                     check_shared(order.operations, site, batch, mask, None, at)
                 self._access(order.shared, site, batch, mask, order.located(batch, at))

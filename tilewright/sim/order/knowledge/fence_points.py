@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Known
 
-__all__ = ["FencePoints", "PastAccesses", "apart"]
+__all__ = ["FencePoints", "Stamps", "apart"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PastAccesses:
+class Stamps:
     """Accesses of threads of CTAs of the grid, and their times."""
 
     times: Ints
@@ -37,8 +37,8 @@ class PastAccesses:
     def __len__(self) -> int:
         return len(self.times)
 
-    def __getitem__(self, which: Bools) -> PastAccesses:
-        return PastAccesses(self.times[which], self.ctas[which], self.threads[which])
+    def __getitem__(self, which: Bools) -> Stamps:
+        return Stamps(self.times[which], self.ctas[which], self.threads[which])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,7 +55,7 @@ class FencePoint:
     number: int
     scope: str
 
-    def covers(self, clocks: Clocks, passed: Bools, done: PastAccesses) -> Bools:
+    def covers(self, clocks: Clocks, passed: Bools, done: Stamps) -> Bools:
         """Do the fences of the lanes ``passed`` come after these accesses?"""
         own = (done.ctas == self.row + clocks.wave.first) & (done.threads >> 5 == self.warp) & passed[done.threads & 31]
         known = clocks.are_in(self.known, done.ctas, done.threads, done.times)
@@ -81,9 +81,7 @@ class FencePoints:
             here.append(FencePoint(row, warp, lanes, self.clocks.now, known, self._count, scope))
             del here[:-PROXY_FENCES]
 
-    def left(
-        self, row: int, thread: int, done: PastAccesses, *, home: int | None = None, scope: str = ""
-    ) -> PastAccesses:
+    def left(self, row: int, thread: int, done: Stamps, *, home: int | None = None, scope: str = "") -> Stamps:
         """The accesses that no fence comes after, of those that the thread of a CTA comes after.
 
         home: the CTA whose fences count; of all CTAs where None. scope: of the thread, if the scopes must hold both.

@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.knowledge.fence_points import FencePoints, PastAccesses
+from tilewright.sim.order.knowledge.fence_points import FencePoints, Stamps
 from tilewright.sim.order.reports.proxy_fences import unfenced_global
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ class _Last:
     time: NDArray[np.int32]
     by: NDArray[np.int64]
 
-    def of(self, units: Ints) -> PastAccesses:
+    def of(self, units: Ints) -> Stamps:
         """The last access of each of these units."""
         units = np.minimum(units, len(self.time) - 1)
         by = self.by[units]
-        return PastAccesses(self.time[units].astype(np.int64), by >> THREAD_BITS, by & (1 << THREAD_BITS) - 1)
+        return Stamps(self.time[units].astype(np.int64), by >> THREAD_BITS, by & (1 << THREAD_BITS) - 1)
 
 
 @dataclass(eq=False, slots=True)
@@ -124,6 +124,6 @@ class GlobalAccesses:
             each = np.unique(each, axis=1) if each.size else each
             for k in np.unique(each[0]).tolist():
                 row, thread = int(operation.issuers.rows[k]), int(operation.issuers.threads[k])
-                left = self.fences.left(row, thread, PastAccesses(*each[1:, each[0] == k]), home=row)
+                left = self.fences.left(row, thread, Stamps(*each[1:, each[0] == k]), home=row)
                 if len(left):
                     yield (int(left.ctas[0]), int(left.threads[0])), row + self.clocks.wave.first

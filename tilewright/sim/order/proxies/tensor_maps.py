@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.knowledge.actors import Actors
-from tilewright.sim.order.knowledge.fence_points import FencePoints, PastAccesses
+from tilewright.sim.order.knowledge.fence_points import FencePoints, Stamps
 from tilewright.sim.order.reports.proxy_fences import unfenced_map
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TensorMaps"]
 
-NONE = PastAccesses(*np.zeros((3, 0), np.int64))
+NONE = Stamps(*np.zeros((3, 0), np.int64))
 MAP_UNITS = np.arange(8)  # of 16 bytes
 
 
@@ -55,7 +55,7 @@ class TensorMaps:
             if not len(self.released.left(row, thread, self._changes(address), scope=str(fence.scope))):
                 self.acquired[row, address].add(Actors.threads(np.array([row]), np.array([thread])))
 
-    def _changes(self, address: int) -> PastAccesses:
+    def _changes(self, address: int) -> Stamps:
         """The changes of a map by threads."""
         window, offset = divmod(address, 1 << WINDOW_BITS)
         if (table := self.last.tables.get((window, True))) is None:
