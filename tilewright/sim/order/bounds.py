@@ -9,6 +9,7 @@ WAITS = 16  # for groups of operations, of a wave
 SIGNALS = 1024  # arrivals and waits at m-barriers, of a wave
 FENCED_READS = 256  # of a CTA, and of all
 PROXY_FENCES = 64  # of one kind in a CTA
+INIT_FENCES = 8  # of a CTA, behind each mbarrier.init
 RELEASE_LINKS = 32  # of a chain, that need not become one
 HEARSAY = 256  # threads that others have heard of, by the threads of one CTA or at one counter
 GLOBAL_OPERATIONS = 256  # on global memory

@@ -285,8 +285,6 @@ class Order(Check):
         if signal.kind == "init":
             order.phases.forget(signals)
             order.mbarriers.initialised(signals, at)
-            if order.proxies is not None:
-                order.proxies.mbarriers.initialised(signals)
         elif signal.kind == "inval":
             order.phases.forget(signals)
             order.mbarriers.ended(signals)
