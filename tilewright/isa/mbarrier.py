@@ -144,16 +144,16 @@ def arrive_expecting(machine: Machine, address: Lanes, nbytes: Lanes) -> Lanes:
     return changed(machine, address, announced_and_arrived, nbytes)
 
 
-def expect(machine: Machine, address: Lanes, nbytes: Lanes) -> None:
+def expect(machine: Machine, address: Lanes, nbytes: Lanes) -> Lanes:
     """Announces ``nbytes``: the phase does not end before they have come."""
     within(machine, "bytes", nbytes)
-    changed(machine, address, announced, nbytes)
+    return changed(machine, address, announced, nbytes)
 
 
-def complete(machine: Machine, address: Lanes, nbytes: Lanes) -> None:
+def complete(machine: Machine, address: Lanes, nbytes: Lanes) -> Lanes:
     """``nbytes`` have come, as if an asynchronous copy had brought them."""
     within(machine, "bytes", nbytes)
-    changed(machine, address, completed, nbytes)
+    return changed(machine, address, completed, nbytes)
 
 
 def parity_is_over(machine: Machine, address: Lanes, phase: Lanes) -> Lanes:

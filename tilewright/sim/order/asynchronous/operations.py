@@ -12,6 +12,7 @@ Source: PTX ISA, "TensorCore 5th Generation: Memory Consistency Model".
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.tmem import table_of_cells
+from tilewright.sim.order.bounds import WAITS
 from tilewright.sim.order.knowledge.actors import THREADS, Actors, numbered
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import OFFERED, ORDERED, SEEN, Known, Times, published_flags
@@ -160,6 +162,7 @@ class Operations:
         self.committed: dict[int, Known] = {}
         self.issued: dict[int, Times] = {}
         self.commits: list[Committed] = []
+        self.waits: deque[Waiting] = deque(maxlen=WAITS)
         self.remote = RemoteOperations(clocks)
         self._free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
 
@@ -305,6 +308,7 @@ class Operations:
 
     def awaited(self, waiting: Waiting) -> Iterator[tuple[Operation, Ints, Bools]]:
         """Threads have waited: the operations that are over for some, their numbers, and for which actors."""
+        self.waits.append(waiting)
         for operation, own, unawaited in self.unawaited:
             now = unawaited & waiting.covers(operation)
             if not now.any():
