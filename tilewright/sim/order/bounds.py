@@ -4,6 +4,7 @@ A race with an access whose record is forgotten is found all the same; its repor
 """
 
 RECORDS = 4096  # of accesses to one memory
+RECORD_BYTES = 1 << 24  # of their addresses
 LATE_ACCESSES = 64  # of one memory, that no tag shows yet
 WAITS = 16  # for groups of operations, of a wave
 SIGNALS = 1024  # arrivals and waits at m-barriers, of a wave
