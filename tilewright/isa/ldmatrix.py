@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.arch import Requirement, only, since
+from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.atoms import copy_atom
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.table import WHOLE_WARP, Access, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
@@ -35,10 +35,7 @@ __all__ = [
 NUM: Spellings = {1: ".x1", 2: ".x2", 4: ".x4"}
 TRANS: Spellings = {False: "", True: ".trans"}
 SPACES: Spellings = {"shared": ".shared", "shared::cta": ".shared::cta"}
-BYTE_MATRICES = only(
-    *("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f"),
-    *("sm_120a", "sm_120f", "sm_121a", "sm_121f"),
-)
+BYTE_MATRICES = suffixed(100, 103, 110, 120, 121)
 ROWS_AT_ONCE = 16384  # of 6- and 4-bit elements
 SOURCE = 'PTX ISA, "Warp-level matrix load instruction: ldmatrix"'
 PACKING = "that packed elements fill a row from its low bits up, and that the rest of a register's byte is zero"
