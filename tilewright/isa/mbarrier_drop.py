@@ -11,9 +11,9 @@ from functools import partial
 import numpy as np
 
 from tilewright.isa.arch import since
+from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.mbarrier import (
-    CHANGE,
     OWN,
     PTR,
     SOURCE,
@@ -60,7 +60,7 @@ for _name, _change, _last in (("arrive", arrived, ""), ("arrive_drop", dropped, 
         operands=(PTR, counts("count")),
         check=check_constants,
         doc=f"Arrives ``count`` times{_last}; ending the phase is an error. Returns the m-barrier's state before.",
-        effects=(*CHANGE, Signal("ptr", "arrive", "release", "cta")),
+        effects=(*read_and_written("ptr", "shared", 8, scope="cta"), Signal("ptr", "arrive", "release", "cta")),
         result=STATE,
     )
 single(
