@@ -214,11 +214,6 @@ class TileCall:
         """The first side in that memory."""
         return next(side for side in self.tiles if side.space == space)
 
-    def other(self, side: Side) -> Side:
-        """The other one of two sides."""
-        (found,) = (each for each in self.tiles if each is not side)
-        return found
-
     def option(self, key: str, default: Argument = None) -> Argument:
         """A keyword of the call that variants read."""
         return dict(self.config).get(key, default)

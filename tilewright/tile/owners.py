@@ -20,7 +20,7 @@ from tilewright.layout import SCOPES, THREADS_IN, Axis, ComposeLayout, Layout, T
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.partition import Places, cut_out, places, storage_start, widest_vector
 from tilewright.tile.scope import INDEX
-from tilewright.tile.walks import Ints, Walk, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, Walk, plus, times, walk_of
 
 if TYPE_CHECKING:
     from tilewright.tile.call import Side, TileCall
@@ -72,6 +72,11 @@ class Owners:
     def each_slot(self) -> Ints:
         """The number of each slot: (1, slots)."""
         return np.arange(len(self.slots))[None]
+
+    def offset_of(self, slots: Ints) -> Offset | None:
+        """These slots, one after the other; None where they follow no pattern."""
+        walk = walk_of(slots)
+        return None if walk is None else Offset(self.base, ((1, walk),))
 
     @property
     def rank(self) -> Value:

@@ -33,7 +33,7 @@ from tilewright.tile.partials import (
 )
 from tilewright.tile.partition import one_storage, places, run_problem
 from tilewright.tile.reductions import OPERATIONS, Reduction, reduction_of, wanted
-from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, plus, times
 
 __all__ = ["memory"]
 
@@ -150,8 +150,8 @@ def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tu
     fits = ((asked[:, None, :] == results[:, :, None]) | (asked[:, None, :] < 0)).all(axis=0)
     if not fits.any(axis=1).all() or len(set(order := fits.argmax(axis=1).tolist())) != len(order):
         return None
-    walk = walk_of(held.slots[order])
-    return None if walk is None else (Offset(held.base, ((1, walk),)), held.guard(storing=False))
+    slots = held.offset_of(held.slots[order])
+    return None if slots is None else (slots, held.guard(storing=False))
 
 
 def _results(deal: Deal, number: Ints, part: Ints) -> Ints:
