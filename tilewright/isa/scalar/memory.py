@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.isa import strong
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.operands import Operand
@@ -83,14 +84,12 @@ def load(memory: Memory, address: Lanes, *, type: str, vec: int) -> Lanes:
 
 def store(memory: Memory, address: Lanes, value: Lanes, *, type: str) -> None:
     """Writes the element at each address."""
-    values = np.broadcast_to(value, np.broadcast_shapes(value.shape, address.shape)).astype(TYPES[type].unsigned)
-    memory.store_rows(address, np.ascontiguousarray(values)[..., None].view(np.uint8))
+    strong.store(memory, address, value.astype(TYPES[type].unsigned))
 
 
 def store_vector(memory: Memory, address: Lanes, value: Lanes, *, type: str) -> None:
     """Writes the registers one behind the other."""
-    found = np.ascontiguousarray(np.moveaxis(value, -2, -1)).astype(TYPES[type].unsigned)
-    memory.store_rows(address, np.ascontiguousarray(found).view(np.uint8))
+    strong.store_vector(memory, address, value.astype(TYPES[type].unsigned))
 
 
 def _orders(name: str, ordered: str) -> Iterator[tuple[Spellings, SpaceReach, Scopes]]:
