@@ -61,6 +61,11 @@ class Side:
         return self.buffer.space.partition(".")[0]
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of a region whose extents are numbers; 0 for a symbolic one."""
+        return tuple(int(const_value(extent) or 0) for extent in self.extents)
+
+    @property
     def size(self) -> int | None:
         """Elements of the region; None where an extent is symbolic."""
         known = [const_value(extent) for extent in self.extents]

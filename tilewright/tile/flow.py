@@ -205,7 +205,7 @@ class _Flowing(Writer):
         plan, out = self.plan, self.out
         for step in self.steps():
             with ExitStack() as inner:
-                u: Value = inner.enter_context(out.loop("u", plan.batch, "unroll")) if plan.batch > 1 else 0
+                u = inner.enter_context(out.each("u", plan.batch, "unroll"))
                 turn = plus(times(group, plan.batch), u)
                 number = out.let("number", self.number_of(turn))
                 inner.enter_context(out.when(None if even else binary("<", number, plan.total)))

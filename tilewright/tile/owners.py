@@ -7,7 +7,7 @@ several holders the first one stores.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -107,11 +107,11 @@ class Owners:
         return tests
 
 
-def all_hold(tests: Sequence[Expr]) -> Expr | None:
-    """The conjunction of conditions; None where there is none."""
+def all_hold(tests: Iterable[Expr | None]) -> Expr | None:
+    """The conjunction of conditions, of which None always holds; None where there is no other."""
     total: Expr | None = None
     for test in tests:
-        total = test if total is None else binary("and", total, test)
+        total = test if total is None else total if test is None else binary("and", total, test)
     return total
 
 

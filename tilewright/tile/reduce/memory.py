@@ -198,11 +198,8 @@ class _Emission:
     def exists(self, turn: Value, digits: list[Value]) -> Expr | None:
         """Is there such a vector, inside of the buffer?"""
         plan, src = self.plan, self.call["src"]
-        tests = [
-            below(turn, plan.deal.reduced.count, plan.rounds * (plan.batch * plan.deal.along)),
-            inside(self.call, src, digits),
-        ]
-        return all_hold([test for test in tests if test is not None])
+        there = below(turn, plan.deal.reduced.count, plan.rounds * (plan.batch * plan.deal.along))
+        return all_hold((there, inside(self.call, src, digits)))
 
     def load(self, digits: list[Value], first: Value) -> None:
         src, length = self.call["src"], self.plan.deal.vector
@@ -285,7 +282,7 @@ def _hand_on(
         return
     row = deal.row(emission.thread)
     first = None if deal.together == 1 else binary("==", row % deal.together, 0)
-    mine = all_hold([test for test in (exists, first) if test is not None])
+    mine = all_hold((exists, first))
     if plan.stored > 1:
         with out.when(mine):
             _store_runs(emission, column)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.ir import Buffer, Expr, Load, Value, as_expr, const_value
+from tilewright.ir import Buffer, Expr, Load, Value, as_expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in
@@ -69,7 +69,7 @@ def registers(call: TileCall) -> RegisterScan:
 
 def _numbers(call: TileCall) -> tuple[Ints, Ints, int]:
     """For each element of the source the number of its line and its position there; and how long a line is."""
-    extents = [int(const_value(extent) or 0) for extent in call["src"].extents]
+    extents = call["src"].shape
     axis = int(str(call.option("axis", -1))) % len(extents)
     coordinates = np.indices(extents)
     others = [extent for dim, extent in enumerate(extents) if dim != axis]
