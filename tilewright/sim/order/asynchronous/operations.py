@@ -344,8 +344,12 @@ class Operations:
                     table[where] = np.where(table[where] == one.along(mine[one.issuer]), 0, table[where])
 
     def retired(self, over: Iterable[tuple[Ints, Bools]]) -> None:
-        """These parts of operations, by number and actor, are complete and known: their numbers are free again."""
-        gone = {number for own, now in over for number in set(own[now].tolist()) - set(own[~now].tolist())}
+        """These parts of operations, by number and actor, are complete and known. Numbers that no other CTA still waits
+        for are free again.
+        """
+        waited_for = [each for each in self.unawaited if each[0].issuers.lanes == 1]
+        left = {id(own): set(own[unawaited[:, 0]].tolist()) for _, own, unawaited in waited_for}
+        gone = {number for own, now in over for number in set(own[now].tolist()) - left.get(id(own), set())}
         if gone:
             self._forget(sorted(gone))
             self.in_global = [each for each in self.in_global if not self.parts.keys().isdisjoint(each[1].tolist())]
