@@ -13,20 +13,9 @@ from tilewright.ptx.bits import number_dtype, unsigned
 from tilewright.ptx.names import Parameter, type_word
 from tilewright.ptx.state import UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Name, Operand, Vector
-from tilewright.ptx.values import (
-    as_many,
-    assigned,
-    check_number,
-    element,
-    exact,
-    lookup,
-    pointer,
-    read,
-    register,
-    stored,
-)
+from tilewright.ptx.values import assigned, check_number, element, exact, lookup, pointer, read, register, stored
 
-__all__ = ["alone", "load", "move", "store"]
+__all__ = ["alone", "as_many", "load", "move", "store"]
 
 CLOCKS = ("%clock", "%globaltimer")
 CYCLES = 16  # ticks between two looks at a clock
@@ -75,6 +64,13 @@ def _address(step: Step, place: int) -> Address:
     if not isinstance(found, Address):
         raise InstructionError(f"{step.ins.mnemonic} needs an address and a register", allowed="[address], in brackets")
     return found
+
+
+def as_many(parts: Sequence[Operand], count: int, step: Step) -> Sequence[Operand]:
+    """Registers, as many as the instruction has."""
+    if len(parts) != count:
+        raise InstructionError(f"{step.ins.mnemonic} has {count} registers", given=f"{len(parts)}")
+    return parts
 
 
 def _parts(operand: Operand, count: int, step: Step) -> Sequence[Operand]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
 
 from tilewright import ir
 from tilewright.dtypes import BOOL, DType
-from tilewright.errors import InstructionError, KernelError, Span
+from tilewright.errors import KernelError, Span
 from tilewright.ir import as_expr, binary, cast, const, unary
 from tilewright.ptx.bits import bits_of, start_of
 from tilewright.ptx.declare import RESERVED_PARTS, module_symbol, reserved
@@ -23,7 +22,6 @@ from tilewright.ptx.tree import Address, Function, Immediate, Name, Not, Operand
 __all__ = [
     "WINDOW_BITS",
     "address_of",
-    "as_many",
     "assigned",
     "check_number",
     "element",
@@ -43,13 +41,6 @@ CLOCKS = {"%clock": UINT32, "%clock64": UINT64, "%globaltimer": UINT64, "%global
 WORKSPACE_HALVES = {"%envreg1": 32, "%envreg2": 0}  # of the address of cooperative groups' workspace
 WIDENED = frozenset(("ld", "ldu", "cvt", "mov", "call", "atom", "vset"))  # whose results may go to wider registers
 HIGH_CLOCKS = ("%clock_hi", "%globaltimer_hi")
-
-
-def as_many(parts: Sequence[Operand], count: int, step: Step) -> Sequence[Operand]:
-    """Registers, as many as the instruction has."""
-    if len(parts) != count:
-        raise InstructionError(f"{step.ins.mnemonic} has {count} registers", given=f"{len(parts)}")
-    return parts
 
 
 def lookup(low: Lowering, name: str, scope: Scope) -> Symbol | None:

@@ -18,10 +18,11 @@ from tilewright.errors import InstructionError
 from tilewright.ir import as_expr, binary, cast, const
 from tilewright.isa.arch import since
 from tilewright.ptx.bits import bits_of, unsigned
+from tilewright.ptx.plain import as_many
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Operand, Vector
-from tilewright.ptx.values import as_many, assigned, element, number_of, pointer, read, stored
+from tilewright.ptx.values import assigned, element, number_of, pointer, read, stored
 
 __all__ = ["matrix"]
 
