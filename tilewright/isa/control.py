@@ -6,21 +6,13 @@ griddepcontrol".
 
 from __future__ import annotations
 
-from tilewright.errors import InstructionError
-from tilewright.ir import const_value
 from tilewright.isa.arch import only, since
+from tilewright.isa.constants import constant
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import WHOLE_WARP, Bound, Meaning, Ptx, reads, single
+from tilewright.isa.table import WHOLE_WARP, Meaning, Ptx, reads, single
 
 GRIDS = 'PTX ISA, "Parallel Synchronization and Communication Instructions: griddepcontrol"'
 COUNTS = range(24, 257, 8)
-
-
-def _check_count(bound: Bound) -> None:
-    known = const_value(bound.operands["n"][0])
-    if known not in COUNTS:
-        allowed = f"multiples of {COUNTS.step} from {COUNTS.start} to {COUNTS[-1]}"
-        raise InstructionError(f"T.{bound.instruction.name}: n", given=f"{known} registers", allowed=allowed)
 
 
 def unseen(machine: Machine, *registers: Lanes) -> None:
@@ -36,7 +28,7 @@ single(
     params=("inc", "n"),
     operands=(reads("n", "imm"),),
     lanes=WHOLE_WARP,
-    check=_check_count,
+    check=constant("n", COUNTS.__contains__, f"multiples of 8 from {COUNTS[0]} to {COUNTS[-1]}", given="{} registers"),
     doc="The warps of a warpgroup take registers of the CTA's pool (``inc``), or give some back, to have ``n`` each.",
 )
 for _name, _doc in (

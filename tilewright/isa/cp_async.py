@@ -18,9 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tilewright.errors import InstructionError
-from tilewright.ir import const_value
 from tilewright.isa.arch import since
+from tilewright.isa.constants import constant
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import arrived
@@ -29,7 +28,6 @@ from tilewright.isa.table import (
     LEFT_OUT,
     Access,
     AsyncMeaning,
-    Bound,
     Commit,
     Form,
     Issue,
@@ -193,13 +191,7 @@ single(
 )
 
 
-def check_pending(bound: Bound) -> None:
-    """Raises InstructionError for a number of groups below 0."""
-    known = const_value(bound.operands["n"][0])
-    if known is not None and known < 0:
-        raise InstructionError(f"T.{bound.instruction.name}: n", given=known, allowed="0 groups or more")
-
-
+check_pending = constant("n", lambda n: n >= 0, "0 groups or more")
 single(
     "ptx.cp_async.wait_group",
     Ptx("cp.async.wait_group"),

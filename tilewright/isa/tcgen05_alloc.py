@@ -11,11 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilewright.errors import InstructionError
-from tilewright.ir import const_value
 from tilewright.isa.arch import suffixed
+from tilewright.isa.constants import constant
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import WHOLE_WARP, Access, Bound, Form, Meaning, Ptx, Spellings, counts, instruction, reads
+from tilewright.isa.table import WHOLE_WARP, Access, Form, Meaning, Ptx, Spellings, counts, instruction, reads
 
 __all__ = ["CTA_GROUP", "PLACE", "TMEM_ARCHS", "TMEM_COLUMNS", "TMEM_LANES"]
 
@@ -72,15 +71,12 @@ def relinquish(machine: Machine, *, cta_group: int) -> None:
     machine.tmem.relinquish(cta_group == 2)
 
 
-def _check_constant(bound: Bound) -> None:
-    """Raises InstructionError for a constant beyond the hardware; other sizes are rounded up later."""
-    known = const_value(bound.operands["n_cols"][0])
-    if known is not None and not 0 < known <= TMEM_COLUMNS:
-        raise InstructionError(
-            f"T.{bound.instruction.name}: n_cols",
-            given=f"{known} columns",
-            allowed=f"a power of two from {LEAST_COLUMNS} to {TMEM_COLUMNS}",
-        )
+_check_constant = constant(  # other sizes are rounded up later
+    "n_cols",
+    lambda columns: 0 < columns <= TMEM_COLUMNS,
+    f"a power of two from {LEAST_COLUMNS} to {TMEM_COLUMNS}",
+    given="{} columns",
+)
 
 
 def _form(

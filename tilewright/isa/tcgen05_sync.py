@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.errors import InstructionError
-from tilewright.ir import const_value
+from tilewright.isa.constants import constant
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import arrived
@@ -21,7 +20,6 @@ from tilewright.isa.table import (
     LEFT_OUT,
     WHOLE_WARP,
     AsyncMeaning,
-    Bound,
     Commit,
     Form,
     ProxyFence,
@@ -43,19 +41,12 @@ def _everywhere(unit: Unit, ptr: Lanes, cta_mask: Lanes) -> Mapping[str, Address
     return {"ptr": in_ctas(unit, ptr, cta_mask)}
 
 
-def _check_mask(bound: Bound) -> None:
-    known = [const_value(mask) for mask in bound.operands["cta_mask"]]
-    if known and known[0] is not None and not 0 < known[0] < 1 << 16:
-        name = f"T.{bound.instruction.name}: cta_mask"
-        raise InstructionError(name, given=known[0], allowed="a bit for each CTA of the cluster: 1..0xffff")
-
-
 instruction(
     "ptx.tcgen05.commit",
     keywords={"cta_group": 1, "cta_mask": None},
     operands=(reads("ptr", "shared"), counts("cta_mask", "b16")),
     agrees="cta_group",
-    check=_check_mask,
+    check=constant("cta_mask", lambda mask: 0 < mask < 1 << 16, "a bit for each CTA of the cluster: 1..0xffff"),
     doc="Arrives at an m-barrier once all copies and products that the thread issued before are complete.",
     forms=tuple(
         Form(

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import BOOL, dtype
-from tilewright.errors import InstructionError
-from tilewright.ir import const_value
 from tilewright.isa.arch import since
+from tilewright.isa.constants import constant
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import ALL_LANES, BY_MASK, Bound, Cuda, Meaning, Ptx, counts, reads, single
+from tilewright.isa.table import ALL_LANES, BY_MASK, Cuda, Meaning, Ptx, counts, reads, single
 
 __all__ = ["activemask", "all_of", "any_of", "ballot", "elect", "voters"]
 
@@ -82,16 +81,6 @@ def _shuffle(source: Callable[[Lanes, Lanes, Lanes], Lanes]) -> Callable[[Lanes,
     return execute
 
 
-def _check_width(bound: Bound) -> None:
-    """Raises InstructionError for a constant segment that is no power of two."""
-    width = const_value(bound.operands["width"][0])
-    if width is not None and width not in WIDTHS:
-        given = f"{width} lanes"
-        raise InstructionError(
-            f"T.{bound.instruction.name}: width of a segment", given=given, allowed=", ".join(map(str, WIDTHS))
-        )
-
-
 def _shuffle_row(name: str, lane: str, source: Callable[[Lanes, Lanes, Lanes], Lanes], doc: str) -> None:
     single(
         f"cuda.{name}",
@@ -101,7 +90,9 @@ def _shuffle_row(name: str, lane: str, source: Callable[[Lanes, Lanes, Lanes], L
         Meaning(_shuffle(source), moves=True, source_lane=_origins(source)),
         keywords={"width": 32},
         operands=(counts("mask"), reads("value", "typed"), counts(lane), counts("width")),
-        check=_check_width,
+        check=constant(
+            "width", WIDTHS.__contains__, ", ".join(map(str, WIDTHS)), what="width of a segment", given="{} lanes"
+        ),
         lanes=BY_MASK,
         doc=doc,
         result="value",
