@@ -81,7 +81,7 @@ class Clocks:
         self.knower: Ints = np.arange(self.threads) >> 5
         self.alone: dict[int, int] = {}  # thread -> the knower that it is
         self.far: dict[tuple[int, int], Far] = {}  # row and knower
-        self.ledgers: list[Ledger] = []
+        self.kept: list[Ledger | Known] = []  # of which flags are there
         self.signal_history = SignalHistory()
         self.now = 0
         self.floor = 0
@@ -353,12 +353,12 @@ class Clocks:
 
     def forget(self, gone: list[int]) -> None:
         """Forget numbers of parts, which are going to be used again."""
-        for flags in (self.parts, *(ledger.parts for ledger in self.ledgers)):
+        for flags in (self.parts, *(one.parts for one in self.kept)):
             flags[..., gone] = 0
         self._changed()
 
     def widen(self, numbers: int) -> None:
         """Make room for more numbers of parts."""
         self.parts = widened(self.parts, numbers)
-        for ledger in self.ledgers:
-            ledger.parts = widened(ledger.parts, numbers)
+        for one in self.kept:
+            one.parts = widened(one.parts, numbers)
