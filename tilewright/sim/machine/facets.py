@@ -140,7 +140,7 @@ class MemoryFacet(_View):
     def changed(self, block: Any, lanes: Mask, at: Address, combine: Callable[..., Array], *values: Array) -> Array:
         """Combine in a block; returns the values before."""
         olds = np.zeros(self.mask.shape, values[0].dtype)
-        words = block.view(olds.itemsize).view(olds.dtype)
+        words = block.to_change(olds.itemsize).view(olds.dtype)
         row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
         place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape)[lanes.full]
         given = [np.broadcast_to(value, olds.shape)[lanes.full] for value in values]

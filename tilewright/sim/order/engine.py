@@ -101,20 +101,19 @@ class Order(Check):
             return None
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
+            order = self.orders[batch.wave]
             if place.space != "global":
-                order = self.orders[batch.wave]
                 if order.operations is not None and order.operations.spans:
                     check_shared(order.operations, site, batch, mask, None, at)
                 self._access(order.shared, site, batch, mask, order.located(batch, at))
                 if order.proxies is not None:  # which notes the time of the record
                     order.proxies.shared.accessed(site, batch, mask, at)
             elif self.is_written(place.window):
-                operations = self.orders[batch.wave].operations
-                if operations is not None and operations.in_global:
-                    check_global(operations, site, batch, mask, at)
+                if order.operations is not None and order.operations.in_global:
+                    check_global(order.operations, site, batch, mask, at)
                 self._access(self.buffer(place, batch), site, batch, mask, at)
                 if self.last_accesses is not None:
-                    self.last_accesses.accessed(self.orders[batch.wave].clocks, site, batch, mask, at)
+                    self.last_accesses.accessed(order.clocks, site, batch, mask, at)
 
         return hook
 
@@ -276,23 +275,22 @@ class Order(Check):
     def signalled(
         self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
     ) -> None:
-        if signal.kind == "bytes":
-            return
+        if signal.kind == "bytes" and batch.wave.run.cluster_ctas == 1:
+            return  # others' m-barriers alone are of interest
         self._expand(batch.wave)
         order = self.orders[batch.wave]
-        signals = signals_of(batch, mask, barrier, found if signal.kind == "arrive" else None)
+        signals = signals_of(batch, mask, barrier, found if signal.kind in ("arrive", "bytes") else None)
         if signal.kind == "init":
             order.phases.forget(signals)
             order.mbarriers.initialised(signals, at)
-            if order.proxies is not None:
-                order.proxies.mbarriers.initialised(signals)
         elif signal.kind == "inval":
             order.phases.forget(signals)
             order.mbarriers.ended(signals)
-        elif signal.kind == "arrive":
-            order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
+        elif signal.kind in ("arrive", "bytes"):
             order.mbarriers.arrives(signals, at)
-            self._arrived(batch.wave, signals, signal, at)
+            if signal.kind == "arrive":
+                order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
+                self._arrived(batch.wave, signals, signal, at)
             order.remote.touched(signals, at, arrives=True)
         else:
             order.clocks.signal_history.note(signals, at, order.clocks.now, waits=True)
@@ -364,6 +362,8 @@ class Order(Check):
                 continue
             signals = arrivals_of(wave, operation.issuers.rows[one.issuer], one.rows, one.at)
             signals, given, reach = together(signals, known[one.issuer], after[one.issuer])
+            if operation.is_commit:
+                self.orders[wave].remote.committed(operation, one, signals)
             early = self.orders[wave].phases.arrived(signals, given, reach, wide=True)
             if one.effect.kind == "arrive":
                 who = operation.who(int(one.issuer[0]))

@@ -12,6 +12,7 @@ Source: PTX ISA, "TensorCore 5th Generation: Memory Consistency Model".
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.tmem import table_of_cells
+from tilewright.sim.order.bounds import WAITS
 from tilewright.sim.order.knowledge.actors import THREADS, Actors, numbered
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import OFFERED, ORDERED, SEEN, Known, Times, published_flags
@@ -159,6 +161,7 @@ class Operations:
         self.unawaited: list[tuple[Operation, Ints, Bools]] = []
         self.committed: dict[int, tuple[Known, Times]] = {}
         self.commits: list[Committed] = []
+        self.waits: deque[Waiting] = deque(maxlen=WAITS)
         self.remote = RemoteOperations(clocks)
         self._free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
 
@@ -307,6 +310,7 @@ class Operations:
 
     def awaited(self, waiting: Waiting) -> Iterator[tuple[Operation, Ints, Bools]]:
         """Threads have waited: the operations that are over for some, their numbers, and for which actors."""
+        self.waits.append(waiting)
         for operation, own, unawaited in self.unawaited:
             now = unawaited & waiting.covers(operation)
             if not now.any():
@@ -342,8 +346,12 @@ class Operations:
                     table[where] = np.where(table[where] == one.along(mine[one.issuer]), 0, table[where])
 
     def retired(self, over: Iterable[tuple[Ints, Bools]]) -> None:
-        """These parts of operations, by number and actor, are complete and known: their numbers are free again."""
-        gone = {number for own, now in over for number in set(own[now].tolist()) - set(own[~now].tolist())}
+        """These parts of operations, by number and actor, are complete and known. Numbers that no other CTA still waits
+        for are free again.
+        """
+        waited_for = [each for each in self.unawaited if each[0].issuers.lanes == 1]
+        left = {id(own): set(own[unawaited[:, 0]].tolist()) for _, own, unawaited in waited_for}
+        gone = {number for own, now in over for number in set(own[now].tolist()) - left.get(id(own), set())}
         if gone:
             self._forget(sorted(gone))
             self.in_global = [each for each in self.in_global if not self.parts.keys().isdisjoint(each[1].tolist())]

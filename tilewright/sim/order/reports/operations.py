@@ -42,7 +42,7 @@ def early_operation(
         f"{now.name} {what}, which {earlier.operation.name} may still not have {did}",
         given=f"{at}: {now.who(k)}\n{did} at {earlier.at}: {earlier.who(row)}",
         allowed=COMPLETE,
-        hint=missing_step(operations, earlier, (row, knower), at, fences=False),
+        hint=missing_step(operations, earlier, (row, knower), at, fences=False, reads=did == "read"),
         at=at,
     )
 
@@ -102,6 +102,6 @@ def early_access(
         f"{site.op} {verb} {memory} that {earlier.operation.name} may still be {doing}",
         given=f"{site.at}: {thread}\n{PAST[doing]} at {earlier.at}: {earlier.who(place[0])}",
         allowed=f"{'a store' if site.write else 'a load'} after that {KIND[doing]} is known to be complete",
-        hint=missing_step(operations, earlier, place, site.at, fences=False),
+        hint=missing_step(operations, earlier, place, site.at, fences=False, reads=doing == "reading"),
         at=site.at,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Fence
+from tilewright.sim.machine.awaiting import completion_text
 from tilewright.sim.order.reports.words import fence_name, shared_text
 
 if TYPE_CHECKING:
@@ -108,12 +109,18 @@ def cta_may_have_ended(wave: Wave, who: tuple[int, int], home: int, at: Span | N
     )
 
 
-def ends_before_operation(operation: Operation, issuer: int, home: int) -> SimulationError:
-    """An operation touches the memory of CTA ``home``, where no thread knows that it is complete."""
+def ends_before_operation(operation: Operation, issuer: int, home: int, *, is_known: bool) -> SimulationError:
+    """An operation touches the memory of CTA ``home``, where no thread knows that it is complete.
+
+    is_known: does a thread of the cluster know?
+    """
+    hint = "T.cuda.cluster_sync() before the end of the kernel, after the wait"
+    if not is_known:
+        hint = f"{completion_text(operation, issuer, home)}, before the end of the kernel"
     return SimulationError(
         f"the CTA may end while {operation.name} is under way",
         given=f"issued by {operation.who(issuer)}\nmemory of CTA {operation.batch.wave.cta_name(home)}",
         allowed="an end after a thread of the CTA has waited for the operation, or met one that has",
-        hint="T.cuda.cluster_sync() before the end of the kernel, after the wait",
+        hint=hint,
         at=operation.instruction.at,
     )

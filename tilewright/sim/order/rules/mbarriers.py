@@ -29,8 +29,8 @@ __all__ = ["MBarrierRules", "check_not_early"]
 class LiveMBarrier:
     """An m-barrier that was made and not ended: by which thread of its CTA, and when.
 
-    fenced: has that thread passed a fence for the cluster since? released: has a warp of its CTA arrived at the
-    cluster's barrier after that? published: is that meeting over? known_to_lanes: warps of its CTA, each with its
+    fenced: has that thread passed a fence for the cluster since? released: has its warp arrived at the cluster's
+    barrier after that? published: is that meeting over? known_to_lanes: warps of its CTA, each with its
     lanes, that certainly come after mbarrier.init; known_to_threads: threads that do, with the rows of their CTAs.
     """
 
@@ -44,12 +44,13 @@ class LiveMBarrier:
 
 
 class MBarrierRules:
-    """The m-barriers of a wave that are alive, by row and offset."""
+    """The m-barriers of a wave that are alive, by row and offset. made: how many there were so far."""
 
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
         self.wave = clocks.wave
         self.alive: dict[tuple[int, int], LiveMBarrier] = {}
+        self.made = 0
         self._checked: set[tuple[bytes, ...]] = set()  # see `_was_checked`
 
     def _was_checked(self, *use: Ints | Bools) -> bool:
@@ -73,6 +74,7 @@ class MBarrierRules:
             if where in self.alive:
                 raise initialised_twice(self.wave, row, thread, where[1], at)
             self.alive[where] = LiveMBarrier(thread, self.clocks.now)
+            self.made += 1
         self._checked.clear()
 
     def ended(self, signals: Signals) -> None:
@@ -91,9 +93,9 @@ class MBarrierRules:
 
     def cluster_arrived(self, who: Actors) -> None:
         """Warps have arrived at the cluster's barrier."""
-        rows = set(who.rows.tolist())
+        warps = set(zip(who.rows.tolist(), who.warps.tolist(), strict=True))
         for (row, _), one in self.alive.items():
-            one.released |= one.fenced and row in rows
+            one.released |= one.fenced and (row, one.thread >> 5) in warps
 
     def cluster_met(self, ctas: Ints) -> None:
         """A meeting of these CTAs at the cluster's barrier is over."""
