@@ -41,15 +41,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.knowledge.known import Flags
 
-__all__ = [
-    "Committed",
-    "Loading",
-    "OperationPart",
-    "Operations",
-    "Stretch",
-    "keeps_order",
-    "stretches_of",
-]
+__all__ = ["Committed", "Loading", "OperationPart", "Operations", "Stretch", "keeps_order", "stretches_of"]
 
 
 @dataclass(eq=False)
@@ -191,7 +183,7 @@ class Operations:
     def flags_of_issuers(self, operation: Operation) -> Flags:
         """(n, numbers): what the issuers know of parts; of the issuers of one CTA what those of all CTAs know."""
         knowers = self.knowers(operation)[:: operation.issuers.warps_each]
-        flags = self.clocks.flags_of_knowers(operation.issuers.rows, knowers)
+        flags = self.clocks.flags_of(operation.issuers.rows, knowers)
         if not self.is_collapsed:
             return flags
         return np.asarray(np.bitwise_and.reduce(flags.reshape(self.wave.ctas, -1, flags.shape[1]), axis=0))
@@ -278,7 +270,7 @@ class Operations:
         It is itself the fence before a meeting. It does not hand on other accesses of its threads.
         """
         rows, threads = commit.issuers.rows, commit.issuers.threads
-        flags = self.clocks.flags_of(rows, threads)
+        flags = self.clocks.flags_of(rows, self.clocks.knower[threads])
         mine = np.where(self._of_threads(rows, threads, commit.group), SEEN, 0).astype(flags.dtype)
         flags = published_flags(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED))
         self._will_publish(commit, flags)

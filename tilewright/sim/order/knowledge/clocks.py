@@ -172,11 +172,7 @@ class Clocks:
             found |= (ctas == cta) & (there[threads] >= times)
         return np.asarray(found)
 
-    def flags_of(self, rows: Ints, threads: Ints) -> Flags:
-        """(n, numbers): what threads know of the parts of operations."""
-        return np.asarray(self.parts[self.at(rows), self.knower[threads]])
-
-    def flags_of_knowers(self, rows: Ints, knowers: Ints) -> Flags:
+    def flags_of(self, rows: Ints, knowers: Ints) -> Flags:
         """(n, numbers): what knowers know of the parts of operations."""
         return np.asarray(self.parts[self.at(rows), knowers])
 

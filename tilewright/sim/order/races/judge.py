@@ -16,13 +16,7 @@ from tilewright.sim.order.races.accesses import CTA, CTA_BITS, EQUAL, THREAD, Ac
 from tilewright.sim.order.races.clash import CHECKED, LOOSE, Clash, Pairs, pairs_of
 from tilewright.sim.order.races.many import are_known_together, clash_among_many
 from tilewright.sim.order.races.observed import last_read
-from tilewright.sim.order.races.permitted import (
-    are_morally_strong,
-    finds_out,
-    holds_others,
-    is_surely_strong,
-    went_along,
-)
+from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, is_surely_strong, reaches, went_along
 from tilewright.sim.order.races.records import Candidates, Record
 
 if TYPE_CHECKING:
@@ -117,7 +111,7 @@ def lost_store(access: AccessRecord, lost: Bools, now: Ints) -> Clash | None:
     if not weak:
         if not is_global:
             return None
-        lost = lost & ~holds_others(access, now[..., 0] >> CTA & (1 << CTA_BITS) - 1)
+        lost = lost & ~reaches(access, now[..., 0] >> CTA & (1 << CTA_BITS) - 1)
         if not lost.any():
             return None
     lane: tuple[int, int, int] = tuple(map(int, np.argwhere(lost)[0]))  # type: ignore[assignment]  # three axes

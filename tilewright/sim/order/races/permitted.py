@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.records import Record
 
-__all__ = ["are_morally_strong", "finds_out", "holds_others", "is_surely_strong", "went_along"]
+__all__ = ["are_morally_strong", "finds_out", "is_surely_strong", "reaches", "went_along"]
 
 
 def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
@@ -38,7 +38,7 @@ def is_surely_strong(access: AccessRecord, other: Record) -> bool:
     return wide and access.site.element == other.site.element and not _may_rely(access, other)
 
 
-def holds_others(access: AccessRecord, others: Ints) -> Bools:
+def reaches(access: AccessRecord, others: Ints) -> Bools:
     """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
     own = access.batch.rows(1) + access.batch.wave.first
     return holds(access.site.scope, own, others, access.batch.wave.run.cluster_ctas)
