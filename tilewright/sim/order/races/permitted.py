@@ -23,7 +23,7 @@ __all__ = ["are_morally_strong", "finds_out", "is_surely_strong", "reaches", "we
 
 
 def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
-    """Which pairs of an access with an earlier one?"""
+    """Which pairs of an access with an earlier one are morally strong?"""
     a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
     if "weak" in (a.sem, b.sem) or a.element != b.element:
         return np.zeros(len(pairs), np.bool_)
@@ -65,9 +65,10 @@ def finds_out(one: Site, other: Site) -> bool:
 
 
 def went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None) -> Bools:
-    """Which arrivals, of a record or the last ones, were made together with a lane of their warp that is known?
+    """Which pairs are with an arrival that a warp made together with a lane that the later thread knows?
 
     An m-barrier is ended by one lane for all that arrived with it, in libcu++'s pipelines, once the warp has met.
+    record: of the arrivals, where all pairs are with one.
     """
     found = np.zeros(len(pairs), np.bool_)
     for k in range(len(found)) if access.site.ends else ():
