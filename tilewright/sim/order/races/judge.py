@@ -69,8 +69,9 @@ def _is_strong_with_all(access: AccessRecord) -> bool:
 
 
 def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[Bools, Bools]:
-    """Which unordered pairs race, and which would if a compare-and-swap did not find out what has changed? Pairs that are
-    morally strong do not, nor those whose later thread has observed the write.
+    """Which unordered pairs race, and which would if a compare-and-swap did not find out what has changed?
+
+    Pairs that are morally strong do not race, nor those whose later thread has observed the write.
     """
     racing, checked = np.ones(len(pairs), np.bool_), np.zeros(len(pairs), np.bool_)
     if not (access.places.has_strong or access.site.compares):
