@@ -353,9 +353,9 @@ class Order(Check):
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""
         wave = operation.batch.wave
         operations = self.orders[wave].operations
-        if operations is None or operation.number not in operations.committed:
+        if operations is None or (found := operations.completed(operation)) is None:
             return
-        known, after = operations.committed.pop(operation.number), operations.issued.pop(operation.number)
+        known, after = found
         for one in operation.signals:
             assert isinstance(one.effect, Signal)
             if one.effect.at_issue:

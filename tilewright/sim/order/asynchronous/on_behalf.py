@@ -131,7 +131,7 @@ def _accesses(
 
 
 def _alike(flags: Bools) -> Ints:
-    """A number for each row, the same for rows with the same flags, which mostly all have."""
+    """A number for each row of flags, the same for equal rows; mostly all are."""
     if (flags == flags[:1]).all():
         return np.zeros(len(flags), np.int64)
     packed = np.packbits(flags, axis=1)

@@ -41,15 +41,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.knowledge.known import Flags
 
-__all__ = [
-    "Committed",
-    "Loading",
-    "OperationPart",
-    "Operations",
-    "Stretch",
-    "keeps_order",
-    "stretches_of",
-]
+__all__ = ["Committed", "Loading", "OperationPart", "Operations", "Stretch", "keeps_order", "stretches_of"]
 
 
 @dataclass(eq=False)
@@ -141,7 +133,7 @@ class Operations:
     part that writes it; one row of these stands for all CTAs while those do the same.
     spans: of operations on shared memory, their first and last byte. in_global: those on global memory.
     unawaited: those that some thread has not waited for, and which threads, (n, lanes).
-    committed: what commits, or signals of their own, will publish; issued: what their threads came after.
+    committed: what commits, or signals of their own, will publish, and up to when they come after each thread.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -159,8 +151,7 @@ class Operations:
         self.in_global: list[tuple[Operation, Ints]] = []
         self.loading: list[Loading] = []
         self.unawaited: list[tuple[Operation, Ints, Bools]] = []
-        self.committed: dict[int, Known] = {}
-        self.issued: dict[int, Times] = {}
+        self.committed: dict[int, tuple[Known, Times]] = {}
         self.commits: list[Committed] = []
         self.waits: deque[Waiting] = deque(maxlen=WAITS)
         self.remote = RemoteOperations(clocks)
@@ -192,7 +183,7 @@ class Operations:
     def flags_of_issuers(self, operation: Operation) -> Flags:
         """(n, numbers): what the issuers know of parts; of the issuers of one CTA what those of all CTAs know."""
         knowers = self.knowers(operation)[:: operation.issuers.warps_each]
-        flags = self.clocks.flags_of_knowers(operation.issuers.rows, knowers)
+        flags = self.clocks.flags_of(operation.issuers.rows, knowers)
         if not self.is_collapsed:
             return flags
         return np.asarray(np.bitwise_and.reduce(flags.reshape(self.wave.ctas, -1, flags.shape[1]), axis=0))
@@ -258,16 +249,12 @@ class Operations:
         if 2 * len(self.parts) > len(used) or len(self._free) < wanted:
             self._free = [*range(2 * len(used) - 1, len(used) - 1, -1), *self._free]
             self.clocks.widen(2 * len(used))
-            for known in self.committed.values():
-                known.parts = np.pad(known.parts, [(0, 0), (0, len(used))])
 
     def _forget(self, gone: list[int]) -> None:
         for number in gone:
             del self.parts[number]
         self.clocks.forget(gone)
         self.remote.forget(gone)
-        for known in self.committed.values():
-            known.parts[:, gone] = 0
         self._free += sorted(gone, reverse=True)
         alive = {part.operation.number for part in self.parts.values()}
         self.spans = {number: span for number, span in self.spans.items() if number in alive}
@@ -283,7 +270,7 @@ class Operations:
         It is itself the fence before a meeting. It does not hand on other accesses of its threads.
         """
         rows, threads = commit.issuers.rows, commit.issuers.threads
-        flags = self.clocks.flags_of(rows, threads)
+        flags = self.clocks.flags_of(rows, self.clocks.knower[threads])
         mine = np.where(self._of_threads(rows, threads, commit.group), SEEN, 0).astype(flags.dtype)
         flags = published_flags(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED))
         self._will_publish(commit, flags)
@@ -303,8 +290,15 @@ class Operations:
         """The completion of an operation will publish these flags, and no access of a thread."""
         rows, threads = operation.issuers.rows, operation.issuers.threads
         nothing = np.zeros((len(rows), self.clocks.width), np.int32)
-        self.issued[operation.number] = self.clocks.published(Actors.threads(rows, threads)).threads
-        self.committed[operation.number] = Known(nothing, flags, self.clocks.cluster_of(rows))
+        known = Known(nothing, flags, self.clocks.cluster_of(rows))
+        self.committed[operation.number] = known, self.clocks.published(Actors.threads(rows, threads)).threads
+        self.clocks.kept.append(known)
+
+    def completed(self, operation: Operation) -> tuple[Known, Times] | None:
+        """What the completion of an operation publishes, and up to when it comes after each thread."""
+        if (found := self.committed.pop(operation.number, None)) is not None:
+            self.clocks.kept.remove(found[0])
+        return found
 
     def awaited(self, waiting: Waiting) -> Iterator[tuple[Operation, Ints, Bools]]:
         """Threads have waited: the operations that are over for some, their numbers, and for which actors."""

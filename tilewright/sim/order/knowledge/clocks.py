@@ -43,16 +43,22 @@ FOREVER = 1 << 30  # the time up to which threads are known that do not exist
 
 
 class Clocks:
-    """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps. In clusters a second
-    block of columns begins at ``loose``: the times up to which *reads* certainly come first in practice, though no
-    scope says so. Where fences of kind sc are used, ``by_sc`` has blocks. Where fences of shared memory alone are
-    used, a block begins at ``narrow``: the times up to which accesses of shared memory come first. Where there are
-    operations, a block begins at ``proxied``: for each CTA of the cluster and each of the cluster's warps, the time up
-    to which a proxy fence in that CTA comes after what the warp did; blocks like it of ``by_sc`` follow. parts: (rows,
-    knowers, numbers), flags; number 0 belongs to no part and is known. knower: for each thread its knower. far: what
-    is known of CTAs of other clusters, see `Far`.
+    """The clocks of a wave.
 
-    now: the time. floor: all CTAs' threads know all others of their CTA up to then. version changes with what is known.
+    known: (rows, knowers, columns), times. A row is a CTA, or all of them while they do the same. A knower is a warp,
+    or a lane that knows more than its warp; ``knower`` says which each thread is. The columns are blocks, beginning at
+
+        0        for each thread of the cluster, the time up to which what it did comes first
+        loose    the same for its reads, which come first in practice, though no scope says so; in clusters
+        by_sc    the same by way of fences of kind sc, see `KnownBySc`; where there are any
+        narrow   the same for accesses of shared memory; where fences of shared memory alone are used
+        proxied  for each CTA and each warp of the cluster, the time up to which a proxy fence in that CTA comes after
+                 what the warp did, and once more for each block of by_sc; where there are operations
+
+    parts: (rows, knowers, numbers), flags of parts of operations; number 0 belongs to no part and is known. kept: other
+    flags, which follow when numbers are used again. far: by row and knower, what is known of CTAs of other clusters.
+
+    now: the time. floor: up to then all threads know all others of their CTA.
     """
 
     def __init__(self, wave: Wave, *, has_parts: bool) -> None:
@@ -81,11 +87,10 @@ class Clocks:
         self.knower: Ints = np.arange(self.threads) >> 5
         self.alone: dict[int, int] = {}  # thread -> the knower that it is
         self.far: dict[tuple[int, int], Far] = {}  # row and knower
-        self.ledgers: list[Ledger] = []
+        self.kept: list[Ledger | Known] = []  # of which flags are there
         self.signal_history = SignalHistory()
         self.now = 0
         self.floor = 0
-        self.version = 0
         self._bounds: dict[object, Times] = {}
 
     @property
@@ -101,7 +106,6 @@ class Clocks:
             self._changed()
 
     def _changed(self) -> None:
-        self.version += 1
         self._bounds.clear()
 
     def at(self, rows: Ints) -> Ints:
@@ -168,11 +172,7 @@ class Clocks:
             found |= (ctas == cta) & (there[threads] >= times)
         return np.asarray(found)
 
-    def flags_of(self, rows: Ints, threads: Ints) -> Flags:
-        """(n, numbers): what threads know of the parts of operations."""
-        return np.asarray(self.parts[self.at(rows), self.knower[threads]])
-
-    def flags_of_knowers(self, rows: Ints, knowers: Ints) -> Flags:
+    def flags_of(self, rows: Ints, knowers: Ints) -> Flags:
         """(n, numbers): what knowers know of the parts of operations."""
         return np.asarray(self.parts[self.at(rows), knowers])
 
@@ -353,12 +353,12 @@ class Clocks:
 
     def forget(self, gone: list[int]) -> None:
         """Forget numbers of parts, which are going to be used again."""
-        for flags in (self.parts, *(ledger.parts for ledger in self.ledgers)):
+        for flags in (self.parts, *(one.parts for one in self.kept)):
             flags[..., gone] = 0
         self._changed()
 
     def widen(self, numbers: int) -> None:
         """Make room for more numbers of parts."""
         self.parts = widened(self.parts, numbers)
-        for ledger in self.ledgers:
-            ledger.parts = widened(ledger.parts, numbers)
+        for one in self.kept:
+            one.parts = widened(one.parts, numbers)

@@ -110,7 +110,7 @@ class Ledger:
         self.threads: Times = np.zeros((rows, clocks.width), np.int32)
         self.parts: Flags = np.zeros((rows, clocks.parts.shape[-1]), clocks.parts.dtype)
         self.far: dict[int, Far] = {}
-        clocks.ledgers.append(self)
+        clocks.kept.append(self)
 
     def add(self, rows: Ints, known: Known) -> None:
         """Publish more knowledge, each row of it at the CTA that ``rows`` says."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.order.knowledge.actors import THREADS, numbered
 from tilewright.sim.order.knowledge.fence_points import FencePoints, Stamps
 from tilewright.sim.order.reports.proxy_fences import unfenced_global
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["GlobalAccesses", "LastAccesses"]
 
 UNIT = 16  # bytes of global memory that share one entry
-THREAD_BITS = 10
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -52,8 +52,7 @@ class _Last:
     def of(self, units: Ints) -> Stamps:
         """The last access of each of these units."""
         units = np.minimum(units, len(self.time) - 1)
-        by = self.by[units]
-        return Stamps(self.time[units].astype(np.int64), by >> THREAD_BITS, by & (1 << THREAD_BITS) - 1)
+        return Stamps(self.time[units].astype(np.int64), *np.divmod(self.by[units], THREADS))
 
 
 @dataclass(eq=False, slots=True)
@@ -84,7 +83,7 @@ class LastAccesses:
         for byte in range(0, site.width, UNIT):
             units = (first + byte) // UNIT
             self.tables[key].time[units] = clocks.now
-            self.tables[key].by[units] = rows + batch.wave.first << THREAD_BITS | warps * 32 + lanes
+            self.tables[key].by[units] = numbered(rows + batch.wave.first, warps * 32 + lanes)
 
 
 class GlobalAccesses:

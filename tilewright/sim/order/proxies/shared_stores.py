@@ -115,7 +115,7 @@ class SharedStores:
             self._acquired(who)
             return
         until = self._known_warps(who)
-        seen = self.clocks.flags_of(who.rows, 32 * who.warps + who.lanes.argmax(1)) & SEEN
+        seen = self.clocks.flags_of(who.rows, self.clocks.knower[32 * who.warps + who.lanes.argmax(1)]) & SEEN
         if fence.side == "release":
             self.clocks.now += 1
             for k, row, thread in who.each():

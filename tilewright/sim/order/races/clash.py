@@ -83,8 +83,8 @@ class Clash:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pairs:
-    """Candidates in the words of the clocks, n of them. number: of the candidate. row, thread, knower, cta: of the
-    later access; the rest of the earlier one.
+    """Pairs of accesses, n of them, as clocks name threads. number: of the candidate. row, thread, knower, cta: of the
+    later access. time, other_thread, other_cta: of the earlier one.
     """
 
     candidates: Candidates
@@ -105,7 +105,7 @@ class Pairs:
 
     @property
     def of_many(self) -> Bools:
-        """Which of the earlier accesses several threads have made that do not know each other?"""
+        """Which of the earlier accesses were made by several threads that do not know each other?"""
         return np.asarray(self.candidates.tags[self.number] & MANY != 0)
 
     def lane(self, k: int) -> tuple[int, int, int]:
@@ -139,7 +139,7 @@ def apart(cta: Ints, thread: Ints, other_cta: Ints, other_thread: Ints, *, clust
 
 
 def pairs_of(access: AccessRecord, found: Candidates) -> Pairs:
-    """The candidates in the words of the clocks."""
+    """The pairs of an access with the earlier ones that may race with it."""
     places, clocks = access.places, access.clocks
     row = np.array(numbers(access.look.ctas))[found.cta]
     warp = np.array(numbers(access.look.warps))[found.warp]

@@ -16,13 +16,7 @@ from tilewright.sim.order.races.accesses import CTA, CTA_BITS, EQUAL, THREAD, Ac
 from tilewright.sim.order.races.clash import CHECKED, LOOSE, Clash, Pairs, pairs_of
 from tilewright.sim.order.races.many import are_known_together, clash_among_many
 from tilewright.sim.order.races.observed import last_read
-from tilewright.sim.order.races.permitted import (
-    are_morally_strong,
-    finds_out,
-    holds_others,
-    is_surely_strong,
-    went_along,
-)
+from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, is_surely_strong, reaches, went_along
 from tilewright.sim.order.races.records import Candidates, Record
 
 if TYPE_CHECKING:
@@ -41,9 +35,9 @@ def clash_with_reads(access: AccessRecord, found: Candidates) -> Clash | None:
 
 
 def clash_of(access: AccessRecord, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Pairs]:
-    """The race among candidates that is reported, if there is one, and the pairs that are legal without an order.
+    """The race among candidates that is reported, if there is one, and the pairs that may meet without an order.
 
-    Of all pairs of threads those are reported that are farthest apart: what orders them orders the others.
+    The pair of threads that are farthest apart is reported: what orders them orders the others.
     """
     pairs = pairs_of(access, found)
     many, known = pairs.of_many, access.knows(pairs)
@@ -75,8 +69,9 @@ def _is_strong_with_all(access: AccessRecord) -> bool:
 
 
 def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[Bools, Bools]:
-    """Which unordered pairs are neither morally strong nor come after what they have observed? And those of them that a
-    compare-and-swap finds out.
+    """Which unordered pairs race, and which would if a compare-and-swap did not find out what has changed?
+
+    Pairs that are morally strong do not race, nor those whose later thread has observed the write.
     """
     racing, checked = np.ones(len(pairs), np.bool_), np.zeros(len(pairs), np.bool_)
     if not (access.places.has_strong or access.site.compares):
@@ -110,14 +105,14 @@ def farthest_clash(access: AccessRecord, racing: Pairs, *, with_writer: bool) ->
 
 
 def lost_store(access: AccessRecord, lost: Bools, now: Ints) -> Clash | None:
-    """Two lanes of one statement have stored to one place; those of one warp may store the same, and strong ones what
-    they like within their scope.
+    """The race of two lanes that have stored to one place in one statement. Lanes of one warp may store the same there,
+    and strong stores within each other's scope what they like.
     """
     is_global, weak = access.places.is_global, access.site.sem == "weak"
     if not weak:
         if not is_global:
             return None
-        lost = lost & ~holds_others(access, now[..., 0] >> CTA & (1 << CTA_BITS) - 1)
+        lost = lost & ~reaches(access, now[..., 0] >> CTA & (1 << CTA_BITS) - 1)
         if not lost.any():
             return None
     lane: tuple[int, int, int] = tuple(map(int, np.argwhere(lost)[0]))  # type: ignore[assignment]  # three axes

@@ -29,7 +29,7 @@ AT_ONCE = 1 << 18  # pairs of accesses
 
 
 def are_known_together(access: AccessRecord, pairs: Pairs) -> Bools:
-    """Which earlier writes are known, and of one weak statement that a warp makes together, without another warp's?"""
+    """Which pairs are with a weak write that a warp made together, which the later thread knows?"""
     known = np.zeros(len(pairs), np.bool_)
     for time in np.unique(pairs.time).tolist():
         for record in access.places.log.at(time):
@@ -40,9 +40,7 @@ def are_known_together(access: AccessRecord, pairs: Pairs) -> Bools:
 
 
 def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> Clash | None:
-    """The race with one of several accesses, the newest of which is that of the pair; of threads that are farthest
-    apart.
-    """
+    """The race with one of the accesses that several threads have made there; of threads that are farthest apart."""
     places, found = access.places, pairs.candidates
     at = np.broadcast_to(access.at.full(), access.look.shape)[found.cta, found.warp, found.lane]
     place = (at // places.grain + found.unit)[pairs.number]
@@ -69,7 +67,7 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
 
 
 def _clash_with(access: AccessRecord, record: Record, mine: Pairs, key: Ints) -> Clash | None:
-    """The race with a record of threads that are farthest apart, without those that have observed it."""
+    """The race with a thread of a record, of those that are farthest apart the first that has not observed it."""
     reads: dict[int, StrongRead | None] = {}
     strong = record.site.write and record.site.sem != "weak"
     for k, other in _unordered_in(access, record, mine, key):
@@ -87,15 +85,16 @@ def _is_of_line(record: Record, clash: Clash) -> bool:
 
 
 def _two_of_each(*keys: Ints) -> Bools:
-    """The first two of those that are alike, as sorted: a warp's lane at a place, and one that is another thread."""
+    """Which are the first two of equal neighbours? One of them is another thread than any third one."""
     kept = np.ones(len(keys[0]), np.bool_)
     kept[2:] = np.any([key[2:] != key[:-2] for key in keys], axis=0)
     return kept
 
 
 def _unordered_in(access: AccessRecord, record: Record, mine: Pairs, key: Ints) -> Iterator[tuple[int, Thread]]:
-    """The accesses of a record that may race with this one, those of threads that are farthest apart first: number
-    among mine, and the thread. key: ascending.
+    """Yield numbers of pairs and threads of a record that may race with them, the farthest apart first.
+
+    mine: the pairs of the access, in the order of ``key``, their places.
     """
     grain, collective = access.places.grain, access.site.collective or record.site.collective
     size = access.batch.wave.run.cluster_ctas

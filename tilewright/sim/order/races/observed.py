@@ -44,7 +44,7 @@ class StrongRead:
 
 
 def last_read(access: AccessRecord, lane: tuple[int, int, int], thread: int) -> StrongRead | None:
-    """The last time that a thread has strongly read what it is about to access."""
+    """The last strong read by a thread of what it is about to access."""
     address = access.address(lane)
     own = access.batch.wave.first + numbers(access.batch.ctas)[lane[0]]
     for record in access.places.log.newest_first():
@@ -65,8 +65,8 @@ class Observation:
 def leads(
     orders: Mapping[Wave, WaveOrder], earlier: Thread, time: int, writer: Thread, seen: Observation, later: Thread
 ) -> bool:
-    """Is there a way from what a thread did at a time, by the write of another one that was observed in the CTA of a
-    third, to that one now?
+    """Does what a thread did at a time come before another one by way of a write that was observed in the CTA of that
+    one? writer: of the write.
     """
     if seen.thread != later[1] and not _comes_after(orders, later, (later[0], seen.thread), seen.time):
         return False

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.records import Record
 
-__all__ = ["are_morally_strong", "finds_out", "holds_others", "is_surely_strong", "went_along"]
+__all__ = ["are_morally_strong", "finds_out", "is_surely_strong", "reaches", "went_along"]
 
 
 def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
-    """Which pairs of an access with an earlier one?"""
+    """Which pairs of an access with an earlier one are morally strong?"""
     a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
     if "weak" in (a.sem, b.sem) or a.element != b.element:
         return np.zeros(len(pairs), np.bool_)
@@ -38,7 +38,7 @@ def is_surely_strong(access: AccessRecord, other: Record) -> bool:
     return wide and access.site.element == other.site.element and not _may_rely(access, other)
 
 
-def holds_others(access: AccessRecord, others: Ints) -> Bools:
+def reaches(access: AccessRecord, others: Ints) -> Bools:
     """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
     own = access.batch.rows(1) + access.batch.wave.first
     return holds(access.site.scope, own, others, access.batch.wave.run.cluster_ctas)
@@ -65,9 +65,10 @@ def finds_out(one: Site, other: Site) -> bool:
 
 
 def went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None) -> Bools:
-    """Which arrivals, of a record or the last ones, were made together with a lane of their warp that is known?
+    """Which pairs are with an arrival that a warp made together with a lane that the later thread knows?
 
     An m-barrier is ended by one lane for all that arrived with it, in libcu++'s pipelines, once the warp has met.
+    record: of the arrivals, where all pairs are with one.
     """
     found = np.zeros(len(pairs), np.bool_)
     for k in range(len(found)) if access.site.ends else ():

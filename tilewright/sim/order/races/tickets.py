@@ -30,8 +30,8 @@ __all__ = ["Tickets"]
 
 @dataclass(slots=True)
 class _Counter:
-    """The numbers that were taken at a counter by threads that had passed a fence. turn: of the last. taken: when, and
-    at which turn. of_cta: of each CTA the last thread, when, and its turn.
+    """The turns of a counter: each atomic there takes one. taken: by threads that had passed a fence, with the time and
+    the turn. of_cta: of each CTA the last such thread, its time and its turn. turn: the last of all.
     """
 
     turn: int = 0

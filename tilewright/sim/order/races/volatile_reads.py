@@ -48,8 +48,8 @@ class VolatileReads:
         self._counters: dict[Where, dict[Thread, tuple[int, bool]]] = {}
 
     def read(self, access: AccessRecord, found: Pairs | None) -> Clash | None:
-        """A strong read has found writes that nothing orders before it, and observes them where it polls. Does it rely
-        on an order of one of them?
+        """A strong read has found writes that nothing orders before it. One that polls observes them; of another one
+        that is volatile, the race with a write on whose order it relies.
         """
         if not self._awake or found is None or not len(found) or not access.site.shows:
             return None

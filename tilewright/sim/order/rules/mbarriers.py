@@ -172,8 +172,8 @@ class MBarrierRules:
 
 
 def check_not_early(wave: Wave, signals: Signals, early: Ints, at: Span | None, who: str = "") -> None:
-    """Raises SimulationError where arrivals, by their numbers, are for a phase though no thread has seen the last one
-    over. who: their author, if it is an operation.
+    """Raises SimulationError if there are ``early`` arrivals, given by their numbers: for a phase though no thread has
+    seen the last one over. who: the operation that arrives, if it is no thread.
     """
     for k in early.tolist():
         who = who or wave.warp_name(int(signals.who.rows[k]), int(signals.who.warps[k]))
