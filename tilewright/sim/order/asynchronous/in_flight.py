@@ -53,12 +53,14 @@ def check_in_flight(known: Operations, used: Stretch, batch: Look, mask: Mask, s
 
 
 def check_shared(
-    known: Operations, site: Site, batch: Batch, mask: Mask, home: tuple[Ints, Ints] | None, at: Address
+    known: Operations | None, site: Site, batch: Batch, mask: Mask, home: tuple[Ints, Ints] | None, at: Address
 ) -> None:
     """Threads touch shared memory: may an operation still be writing it, or reading what is written now?
 
     home: rows and offsets of all lanes, where they are not those of the own CTA.
     """
+    if known is None or not known.spans:
+        return
     last = at.hi + site.width
     if home is None and not any(first < last and at.lo < end for first, end in known.spans.values()):
         return
