@@ -120,11 +120,11 @@ def apart(clocks: Clocks, who: Actors) -> Iterator[tuple[int, Bools, Known]]:
     those lanes that know more. Their own accesses are not in it.
     """
     common = clocks.published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)))
-    for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
+    for k, (row, warp) in enumerate(who.places()):
         rest = who.lanes[k].copy()
         for thread in clocks.alone:
             if thread >> 5 == warp and rest[thread & 31]:
-                one = Actors.threads(np.array([row]), np.array([thread]))
+                one = Actors.one(row, thread)
                 yield k, one.lanes[0], clocks.published(one)
                 rest[thread & 31] = False
         if rest.any():

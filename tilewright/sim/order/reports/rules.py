@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.errors import SimulationError
 from tilewright.isa import Fence
 from tilewright.sim.machine.awaiting import completion_text
-from tilewright.sim.order.reports.words import fence_name, shared_text, thread_text, warp_text
+from tilewright.sim.order.reports.words import fence_name, shared_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -36,7 +36,7 @@ def barrier_reused(wave: Wave, barrier: int, row: int, warp: int, at: Span | Non
     """A warp arrives again, and may still be counted in the last meeting."""
     return SimulationError(
         f"barrier {barrier} is used again by a warp that cannot know that its last meeting is over",
-        given=warp_text(wave, row, warp),
+        given=wave.warp_name(row, warp),
         allowed="an arrival after a thread that has waited there: it may be counted in that meeting else",
         hint="a barrier of another number, or a count of all threads that meet",
         at=at,
@@ -47,7 +47,7 @@ def ends_between(wave: Wave, row: int, warp: int) -> SimulationError:
     """A warp ends between its arrival at the cluster's barrier and its wait."""
     return SimulationError(
         "a warp ends that has arrived at the cluster's barrier and not waited there",
-        given=warp_text(wave, row, warp),
+        given=wave.warp_name(row, warp),
         allowed="one arrive and one wait, by turns",
     )
 
@@ -56,7 +56,7 @@ def initialised_twice(wave: Wave, row: int, thread: int, offset: int, at: Span |
     """mbarrier.init of an m-barrier that is alive."""
     return SimulationError(
         f"{shared_text(wave, offset)} is initialised again, and was not ended before",
-        given=thread_text(wave, row, thread),
+        given=wave.thread_name(row, thread),
         allowed="mbarrier.init once, or mbarrier.inval before it",
         hint="one m-barrier for all turns, as phases follow each other; or mbarrier.inval before",
         at=at,
@@ -72,7 +72,7 @@ def uninitialised(
     offset of the m-barrier.
     """
     (noun, doing), (home, offset) = use, where
-    what, given = f"{doing} {shared_text(wave, offset)}", thread_text(wave, *who)
+    what, given = f"{doing} {shared_text(wave, offset)}", wave.thread_name(*who)
     article = "an" if noun[0] in "aeiou" else "a"
     if home == who[0]:
         return SimulationError(
@@ -95,11 +95,11 @@ def ended_early(
     wave: Wave, who: tuple[int, int], where: tuple[int, int], wait: PastWait, at: Span | None
 ) -> SimulationError:
     """mbarrier.inval of an m-barrier, ``where`` is its row and offset, at which a thread may still wait."""
-    waiter = thread_text(wave, where[0], 32 * wait.warp + int(wait.lanes.argmax()))
+    waiter = wave.thread_name(where[0], 32 * wait.warp + int(wait.lanes.argmax()))
     lines = f"line {wait.at.line}" if wait.at else "the wait"
     return SimulationError(
         f"{shared_text(wave, where[1])} is ended while a thread may still wait there",
-        given=f"{at}: {thread_text(wave, *who)}\nwaits at {wait.at}: {waiter}",
+        given=f"{at}: {wave.thread_name(*who)}\nwaits at {wait.at}: {waiter}",
         allowed="mbarrier.inval after all threads that use the m-barrier have met",
         hint=f"T.cuda.cta_sync() between {lines} and line {at.line if at else 0}",
         at=at,
@@ -110,7 +110,7 @@ def no_data(wave: Wave, site: Site, who: tuple[int, int], offset: int) -> Simula
     """An ordinary access of bytes that are an m-barrier."""
     return SimulationError(
         f"{site.op} {'overwrites' if site.write else 'reads'} {shared_text(wave, offset)}, which is an m-barrier",
-        given=thread_text(wave, *who),
+        given=wave.thread_name(*who),
         allowed="mbarrier instructions, until mbarrier.inval has ended it",
         hint="T.ptx.mbarrier.inval(...) by one thread before it, after the last use",
         at=site.at,
@@ -132,7 +132,7 @@ def cta_may_have_ended(wave: Wave, who: tuple[int, int], home: int, at: Span | N
     """A thread touches the shared memory of CTA ``home``, which does not wait for that. who: row and thread."""
     return SimulationError(
         "the shared memory of another CTA is touched, which may have ended by then",
-        given=f"{thread_text(wave, *who)}, that of CTA {wave.cta_name(home)}",
+        given=f"{wave.thread_name(*who)}, that of CTA {wave.cta_name(home)}",
         allowed="a CTA that ends after all that others do in its shared memory",
         hint="T.cuda.cluster_sync() before the end of the kernel",
         at=at,

@@ -13,7 +13,6 @@ import numpy as np
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.order.bounds import MBARRIER_CHECKS
 from tilewright.sim.order.reports.rules import early_arrival, ended_early, initialised_twice, no_data, uninitialised
-from tilewright.sim.order.reports.words import warp_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -173,7 +172,7 @@ class MBarrierRules:
         if self._was_checked(who.rows, who.warps, who.lanes, signals.home, signals.offset):
             return
         unknown: list[tuple[int, LiveMBarrier]] = []
-        for k, where in enumerate(zip(signals.home.tolist(), signals.offset.tolist(), strict=True)):
+        for k, where in enumerate(signals.places()):
             one = self.alive.get(where)
             key = (int(who.warps[k]), who.lanes[k].tobytes())
             if one is not None and key not in one.known_to_lanes:
@@ -215,5 +214,5 @@ def check_not_early(wave: Wave, signals: Signals, early: Ints, at: Span | None, 
     over. who: their author, if it is an operation.
     """
     for k in early.tolist():
-        who = who or warp_text(wave, int(signals.who.rows[k]), int(signals.who.warps[k]))
+        who = who or wave.warp_name(int(signals.who.rows[k]), int(signals.who.warps[k]))
         raise early_arrival(wave, who, int(signals.offset[k]), at)

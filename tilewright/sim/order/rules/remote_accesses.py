@@ -90,8 +90,7 @@ class RemoteAccesses:
 
     def phase_over(self, signals: Signals) -> None:
         """Threads have found the phase of arrivals over: the CTAs of these m-barriers still ran."""
-        where = zip(signals.home.tolist(), signals.offset.tolist(), strict=True)
-        now = dict(zip(where, signals.phase.tolist(), strict=True))
+        now = dict(zip(signals.places(), signals.phase.tolist(), strict=True))
         self.left = [
             one for one in self.left if one.phase < 0 or now.get((one.home, one.offset), one.phase) == one.phase
         ]
@@ -109,7 +108,7 @@ class RemoteAccesses:
 
     def cluster_arrived(self, who: Actors) -> None:
         """Warps have arrived at the cluster's barrier."""
-        warps = set(zip(who.rows.tolist(), who.warps.tolist(), strict=True))
+        warps = set(who.places())
         for one in self.left:
             one.released |= (one.row, one.thread >> 5) in warps
 

@@ -42,7 +42,7 @@ class RemoteOperations:
 
     def _unknown(self, operation: Operation, own: Ints) -> tuple[int, int] | None:
         """The number of an issuer, and the row of a CTA where no thread knows that its part is complete."""
-        each, wave = max(operation.issuers.lanes // 32, 1), self.clocks.wave
+        each, wave = operation.issuers.warps_each, self.clocks.wave
         for one in operation.in_ctas:
             if one.space == "tmem" or (not one.writes and operation.number in self.read):
                 continue
@@ -50,7 +50,7 @@ class RemoteOperations:
                 issuers = np.unique(one.issuer)
                 rows = operation.issuers.rows[issuers]
             else:
-                issuer = np.broadcast_to(one.issuer.reshape(-1, *[1] * (one.rows.ndim - 1)), one.rows.shape)
+                issuer = np.broadcast_to(one.along(one.issuer), one.rows.shape)
                 issuers, rows = np.divmod(np.unique(issuer * wave.ctas + one.rows), wave.ctas)
             seen = (self.clocks.parts[rows, :, own[issuers * each]] & (SEEN | OVER)).any(1)
             if not seen.all():
@@ -62,7 +62,7 @@ class RemoteOperations:
         """The CTAs have ended. Raises SimulationError where one of them may have ended before an operation."""
         for operation, own in self.issued:
             if (found := self._unknown(operation, own)) is not None:
-                seen = self.clocks.parts[:, :, own[found[0] * max(operation.issuers.lanes // 32, 1)]] & (SEEN | OVER)
+                seen = self.clocks.parts[:, :, own[found[0] * operation.issuers.warps_each]] & (SEEN | OVER)
                 near = self.clocks.wave.rank(np.array(found[1]))
                 cluster = slice(found[1] - int(near), found[1] - int(near) + self.clocks.wave.run.cluster_ctas)
                 raise ends_before_operation(operation, *found, is_known=bool(seen[cluster].any()))
