@@ -269,9 +269,13 @@ def _wait(machine: Machine, thread: Thread, op: Op) -> object:
     barrier = machine.barriers[place]
     for arrival in barrier.arrived.get(barrier.phase - 1, ()):
         event.offered |= arrival.offered  # T2: whatever the order of arrival and wait
-        if arrival.op.kind in HANDS_ON:  # a completion: to each acquire waiter, any scope
+        if (
+            arrival.op.kind in HANDS_ON
+        ):  # a completion: to each acquire waiter, any scope; or to a fence behind the wait
             if op.sem == "acquire":
                 graph.join(event, arrival)
+            arrival.firsts = [(arrival, "cluster")]
+            event.sources.append(arrival)
         elif holds(arrival.op.scope, arrival.thread, thread) and holds(op.scope, arrival.thread, thread):
             event.sources.append(arrival)
     barrier.seen.setdefault(barrier.phase - 1, []).append(event)

@@ -230,7 +230,8 @@ def _barrier(name: str) -> Callable[[Printer, Op], list[str]]:
 
 def _arrive(printer: Printer, op: Op) -> list[str]:
     pointer, space = printer.pointer(op)
-    order = f', sem="{op.sem}", scope="{op.scope}"' if (op.sem, op.scope) != ("release", "cta") else ""
+    is_plain = (op.sem, op.scope) == ("release", "cta") and not space  # remote ones have another default
+    order = "" if is_plain else f', sem="{op.sem}", scope="{op.scope}"'
     return [f"T.ptx.mbarrier.arrive({pointer}{order}{space})"]
 
 

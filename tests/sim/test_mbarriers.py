@@ -381,6 +381,59 @@ def test_an_m_barrier_may_be_ended_and_made_again() -> None:
     assert simulate(misused("again")) == []
 
 
+def ended(meets: bool, then: str) -> Any:
+    """A thread arrives, another warp waits; the thread ends the m-barrier, and uses its place once more."""
+
+    @T.prim_func
+    def kernel(out: T.Buffer((64,), "uint32")):
+        T.cta_id([1])
+        warp = T.warp_id([2])
+        tid = T.thread_id([64])
+        bar = T.alloc_shared((1,), "uint64")
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+        T.cuda.cta_sync()
+        if tid == 0:
+            T.ptx.mbarrier.arrive(bar.ptr_to([0]))
+        if warp == 1:
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+        if meets:
+            T.cuda.cta_sync()
+        if then != "data at once" and tid == 0:
+            T.ptx.mbarrier.inval(bar.ptr_to([0]))
+        if then == "init" and tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+        if "data" in then and tid == 0:
+            bar[0] = T.uint64(7)
+        T.cuda.cta_sync()
+        if then == "data":
+            out[tid] = T.cast(bar[0], "uint32")
+
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("meets", "then", "what"),
+    [
+        (True, "", ""),
+        (True, "init", ""),
+        (True, "data", ""),
+        (False, "", "bar[0] is ended while a thread may still wait there"),
+        (False, "init", "bar[0] is ended while a thread may still wait there"),
+        (True, "data at once", "store overwrites bar[0], which is an m-barrier"),
+    ],
+)
+def test_an_m_barrier_is_ended_after_its_last_wait_and_before_its_place_is_used(
+    meets: bool, then: str, what: str
+) -> None:
+    out = np.zeros(64, np.uint32)
+
+    if what:
+        assert refusal(ended(meets, then), out).what == what
+    else:
+        assert simulate(ended(meets, then), out) == []
+
+
 # Across a cluster
 
 

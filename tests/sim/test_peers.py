@@ -128,3 +128,27 @@ def test_lanes_may_point_into_the_own_cta_another_one_and_global_memory_at_once(
     lane, rank = np.arange(32), np.arange(2)[:, None]
     expected = np.where(lane % 3 == 0, 100 * rank + lane, 100 * (1 - rank) + lane)
     assert np.array_equal(out, np.where(lane % 3 == 2, 1000 + lane, expected))
+
+
+@pytest.mark.parametrize("asks", [0, 1])
+def test_a_cta_that_asks_alone_finds_what_the_other_one_has(asks: int) -> None:
+    @T.prim_func
+    def kernel(out: T.Buffer((32,), "uint32")):
+        rank = T.cta_id_in_cluster([2])
+        T.cta_id([2])
+        lane = T.lane_id([32])
+        s = T.alloc_shared((32,), "uint32")
+        s[lane] = 100 * rank + lane
+        T.cuda.cluster_sync()
+        if rank == asks:
+            out[lane] = T.ptx.ld(T.ptx.mapa(s.ptr_to([lane]), 1 - rank), space="shared::cluster", dtype="uint32")
+            T.ptx.barrier.cluster.arrive()
+            T.ptx.barrier.cluster.wait()
+        else:
+            T.ptx.barrier.cluster.arrive()
+            T.ptx.barrier.cluster.wait()
+
+    out = np.zeros(32, np.uint32)
+    assert tw.simulate(kernel, out, target="sm_90a", check="all").warnings == []
+
+    assert np.array_equal(out, 100 * (1 - asks) + np.arange(32))

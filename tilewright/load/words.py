@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilewright.errors import TilewrightError
+from tilewright.isa import INSTRUCTIONS
 
 __all__ = ["CUDA", "NUMBA", "PTX", "TRITON", "Words", "reworded", "said"]
 
-Words = Sequence[tuple[str, str]]
+Words = Sequence[tuple[str, "str | Callable[[re.Match[str]], str]"]]
 
 _FLAG = "; or tell of it by a flag, with {0} before it is set and after it is seen"
 _STRONG = r"""T\.ptx\.(st|ld)\((?:\.\.\.|ptr, value), sem=['"]\w+['"](?:, scope=['"]\w+['"])?\)(, or stronger,)?"""
 
+
+def _in_ptx(found: re.Match[str]) -> str:
+    """``T.ptx.cp_async.wait_group(1)`` as PTX spells it: ``cp.async.wait_group 1``. A call with other arguments than
+    numbers and modifiers stays as it is.
+    """
+    name, row = found[1], INSTRUCTIONS.get(f"ptx.{found[1]}")
+    call = ast.parse(f"f({found[2]})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if row is None or not all(isinstance(one, ast.Constant) for one in given):
+        return f"{name}({found[2]})"
+    values = [one.value for one in given if isinstance(one, ast.Constant)]
+    names = [*row.params[: len(call.args)], *row.keywords][: len(call.args)]
+    mods: dict[str, Any] = {
+        **row.keywords,
+        **dict(zip([*names, *(str(one.arg) for one in call.keywords)], values, strict=False)),
+    }
+    numbers = "".join(f" {value}" for value in values if type(value) is int)
+    fitting = (form.mnemonic(mods) for form in row.forms if form.fits(mods) and ... not in values)
+    return next(fitting, row.forms[0].wording.template.partition("{")[0].rstrip(".")) + numbers
+
+
+_CALL = r"T\.ptx\.(\w[\w.]*)\(([^()]*)\)"
 _ADD = r"T\.cuda\.atomic_add\((\w+)\.ptr_to\(\[\.\.\.\]\), value\)"
 _NO_BARRIER = r"(no barrier orders CTAs: .* split the kernel in two)"
 CUDA: Words = (
@@ -30,8 +56,8 @@ CUDA: Words = (
     (_STRONG, "an atomic or volatile access"),
     (_NO_BARRIER, "{0}" + _FLAG.format("__threadfence()")),
     (r"T\.cuda\.trap\(\)", "__trap()"),
+    (_CALL, _in_ptx),
     (r"T\.ptx\.cp_async\b", "cp.async"),
-    (r"T\.ptx\.(\w[\w.]*)\((?:\.\.\.)?\)", "{0}"),
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if (threadIdx.x == 0) ..."),
 )  # fmt: skip
 """Patterns of the simulator's words, and their replacements for a .cu file."""
@@ -46,6 +72,7 @@ PTX: Words = (
     (r"T\.cuda\.cluster_sync\(\)", "barrier.cluster"),
     (_STRONG, "{0}.relaxed"),
     (_NO_BARRIER, "{0}" + _FLAG.format("fence.acq_rel.gpu")),
+    (_CALL, _in_ptx),
     *_AFTER_BARRIERS,
 )
 """The same for PTX."""
@@ -78,9 +105,13 @@ def said(text: str, words: Words) -> str:
 
     >>> said("T.cuda.cta_sync() between line 3 and line 4", CUDA)
     '__syncthreads() between line 3 and line 4'
+    >>> said("T.ptx.cp_async.bulk.wait_group(1, read=False) by the thread that issued it", PTX)
+    'cp.async.bulk.wait_group 1 by the thread that issued it'
+    >>> said("T.ptx.fence.proxy_async('global') belongs before the copy", PTX)
+    'fence.proxy.async.global belongs before the copy'
     """
     for pattern, word in words:
-        text = re.sub(pattern, _filled(word), text)
+        text = re.sub(pattern, _filled(word) if isinstance(word, str) else word, text)
     return text
 
 

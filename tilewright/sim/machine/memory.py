@@ -135,7 +135,7 @@ class MemoryRows:
 
     def _gathered(self, batch: Look, at: Address, width: int) -> Bits:
         view = self.view(width)
-        if self.rows == 1 or not at.varies_by_cta:
+        if self.rows == 1 or (batch.shape[0] > 1 and not at.varies_by_cta):  # a lone CTA may reach another one's row
             first, units = at.units(batch, SHIFT[width])
             if self.rows == 1:
                 return view[0, first:].take(units)

@@ -103,8 +103,8 @@ class Order(Check):
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             order = self.orders[batch.wave]
             if place.space != "global":
-                if order.operations is not None and order.operations.spans:
-                    check_shared(order.operations, site, batch, mask, None, at)
+                check_shared(order.operations, site, batch, mask, None, at)
+                order.mbarriers.touched(site, batch, mask, at)
                 self._access(order.shared, site, batch, mask, order.located(batch, at))
                 if order.proxies is not None:  # which notes the time of the record
                     order.proxies.shared.accessed(site, batch, mask, at)
@@ -123,8 +123,7 @@ class Order(Check):
         order = self.orders[batch.wave]
         rows = np.broadcast_to(batch.rows(1), mask.shape)
         home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
-        if order.operations is not None and order.operations.spans:
-            check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
+        check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
         self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
         if order.proxies is not None:
             order.proxies.shared.reached(site, batch, mask, (home, offset))
@@ -285,7 +284,7 @@ class Order(Check):
             order.mbarriers.initialised(signals, at)
         elif signal.kind == "inval":
             order.phases.forget(signals)
-            order.mbarriers.ended(signals)
+            order.mbarriers.ended(signals, at)
         elif signal.kind in ("arrive", "bytes"):
             order.mbarriers.arrives(signals, at)
             if signal.kind == "arrive":

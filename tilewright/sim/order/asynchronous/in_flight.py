@@ -47,12 +47,14 @@ def check_in_flight(operations: Operations, used: Stretch, batch: Look, mask: Ma
 
 
 def check_shared(
-    operations: Operations, site: Site, batch: Batch, mask: Mask, home: tuple[Ints, Ints] | None, at: Address
+    operations: Operations | None, site: Site, batch: Batch, mask: Mask, home: tuple[Ints, Ints] | None, at: Address
 ) -> None:
     """Threads touch shared memory: may an operation still be writing it, or reading what is written now?
 
     home: rows and offsets of all lanes, where they are not those of the own CTA.
     """
+    if operations is None or not operations.spans:
+        return
     last = at.hi + site.width
     if home is None and not any(first < last and at.lo < end for first, end in operations.spans.values()):
         return

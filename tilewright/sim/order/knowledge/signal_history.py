@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.order.knowledge.signals import Signals
 
 __all__ = ["Moment", "SignalHistory"]
@@ -40,6 +41,16 @@ class PastSignal:
     lanes: list[bool]
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class PastWait:
+    """The wait of some lanes of a warp."""
+
+    warp: int
+    lanes: Bools
+    time: int
+    at: Span | None
+
+
 class SignalHistory:
     """The last such moments of a wave."""
 
@@ -58,6 +69,13 @@ class SignalHistory:
                 for k in np.flatnonzero((who.rows == row) & (who.warps == warp)).tolist():
                     where = int(signals.home[k]), int(signals.offset[k])
                     yield PastSignal(moment.at.line, moment.time, where, int(signals.phase[k]), who.lanes[k].tolist())
+
+    def at(self, where: tuple[int, int]) -> Iterator[PastWait]:
+        """The waits at an m-barrier."""
+        for moment in self._last:
+            signals = moment.signals
+            for k in np.flatnonzero((signals.home == where[0]) & (signals.offset == where[1])) if moment.waits else ():
+                yield PastWait(int(signals.who.warps[k]), signals.who.lanes[k], moment.time, moment.at)
 
     def has_arrival(self, where: tuple[int, int], phase: int) -> bool:
         """Is it known that a thread arrived for such a phase of an m-barrier?"""

@@ -12,16 +12,20 @@ from tilewright.sim.order.reports.words import fence_name, shared_text
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.knowledge.signal_history import PastWait
 
 __all__ = [
     "INIT",
     "barrier_reused",
     "cta_may_have_ended",
     "early_arrival",
+    "ended_early",
     "ends_before_operation",
     "ends_between",
     "initialised_twice",
+    "no_data",
     "uninitialised",
 ]
 
@@ -84,6 +88,32 @@ def uninitialised(
         allowed=f"{article} {noun} after the CTAs have met behind mbarrier.init",
         hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init, before the {noun}",
         at=at,
+    )
+
+
+def ended_early(
+    wave: Wave, who: tuple[int, int], where: tuple[int, int], wait: PastWait, at: Span | None
+) -> SimulationError:
+    """mbarrier.inval of an m-barrier, ``where`` is its row and offset, at which a thread may still wait."""
+    waiter = wave.thread_name(where[0], 32 * wait.warp + int(wait.lanes.argmax()))
+    lines = f"line {wait.at.line}" if wait.at else "the wait"
+    return SimulationError(
+        f"{shared_text(wave, where[1])} is ended while a thread may still wait there",
+        given=f"{at}: {wave.thread_name(*who)}\nwaits at {wait.at}: {waiter}",
+        allowed="mbarrier.inval after all threads that use the m-barrier have met",
+        hint=f"T.cuda.cta_sync() between {lines} and line {at.line if at else 0}",
+        at=at,
+    )
+
+
+def no_data(wave: Wave, site: Site, who: tuple[int, int], offset: int) -> SimulationError:
+    """An ordinary access of bytes that are an m-barrier."""
+    return SimulationError(
+        f"{site.op} {'overwrites' if site.write else 'reads'} {shared_text(wave, offset)}, which is an m-barrier",
+        given=wave.thread_name(*who),
+        allowed="mbarrier instructions, until mbarrier.inval has ended it",
+        hint="T.ptx.mbarrier.inval(...) by one thread before it, after the last use",
+        at=site.at,
     )
 
 

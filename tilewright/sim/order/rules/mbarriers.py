@@ -1,4 +1,4 @@
-"""m-barriers: made once, and before anybody signals them or waits for them.
+"""m-barriers: made once, and before anybody signals them or waits for them; ended after that, before other uses.
 
 Source: PTX ISA, "mbarrier.init", "mbarrier.inval".
 """
@@ -10,19 +10,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.machine.masks import spread
 from tilewright.sim.order.bounds import MBARRIER_CHECKS
-from tilewright.sim.order.reports.rules import early_arrival, initialised_twice, uninitialised
+from tilewright.sim.order.reports.rules import early_arrival, ended_early, initialised_twice, no_data, uninitialised
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.signals import Signals
 
 __all__ = ["MBarrierRules", "check_not_early"]
+
+
+WORD = 8  # bytes of an m-barrier
 
 
 @dataclass(eq=False, slots=True)
@@ -44,13 +52,16 @@ class LiveMBarrier:
 
 
 class MBarrierRules:
-    """The m-barriers of a wave that are alive, by row and offset. made: how many there were so far."""
+    """The m-barriers of a wave that are alive, by row and offset. made: how many there were so far. words: (CTAs, words
+    of shared memory), is one there?
+    """
 
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
         self.wave = clocks.wave
         self.alive: dict[tuple[int, int], LiveMBarrier] = {}
         self.made = 0
+        self.words = np.zeros((clocks.wave.ctas, -(-max(clocks.wave.run.shared_bytes, 1) // WORD) + 1), np.bool_)
         self._checked: set[tuple[bytes, ...]] = set()  # see `_was_checked`
 
     def _was_checked(self, *use: Ints | Bools) -> bool:
@@ -75,13 +86,40 @@ class MBarrierRules:
                 raise initialised_twice(self.wave, row, thread, where[1], at)
             self.alive[where] = LiveMBarrier(thread, self.clocks.now)
             self.made += 1
+        self.words[signals.home, signals.offset // WORD] = True
         self._checked.clear()
 
-    def ended(self, signals: Signals) -> None:
-        """Remove m-barriers that have been invalidated."""
-        for row, offset in signals.places():
-            self.alive.pop((row, offset), None)
+    def ended(self, signals: Signals, at: Span | None) -> None:
+        """Remove m-barriers that have been invalidated. Raises SimulationError where a thread may still wait at one:
+        its warp has not met the thread that ends it. An arrival there is a race.
+        """
+        for k, row, thread in signals.who.each():
+            where = int(signals.home[k]), int(signals.offset[k])
+            if (one := self.alive.pop(where, None)) is None:
+                continue
+            for wait in self.clocks.signal_history.at(where):
+                lanes = 32 * wait.warp + np.flatnonzero(wait.lanes)
+                rows, homes = np.full(len(lanes), row), np.full(len(lanes), where[0])
+                times = np.full(len(lanes), wait.time + 1)
+                if wait.time >= one.time and not self._know(rows, rows * 0 + thread, homes, lanes, times).any():
+                    raise ended_early(self.wave, (row, thread), where, wait, at)
+        self.words[signals.home, signals.offset // WORD] = False
         self._checked.clear()
+
+    def touched(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        """Threads touch shared memory. Raises SimulationError where that is an m-barrier, touched as plain data."""
+        if not self.made or site.is_signal:
+            return
+        if not self.words[:, max(at.lo, 0) // WORD : (at.hi + site.width - 1) // WORD + 1].any():
+            return
+        rows, warps, lanes = batch.threads(mask.full)
+        first = spread(at.full(), batch.shape)[mask.full]
+        for byte in range(0, site.width + WORD - 1, WORD):
+            offset = first + min(byte, site.width - 1)
+            hit = self.words[rows, np.minimum(offset // WORD, self.words.shape[1] - 1)]
+            if hit.any():
+                k = int(np.argmax(hit))
+                raise no_data(self.wave, site, (int(rows[k]), 32 * int(warps[k]) + int(lanes[k])), int(offset[k]))
 
     # and other CTAs learn of them
 
