@@ -8,8 +8,8 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
+from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.coordinates import coordinate_text
-from tilewright.sim.machine.facets import where_text
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address

@@ -19,7 +19,7 @@ from tilewright.ir.operators import DIVISIONS, SHIFTS
 from tilewright.isa import bind
 from tilewright.isa.types import TYPES
 from tilewright.sim.checks.base import register
-from tilewright.sim.machine.facets import where_text
+from tilewright.sim.machine.batch import where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span

@@ -10,8 +10,8 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.alignment import misaligned
 from tilewright.sim.checks.base import Check, register
+from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.coordinates import coordinate_text
-from tilewright.sim.machine.facets import where_text
 from tilewright.sim.machine.places import ARENA
 
 if TYPE_CHECKING:

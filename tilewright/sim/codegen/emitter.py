@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.ir import Call, Expr, Load, Reinterpret, Stmt, Var, walk
+from tilewright.ir import Call, Expr, Load, Reinterpret, Stmt, walk
 from tilewright.sim.checks.arithmetic import may_fault
 from tilewright.sim.checks.poison import Need
 from tilewright.sim.codegen.axes import UNIFORM
@@ -25,7 +25,7 @@ from tilewright.sim.machine.unknown import flags_of, unknown_of
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.codegen.analysis import Analysed
+    from tilewright.sim.codegen.compiled import Compiled
     from tilewright.sim.codegen.source import PySource
     from tilewright.sim.machine.sites import Site
 
@@ -79,7 +79,7 @@ class Emitter:
 
     def __init__(
         self,
-        program: Analysed,
+        program: Compiled,
         out: PySource,
         rules: Mapping[type[Expr], Callable[[Emitter, Expr, str], Operand]],
         spread: Callable[[Emitter, Expr, str], Operand | None],
@@ -103,9 +103,9 @@ class Emitter:
         """The kernel's line that is being written."""
         return self.out.at
 
-    def variable(self, var: Var) -> str:
+    def variable(self, name: str) -> str:
         """The Python name of a kernel's variable."""
-        return "v_" + var.name.replace(".", "__")
+        return "v_" + name.replace(".", "__")
 
     def site(self, site: Site) -> str:
         """Registers a site and gives its name in the text."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import dtype
-from tilewright.ir import Binary, Call, Cast, Expr, Load, Reinterpret, Var, const_value, walk
+from tilewright.ir import Binary, Call, Cast, Expr, Reinterpret, const_value, walk
 from tilewright.isa.linear import as_arithmetic
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import wrapper
-from tilewright.sim.codegen.pure import is_pure
+from tilewright.sim.codegen.values import acts, is_pure, names_in
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
@@ -129,7 +129,7 @@ class _Lifter:
         known = _number(expr)
         if known is not None:
             return f"({signed(known)})"
-        self.loose |= any(isinstance(node, Var) and node.name not in self.e.program.fixed for node in walk(expr))
+        self.loose |= not names_in(walk(expr)) <= self.e.program.fixed
         text = self.e.sound(expr, self.mask, "an address")
         return self.out.named("n", f"{self.out.constant('W', signed)}(int({text}))")
 
@@ -156,10 +156,9 @@ class _Lifter:
     def part(self, group: str, leaves: list[Leaf]) -> str:
         """The text of one part of an address, made once if it depends on thread numbers and parameters alone."""
         nodes = [node for _, expr in leaves for node in walk(expr)]
-        fleeting = any(isinstance(node, Load) or (isinstance(node, Call) and not is_pure(node)) for node in nodes)
-        read = {node.name for node in nodes if isinstance(node, Var)}
+        read = names_in(nodes)
         constant = not read and all(set(factor) <= set("-()*1234567890 ") for factor, _ in leaves)
-        if fleeting or not read <= self.e.program.fixed or (self.loose and not constant):
+        if any(map(acts, nodes)) or not read <= self.e.program.fixed or (self.loose and not constant):
             return f"Part({self.terms(leaves)})"
         kept = "threads" if group == "threads" and constant else "parts"
         key = self.e.program.part_ids.setdefault(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Batch", "Look", "SpecialValues", "lanes_text", "merged", "numbers"]
+__all__ = ["Batch", "Look", "SpecialValues", "lanes_text", "merged", "numbers", "where_text"]
 
 Environment = dict[str, Value]
 
@@ -254,3 +254,10 @@ def lanes_text(lanes: Bools) -> str:
     runs = np.split(active, np.flatnonzero(np.diff(active) != 1) + 1)
     shown = [f"{run[0]}..{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
     return ("lane " if len(active) == 1 else "lanes ") + ", ".join(shown)
+
+
+def where_text(batch: Look, cta: int, warp: int, lanes: Bools) -> str:
+    """``CTA (0, 0, 0), warp 2, lanes 0..15``: cta and warp count in the batch."""
+    row = numbers(batch.ctas)[cta]
+    number = numbers(batch.warps)[warp]
+    return f"CTA {batch.wave.cta_name(row)}, warp {number}, {lanes_text(lanes)}"

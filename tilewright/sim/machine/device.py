@@ -2,42 +2,183 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.host import bytes_text
 from tilewright.isa import Access, RegisterFence, Sync
+from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.counts import Line
-from tilewright.sim.machine.facets import Facet, where_text
-from tilewright.sim.machine.overlaps import blocks_of
-from tilewright.sim.machine.precedence import FORWARDS
-from tilewright.sim.machine.printed import Printed
+from tilewright.sim.machine.facets import Facet
+from tilewright.sim.machine.places import blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tilewright.errors import Span
     from tilewright.ir import Number
-    from tilewright.isa import Fence, ProxyFence
+    from tilewright.isa import Fence, Lanes, ProxyFence, Signal
     from tilewright.sim.machine.address import Address, Part
-    from tilewright.sim.machine.arrays import Array, Shape, Value
+    from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.events import Events
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.precedence import Precedence
+    from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.wave import Storage
+    from tilewright.sim.machine.sync import BarrierSite
+    from tilewright.sim.machine.tmem import Taken
+    from tilewright.sim.machine.wave import Storage, Wave
 
-__all__ = ["Device"]
+__all__ = ["FORWARDS", "OTHERS", "PATIENT", "Device", "Events", "Precedence", "Printed"]
 
 HOLDERS = {"laneid": "lane", "warpid": "warp", "wid_in_wg": "warp", "wgid": "warpgroup", "tid": "thread"}
 _SHUFFLE = "T.cuda.shfl_sync(0xffffffff, x, lane) by the whole warp, which gives the x of another lane"
 _MEMORY = "shared memory: Tx.cta.copy(shared, R), T.cuda.cta_sync(), then shared[i, j]"
 ELSEWHERE = {"lane": _SHUFFLE, "warp": _MEMORY, "warpgroup": _MEMORY, "thread": f"{_SHUFFLE}; or {_MEMORY}"}
 """A hint: how a thread gets an element that another thread holds."""
+
+
+class Events:
+    """The events of a run. A check overrides those that it needs."""
+
+    def begin(self, run: Device) -> None:
+        """A run starts."""
+
+    def start(self, wave: Wave) -> None:
+        """A wave of CTAs starts."""
+
+    def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        """Lanes are about to touch what is at addresses of the cluster's window."""
+
+    def released(
+        self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite
+    ) -> None:
+        """The warps ``here`` (CTAs, warps) have arrived at a barrier, kept in ``rows``."""
+
+    def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
+        """A barrier is complete: the warps ``waiting`` (CTAs, all warps) go on."""
+
+    def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
+        """No thread will wait any more for what was released at a barrier, kept in ``rows``."""
+
+    def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
+        """All warps of these CTAs have met at once."""
+
+    def warps_met(self, batch: Batch, mask: Mask) -> None:
+        """The lanes of each active warp have met."""
+
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
+        """A thread ordered its own accesses, those of the bytes ``where`` alone if it says so."""
+
+    def fenced_registers(self, batch: Batch, mask: Mask, fence: RegisterFence) -> None:
+        """A warp ordered what it did to its registers."""
+
+    def signalled(
+        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
+    ) -> None:
+        """Lanes made, ended, arrived at or saw the end of a phase of the m-barriers at shared addresses ``barrier``.
+
+        found: what `execute` returned: the words before an arrival.
+        """
+
+    def issued(self, operation: Operation) -> None:
+        """An asynchronous operation was issued."""
+
+    def completing(self, operation: Operation) -> None:
+        """An operation is about to take place."""
+
+    def awaited(self, wave: Wave, waiting: Waiting) -> None:
+        """Threads have waited for what they issued to a group."""
+
+    def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
+        """A warp, ``place`` is its row and number, is about to give columns of tensor memory back."""
+
+    def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
+        """A hint where no thread can go on, or an empty text. waited: rows and addresses of m-barriers."""
+        return ""
+
+    def outlived(self, operation: Operation, ended: Bools) -> None:
+        """An operation is still under way when no thread can go on. ended: (CTAs,), whose threads have all ended."""
+
+    def ended(self, wave: Wave) -> None:
+        """All CTAs of a wave are done."""
+
+    def finish(self, run: Device) -> None:
+        """The run is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Precedence:
+    """An order of agents (CTAs, batches). halved: those from the middle on go before the others. backwards: the last of
+    that order goes first. patient: threads that wait for an m-barrier test it only when no other thread can go on, and
+    no operation can complete.
+    """
+
+    halved: bool = False
+    backwards: bool = False
+    patient: bool = False
+
+    def taken(self, agents: Ints) -> Ints:
+        """The agents in the order in which they have their turn; they are given in the order of their numbers."""
+        if self.halved:
+            agents = np.roll(agents, -(len(agents) // 2))
+        return agents[::-1] if self.backwards else agents
+
+    def key(self, agent: int, agents: int, segment: int) -> int:
+        """The sort key of a batch: the lowest goes first. agent: its first one, of so many in the grid."""
+        rank = (agent - agents // 2) % agents << 32 if self.halved else 0
+        return -(rank + segment) if self.backwards else rank + segment
+
+    def next_ctas(self, done: int, size: int, ctas: int, cluster_ctas: int) -> tuple[int, int]:
+        """The first of the next ``size`` CTAs of a grid, where so many have begun, and how many there are in a row."""
+        shift = ctas // cluster_ctas // 2 * cluster_ctas if self.halved and size < ctas else 0
+        wrap = ctas - shift  # from here on those of the first half follow
+        if self.backwards:
+            end = ctas - done
+            start = max(end - size, wrap if end > wrap else 0)
+        else:
+            start = done
+            end = min(start + size, wrap if start < wrap else ctas)
+        return (start + shift) % ctas, end - start
+
+
+FORWARDS = Precedence()
+OTHERS = (Precedence(backwards=True), Precedence(halved=True), Precedence(halved=True, backwards=True))
+PATIENT = Precedence(patient=True)
+
+
+MOST_BYTES = 1 << 20  # CUDA C++ Programming Guide, "Formatted Output": the default size of printf's buffer
+
+
+@dataclass(slots=True)
+class Printed:
+    """The output of a run. lost: lines beyond `MOST_BYTES`, which are not even made; at: the first that lost some."""
+
+    lines: list[str] = field(default_factory=list)
+    nbytes: int = 0
+    lost: int = 0
+    at: Span | None = None
+
+    def add(self, count: int, line: Callable[[int], str], at: Span | None) -> None:
+        """``count`` lines that the kernel's line ``at`` prints."""
+        for number in range(count):
+            if self.nbytes >= MOST_BYTES:
+                self.at = self.at or at
+                self.lost += count - number
+                return
+            self.lines.append(line(number))
+            self.nbytes += len(self.lines[-1])
+
+    def warnings(self) -> list[str]:
+        """What is missing."""
+        kept = f"the first {len(self.lines):,} are kept, {bytes_text(MOST_BYTES)} as on a GPU"
+        return [f"{self.at}: printf: {len(self.lines) + self.lost:,} lines, of which {kept}"] if self.lost else []
 
 
 class Device:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Array, Bools
-from tilewright.sim.machine.batch import lanes_text, numbers
+from tilewright.sim.machine.batch import numbers, where_text
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows
-from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
-from tilewright.sim.machine.remote import OFFSET_BITS, across, in_turns, on_rank
+from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.machine.remote import across, in_turns, on_rank
 from tilewright.sim.machine.tmem import TmemFacet
 
 if TYPE_CHECKING:
@@ -224,10 +224,3 @@ _GIVEN: dict[str, Callable[[Facet], tuple[object, ...]]] = {
     "memory": lambda facet: (facet.memory,),
     "machine": lambda facet: (facet,),
 }
-
-
-def where_text(batch: Look, cta: int, warp: int, lanes: Bools) -> str:
-    """``CTA (0, 0, 0), warp 2, lanes 0..15``: cta and warp count in the batch."""
-    row = numbers(batch.ctas)[cta]
-    number = numbers(batch.warps)[warp]
-    return f"CTA {batch.wave.cta_name(row)}, warp {number}, {lanes_text(lanes)}"

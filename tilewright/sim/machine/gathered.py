@@ -8,8 +8,8 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP
-from tilewright.sim.machine.batch import lanes_text
-from tilewright.sim.machine.facets import Facet, where_text
+from tilewright.sim.machine.batch import lanes_text, where_text
+from tilewright.sim.machine.facets import Facet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,14 +16,13 @@ from tilewright.isa import Access, Bound, Signal
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.elsewhere import check_elsewhere
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.gathered import check_lanes, parted_by_mask
 from tilewright.sim.machine.memory import UNITS
-from tilewright.sim.machine.operands import sound
-from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.machine.register_files import RegisterFile, stacked
-from tilewright.sim.machine.remote import OFFSET_BITS
+from tilewright.sim.machine.remote import check_elsewhere
+from tilewright.sim.machine.shadows import sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,11 +16,10 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits, Ints
+from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.counts import Line, default_phase, wavefronts
-from tilewright.sim.machine.facets import where_text
 from tilewright.sim.machine.masks import Mask
-from tilewright.sim.machine.places import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BITS, Place
-from tilewright.sim.machine.remote import OFFSET_BITS
+from tilewright.sim.machine.places import LOCAL_WINDOW, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -294,7 +293,7 @@ class Site:
 
     def _in_cluster(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:
         """The same for lanes that point into the shared memory of CTAs of the cluster: their own one, and others."""
-        from tilewright.sim.machine.elsewhere import Elsewhere  # which is a site, too
+        from tilewright.sim.machine.remote import Elsewhere  # which is a site, too
 
         full = np.broadcast_to(at.full(), batch.shape)
         rank = full >> OFFSET_BITS

@@ -14,8 +14,8 @@ from tilewright.sim.machine.batch import numbers
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints, Shape
     from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.device import Precedence
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.precedence import Precedence
     from tilewright.sim.machine.sites import Site
 
 __all__ = ["Candidates", "Log", "Record"]

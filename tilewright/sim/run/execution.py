@@ -14,13 +14,11 @@ import numpy as np
 
 from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
-from tilewright.sim.machine.device import Device
+from tilewright.sim.machine.device import FORWARDS, Device, Precedence
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import keep_pages
-from tilewright.sim.machine.precedence import FORWARDS, Precedence
 from tilewright.sim.machine.wave import Wave
-from tilewright.sim.run.limits import Watch
-from tilewright.sim.run.progress import Display
+from tilewright.sim.run.limits import Display, Watch
 from tilewright.sim.run.schedule import Scheduler
 
 if TYPE_CHECKING:

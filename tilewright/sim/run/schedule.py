@@ -15,8 +15,7 @@ import numpy as np
 from tilewright.sim.machine.batch import Batch, merged, numbers
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
-from tilewright.sim.run.absent import look_for_lanes
-from tilewright.sim.run.stuck import stuck
+from tilewright.sim.run.stuck import look_for_lanes, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
