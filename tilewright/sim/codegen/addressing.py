@@ -16,7 +16,7 @@ from tilewright.ir.origins import base_of, leaves
 from tilewright.sim.checks.bounds import ChosenPointer, Dimension
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import Emitter, Operand
-from tilewright.sim.codegen.lifting import is_taken_apart, taken_apart
+from tilewright.sim.codegen.lifting import addends, is_taken_apart, taken_apart
 from tilewright.sim.codegen.values import acts
 from tilewright.sim.machine.convert import width_of
 from tilewright.sim.machine.places import Place
@@ -243,26 +243,16 @@ def _linear(e: Emitter, expr: Expr, mask: str, terms: Terms, scale: int, factors
 
 
 def _split(e: Emitter, expr: Binary, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...]) -> bool:
-    if expr.op in ("+", "-"):
-        _linear(e, expr.a, mask, terms, scale, factors)
-        _linear(e, expr.b, mask, terms, scale if expr.op == "+" else -scale, factors)
-        return True
-    known = const_value(expr.b)
-    if expr.op == "<<" and known is not None and 0 <= int(known) < 32:
-        _linear(e, expr.a, mask, terms, scale << int(known), factors)
-        return True
-    if expr.op == "*":
-        for varying, number in ((expr.a, expr.b), (expr.b, expr.a)):
-            known = const_value(number)
-            if known is not None and abs(scale * int(known)) >= BEYOND:
-                return False
-            if known is not None:
-                _linear(e, varying, mask, terms, scale * int(known), factors)
-                return True
-            if e.axes.of(number) == UNIFORM:
-                _linear(e, varying, mask, terms, scale, (*factors, number))
-                return True
-    return False
+    parts = addends(e, expr)
+    for part, number in parts:
+        known = const_value(number) if isinstance(number, Expr) else number
+        if isinstance(number, Expr) and known is None:
+            _linear(e, part, mask, terms, scale, (*factors, number))
+        elif abs(scale * int(known or 0)) >= BEYOND:
+            return False
+        else:
+            _linear(e, part, mask, terms, scale * int(known or 0), factors)
+    return bool(parts)
 
 
 def _product(e: Emitter, text: str, mask: str, scale: int, factors: tuple[Expr, ...]) -> str:

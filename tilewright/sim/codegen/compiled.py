@@ -65,11 +65,10 @@ class Compiled(Subject):
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
         self._reads: dict[int, frozenset[str]] = {}
-        made = cut(self.kernel, self.parameters, orders="races" in checks)
-        self.axes, self.cut = made.axes, made.segments
+        self.axes, self.cut, live_in = cut(self.kernel, self.parameters, orders="races" in checks)
         self.shadowed = self._shadowed()
         self.fixed = self.parameters | self._fixed()
-        self.live_in = [self._with_flags(names) for names in made.live_in]
+        self.live_in = [self._with_flags(names) for names in live_in]
         self.tells_ends = self.raw and any(
             is_collective(call) for stmt in ir.code_of(self.kernel) for call in calls_of(stmt)
         )

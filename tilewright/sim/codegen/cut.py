@@ -6,7 +6,6 @@ runs under masks within a segment. What compilers made is blocks throughout.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright import ir
@@ -26,33 +25,26 @@ if TYPE_CHECKING:
 
     from tilewright.sim.codegen.regions import Segment
 
-__all__ = ["Cut", "cut"]
+__all__ = ["cut"]
 
 
 MOST_LOOPS = 256  # in one another: as many as C++ asks a compiler to take; the time to cut grows with their cube
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The axes of all variables, the segments, and the variables that are live before each segment."""
-
-    axes: Axes
-    segments: tuple[Segment, ...]
-    live_in: tuple[frozenset[str], ...]
-
-
-def cut(kernel: ir.Kernel, parameters: frozenset[str], *, orders: bool) -> Cut:
-    """Cuts a `prepared` kernel. The first segment is entered first.
+def cut(
+    kernel: ir.Kernel, parameters: frozenset[str], *, orders: bool
+) -> tuple[Axes, tuple[Segment, ...], list[frozenset[str]]]:
+    """Cuts a `prepared` kernel: the axes of all variables, the segments, of which the first is entered first, and the
+    variables that are live before each.
 
     orders: it is also cut where threads diverge on the way to accesses that show which came first, so that either may.
     """
-    made = _structured(kernel, orders) if kernel.graph is None else _open(kernel, parameters, orders)
-    axes, blocks, outer = made
+    axes, blocks, outer = _structured(kernel, orders) if kernel.graph is None else _open(kernel, parameters, orders)
     blocks = _threaded(blocks)
     flow = _flow_of(blocks)
     segments = regions(blocks, flow, outer)
     live = Liveness(blocks, flow, parameters)
-    return Cut(axes, segments, tuple(live.live_in[segment.region.first_block] for segment in segments))
+    return axes, segments, [live.live_in[segment.region.first_block] for segment in segments]
 
 
 def _structured(kernel: ir.Kernel, orders: bool) -> tuple[Axes, list[ir.Block], frozenset[int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -77,17 +77,12 @@ class Emitter:
     loads are done after it.
     """
 
-    def __init__(
-        self,
-        program: Compiled,
-        out: PySource,
-        rules: Mapping[type[Expr], Callable[[Emitter, Expr, str], Operand]],
-        spread: Callable[[Emitter, Expr, str], Operand | None],
-    ) -> None:
+    rules: ClassVar[Mapping[type[Expr], Callable[..., Operand]]]
+    spread: ClassVar[Callable[..., Operand | None]]
+
+    def __init__(self, program: Compiled, out: PySource) -> None:
         self.program = program
         self.out = out
-        self.rules = rules
-        self.spread = spread
         self.axes = program.axes
         self.places = program.places
         self.with_shadows = program.with_shadows
@@ -124,7 +119,7 @@ class Emitter:
             return known
         operand = None
         if self.unknowns and self.may_be_poison(expr):
-            operand = self.spread(self, expr, mask)
+            operand = self.spread(expr, mask)
         if operand is None:
             operand = self.rules[type(expr)](self, expr, mask)
         if len(operand.text) > LONGEST:

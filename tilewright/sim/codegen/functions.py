@@ -54,8 +54,11 @@ NAMESPACE: dict[str, object] = {"np": np} | {each.__name__: each for each in CAL
 class SegmentEmitter(Emitter):
     """Emits one segment."""
 
+    rules = RULES
+    spread = spread
+
     def __init__(self, program: Compiled, out: PySource, segment: Segment, live_out: frozenset[str]) -> None:
-        super().__init__(program, out, RULES, spread)
+        super().__init__(program, out)
         self.segment = segment
         self.live_out = live_out
         self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
@@ -161,9 +164,9 @@ class SegmentEmitter(Emitter):
         k = 0
         while k < len(body):
             fused = None if self.one_by_one else Fusing(self, mask).at(body, k)
-            length = fused.length if fused else length_of_loads(self, body[k:])
+            length = fused[0] if fused else length_of_loads(self, body[k:])
             before, self.one_by_one = self.one_by_one, self.one_by_one or fused is not None
-            with self.out.block(f"if not {fused.call}:") if fused else self.loads_at_once(length > 1, mask):
+            with self.out.block(f"if not {fused[1]}:") if fused else self.loads_at_once(length > 1, mask):
                 for stmt in body[k : k + length]:
                     self.statement(stmt, mask)
             self.one_by_one = before

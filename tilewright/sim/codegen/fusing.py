@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
     from tilewright.sim.machine.places import Place
 
-__all__ = ["FusedRun", "Fusing"]
+__all__ = ["Fusing", "length_of_loads"]
 
 OPERANDS = "abcd"
 MOST_BETWEEN = 128  # statements of a run of loads
@@ -31,14 +31,6 @@ class ProductKind:
     name: str
     product: MatrixProduct
     places: tuple[Place, Place, Place]
-
-
-@dataclass(frozen=True, slots=True)
-class FusedRun:
-    """``length`` statements of a body, to be tried at once. call: the text of a condition that holds if it was done."""
-
-    length: int
-    call: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +75,10 @@ class Fusing:
         self.emitter = emitter
         self.mask = mask
 
-    def at(self, body: ir.Body, first: int) -> FusedRun | None:
-        """The longest run of products from a statement of a body on; None where there are not two."""
+    def at(self, body: ir.Body, first: int) -> tuple[int, str] | None:
+        """The longest run of products from a statement of a body on: how many statements, and the text of a condition
+        that holds once they have been done at once. None where there are not two products.
+        """
         found: list[_Starts] = []
         length = 0
         for k, stmt in enumerate(body[first:]):
@@ -97,7 +91,7 @@ class Fusing:
             length = k + 1
         if not found or (len(found) == 1 and not found[0].is_several):
             return None
-        return FusedRun(length, self._call(found))
+        return length, self._call(found)
 
     def _call(self, found: list[_Starts]) -> str:
         program, kind = self.emitter.program, found[0].kind

@@ -17,9 +17,11 @@ from tilewright.sim.codegen.emitter import wrapper
 from tilewright.sim.codegen.values import acts, is_pure, names_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tilewright.sim.codegen.emitter import Emitter
 
-__all__ = ["is_taken_apart", "taken_apart"]
+__all__ = ["addends", "is_taken_apart", "taken_apart"]
 
 Leaf = tuple[str, Expr]  # a factor, and what it multiplies
 
@@ -108,20 +110,14 @@ class _Lifter:
             self.leaf(expr, factor, total)
 
     def split(self, expr: Binary, bits: int, factor: str, total: _Sum) -> bool:
-        if expr.op in ("+", "-"):
-            self.gather(expr.a, bits, factor, total)
-            self.gather(expr.b, bits, factor if expr.op == "+" else f"-{factor}", total)
-            return True
-        known = _number(expr.b)
-        if expr.op == "<<" and known is not None and 0 <= known < bits:
-            self.gather(expr.a, bits, f"{1 << known} * {factor}", total)
-            return True
-        if expr.op == "*":
-            for varying, number in ((expr.a, expr.b), (expr.b, expr.a)):
-                if self.e.axes.of(number) == UNIFORM:
-                    self.gather(varying, bits, f"{self.uniform(_plain(number), bits)} * {factor}", total)
-                    return True
-        return False
+        parts = addends(self.e, expr)
+        for part, number in parts:
+            if isinstance(number, Expr):
+                text = f"{self.uniform(_plain(number), bits)} * {factor}"
+            else:
+                text = {1: factor, -1: f"-{factor}"}.get(number, f"{number} * {factor}")
+            self.gather(part, bits, text, total)
+        return bool(parts)
 
     def uniform(self, expr: Expr, bits: int) -> str:
         """A number as the nearest to zero that it is congruent to."""
@@ -177,6 +173,18 @@ class _Lifter:
             signed = f"({value}).view(np.int{expr.dtype.bits})" if expr.dtype.kind == "uint" else value
             texts.append(f"{factor} * int64({signed})" if factor != "1" else f"int64({signed})")
         return " + ".join(texts)
+
+
+def addends(e: Emitter, expr: Binary) -> Sequence[tuple[Expr, int | Expr]]:
+    """The parts of a sum, or of a product with a uniform number, each with its factor; none of anything else."""
+    if expr.op in ("+", "-"):
+        return [(expr.a, 1), (expr.b, 1 if expr.op == "+" else -1)]
+    if expr.op == "<<" and (known := _number(expr.b)) is not None and 0 <= known < expr.dtype.bits:
+        return [(expr.a, 1 << known)]
+    if expr.op == "*":
+        both = ((expr.a, expr.b), (expr.b, expr.a))
+        return [(varying, number) for varying, number in both if e.axes.of(number) == UNIFORM][:1]
+    return []
 
 
 def _number(expr: Expr) -> int | None:

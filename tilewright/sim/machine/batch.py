@@ -150,8 +150,8 @@ class Batch(Look):
         active = mask.full
         return bool((active == (self.alive & active.any(-1, keepdims=True))).all())
 
-    def narrowed(self, mask: Mask, segment: int) -> Batch:
-        """The lanes of ``mask`` as a batch of their own, at ``segment``."""
+    def narrowed(self, mask: Mask, segment: int, *, waits: bool = False) -> Batch:
+        """The lanes of ``mask`` as a batch of their own, at ``segment``. waits: for what the whole batch waits for?"""
         active = mask.full
         ctas = covering(np.flatnonzero(active.any((1, 2))))
         warps = covering(np.flatnonzero(active.any((0, 2))))
@@ -164,7 +164,13 @@ class Batch(Look):
             Mask.of(rest.shape, rest),
             env,
             segment,
+            meeting=self.meeting.narrowed(ctas, warps) if waits and self.meeting is not None else None,
         )
+
+    def parted(self, some: Bools, segment: int) -> tuple[Batch, Batch]:
+        """These lanes as a batch at ``segment``, and the others, which go on waiting."""
+        rest = Mask(self.shape, self.mask.full & ~some)
+        return self.narrowed(Mask(self.shape, some), segment), self.narrowed(rest, self.segment, waits=True)
 
     def busy(self, mask: Mask, at: Address) -> tuple[Batch, Mask, Address]:
         """The batch, its mask and addresses without CTAs of which no lane is active, where these are most."""

@@ -21,8 +21,8 @@ from tilewright.sim.machine.gathered import check_lanes, parted_by_mask
 from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.machine.register_files import RegisterFile, stacked
-from tilewright.sim.machine.remote import check_elsewhere
 from tilewright.sim.machine.shadows import sound
+from tilewright.sim.machine.sites import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,6 +47,11 @@ def lanes(value: Value) -> Any:
 def to_shared(at: Address) -> Address:
     """A generic address as an offset in the shared window."""
     return at.shifted(-(SHARED_WINDOW << WINDOW_BITS))
+
+
+def _arguments(values: Given) -> Given:
+    """What the functions of a row get: addresses as numbers."""
+    return tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,16 +114,12 @@ class CompiledInstruction:
                 site.touch(batch, mask, values[number])
                 site.pending = None
             elif self.bound.reaches_cluster:
-                check_elsewhere(
-                    self.bound.instruction.name, batch, mask, lanes(values[number].full()), site.width, self.at
-                )
-                for check in batch.wave.run.checks if not site.goes_on else ():
-                    check.reached(site, batch, mask, values[number])
+                site.elsewhere(batch).touch(batch, mask, values[number])
             else:
                 own = self._own(batch, mask, values[number])
                 values = (*values[:number], own, *values[number + 1 :])
                 site.touch(batch, mask, own)
-        arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
+        arguments = _arguments(values)
         if self.bound.form.begins_operation:
             self._issue(batch, mask, arguments, sinks, flags, sources)
             return None
@@ -127,8 +128,7 @@ class CompiledInstruction:
     def _about_to_store(self, batch: Batch, mask: Mask, values: Given) -> Bits:
         """The rows that lanes name the places of, and that the instruction will store there."""
         kept = _Kept()
-        arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
-        self._run(batch, mask, arguments, lambda look, place: kept)
+        self.meaning(batch, mask, _arguments(values), lambda look, place: kept)
         found = np.zeros((*kept.bits.shape[:-1], 32), kept.bits.dtype)
         found[..., : kept.bits.shape[-1]] = kept.bits
         return found
@@ -160,8 +160,7 @@ class CompiledInstruction:
     def may_go_on(self, batch: Batch, mask: Mask, values: Given) -> Any:
         """The lanes in which a form that may have to wait can take place now."""
         check_lanes(self.bound, batch, mask, values, self.at)
-        arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
-        return self._run(batch, mask, arguments, batch.wave.run.plain, self.bound.form.meaning.ready)
+        return self.meaning(batch, mask, _arguments(values), batch.wave.run.plain, self.bound.form.meaning.ready)
 
     def is_elsewhere(self, number: int, highest: int) -> bool:
         """Does an operand point into the shared memory of another CTA? Then it is no access to this CTA's."""
@@ -177,13 +176,9 @@ class CompiledInstruction:
             Facet(batch, mask, self.at, wave.run.plain).fault(what, wrong)
         return Address(0, Part(np.broadcast_to(full & (1 << OFFSET_BITS) - 1, batch.shape)))
 
-    def meaning(self, batch: Look, mask: Mask, arguments: Given, storage: Any) -> Any:
-        """Apply the row's meaning to the memory that ``storage`` finds."""
-        return self._run(batch, mask, arguments, storage)
-
     def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None) -> Any:
         """Execute the row on the active lanes, and deliver its results."""
-        found = self._run(batch, mask, arguments, batch.wave.run.plain)
+        found = self.meaning(batch, mask, arguments, batch.wave.run.plain)
         for signal in self.bound.form.signals:
             self._signal(signal, batch, mask, arguments, found)
         for register, at, part in self._delivered(sinks, found):
@@ -234,13 +229,14 @@ class CompiledInstruction:
                     arguments, flags or (), self._read_kinds, self.bound.arguments, strict=True
                 )
             )
-            shadow = self._run(look, active, given, shadows.finder, form.meaning.validity)
+            shadow = self.meaning(look, active, given, shadows.finder, form.meaning.validity)
         else:
             for argument, flag, row in zip(arguments, flags or (), self.bound.arguments, strict=False):
                 sound(self.bound, batch, mask, argument, flag, row.name, self.at)
             for number, site in self.accesses:
                 if site.write and self.is_elsewhere(number, int(np.max(arguments[number]))):
-                    self._mark_elsewhere(batch, mask, arguments[number], site.width)
+                    there = harmless(Address(0, Part(arguments[number])), mask)
+                    site.elsewhere(batch).put_flags(batch, mask, there, None, (None, None))
                 elif site.write:
                     site.mark(batch, mask, arguments[number])
         for register, at, part in self._delivered(sinks, shadow):
@@ -248,11 +244,6 @@ class CompiledInstruction:
         if form.meaning.moves and self.result != "void":
             return self._typed(found), _bits_of(shadow)
         return self._typed(found)
-
-    def _mark_elsewhere(self, batch: Batch, mask: Mask, address: Any, width: int) -> None:
-        batch.wave.shadows.expand()
-        flags = np.ones((*address.shape, width), np.uint8)
-        Facet(batch, mask, self.at, batch.wave.shadows.finder).shared.store_rows(address, flags)
 
     def _delivered(self, sinks: Given, found: Any) -> Iterator[tuple[RegisterFile, Any, Any]]:
         """The results with the register file of each, and the registers' addresses."""
@@ -291,7 +282,8 @@ class CompiledInstruction:
         flags = np.atleast_3d(flags)  # the flags of a value that all lanes share come as one item
         return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
 
-    def _run(self, batch: Look, mask: Mask, arguments: Given, storage: Any, meaning: Any = None) -> Any:
+    def meaning(self, batch: Look, mask: Mask, arguments: Given, storage: Any, meaning: Any = None) -> Any:
+        """Apply the row's meaning, or another one, to the memory that ``storage`` finds."""
         form = self.bound.form
         execute = meaning or form.meaning.execute
         assert execute is not None

@@ -18,14 +18,13 @@ from tilewright.sim.machine.places import OFFSET_BITS
 from tilewright.sim.machine.sites import Origin, Site
 
 if TYPE_CHECKING:
-    from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Array, Bits, Ints
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Elsewhere", "across", "atomic_words", "check_elsewhere", "in_turns", "on_rank", "split"]
+__all__ = ["Elsewhere", "across", "atomic_words", "in_turns", "on_rank", "split"]
 
 
 def on_rank(address: Ints, rank: Ints) -> Ints:
@@ -74,31 +73,32 @@ def atomic_words(
         flat[there] = combine(flat[there], *(value[turn] for value in values))
 
 
-def check_elsewhere(name: str, batch: Batch, mask: Mask, full: Ints, width: int, at: Span | None) -> None:
-    """Raises SimulationError for lanes beyond the shared memory of a CTA of the cluster, or beyond the cluster."""
-    run = batch.wave.run
-    rank, offset = full >> OFFSET_BITS, full & (1 << OFFSET_BITS) - 1
-    wrong = mask.full & ((rank > run.cluster_ctas) | (offset + width > run.shared_bytes) | (offset % width != 0))
-    if wrong.any():
-        cta, warp, lane = map(int, np.argwhere(wrong)[0])
-        far = int(np.broadcast_to(offset, wrong.shape)[cta, warp, lane])
-        raise SimulationError(
-            f"{name} at byte {far} of the shared memory of a CTA in the cluster: it has {run.shared_bytes}",
-            given=where_text(batch, cta, warp, wrong[cta, warp]),
-            at=at,
-        )
-
-
 class Elsewhere(Site):
     """A site as it touches the shared memory of other CTAs; addresses are those of the cluster's window."""
 
     def reach(self, batch: Batch, mask: Mask, at: Address) -> tuple[Mask, bool]:
-        check_elsewhere(self.op, batch, mask, at.full(), self.width, self.at)
-        if batch.wave.run.program.with_shadows:
-            batch.wave.shadows.expand()
-        for check in batch.wave.run.checks if not self.goes_on else ():
-            check.reached(self, batch, mask, at)
+        self._check(batch, mask, at.full())
+        if not self.goes_on:
+            if batch.wave.run.program.with_shadows:
+                batch.wave.shadows.expand()
+            for check in batch.wave.run.checks:
+                check.reached(self, batch, mask, at)
         return mask, False
+
+    def _check(self, batch: Batch, mask: Mask, full: Ints) -> None:
+        """Raises SimulationError for lanes beyond the shared memory of a CTA of the cluster, or beyond the cluster."""
+        run = batch.wave.run
+        rank, offset = full >> OFFSET_BITS, full & (1 << OFFSET_BITS) - 1
+        last = run.shared_bytes - self.width
+        wrong = mask.full & ((rank > run.cluster_ctas) | (offset > last) | (offset % self.width != 0))
+        if wrong.any():
+            cta, warp, lane = map(int, np.argwhere(wrong)[0])
+            far = int(np.broadcast_to(offset, wrong.shape)[cta, warp, lane])
+            raise SimulationError(
+                f"{self.op} at byte {far} of the shared memory of a CTA in the cluster: it has {run.shared_bytes}",
+                given=where_text(batch, cta, warp, wrong[cta, warp]),
+                at=self.at,
+            )
 
     def _inside(self, batch: Batch, at: Address) -> Address:
         return self._across(batch, batch.wave.shared, at)

@@ -110,8 +110,6 @@ class Shadows:
 
     def storage(self, place: Place) -> Storage:
         """The flags of the bytes of a place."""
-        if place.space == "tmem":
-            return self.tmem  # type: ignore[return-value]  # who asks for it wants cells
         return self.shared if place.space == "shared" else self.registers[place.name]
 
     def finder(self, look: Look, place: Place) -> Storage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +55,11 @@ class Crossing:
     generation: Ints | None = None
     alive: Bools | None = None
 
+    def narrowed(self, ctas: slice, warps: slice) -> Crossing:
+        """The part that belongs to some CTAs and warps of the batch."""
+        barrier, generation = (each if each is None else each[ctas, warps] for each in (self.barrier, self.generation))
+        return replace(self, barrier=barrier, generation=generation)
+
 
 @dataclass(eq=False)
 class Polling:
@@ -70,6 +75,10 @@ class Polling:
     to: int
     mbarrier: Address | None
     tally: int | None
+
+    def narrowed(self, ctas: slice, warps: slice) -> Polling:
+        """The part that belongs to some CTAs and warps of the batch."""
+        return replace(self, passed=self.passed[ctas, warps])
 
 
 class Barriers:

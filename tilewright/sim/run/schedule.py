@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.batch import Batch, merged, numbers
+from tilewright.sim.machine.batch import Batch, merged
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
 from tilewright.sim.run.stuck import look_for_lanes, stuck
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints, Value
+    from tilewright.sim.machine.arrays import Bools, Value
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.run.execution import Execution
 
@@ -273,11 +273,8 @@ class Scheduler:
                 continue
             self.asking.remove(batch)
             self._count(answer.tally, yes)
-            self.ready.append(batch.narrowed(yes, answer.to))
-            rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~yes.full), batch.segment)
-            rest.meeting = Polling(
-                answer.place, np.zeros(rest.shape, np.bool_), answer.to, answer.mbarrier, answer.tally
-            )
+            going, rest = batch.parted(yes.full, answer.to)
+            self.ready.append(going)
             self.asking.append(rest)
             return True
         return False
@@ -313,10 +310,8 @@ class Scheduler:
                 if not (active & ~whole).any():  # the others have ended meanwhile
                     self._gathered(batch)
                     return True
-                for mask in (whole, active & ~whole):
-                    part = batch.narrowed(Mask(batch.shape, mask), batch.segment)
-                    part.meeting = batch.meeting
-                    self._gathered(part)
+                for lanes in (whole, active & ~whole):
+                    self._gathered(batch.narrowed(Mask(batch.shape, lanes), batch.segment, waits=True))
                 return True
         return False
 
@@ -326,10 +321,8 @@ class Scheduler:
             free = batch.wave.barriers.ready(batch)[..., None] & batch.mask.full
             if free.any():
                 self.waiting.remove(batch)
-                self.ready.append(batch.narrowed(Mask(batch.shape, free), batch.segment))
-                rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~free), batch.segment)
-                assert isinstance(batch.meeting, Crossing)
-                rest.meeting = Crossing(batch.place, *_rest_of(batch, rest, batch.meeting))
+                going, rest = batch.parted(free, batch.segment)
+                self.ready.append(going)
                 self.waiting.append(rest)
                 return True
         return False
@@ -388,18 +381,3 @@ class Scheduler:
 
     def _stuck(self, what: str, batches: list[Batch]) -> None:
         raise stuck(self.run, what, batches, [batch for batch in self._held if batch not in batches])
-
-
-def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Ints, Ints]:
-    """The part of a crossing that belongs to a narrowed batch."""
-    ctas = slice(*_index(batch.ctas, rest.ctas))
-    warps = slice(*_index(batch.warps, rest.warps))
-    assert old.barrier is not None
-    assert old.generation is not None
-    return old.barrier[ctas, warps], old.generation[ctas, warps]
-
-
-def _index(outer: slice, inner: slice) -> tuple[int, int, int]:
-    whole, taken = numbers(outer), numbers(inner)
-    step = taken.step // whole.step if len(taken) > 1 else 1
-    return whole.index(taken[0]), whole.index(taken[-1]) + 1, max(step, 1)
