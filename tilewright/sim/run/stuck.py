@@ -12,7 +12,7 @@ from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.machine.batch import lanes_text, numbers, where_text
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.sync import Crossing, Polling
-from tilewright.sim.order.advice import kept_apart
+from tilewright.sim.order.reports.advice import kept_apart
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -161,6 +161,8 @@ def look_for_lanes(batch: Batch) -> None:
     of all threads. Sources: PTX ISA, "bar, barrier": all threads of a warp execute an aligned one; "exit": a barrier of
     all threads that only threads hold up that end is released.
     """
+    if batch.mask.has_whole_warps:
+        return
     crossing, here = batch.meeting, batch.mask.full
     missing: Bools = batch.wave.run.exists[:, batch.warps] & here.any(-1, keepdims=True) & ~here
     if isinstance(crossing, Crossing) and crossing.alive is not None:
