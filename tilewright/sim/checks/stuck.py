@@ -238,10 +238,8 @@ class Turns:
             raise self._livelock(batch, mask, "a turn changes none of its variables")
 
     def _livelock(self, batch: Batch, mask: Mask, why: str) -> SimulationError:
-        cta, warp = map(int, np.argwhere(mask.full.any(-1))[0])
-        where = where_text(batch, cta, warp, mask.full[cta, warp])
-        hint = HOISTED if self.hoisted else None
-        return SimulationError("livelock: a loop goes on for ever", given=f"{where}: {why}", hint=hint, at=self.at)
+        given, hint = f"{where_text(batch, mask.full)}: {why}", HOISTED if self.hoisted else None
+        return SimulationError("livelock: a loop goes on for ever", given=given, hint=hint, at=self.at)
 
 
 def _equal(before: tuple[Value, ...], state: tuple[Value, ...]) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Batch", "Look", "SpecialValues", "lanes_text", "merged", "numbers", "where_text"]
+__all__ = ["Batch", "Look", "SpecialValues", "first_of", "first_warp", "lanes_text", "merged", "numbers", "where_text"]
 
 Environment = dict[str, Value]
 
@@ -262,8 +262,19 @@ def lanes_text(lanes: Bools) -> str:
     return ("lane " if len(active) == 1 else "lanes ") + ", ".join(shown)
 
 
-def where_text(batch: Look, cta: int, warp: int, lanes: Bools) -> str:
-    """``CTA (0, 0, 0), warp 2, lanes 0..15``: cta and warp count in the batch."""
-    row = numbers(batch.ctas)[cta]
-    number = numbers(batch.warps)[warp]
-    return f"CTA {batch.wave.cta_name(row)}, warp {number}, {lanes_text(lanes)}"
+def first_warp(lanes: Bools) -> tuple[int, int]:
+    """Place in a batch, its CTA and its number, of the first warp that has such lanes."""
+    cta, warp = np.argwhere(lanes.any(-1))[0]
+    return int(cta), int(warp)
+
+
+def first_of(values: Value, lanes: Bools) -> int:
+    """The number that the first of these lanes has."""
+    return int(np.broadcast_to(values, lanes.shape)[lanes][0])
+
+
+def where_text(batch: Look, lanes: Bools, shown: Bools | None = None) -> str:
+    """``CTA (0, 0, 0), warp 2, lanes 0..15``: the first warp that has such lanes, and these or those ``shown``."""
+    cta, warp = first_warp(lanes)
+    where = f"CTA {batch.wave.cta_name(numbers(batch.ctas)[cta])}, warp {numbers(batch.warps)[warp]}"
+    return f"{where}, {lanes_text((lanes if shown is None else shown)[cta, warp])}"

@@ -225,6 +225,11 @@ class Device:
         """CTAs of the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
 
+    def warn(self, text: str) -> None:
+        """Say something once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
     def thread_parts(self, warps: slice) -> dict[int, Part]:
         """Address parts that depend on thread numbers only, kept for all runs of the program."""
         return self.program.thread_parts.setdefault((warps.start, warps.stop, warps.step), {})
@@ -268,11 +273,10 @@ class Device:
         text, place = said
         if not place:
             Facet(batch, mask, at, self.plain).fault(f"`{text}` does not hold", fails.full)
-        cta, warp = map(int, np.argwhere(fails.full.any(-1))[0])
         word = next((word for name, word in HOLDERS.items() if f"T.{name}" in text), "thread")
         raise SimulationError(
             f"{place} lies in the registers of another {word}",
-            given=where_text(batch, cta, warp, fails.full[cta, warp]),
+            given=where_text(batch, fails.full),
             allowed=f"elements that the {word} itself holds, where {text}",
             hint=ELSEWHERE[word],
             at=at,

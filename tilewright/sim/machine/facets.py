@@ -194,8 +194,7 @@ class Facet(_View):
     def fault(self, what: str, lanes: Bools, *, hint: str | None = None) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""
         shown = np.broadcast_to(lanes, self.batch.shape)
-        cta, warp = map(int, np.argwhere(shown.any(-1))[0])
-        raise SimulationError(what, given=where_text(self.batch, cta, warp, shown[cta, warp]), hint=hint, at=self.at)
+        raise SimulationError(what, given=where_text(self.batch, shown), hint=hint, at=self.at)
 
 
 _GIVEN: dict[str, Callable[[Facet], tuple[object, ...]]] = {

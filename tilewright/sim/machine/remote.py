@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import where_text
+from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.places import OFFSET_BITS
 from tilewright.sim.machine.sites import Origin, Site
 
@@ -92,13 +92,9 @@ class Elsewhere(Site):
         last = run.shared_bytes - self.width
         wrong = mask.full & ((rank > run.cluster_ctas) | (offset > last) | (offset % self.width != 0))
         if wrong.any():
-            cta, warp, lane = map(int, np.argwhere(wrong)[0])
-            far = int(np.broadcast_to(offset, wrong.shape)[cta, warp, lane])
-            raise SimulationError(
-                f"{self.op} at byte {far} of the shared memory of a CTA in the cluster: it has {run.shared_bytes}",
-                given=where_text(batch, cta, warp, wrong[cta, warp]),
-                at=self.at,
-            )
+            what = f"{self.op} at byte {first_of(offset, wrong)} of the shared memory of a CTA in the cluster"
+            given = where_text(batch, wrong)
+            raise SimulationError(f"{what}: it has {run.shared_bytes}", given=given, at=self.at)
 
     def _inside(self, batch: Batch, at: Address) -> Address:
         return self._across(batch, batch.wave.shared, at)

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.ir import AddressOf, Load, const_value
 from tilewright.isa import INSTRUCTIONS
-from tilewright.sim.machine.batch import where_text
+from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.coordinates import authored_text, coordinate_text, element_text, is_dealt_out
 from tilewright.sim.machine.memory import UNITS, MemoryRows
 from tilewright.sim.machine.registers import Registers
@@ -155,13 +155,11 @@ class Shadows:
     ) -> SimulationError:
         site, address = origin
         what = what if isinstance(what, str) else f"`{authored_text(batch.wave.run.program, what)}`"
-        cta, warp, lane = map(int, np.argwhere(bad)[0])
         if site is not None and site.place is not None and address is not None:
-            byte = int(np.broadcast_to(address.full(), batch.shape)[cta, warp, lane])
-            what = coordinate_text(batch.wave.run.program, site, byte)
+            what = coordinate_text(batch.wave.run.program, site, first_of(address.full(), bad))
         return SimulationError(
             f"{what} is uninitialised",
-            given=f"{use}, in {where_text(batch, cta, warp, bad[cta, warp])}",
+            given=f"{use}, in {where_text(batch, bad)}",
             allowed="moving it; what is computed with, branched on, used as an address or stored to an argument "
             "must have been written",
             hint=_maker(site) or _writer(batch.wave.run.program, site, what, at),

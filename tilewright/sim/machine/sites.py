@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits, Ints
-from tilewright.sim.machine.batch import where_text
+from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.counts import Line, default_phase, wavefronts
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.places import LOCAL_WINDOW, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
@@ -335,11 +335,10 @@ class Site:
         offsets = np.broadcast_to(at.full(), mask.shape)
         before = mask.full & (offsets >= FAR)
         if before.any():
-            cta, warp, lane = map(int, np.argwhere(before)[0])
-            missing = (1 << WINDOW_BITS) - int(offsets[cta, warp, lane])
+            missing = (1 << WINDOW_BITS) - first_of(offsets, before)
             raise SimulationError(
                 f"{self.op} {'writes' if self.write else 'reads'} outside of {place.name}",
-                given=f"{missing:,} bytes before {place.name}, in {where_text(batch, cta, warp, before[cta, warp])}",
+                given=f"{missing:,} bytes before {place.name}, in {where_text(batch, before)}",
                 allowed=f"addresses from {place.name} on",
                 at=self.at,
             )

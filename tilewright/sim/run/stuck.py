@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.isa import phase_state
 from tilewright.sim.codegen.axes import LANE, WARP
-from tilewright.sim.machine.batch import lanes_text, numbers, where_text
+from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers, where_text
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.sync import Crossing, Polling
 from tilewright.sim.order.reports.advice import kept_apart
@@ -133,9 +133,8 @@ def _awaited(batches: list[Batch]) -> list[tuple[int, int]]:
 
 def _asked(batch: Batch, passed: Bools, mbarrier: Address) -> tuple[int, int]:
     """Row and shared address of the m-barrier that the first lane waits for."""
-    cta, warp, lane = np.argwhere(batch.mask.full & ~passed)[0]
-    address = np.broadcast_to(mbarrier.full(), batch.shape)[cta, warp, lane]
-    return numbers(batch.ctas)[cta], int(address)
+    waiting = batch.mask.full & ~passed
+    return numbers(batch.ctas)[first_warp(waiting)[0]], first_of(mbarrier.full(), waiting)
 
 
 def _phase_text(wave: Wave, row: int, address: int) -> str:
@@ -174,11 +173,10 @@ def look_for_lanes(batch: Batch) -> None:
 
 
 def _left_out(batch: Batch, missing: Bools) -> SimulationError:
-    cta, warp = map(int, np.argwhere(missing.any(-1))[0])
-    lanes = lanes_text(missing[cta, warp])
+    lanes = lanes_text(missing[first_warp(missing)])
     return SimulationError(
         f"divergence: {batch.place.name} without {lanes}",
-        given=f"{where_text(batch, cta, warp, batch.mask.full[cta, warp])}; {lanes} went another way, and ended",
+        given=f"{where_text(batch, missing, batch.mask.full)}; {lanes} went another way, and ended",
         allowed="a barrier that all threads of the CTA come to",
         hint="move it out of the condition that splits the warp",
         at=batch.place.at,
@@ -186,11 +184,8 @@ def _left_out(batch: Batch, missing: Bools) -> SimulationError:
 
 
 def _warn(batch: Batch, missing: Bools) -> None:
-    cta, warp = map(int, np.argwhere(missing.any(-1))[0])
-    text = (
-        f"{batch.place.at}: {batch.place.name}: {lanes_text(missing[cta, warp])} of a warp had ended before its other "
-        "lanes came here; GPUs let those go on, though all lanes of a warp are to execute the barrier or none"
+    lanes = lanes_text(missing[first_warp(missing)])
+    batch.wave.run.warn(
+        f"{batch.place.at}: {batch.place.name}: {lanes} of a warp had ended before its other lanes came here; GPUs let "
+        "those go on, though all lanes of a warp are to execute the barrier or none"
     )
-    warnings = batch.wave.run.warnings
-    if text not in warnings:
-        warnings.append(text)
