@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.wave import Storage
 
-__all__ = ["Facet", "MemoryFacet", "SharedFacet"]
+__all__ = ["Facet", "Finder", "MemoryFacet", "SharedFacet"]
+
+
+Finder: TypeAlias = "Callable[[Look, Place], Storage]"  # of the bytes of a place, or of their shadow
 
 
 def _lanes_of(mask: Mask, count: int) -> Mask:
@@ -43,7 +46,7 @@ class _View:
     batch: Look
     mask: Mask
     at: Span | None
-    storage: Callable[[Look, Place], Storage]
+    storage: Finder
 
     @property
     def memory(self) -> MemoryFacet:

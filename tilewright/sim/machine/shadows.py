@@ -8,7 +8,7 @@ expanded at the first statement at which they differ. Arrays from the host are i
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.ir import Expr
     from tilewright.isa import Bound
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Array, Bits, Bools
+    from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Storage, Wave
 
 __all__ = ["Shadows", "sound"]
+
+T = TypeVar("T")
 
 
 class _Argument:
@@ -197,7 +199,7 @@ def _maker(site: Site | None) -> str | None:
 # Operands of an instruction, in the words of the kernel
 
 
-def sound(bound: Bound, batch: Batch, mask: Mask, argument: Any, flags: Any, name: str, at: Span | None) -> Any:
+def sound(bound: Bound, batch: Batch, mask: Mask, argument: T, flags: Flags, name: str, at: Span | None) -> T:
     """The operand ``name``. Raises SimulationError where a bit of it is uninitialised."""
     if flags is None:
         return argument
