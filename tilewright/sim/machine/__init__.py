@@ -1,6 +1,6 @@
 """The SIMT machine: lanes, addresses, memories, what an instruction sees, and operations under way.
 
-subject, device     a kernel before any run; the device that runs it: its events, its output, and who goes first
+subject, device     a kernel before any run; the device that runs it: its events and its output
 batch, masks, wave  lanes at one segment; which of them are active; the CTAs that run together
 address, places     the addresses of a batch; where each buffer lives, with arguments that share memory
 memory, registers, tmem, remote, shadows, unknown
@@ -14,7 +14,8 @@ instructions, register_files, facets, gathered
                     a row of the instruction table, the machine as it sees it, and lanes that execute it together
 pending, operation, issuers, units
                     asynchronous operations between issue and completion; one of them, its issuers, its places
+awaiting            the statements by which threads learn that one is complete, for messages
 answers             what the functions of an asynchronous row give, checked as they run
-sync                barriers
+sync, precedence    barriers; which batch goes first where several may
 uniform             warps that hold the same
 """

@@ -15,6 +15,7 @@ from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.counts import Line
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.places import blocks_of
+from tilewright.sim.machine.precedence import FORWARDS, Precedence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.wave import Storage, Wave
 
-__all__ = ["FORWARDS", "OTHERS", "PATIENT", "Device", "Events", "Precedence", "Printed"]
+__all__ = ["Device", "Events", "Printed"]
 
 HOLDERS = {"laneid": "lane", "warpid": "warp", "wid_in_wg": "warp", "wgid": "warpgroup", "tid": "thread"}
 _SHUFFLE = "T.cuda.shfl_sync(0xffffffff, x, lane) by the whole warp, which gives the x of another lane"
@@ -84,7 +85,7 @@ class Events:
     ) -> None:
         """Lanes made, ended, arrived at or saw the end of a phase of the m-barriers at shared addresses ``barrier``.
 
-        found: what `execute` returned: the words before an arrival.
+        found: what `execute` returned: the words before an arrival, or before bytes were counted.
         """
 
     def issued(self, operation: Operation) -> None:
@@ -111,46 +112,6 @@ class Events:
 
     def finish(self, run: Device) -> None:
         """The run is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Precedence:
-    """An order of agents (CTAs, batches). halved: those from the middle on go before the others. backwards: the last of
-    that order goes first. patient: threads that wait for an m-barrier test it only when no other thread can go on, and
-    no operation can complete.
-    """
-
-    halved: bool = False
-    backwards: bool = False
-    patient: bool = False
-
-    def taken(self, agents: Ints) -> Ints:
-        """The agents in the order in which they have their turn; they are given in the order of their numbers."""
-        if self.halved:
-            agents = np.roll(agents, -(len(agents) // 2))
-        return agents[::-1] if self.backwards else agents
-
-    def key(self, agent: int, agents: int, segment: int) -> int:
-        """The sort key of a batch: the lowest goes first. agent: its first one, of so many in the grid."""
-        rank = (agent - agents // 2) % agents << 32 if self.halved else 0
-        return -(rank + segment) if self.backwards else rank + segment
-
-    def next_ctas(self, done: int, size: int, ctas: int, cluster_ctas: int) -> tuple[int, int]:
-        """The first of the next ``size`` CTAs of a grid, where so many have begun, and how many there are in a row."""
-        shift = ctas // cluster_ctas // 2 * cluster_ctas if self.halved and size < ctas else 0
-        wrap = ctas - shift  # from here on those of the first half follow
-        if self.backwards:
-            end = ctas - done
-            start = max(end - size, wrap if end > wrap else 0)
-        else:
-            start = done
-            end = min(start + size, wrap if start < wrap else ctas)
-        return (start + shift) % ctas, end - start
-
-
-FORWARDS = Precedence()
-OTHERS = (Precedence(backwards=True), Precedence(halved=True), Precedence(halved=True, backwards=True))
-PATIENT = Precedence(patient=True)
 
 
 MOST_BYTES = 1 << 20  # CUDA C++ Programming Guide, "Formatted Output": the default size of printf's buffer

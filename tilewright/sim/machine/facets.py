@@ -114,7 +114,7 @@ class MemoryFacet(_View):
         self, block: MemoryRows, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
     ) -> None:
         """Change words in a block of memory."""
-        words = block.view(olds.itemsize).view(olds.dtype)
+        words = block.to_change(olds.itemsize).view(olds.dtype)
         row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
         place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape)[lanes.full]
         given = [np.broadcast_to(value, olds.shape)[lanes.full] for value in values]

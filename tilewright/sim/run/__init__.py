@@ -2,6 +2,7 @@
 
 program             a lowered kernel that runs as often as one likes
 execution           its arguments, its waves of CTAs, and its results
-schedule, stuck     which batch goes next; the error when none can, or when lanes of a warp ended before its barrier
+schedule, stuck     which batch goes next; the error when none can
+absent              which warps are whole where lanes meet, and what of lanes that have ended meanwhile
 limits              what a run may take; how far it has come
 """

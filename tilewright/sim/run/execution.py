@@ -14,9 +14,10 @@ import numpy as np
 
 from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
-from tilewright.sim.machine.device import FORWARDS, Device, Precedence
+from tilewright.sim.machine.device import Device
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import keep_pages
+from tilewright.sim.machine.precedence import FORWARDS, Precedence
 from tilewright.sim.machine.wave import Wave
 from tilewright.sim.run.limits import Display, Watch
 from tilewright.sim.run.schedule import Scheduler
@@ -143,7 +144,8 @@ class Execution(Device):
         self._next += size
         shape = (size, self.warps, 32)
         mask = Mask(shape, None if self.exists.all() else self.exists)
-        self.scheduler.ready.append(Batch(wave, slice(0, size, 1), slice(0, self.warps, 1), mask))
+        whole = Batch(wave, slice(0, size, 1), slice(0, self.warps, 1), mask)
+        self.scheduler.begin(whole.apart(self.precedence.parts(size, self.warps)))
         return True
 
     def _wave_ctas(self) -> int:

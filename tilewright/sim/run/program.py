@@ -11,8 +11,8 @@ from tilewright.host import Limits
 from tilewright.ir.tensor_map import MapFields, mapped
 from tilewright.sim.checks.arithmetic import BeginAgainError
 from tilewright.sim.codegen.compiled import Compiled
-from tilewright.sim.machine.device import OTHERS, PATIENT, Precedence
 from tilewright.sim.machine.places import Group, groups_of
+from tilewright.sim.machine.precedence import OTHERS, PATIENT, Precedence
 from tilewright.sim.run.execution import Execution, Run
 
 if TYPE_CHECKING:
@@ -121,6 +121,6 @@ def _run(
 def _other_orders(program: Compiled, run: Execution) -> Iterator[Precedence]:
     """Do threads see which came first? Then the race check makes runs in other orders as well."""
     if any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites):
-        yield from OTHERS if run.ctas * run.warps > 2 else OTHERS[:1]
+        yield from OTHERS if run.ctas * run.warps > 1 else OTHERS[:1]
     if any(check.doubtful for check in program.own_checks):
         yield PATIENT

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.isa import phase_state
 from tilewright.sim.codegen.axes import LANE, WARP
-from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers, where_text
+from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.sync import Crossing, Polling
 from tilewright.sim.order.reports.advice import kept_apart
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.run.execution import Execution
 
-__all__ = ["look_for_lanes", "stuck"]
+__all__ = ["stuck"]
 
 MOST_LINES = 32
 
@@ -147,45 +147,4 @@ def _phase_text(wave: Wave, row: int, address: int) -> str:
         f"the end of a phase of the m-barrier {name} of CTA {wave.cta_name(row)}: "
         f"{int(state.pending)} of {int(state.expected)} arrivals are missing"
         f"{bytes_too}; the running phase has parity {int(state.phase) % 2}"
-    )
-
-
-# Lanes that have ended while others of their warp are at a barrier
-
-
-def look_for_lanes(batch: Batch) -> None:
-    """Warns where lanes had ended before others of their warp came to a barrier.
-
-    Raises SimulationError where they ended while those waited. A warp that has ended as a whole is missed by no barrier
-    of all threads. Sources: PTX ISA, "bar, barrier": all threads of a warp execute an aligned one; "exit": a barrier of
-    all threads that only threads hold up that end is released.
-    """
-    if batch.mask.has_whole_warps:
-        return
-    crossing, here = batch.meeting, batch.mask.full
-    missing: Bools = batch.wave.run.exists[:, batch.warps] & here.any(-1, keepdims=True) & ~here
-    if isinstance(crossing, Crossing) and crossing.alive is not None:
-        left = missing & crossing.alive[batch.ctas, batch.warps]
-        if left.any():
-            raise _left_out(batch, left)
-    if missing.any():
-        _warn(batch, missing)
-
-
-def _left_out(batch: Batch, missing: Bools) -> SimulationError:
-    lanes = lanes_text(missing[first_warp(missing)])
-    return SimulationError(
-        f"divergence: {batch.place.name} without {lanes}",
-        given=f"{where_text(batch, missing, batch.mask.full)}; {lanes} went another way, and ended",
-        allowed="a barrier that all threads of the CTA come to",
-        hint="move it out of the condition that splits the warp",
-        at=batch.place.at,
-    )
-
-
-def _warn(batch: Batch, missing: Bools) -> None:
-    lanes = lanes_text(missing[first_warp(missing)])
-    batch.wave.run.warn(
-        f"{batch.place.at}: {batch.place.name}: {lanes} of a warp had ended before its other lanes came here; GPUs let "
-        "those go on, though all lanes of a warp are to execute the barrier or none"
     )
