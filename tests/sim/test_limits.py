@@ -21,8 +21,8 @@ from tilewright.host import Limits
 from tilewright.ir import as_expr
 from tilewright.isa import call
 from tilewright.sim import Program, Run, parse_checks
-from tilewright.sim.machine import printed
-from tilewright.sim.run import progress
+from tilewright.sim.machine import device
+from tilewright.sim.run import limits
 from tilewright.sim.run.limits import Watch
 
 
@@ -227,7 +227,7 @@ def test_a_limit_of_bytes_is_named() -> None:
 
 
 def test_what_is_printed_beyond_what_a_gpu_keeps_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printed, "MOST_BYTES", 100)
+    monkeypatch.setattr(device, "MOST_BYTES", 100)
     k = Lowered(grid=1000)
     k.do("printf", "%d\n", tid)
 
@@ -280,7 +280,7 @@ class Terminal:
 def shown(monkeypatch: pytest.MonkeyPatch, patience: float, seconds: float = 0.4) -> str:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "PATIENCE", patience)
+    monkeypatch.setattr(limits, "PATIENCE", patience)
     monkeypatch.setenv("TERM", "xterm")
     k, arrays = counting(2**31 - 1, grid=3)
     with pytest.raises(SimulationError, match="limit"):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
 from tilewright import T
 from tilewright.dtypes import BOOL, dtype
@@ -368,3 +369,22 @@ def test_there_are_sixteen_barriers() -> None:
 
     with pytest.raises(SimulationError, match="there is no barrier 16"):
         k.run()
+
+
+def test_a_loop_goes_on_for_the_whole_warp_while_one_of_its_lanes_says_so() -> None:
+    @T.prim_func
+    def count(a: T.Buffer((64,), "int32")):
+        T.cta_id([1])
+        tid = T.thread_id([64])
+        left: T.int32 = tid % 7 + tid // 32
+        turns: T.int32 = 0
+        while T.cuda.any_sync(T.uint32(0xFFFFFFFF), left > 0):
+            left = left - 1
+            turns = turns + 1
+        a[tid] = turns
+
+    array = np.zeros(64, np.int32)
+
+    tw.simulate(count, array, check="all")
+
+    assert array.tolist() == [6] * 32 + [7] * 32

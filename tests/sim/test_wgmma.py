@@ -35,6 +35,16 @@ def test_a_missing_commit_is_not_told_as_a_missing_wait(mistake: str, lacks_comm
     assert "T.ptx.wgmma.wait_group(0)" in str(raised.value.hint)
 
 
+def test_a_matrix_in_another_order_is_said_in_every_run() -> None:
+    exe = tw.compile(product("stride"), target="sm_90a")
+    said = []
+    for _ in range(2):
+        a, b = (np.ones((64, 128), "bfloat16") for _ in range(2))
+        said.append(exe.simulate(a, b, np.zeros((64, 64), np.float32), check="all").warnings)
+
+    assert said[0] == said[1] != []
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_with_its_cause(mistake: str) -> None:
     what, keywords = MISTAKES[mistake]

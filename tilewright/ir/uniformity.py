@@ -43,13 +43,16 @@ class Uniformity:
     """
 
     def __init__(self, kernel: Kernel) -> None:
+        self._settle(lambda: self._body(kernel.body))
+
+    def _settle(self, go_over: Callable[[], None]) -> None:
         self.variables: dict[str, int] = {}
         self._depth: dict[str, int] = {}  # of the variable's declaration: how many conditions stood around it
         self._conditions: list[int] = []
         before: dict[str, int] | None = None
         while before != self.variables:
             before = dict(self.variables)
-            self._body(kernel.body)
+            go_over()
 
     def of(self, expr: Expr) -> int:
         """The axes over which the value of ``expr`` may differ."""

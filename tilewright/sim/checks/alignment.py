@@ -8,8 +8,8 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
+from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.coordinates import coordinate_text
-from tilewright.sim.machine.facets import where_text
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
@@ -41,12 +41,11 @@ def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Add
     bad = np.broadcast_to(lanes & (full & (site.width - 1) != 0), batch.shape)
     if not bad.any() or site.place is None:
         return
-    cta, warp = map(int, np.argwhere(bad.any(-1))[0])
-    address = int(full[cta, warp][bad[cta, warp]][0])
+    address = first_of(full, bad)
     raise SimulationError(
         f"{site.op}: a misaligned address in {site.place.name}",
         given=f"{coordinate_text(program, site, address)}, byte {address - site.place.start}, "
-        f"in {where_text(batch, cta, warp, bad[cta, warp])}",
+        f"in {where_text(batch, bad)}",
         allowed=f"a multiple of {site.width} bytes",
         at=site.at,
     )

@@ -19,7 +19,7 @@ from tilewright.ir.operators import DIVISIONS, SHIFTS
 from tilewright.isa import bind
 from tilewright.isa.types import TYPES
 from tilewright.sim.checks.base import register
-from tilewright.sim.machine.facets import where_text
+from tilewright.sim.machine.batch import where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -65,9 +65,8 @@ class Operands:
             raise self._error(batch, lanes, a, b)
 
     def _error(self, batch: Batch, lanes: Bools, a: Value, b: Value) -> SimulationError:
-        cta, warp, lane = map(int, np.argwhere(lanes)[0])
         left, right = (np.broadcast_to(np.atleast_3d(v), (*batch.shape, *np.shape(v)[3:])) for v in (a, b))
-        values = left[cta, warp, lane], right[cta, warp, lane]
+        values = left[lanes][0], right[lanes][0]
         bits = self.expr.dtype.element.bits
         divides = self.expr.op in DIVISIONS
         holds = f"{self.expr.b} != 0" if divides else f"{self.expr.b} < {bits}"
@@ -75,7 +74,7 @@ class Operands:
             holds = f"{self.expr.b} >= 0"
         return SimulationError(
             f"`{self.expr}` divides by zero" if divides else f"`{self.expr}` shifts out of range",
-            given=f"{values[0]} {self.expr.op} {values[1]} in {where_text(batch, cta, warp, lanes[cta, warp])}",
+            given=f"{values[0]} {self.expr.op} {values[1]} in {where_text(batch, lanes)}",
             allowed="a divisor other than 0" if divides else f"a count of 0 to {bits - 1}, for {bits} bits",
             hint=None if const_value(self.expr.b) is not None else f"T.select({holds}, {self.expr}, 0)",
             at=self.at,
@@ -145,15 +144,14 @@ class OpenResult:
 
     def _error(self, batch: Batch, lanes: Bools, values: tuple[Value, ...]) -> SimulationError:
         bound = bind(self.call)
-        cta, warp, lane = map(int, np.argwhere(lanes)[0])
         shown = []
         for row, value in zip(bound.arguments, values, strict=True):
             register = bound.operands[row.name][0].dtype.numpy
-            bits = np.broadcast_to(np.asarray(value, register), batch.shape)[cta, warp, lane]
+            bits = np.broadcast_to(np.asarray(value, register), batch.shape)[lanes][0]
             shown.append(str(bits.view(TYPES[row.type_of(bound.mods)].numpy)))
         return SimulationError(
             f"{bound.mnemonic} {self._undefined.does}",
-            given=f"{' and '.join(shown)} in {where_text(batch, cta, warp, lanes[cta, warp])}",
+            given=f"{' and '.join(shown)} in {where_text(batch, lanes)}",
             allowed=self._undefined.allowed,
             at=self.at,
         )

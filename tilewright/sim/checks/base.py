@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import ArgumentError, choices, described
-from tilewright.sim.machine.events import Events
+from tilewright.sim.machine.device import Events
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Hook, Site

@@ -10,8 +10,8 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.alignment import misaligned
 from tilewright.sim.checks.base import Check, register
+from tilewright.sim.machine.batch import first_of, first_warp, where_text
 from tilewright.sim.machine.coordinates import coordinate_text
-from tilewright.sim.machine.facets import where_text
 from tilewright.sim.machine.places import ARENA
 
 if TYPE_CHECKING:
@@ -41,17 +41,14 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
     """Raises SimulationError for the first warp with lanes outside of the site's buffer. at: bytes in its window."""
     assert site.place is not None
     lanes = np.broadcast_to(outside, (*batch.shape[:2], outside.shape[2]))
-    cta, warp = map(int, np.argwhere(lanes.any(-1))[0])
-    lane = int(np.flatnonzero(lanes[cta, warp])[0])
-    address = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
+    found = np.broadcast_to(at.full(), batch.shape)[lanes]
     size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.sizes[site.place.name]
     verb = "writes" if site.write else "reads"
     by, hint = site.advice
-    last = int(np.broadcast_to(at.full(), batch.shape)[lanes].max()) + site.width - 1
-    span = _span(program, site, address, last, size)
+    span = _span(program, site, int(found[0]), int(found.max()) + site.width - 1, size)
     raise SimulationError(
         f"{by or site.op} {verb} outside of {site.place.name}",
-        given=f"{span} in {where_text(batch, cta, warp, lanes[cta, warp])}",
+        given=f"{span} in {where_text(batch, lanes)}",
         allowed=program.extent_text(site.place, size, batch.wave.run.scalars),
         hint=hint,
         at=site.at,
@@ -123,16 +120,15 @@ class Dimension:
             self._fault(batch, mask, np.broadcast_to(outside, batch.shape), index, end)
 
     def _fault(self, batch: Batch, mask: Mask, outside: Bools, at: Address, end: int | Ints) -> None:
-        cta, warp, lane = map(int, np.argwhere(outside)[0])
-        extent = int(np.broadcast_to(end, batch.shape)[cta, warp, lane])
-        number = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
+        extent, number = first_of(end, outside), first_of(at.full(), outside)
         dim = self.within.dim
         first = number if number < 0 else max(number, extent)  # that is outside
         index = f"element {first} of storage" if dim == self.within.STORAGE else f"index {first} of dimension {dim}"
         if self.span > 1:
             index = f"{index}, of {number}..{number + self.span - 1},"
-        where = where_text(batch, cta, warp, outside[cta, warp])
-        if self.within.by and bool((outside == mask.full)[cta, warp].all()):  # a region's end: no lane is at fault
+        where = where_text(batch, outside)
+        whole = bool((outside == mask.full)[first_warp(outside)].all())
+        if self.within.by and whole:  # a region's end: no lane is at fault
             where = where.rpartition(",")[0]
             index = f"{index}, where the region ends,"
         run = batch.wave.run

@@ -14,8 +14,8 @@ from tilewright.sim.checks.base import Check, register
 if TYPE_CHECKING:
     from tilewright.ir import Buffer
     from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.units import Touched
 
 __all__ = ["Descriptors"]
@@ -24,8 +24,7 @@ __all__ = ["Descriptors"]
 class Descriptors(Check):
     """The check of matrix descriptors into swizzled buffers; the order of other buffers is up to the kernel."""
 
-    def __init__(self, program: Subject) -> None:
-        super().__init__(program)
+    def begin(self, run: Device) -> None:
         self.warned: set[tuple[str, str]] = set()
 
     def issued(self, operation: Operation) -> None:

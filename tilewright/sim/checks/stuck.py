@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tilewright.errors import SimulationError
 from tilewright.isa import phase_of, phase_state
 from tilewright.sim.checks.base import Check, register
+from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.remote import split
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Lanes, Signal
-    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.arrays import Ints, Value
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Stuck"]
+__all__ = ["Stuck", "Turns"]
 
 KEPT = 1024  # events of a wave
 CAME = "came"
@@ -199,6 +201,50 @@ RULES: tuple[tuple[Callable[[Tale, Iterable[Tale]], str], str], ...] = (
     (too_few, "awaited"),
     (nobody, "awaited"),
 )
+
+
+# Loops that turn on the spot
+
+HOISTED = (
+    "a volatile or an atomic load of what it waits for: nothing says that another thread may change that place, and so "
+    "the compiler has taken a plain load out of the loop"
+)
+PATIENCE = 1 << 16  # turns between two looks
+
+
+class Turns:
+    """Counts the turns of a loop that no other thread can end: it is endless if a turn changes none of its variables.
+
+    leaves: does anything end the loop? hoisted: is it a compiled one that touches no memory?
+    """
+
+    def __init__(self, at: Span | None, *, leaves: bool, hoisted: bool = False) -> None:
+        self.at = at
+        self.leaves = leaves
+        self.hoisted = hoisted
+        self.count = 0
+        self.before: tuple[Value, ...] = ()
+
+    def next(self, batch: Batch, mask: Mask, state: tuple[Value, ...]) -> None:
+        """Raises SimulationError where nothing will end the loop: the variables are what they were a turn ago."""
+        if self.hoisted:
+            raise self._livelock(batch, mask, "the compiled loop reads nothing from memory, and nothing in it ends it")
+        if not self.leaves:
+            raise self._livelock(batch, mask, "no condition and no `break` ends it")
+        self.count += 1
+        if self.count % PATIENCE == 0:
+            self.before = state
+        elif self.count % PATIENCE == 1 and self.count > 1 and _equal(self.before, state):
+            raise self._livelock(batch, mask, "a turn changes none of its variables")
+
+    def _livelock(self, batch: Batch, mask: Mask, why: str) -> SimulationError:
+        given, hint = f"{where_text(batch, mask.full)}: {why}", HOISTED if self.hoisted else None
+        return SimulationError("livelock: a loop goes on for ever", given=given, hint=hint, at=self.at)
+
+
+def _equal(before: tuple[Value, ...], state: tuple[Value, ...]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(before, state, strict=True))
+
 
 register("deadlock", "threads that wait at a barrier for others that never come", Stuck)
 register("divergence", "a warp whose lanes can never be together for an instruction that needs them all")

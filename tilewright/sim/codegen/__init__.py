@@ -1,20 +1,19 @@
 """From a lowered kernel to Python: it is cut into segments, and each becomes one function over arrays.
 
+values              what statements give and read, what expressions depend on
 prepare, loops      the passes before the cut; loops that wait
-axes, divergence    over what each value varies: CTAs, warps, lanes, or nothing; the same for a graph
+axes                over what each value varies: CTAs, warps, lanes, or nothing; in a graph, where lanes diverge
 cut, waits, live, regions
                     the cut: blocks that end where threads may wait, from a structured body or a graph; live
                     variables; and which blocks are one segment
-analysis            all of that, and what may be poison
 rounds              the blocks of a segment under the masks of the lanes that come to them
-emitter, source, nesting
-                    the state that generators share; the text, and text that is nested too deep for Python
-expressions, addressing, calls, pure, substitution, lifting
+emitter, source     the state that generators share; the text, and text that is nested too deep for Python
+expressions, addressing, calls, substitution, lifting
                     values, addresses in parts, calls of the instruction table: plain functions over one emitter; in
                     compiled code addresses are written out first, and then taken apart
 needed              scalars of compiled code, loaded in the lanes that use them
 unknowns            in compiled code, unknown bits and how operations spread them
 functions           statements, and the function of a segment
 fusing              runs of products that `tilewright.sim.fast` does at once
-compiled            a kernel with its functions
+compiled            a kernel with all of that, and what may be poison
 """

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tilewright.ir import AddressOf, Binary, Buffer, Call, Cast, Expr, Load, Var, Within, const_value, walk
+from tilewright.ir import AddressOf, Binary, Buffer, Cast, Expr, Load, Var, Within, const_value, walk
 from tilewright.ir.origins import base_of, leaves
 from tilewright.sim.checks.bounds import ChosenPointer, Dimension
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import Emitter, Operand
-from tilewright.sim.codegen.lifting import is_taken_apart, taken_apart
-from tilewright.sim.codegen.pure import is_pure
+from tilewright.sim.codegen.lifting import addends, is_taken_apart, taken_apart
+from tilewright.sim.codegen.values import acts
 from tilewright.sim.machine.convert import width_of
 from tilewright.sim.machine.places import Place
 from tilewright.sim.machine.sites import Site
@@ -204,12 +204,11 @@ def _part(e: Emitter, group: str, terms: Terms) -> str:
     nodes = list(walk(tuple(terms.leaves[group])))
     used = {node.name: node for node in nodes if isinstance(node, Var)}
     counters = [var for name, var in sorted(used.items()) if name not in e.program.fixed]
-    fleeting = any(isinstance(node, Load) or (isinstance(node, Call) and not is_pure(node)) for node in nodes)
-    if fleeting or any(e.axes.of(var) != UNIFORM or var.dtype.is_float for var in counters):
+    if any(map(acts, nodes)) or any(e.axes.of(var) != UNIFORM or var.dtype.is_float for var in counters):
         return f"Part({text})"
     kept = "threads" if group == THREADS and len(counters) == len(used) else "parts"
     number = e.program.part_ids.setdefault(text, len(e.program.part_ids))
-    key = f"({', '.join([str(number), *map(e.variable, counters)])})" if counters else str(number)
+    key = f"({', '.join([str(number), *(e.variable(var.name) for var in counters)])})" if counters else str(number)
     name = e.out.fresh("p")
     e.out.line(f"{name} = {kept}.get({key})")
     e.out.line(f"if {name} is None: {name} = keep({kept}, {key}, {text})")
@@ -244,26 +243,16 @@ def _linear(e: Emitter, expr: Expr, mask: str, terms: Terms, scale: int, factors
 
 
 def _split(e: Emitter, expr: Binary, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...]) -> bool:
-    if expr.op in ("+", "-"):
-        _linear(e, expr.a, mask, terms, scale, factors)
-        _linear(e, expr.b, mask, terms, scale if expr.op == "+" else -scale, factors)
-        return True
-    known = const_value(expr.b)
-    if expr.op == "<<" and known is not None and 0 <= int(known) < 32:
-        _linear(e, expr.a, mask, terms, scale << int(known), factors)
-        return True
-    if expr.op == "*":
-        for varying, number in ((expr.a, expr.b), (expr.b, expr.a)):
-            known = const_value(number)
-            if known is not None and abs(scale * int(known)) >= BEYOND:
-                return False
-            if known is not None:
-                _linear(e, varying, mask, terms, scale * int(known), factors)
-                return True
-            if e.axes.of(number) == UNIFORM:
-                _linear(e, varying, mask, terms, scale, (*factors, number))
-                return True
-    return False
+    parts = addends(e, expr)
+    for part, number in parts:
+        known = const_value(number) if isinstance(number, Expr) else number
+        if isinstance(number, Expr) and known is None:
+            _linear(e, part, mask, terms, scale, (*factors, number))
+        elif abs(scale * int(known or 0)) >= BEYOND:
+            return False
+        else:
+            _linear(e, part, mask, terms, scale * int(known or 0), factors)
+    return bool(parts)
 
 
 def _product(e: Emitter, text: str, mask: str, scale: int, factors: tuple[Expr, ...]) -> str:

@@ -10,6 +10,7 @@ from tilewright.dtypes import VOID
 from tilewright.ir import AddressOf, Call, Expr, Load, const_value
 from tilewright.isa import KINDS, WARPGROUP, WHOLE_WARP, Bound, ProxyFence, bind
 from tilewright.isa import Operand as Row
+from tilewright.sim.checks.arithmetic import OpenResult
 from tilewright.sim.codegen.addressing import (
     address_text,
     advice_of,
@@ -19,7 +20,7 @@ from tilewright.sim.codegen.addressing import (
     terms_of,
 )
 from tilewright.sim.codegen.emitter import Emitter, Operand
-from tilewright.sim.codegen.pure import is_pure, pure_value
+from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Copy, is_fill
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import to_bits
@@ -40,7 +41,7 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
     e.count(bound.instruction.name, mask)
     form = bound.form
     if is_pure(expr):
-        return pure_value(e, expr, mask)
+        return _pure(e, expr, mask)
     if form.is_copy and form.accesses and not form.issue:
         _move(e, bound, mask)
         return Operand("None")
@@ -56,6 +57,22 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
         e.out.line(f"run.ordered(b, {mask}, {what}, {e.out.constant('A', e.at)}{more})")
         return Operand("None")
     return executed(e, expr, bound, mask)
+
+
+def _pure(e: Emitter, call: Call, mask: str) -> Operand:
+    """A call that only computes, as one call of its function."""
+    function, operands = computed(call)
+    name = bind(call).instruction.name
+    given = [e.array(expr, e.sound(expr, mask, f"an operand of {name}")) for expr in operands]
+    if not e.program.follows and e.program.may_be_open(call):
+        given = [e.out.named("v", text) for text in given]
+        way = "leave" if e.unknowns else "refuse"
+        e.out.line(f"{e.out.constant('O', OpenResult(call, e.at))}.{way}(b, {mask}, {', '.join(given)})")
+    texts = []
+    for expr, text in zip(operands, given, strict=True):
+        unsigned = expr.dtype.kind in ("uint", "bool")
+        texts.append(text if unsigned else f"{e.out.constant('B', to_bits(expr.dtype))}({text})")
+    return Operand(e.unpacked(call, f"{e.out.constant('F', function)}({', '.join(texts)})"))
 
 
 def _waited(e: Emitter, bound: Bound, mask: str) -> None:

@@ -1,36 +1,83 @@
-"""A lowered kernel compiled for the simulator: cut into segments, each of them a Python function."""
+"""A lowered kernel compiled for the simulator: its segments, live variables and possible poison, then a Python function
+for each segment.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from tilewright.ir import deep_recursion
-from tilewright.sim.codegen.analysis import Analysed
+from tilewright import ir
+from tilewright.dtypes import HANDLE, dtype
+from tilewright.ir.evaluate import evaluate
+from tilewright.ir.origins import Pointers, pointers
+from tilewright.ir.tensor_map import mapped
+from tilewright.isa import bind
+from tilewright.sim.checks import checks_of
+from tilewright.sim.checks.arithmetic import may_be_open
+from tilewright.sim.checks.bounds import Bounds
+from tilewright.sim.codegen.axes import ALL, UNIFORM
+from tilewright.sim.codegen.cut import cut
 from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter
-from tilewright.sim.codegen.nesting import compiled
-from tilewright.sim.codegen.source import PySource
+from tilewright.sim.codegen.prepare import prepared
+from tilewright.sim.codegen.source import PySource, compiled
+from tilewright.sim.codegen.unknowns import parts_of
+from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, names_in
+from tilewright.sim.machine.subject import Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tilewright.errors import Span
-    from tilewright.ir import Kernel
+    from tilewright.sim.codegen.regions import Segment
+    from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.overlaps import Group
+    from tilewright.sim.machine.places import Group, Place
+    from tilewright.sim.machine.sites import Hook, Site
 
 __all__ = ["Compiled"]
 
 Function: TypeAlias = "Callable[[Batch], int | None]"  # of a segment: which one comes next
 
 
-class Compiled(Analysed):
-    """A kernel with its functions, ``segments``. `source` shows them; they run in `namespace`."""
+class Compiled(Subject):
+    """A kernel that is cut into segments, and their functions, ``segments``. Emitters add sites and instructions that
+    are counted. `source` shows the functions; they run in `namespace`.
 
-    @deep_recursion()
+    raw: is it code that others compiled? Its registers hold raw bits, and it computes its addresses itself.
+    follows: are the bits of undefined results unknown, as uninitialised ones are?
+    """
+
+    @ir.deep_recursion()
     def __init__(
-        self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), *, follows: bool = False
+        self, kernel: ir.Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), *, follows: bool = False
     ) -> None:
-        super().__init__(kernel, checks, groups, follows=follows)
+        arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
+        hidden = (ir.Buffer(name, dtype("uint8"), (1,), "global", None, data=ir.Var(name, HANDLE)) for name in arrays)
+        buffers = (*kernel.buffers, *hidden)
+        super().__init__(prepared(replace(kernel, buffers=buffers)), checks, groups)
+        self.parameters = frozenset(
+            [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
+        )
+        self.raw = kernel.graph is not None
+        self.follows = follows
+        self.part_ids: dict[str, int] = {}
+        self.own_checks = checks_of(checks, self)
+        self._reads: dict[int, frozenset[str]] = {}
+        self.axes, self.cut, live_in = cut(self.kernel, self.parameters, orders="races" in checks)
+        self.shadowed = self._shadowed()
+        self.fixed = self.parameters | self._fixed()
+        self.live_in = [self._with_flags(names) for names in live_in]
+        self.tells_ends = self.raw and any(
+            is_collective(call) for stmt in ir.code_of(self.kernel) for call in calls_of(stmt)
+        )
+        self.spans = {segment.index: segment.end.at for segment in self.cut}
+        self.live = [self._axes_of(names) for names in self.live_in]
+        self._write()
+
+    def _write(self) -> None:
+        """The functions of all segments."""
         out = PySource(dict(NAMESPACE))
         for segment in self.cut:
             live_out = frozenset().union(*(self.live_in[k] for k in segment.end.targets))
@@ -41,6 +88,156 @@ class Compiled(Analysed):
         exec(compiled(out.lines, f"<segments of {self.kernel.name}>"), out.namespace)
         self.segments = [cast("Function", out.namespace[f"segment_{segment.index}"]) for segment in self.cut]
 
+    @cached_property
+    def pointers(self) -> Pointers:
+        """What each variable that may be a pointer is given."""
+        return pointers(self.kernel.body)
+
+    # Arguments
+
+    def handles(self) -> Iterator[tuple[ir.Buffer, ir.Var]]:
+        """The global buffers and their parameters."""
+        for buffer in self.kernel.buffers:
+            assert isinstance(buffer.data, ir.Var)
+            yield buffer, buffer.data
+
+    def bound_scalars(self, scalars: Mapping[str, ir.Number]) -> dict[str, ir.Number]:
+        """Parameters as the generated code wants them: Python integers, NumPy floats, pointers as addresses."""
+        found: dict[str, ir.Number] = {}
+        for buffer, handle in self.handles():
+            found[handle.name] = self.places.by_name[buffer.name].base
+        for var in (*self.kernel.params, *self.kernel.symbols):
+            if var.name in found:
+                continue
+            value = scalars[var.name]
+            if var.dtype.is_float:
+                found[var.name] = var.dtype.numpy.type(value)  # type: ignore[assignment]  # a number of NumPy
+            else:
+                found[var.name] = bool(value) if var.dtype.kind == "bool" else int(value)
+        return found
+
+    def grid(self, scalars: Mapping[str, ir.Number]) -> Shape:
+        """How many CTAs, which may be expressions over the scalars."""
+        x, y, z = (int(evaluate(extent, scalars)) for extent in self.launch.grid)
+        return x, y, z
+
+    # What emitters add
+
+    def add_site(self, site: Site) -> Site:
+        """Registers a site and gives it the hooks of the checks."""
+        site.watch = self._hooks
+        bounds = next((check for check in self.own_checks if isinstance(check, Bounds)), None)
+        site.escapes = bounds.escapes if bounds else None
+        site.hooks = self._hooks(site) if site.place else ()
+        self.sites.append(site)
+        return site
+
+    def _hooks(self, site: Site) -> tuple[Hook, ...]:
+        hooks = [check.watch(site) for check in self.own_checks]
+        return tuple(hook for hook in hooks if hook is not None)
+
+    def add_tally(self, name: str) -> int:
+        """The place in `Execution.tally` where an instruction is counted."""
+        if name not in self.tallies:
+            self.tallies.append(name)
+        return self.tallies.index(name)
+
+    # Lines of the kernel
+
     def line(self, number: int) -> Span | None:
         """The kernel's line that a line of `source` comes from, counted from 1."""
         return self._spans[number - 1]
+
+    def place_of(self, segment: int) -> Span | None:
+        """The line at which a segment ends, else the last line before that."""
+        spans = (self.spans[segment], *(stmt.at for stmt in reversed(self.cut[segment].body)))
+        return next((span for span in spans if span is not None), None)
+
+    def line_of(self, place: Place | None) -> Span | None:
+        """The line that declares a buffer; the kernel's for none."""
+        stmts = (stmt for stmt in ir.code_of(self.kernel) if isinstance(stmt, ir.AllocBuffer))
+        found = (stmt.at for stmt in stmts if place is not None and stmt.buffer.name == place.name)
+        return next(found, self.kernel.at)
+
+    # Live variables
+
+    def reads(self, segment: Segment) -> frozenset[str]:
+        """Variables that a segment takes from outside: parameters and live values, with their flags."""
+        if segment.index not in self._reads:
+            found = self._mentioned(segment) & (self.parameters | self.live_in[segment.index])
+            self._reads[segment.index] = self._with_flags(found)
+        return self._reads[segment.index]
+
+    def writes(self, segment: Segment) -> frozenset[str]:
+        """Variables that a segment leaves changed."""
+        assigned = {stmt.var.name for stmt in given_in(ir.statements(segment.body))}
+        return self._with_flags(frozenset(assigned))
+
+    def _mentioned(self, segment: Segment) -> frozenset[str]:
+        names = {s.var.name for s in ir.statements(segment.body) if isinstance(s, ir.Assign)}
+        exprs = [expr for stmt in ir.statements(segment.body) for expr in ir.expressions(stmt)]
+        exprs += [expr for block in segment.region.blocks.values() for expr in block.end.reads]
+        return frozenset(names | names_in(exprs))
+
+    def _with_flags(self, names: frozenset[str]) -> frozenset[str]:
+        return names | {f"{name}_s" for name in names if name in self.shadowed}
+
+    def _axes_of(self, names: frozenset[str]) -> dict[str, int]:
+        unknown = {name: ALL if name.endswith("_s") else UNIFORM for name in sorted(names)}
+        return unknown | {name: axes for name, axes in self.axes.variables.items() if name in names}
+
+    def _fixed(self) -> frozenset[str]:
+        """Registers of compiled code that depend on a thread's place and parameters alone, wherever they are read."""
+        if not self.raw:
+            return frozenset()
+        given = given_in(stmt for segment in self.cut for stmt in ir.statements(segment.body))
+        times = Counter(stmt.var.name for stmt in given)
+        once = [stmt for stmt in given if times[stmt.var.name] == 1 and not self.axes.is_blended(stmt)]
+        found = self.parameters | {stmt.var.name for stmt in once}
+        while True:
+            wrong = {stmt.var.name for stmt in once if not all(is_closed(node, found) for node in ir.walk(stmt.value))}
+            if wrong.isdisjoint(found):
+                return found - self.shadowed
+            found = found - wrong
+
+    # Which values may be uninitialised
+
+    def may_be_poison(self, expr: ir.Expr) -> bool:
+        """May this value have uninitialised bits? A computed one cannot, since computing with such bits is an error."""
+        if not self.with_shadows:
+            return False
+        if isinstance(expr, ir.Load) and self.raw and not self.places.stored:
+            return False
+        if isinstance(expr, ir.Load):
+            return not (expr.buffer.space == "global" and self.places.of(expr.buffer) is not None)
+        if isinstance(expr, ir.Var):
+            return expr.name in self.shadowed
+        if isinstance(expr, ir.Select):
+            return self.may_be_poison(expr.a) or self.may_be_poison(expr.b)
+        if isinstance(expr, ir.Reinterpret):
+            return self.may_be_poison(expr.a)
+        if self.raw and (parts := parts_of(expr)):
+            return any(map(self.may_be_poison, parts)) or (self.follows and self.may_be_open(expr))
+        return isinstance(expr, ir.Call) and bind(expr).form.meaning.moves and expr.dtype.bits > 0
+
+    def may_be_open(self, expr: ir.Expr) -> bool:
+        """May this value be any, as a quotient by zero is, and is that looked at?"""
+        return "arithmetic" in self.checks and isinstance(expr, ir.Call) and may_be_open(expr)
+
+    @cached_property
+    def may_begin_again(self) -> bool:
+        """May a run be left because of a result that is undefined?"""
+        compiled = self.raw and self.with_shadows and not self.follows
+        return compiled and any(
+            map(self.may_be_open, (e for stmt in ir.code_of(self.kernel) for e in ir.expressions(stmt)))
+        )
+
+    def _shadowed(self) -> frozenset[str]:
+        undefined = (stmt.var.name for stmt in self.axes.undefined if isinstance(stmt, ir.Bind))
+        self.shadowed = frozenset(undefined if self.with_shadows else ())
+        while True:
+            given = given_in(ir.code_of(self.kernel))
+            found = {stmt.var.name for stmt in given if self.may_be_poison(stmt.value)}
+            if found <= self.shadowed:
+                return self.shadowed
+            self.shadowed = frozenset(found | self.shadowed)

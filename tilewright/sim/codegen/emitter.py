@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.ir import Call, Expr, Load, Reinterpret, Stmt, Var, walk
+from tilewright.ir import Call, Expr, Load, Reinterpret, Stmt, walk
 from tilewright.sim.checks.arithmetic import may_fault
 from tilewright.sim.checks.poison import Need
 from tilewright.sim.codegen.axes import UNIFORM
@@ -25,7 +25,7 @@ from tilewright.sim.machine.unknown import flags_of, unknown_of
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.codegen.analysis import Analysed
+    from tilewright.sim.codegen.compiled import Compiled
     from tilewright.sim.codegen.source import PySource
     from tilewright.sim.machine.sites import Site
 
@@ -77,17 +77,12 @@ class Emitter:
     loads are done after it.
     """
 
-    def __init__(
-        self,
-        program: Analysed,
-        out: PySource,
-        rules: Mapping[type[Expr], Callable[[Emitter, Expr, str], Operand]],
-        spread: Callable[[Emitter, Expr, str], Operand | None],
-    ) -> None:
+    rules: ClassVar[Mapping[type[Expr], Callable[..., Operand]]]
+    spread: ClassVar[Callable[..., Operand | None]]
+
+    def __init__(self, program: Compiled, out: PySource) -> None:
         self.program = program
         self.out = out
-        self.rules = rules
-        self.spread = spread
         self.axes = program.axes
         self.places = program.places
         self.with_shadows = program.with_shadows
@@ -103,9 +98,9 @@ class Emitter:
         """The kernel's line that is being written."""
         return self.out.at
 
-    def variable(self, var: Var) -> str:
+    def variable(self, name: str) -> str:
         """The Python name of a kernel's variable."""
-        return "v_" + var.name.replace(".", "__")
+        return "v_" + name.replace(".", "__")
 
     def site(self, site: Site) -> str:
         """Registers a site and gives its name in the text."""
@@ -124,7 +119,7 @@ class Emitter:
             return known
         operand = None
         if self.unknowns and self.may_be_poison(expr):
-            operand = self.spread(self, expr, mask)
+            operand = self.spread(expr, mask)
         if operand is None:
             operand = self.rules[type(expr)](self, expr, mask)
         if len(operand.text) > LONGEST:

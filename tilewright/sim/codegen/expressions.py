@@ -10,24 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.dtypes import DType
-from tilewright.ir import (
-    AddressOf,
-    Binary,
-    Call,
-    Cast,
-    Component,
-    Const,
-    Expr,
-    Load,
-    Reinterpret,
-    Select,
-    Special,
-    Unary,
-    Var,
-    Vector,
-    const_value,
-)
 from tilewright.ir.operators import DIVISIONS, MODULAR, OPERATORS
 from tilewright.isa.casts import cast
 from tilewright.sim.checks.arithmetic import Operands
@@ -43,7 +27,7 @@ __all__ = ["RULES"]
 def _templates(meaning: str) -> dict[str, str]:
     """How a column of operators is written in Python: by its symbol where that is what it means, else as a call."""
     found = {}
-    for op in (*Binary.ARITHMETIC, *Binary.BITS):
+    for op in (*ir.Binary.ARITHMETIC, *ir.Binary.BITS):
         function = getattr(OPERATORS[op], meaning)
         found[op] = f"{{a}} {op} {{b}}" if function in vars(operator).values() else f"{function.__name__}({{a}}, {{b}})"
     return found
@@ -57,7 +41,7 @@ FLOATS = ARRAYS | {"/": "quotient({a}, {b})", "min": "smaller({a}, {b})", "max":
 # One rule per node
 
 
-def _const(e: Emitter, expr: Const, mask: str) -> Operand:
+def _const(e: Emitter, expr: ir.Const, mask: str) -> Operand:
     if is_number(expr.dtype):
         return Operand(repr(expr.value) if expr.value >= 0 else f"({expr.value!r})")
     if not expr.dtype.is_float:
@@ -66,16 +50,16 @@ def _const(e: Emitter, expr: Const, mask: str) -> Operand:
     return Operand(e.out.constant("K", made[()]))
 
 
-def _var(e: Emitter, expr: Var, mask: str) -> Operand:
-    name = e.variable(expr)
+def _var(e: Emitter, expr: ir.Var, mask: str) -> Operand:
+    name = e.variable(expr.name)
     return Operand(name, f"{name}_s" if expr.name in e.program.shadowed else None)
 
 
-def _special(e: Emitter, expr: Special, mask: str) -> Operand:
+def _special(e: Emitter, expr: ir.Special, mask: str) -> Operand:
     return Operand(f"special[{expr.name!r}]")
 
 
-def _unary(e: Emitter, expr: Unary, mask: str) -> Operand:
+def _unary(e: Emitter, expr: ir.Unary, mask: str) -> Operand:
     a = e.sound(expr.a, mask)
     uniform = e.axes.of(expr) == UNIFORM and is_number(expr.dtype)
     if expr.op == "not":
@@ -86,18 +70,18 @@ def _unary(e: Emitter, expr: Unary, mask: str) -> Operand:
     return Operand(text)
 
 
-def _binary(e: Emitter, expr: Binary, mask: str) -> Operand:
-    if expr.op in Binary.LOGIC:
+def _binary(e: Emitter, expr: ir.Binary, mask: str) -> Operand:
+    if expr.op in ir.Binary.LOGIC:
         return _logic(e, expr, mask)
     a, b = e.sound(expr.a, mask), e.sound(expr.b, mask)
     if e.is_checked(expr):
         a, b = e.out.named("v", a), e.out.named("v", b)
         e.out.line(f"{e.out.constant('O', Operands(expr, e.at))}(b, {mask}, {a}, {b})")
     uniform = e.axes.of(expr) == UNIFORM and is_number(expr.a.dtype)
-    if expr.op in Binary.COMPARISONS:
+    if expr.op in ir.Binary.COMPARISONS:
         return Operand(f"({a} {expr.op} {b})" if uniform or e.axes.of(expr) else f"bool({a} {expr.op} {b})")
     if uniform:
-        divides = expr.op in ("//", "%") and (const_value(expr.b) or 0) > 0
+        divides = expr.op in ("//", "%") and (ir.const_value(expr.b) or 0) > 0
         text = f"{a} {expr.op} {b}" if divides else UNIFORM_INTEGER[expr.op].format(a=a, b=b)
         wraps = expr.op in WRAPS and not divides
         return Operand(f"{e.out.constant('W', wrapper(expr.dtype))}({text})" if wraps else f"({text})")
@@ -106,15 +90,15 @@ def _binary(e: Emitter, expr: Binary, mask: str) -> Operand:
     return Operand(f"({_by_power_of_two(e, expr, a) or ARRAYS[expr.op].format(a=a, b=b)})")
 
 
-def _by_power_of_two(e: Emitter, expr: Binary, a: str) -> str | None:
+def _by_power_of_two(e: Emitter, expr: ir.Binary, a: str) -> str | None:
     """Division and remainder that floor, by a power of two, as bit operations: several times faster."""
-    divisor = const_value(expr.b)
+    divisor = ir.const_value(expr.b)
     if expr.op not in ("//", "%") or not isinstance(divisor, int) or divisor <= 0 or divisor & (divisor - 1):
         return None
     return f"{a} >> {divisor.bit_length() - 1}" if expr.op == "//" else f"{a} & {divisor - 1}"
 
 
-def _logic(e: Emitter, expr: Binary, mask: str) -> Operand:
+def _logic(e: Emitter, expr: ir.Binary, mask: str) -> Operand:
     uniform = e.axes.of(expr) == UNIFORM
     a = e.sound(expr.a, mask, "a condition")
     if not e.stays_guarded(expr.b):
@@ -128,7 +112,7 @@ def _logic(e: Emitter, expr: Binary, mask: str) -> Operand:
     return Operand(f"({a} {'&' if expr.op == 'and' else '|'} {b})")
 
 
-def _select(e: Emitter, expr: Select, mask: str) -> Operand:
+def _select(e: Emitter, expr: ir.Select, mask: str) -> Operand:
     cond = e.out.named("c", e.sound(expr.cond, mask, "a condition"))
     uniform = e.axes.of(expr.cond) == UNIFORM
     sides = []
@@ -144,14 +128,14 @@ def _select(e: Emitter, expr: Select, mask: str) -> Operand:
     return Operand(f"np.where({test}, {texts[0]}, {texts[1]})", flags)
 
 
-def _chosen_flags(e: Emitter, expr: Select, cond: str, uniform: bool, sides: list[Operand]) -> str | None:
+def _chosen_flags(e: Emitter, expr: ir.Select, cond: str, uniform: bool, sides: list[Operand]) -> str | None:
     if all(side.shadow is None for side in sides):
         return None
     a, b = (side.shadow or e.valid(expr.dtype) for side in sides)
     return e.out.named("s", f"({a} if {cond} else {b})" if uniform else f"np.where({cond}, {a}, {b})")
 
 
-def _cast(e: Emitter, expr: Cast, mask: str) -> Operand:
+def _cast(e: Emitter, expr: ir.Cast, mask: str) -> Operand:
     source, kind = expr.a.dtype, expr.dtype
     text = e.sound(expr.a, mask)
     uniform = e.axes.of(expr) == UNIFORM
@@ -168,22 +152,22 @@ def _cast(e: Emitter, expr: Cast, mask: str) -> Operand:
     return Operand(f"{number}({text})" if is_number(kind) else f"{text}[()]")
 
 
-def _reinterpret(e: Emitter, expr: Reinterpret, mask: str) -> Operand:
+def _reinterpret(e: Emitter, expr: ir.Reinterpret, mask: str) -> Operand:
     a = e.value(expr.a, mask)
     text = f"{e.out.constant('R', reinterpret(expr.a.dtype, expr.dtype))}({a.text})"
     return Operand(e.unpacked(expr, text), a.shadow)
 
 
-def _vector(e: Emitter, expr: Vector, mask: str) -> Operand:
+def _vector(e: Emitter, expr: ir.Vector, mask: str) -> Operand:
     parts = ", ".join(e.sound(part, mask) for part in expr.parts)
     return Operand(f"{e.out.constant('J', joined(expr.dtype))}({parts})")
 
 
-def _component(e: Emitter, expr: Component, mask: str) -> Operand:
+def _component(e: Emitter, expr: ir.Component, mask: str) -> Operand:
     return Operand(e.unpacked(expr, f"component({e.sound(expr.a, mask)}, {expr.index})"))
 
 
-def _load(e: Emitter, expr: Load, mask: str) -> Operand:
+def _load(e: Emitter, expr: ir.Load, mask: str) -> Operand:
     site, at = access_text(e, expr, mask, write=False)
     poisoned = e.may_be_poison(expr)
     at = e.out.named("a", at) if poisoned else at
@@ -198,25 +182,25 @@ def _load(e: Emitter, expr: Load, mask: str) -> Operand:
     return Operand(text, e.shadow(expr.dtype, flags, mask), origin)
 
 
-def _address_of(e: Emitter, expr: AddressOf, mask: str) -> Operand:
+def _address_of(e: Emitter, expr: ir.AddressOf, mask: str) -> Operand:
     at = generic_address_text(e, expr, mask)
     if e.axes.of(expr) == UNIFORM:
         return Operand(f"{at}.start")
     return Operand(f"{at}.full()")
 
 
-RULES: dict[type[Expr], Callable[..., Operand]] = {
-    Const: _const,
-    Var: _var,
-    Special: _special,
-    Unary: _unary,
-    Binary: _binary,
-    Select: _select,
-    Cast: _cast,
-    Reinterpret: _reinterpret,
-    Vector: _vector,
-    Component: _component,
-    Load: _load,
-    AddressOf: _address_of,
-    Call: call_value,
+RULES: dict[type[ir.Expr], Callable[..., Operand]] = {
+    ir.Const: _const,
+    ir.Var: _var,
+    ir.Special: _special,
+    ir.Unary: _unary,
+    ir.Binary: _binary,
+    ir.Select: _select,
+    ir.Cast: _cast,
+    ir.Reinterpret: _reinterpret,
+    ir.Vector: _vector,
+    ir.Component: _component,
+    ir.Load: _load,
+    ir.AddressOf: _address_of,
+    ir.Call: call_value,
 }

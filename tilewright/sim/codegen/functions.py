@@ -12,36 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.errors import TilewrightError
-from tilewright.ir import (
-    AllocBuffer,
-    Ask,
-    Assign,
-    Assume,
-    Attr,
-    Bind,
-    Body,
-    Branch,
-    Break,
-    Call,
-    Continue,
-    DeclBuffer,
-    Evaluate,
-    Exit,
-    Expr,
-    For,
-    If,
-    Jump,
-    Meet,
-    Stmt,
-    Store,
-    Var,
-    While,
-)
 from tilewright.ir.operators import OPERATORS
 from tilewright.isa import BY_MASK, WARPGROUP, bind
 from tilewright.isa.arith import larger, smaller
 from tilewright.isa.casts import quotient
+from tilewright.sim.checks.stuck import Turns
 from tilewright.sim.codegen.addressing import access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
@@ -49,22 +26,20 @@ from tilewright.sim.codegen.emitter import Emitter, is_number, is_window
 from tilewright.sim.codegen.expressions import RULES
 from tilewright.sim.codegen.fusing import Fusing, length_of_loads
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from
-from tilewright.sim.codegen.pure import is_pure
 from tilewright.sim.codegen.regions import Leave, Segment
 from tilewright.sim.codegen.rounds import ENDLESS, leaving, written
 from tilewright.sim.codegen.source import PySource
 from tilewright.sim.codegen.unknowns import spread
+from tilewright.sim.codegen.values import is_pure
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
 from tilewright.sim.machine.address import Address, Part, int64, keep
-from tilewright.sim.machine.convert import component, to_bits
+from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags, store_nibbles, to_bits
 from tilewright.sim.machine.instructions import lanes, stacked, to_shared
-from tilewright.sim.machine.nibbles import load_nibbles, nibble_flags, store_nibbles
 from tilewright.sim.machine.sync import BarrierSite
-from tilewright.sim.machine.turns import Turns
 from tilewright.sim.machine.unknown import blended, either, nothing_known
 
 if TYPE_CHECKING:
-    from tilewright.sim.codegen.analysis import Analysed
+    from tilewright.sim.codegen.compiled import Compiled
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
@@ -79,8 +54,11 @@ NAMESPACE: dict[str, object] = {"np": np} | {each.__name__: each for each in CAL
 class SegmentEmitter(Emitter):
     """Emits one segment."""
 
-    def __init__(self, program: Analysed, out: PySource, segment: Segment, live_out: frozenset[str]) -> None:
-        super().__init__(program, out, RULES, spread)
+    rules = RULES
+    spread = spread
+
+    def __init__(self, program: Compiled, out: PySource, segment: Segment, live_out: frozenset[str]) -> None:
+        super().__init__(program, out)
         self.segment = segment
         self.live_out = live_out
         self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
@@ -96,7 +74,7 @@ class SegmentEmitter(Emitter):
             self.out.line("threads = b.thread_parts; parts = b.parts; scalars = run.scalars")
             for name in sorted(self.program.reads(self.segment)):
                 source = "scalars" if name in self.program.parameters else "env"
-                self.out.line(f"{self.variable(Var(name))} = {source}[{name!r}]")
+                self.out.line(f"{self.variable(name)} = {source}[{name!r}]")
             self.first_values()
             written(self, self.segment.region)
             self.end()
@@ -107,22 +85,22 @@ class SegmentEmitter(Emitter):
             return
         names = sorted(self.program.writes(self.segment) - self.program.reads(self.segment))
         if names:
-            self.out.line(" = ".join([*(self.variable(Var(name)) for name in names), "None"]))
+            self.out.line(" = ".join([*(self.variable(name) for name in names), "None"]))
 
     def end(self) -> None:
         """The end of a segment: a jump to another segment, or a call of the scheduler."""
         self.out.at = self.segment.end.at
         end = self.segment.end
-        if isinstance(end, Branch):
+        if isinstance(end, ir.Branch):
             cond = self.out.named("c", self.sound(end.cond, "m0", "a condition"))
             self.write_back()
             if self.axes.of(end.cond) == UNIFORM:
                 self.out.line(f"return {end.then} if {cond} else {end.orelse}")
             else:
                 self.out.line(f"return run.scheduler.branch(b, {cond}, {end.then}, {end.orelse})")
-        elif isinstance(end, Meet):
+        elif isinstance(end, ir.Meet):
             self.meet(end)
-        elif isinstance(end, Ask):
+        elif isinstance(end, ir.Ask):
             self.ask(end)
         elif isinstance(end, Leave):
             self.write_back()
@@ -130,15 +108,15 @@ class SegmentEmitter(Emitter):
             self.out.line(f"return run.scheduler.leave(b, ({ways}))")
         else:
             self.write_back()
-            if isinstance(end, Jump):
+            if isinstance(end, ir.Jump):
                 self.out.line(f"return run.scheduler.poll(b, {end.to})" if end.yields else f"return {end.to}")
             else:
-                assert isinstance(end, Exit)
+                assert isinstance(end, ir.Exit)
                 if self.program.tells_ends:
                     self.out.line("b.wave.ended(b, m0)")
                 self.out.line("return None")
 
-    def meet(self, end: Meet) -> None:
+    def meet(self, end: ir.Meet) -> None:
         """Lanes arrive at a barrier, or gather for a collective."""
         bound = bind(end.call)
         sync = bound.form.sync
@@ -155,7 +133,7 @@ class SegmentEmitter(Emitter):
         place = self.out.constant("X", site)
         self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
 
-    def ask(self, end: Ask) -> None:
+    def ask(self, end: ir.Ask) -> None:
         """Lanes ask whether they may go on, and wait while the answer is no."""
         bound = bind(end.call)
         signal = bound.form.signal_of("wait")
@@ -176,19 +154,19 @@ class SegmentEmitter(Emitter):
     def write_back(self) -> None:
         """Variables that later segments read go into the environment."""
         for name in sorted(self.program.writes(self.segment) & self.live_out):
-            self.out.line(f"env[{name!r}] = {self.variable(Var(name))}")
+            self.out.line(f"env[{name!r}] = {self.variable(name)}")
 
     # Statements
 
-    def body(self, body: Body, mask: str) -> None:
+    def body(self, body: ir.Body, mask: str) -> None:
         """Emit statements in their order; a run of matrix products is tried as one first."""
         depth = self.out.indent()
         k = 0
         while k < len(body):
             fused = None if self.one_by_one else Fusing(self, mask).at(body, k)
-            length = fused.length if fused else length_of_loads(self, body[k:])
+            length = fused[0] if fused else length_of_loads(self, body[k:])
             before, self.one_by_one = self.one_by_one, self.one_by_one or fused is not None
-            with self.out.block(f"if not {fused.call}:") if fused else self.loads_at_once(length > 1, mask):
+            with self.out.block(f"if not {fused[1]}:") if fused else self.loads_at_once(length > 1, mask):
                 for stmt in body[k : k + length]:
                     self.statement(stmt, mask)
             self.one_by_one = before
@@ -197,7 +175,7 @@ class SegmentEmitter(Emitter):
                 mask = self.remaining(mask, self.loops[-1][1])
         self.out.dedent(depth)
 
-    def statement(self, stmt: Stmt, mask: str) -> None:
+    def statement(self, stmt: ir.Stmt, mask: str) -> None:
         """One statement, by the rule of its kind."""
         self.out.at = stmt.at
         self.stmt = stmt
@@ -214,27 +192,27 @@ class SegmentEmitter(Emitter):
         self.out.line("pass")
         return name
 
-    def nothing(self, stmt: AllocBuffer | DeclBuffer | Attr, mask: str) -> None:
+    def nothing(self, stmt: ir.AllocBuffer | ir.DeclBuffer | ir.Attr, mask: str) -> None:
         """Declarations: places are known already."""
 
-    def assume(self, stmt: Assume, mask: str) -> None:
+    def assume(self, stmt: ir.Assume, mask: str) -> None:
         """A check that the assumption holds."""
         if "bounds" in self.program.checks:
             holds = self.sound(stmt.cond, mask, "a condition")
             text = self.out.constant("T", (str(stmt.cond), stmt.place))
             self.out.line(f"run.assumed(b, {mask}, {holds}, {text}, {self.out.constant('A', stmt.at)})")
 
-    def bind(self, stmt: Bind, mask: str) -> None:
+    def bind(self, stmt: ir.Bind, mask: str) -> None:
         """A new variable."""
         text, flags = self.settled(stmt.var, stmt.value, mask)
         if any(stmt is each for each in self.axes.undefined):
             flags = self.out.constant("U", nothing_known(stmt.var.dtype))
         self.define(stmt.var, text, flags)
 
-    def assign(self, stmt: Assign, mask: str) -> None:
+    def assign(self, stmt: ir.Assign, mask: str) -> None:
         """A new value for a variable, in the active lanes."""
         text, flags = self.settled(stmt.var, stmt.value, mask)
-        name = self.variable(stmt.var)
+        name = self.variable(stmt.var.name)
         apart = mask != self.whole or (mask != "m0" and self.axes.is_blended(stmt))
         if apart and self.axes.variables[stmt.var.name] != UNIFORM:
             text = f"{mask}.chosen({text}, {name})"
@@ -242,14 +220,14 @@ class SegmentEmitter(Emitter):
             flags = flags and f"{way}{flags}, {name}_s)"
         self.define(stmt.var, text, flags)
 
-    def define(self, var: Var, text: str, flags: str | None) -> None:
+    def define(self, var: ir.Var, text: str, flags: str | None) -> None:
         """``name = text``, and the same for its flags."""
-        name = self.variable(var)
+        name = self.variable(var.name)
         if flags is not None:
             self.out.line(f"{name}_s = {flags}")
         self.out.line(f"{name} = {text}")
 
-    def settled(self, var: Var, value: Expr, mask: str) -> tuple[str, str | None]:
+    def settled(self, var: ir.Var, value: ir.Expr, mask: str) -> tuple[str, str | None]:
         """The text of a value that a variable keeps: with a dtype of its own, and no window on memory."""
         flags: str | None = None
         if var.name in self.program.shadowed:
@@ -264,7 +242,7 @@ class SegmentEmitter(Emitter):
             text = f"np.array({text})"
         return text, flags
 
-    def store(self, stmt: Store, mask: str) -> None:
+    def store(self, stmt: ir.Store, mask: str) -> None:
         """A store through its site."""
         shared_or_local = stmt.place.buffer.space != "global" or (self.unknowns and self.places.stored)
         flags = None
@@ -284,9 +262,9 @@ class SegmentEmitter(Emitter):
         if flags:
             self.out.line(f"{site}.store_flags(b, {mask}, {at}, {flags})")
 
-    def evaluate(self, stmt: Evaluate, mask: str) -> None:
+    def evaluate(self, stmt: ir.Evaluate, mask: str) -> None:
         """A call for its effect."""
-        if isinstance(stmt.value, Call) and is_pure(stmt.value):  # whose value is not used
+        if isinstance(stmt.value, ir.Call) and is_pure(stmt.value):  # whose value is not used
             self.count(bind(stmt.value).instruction.name, mask)
             return
         text = self.value(stmt.value, mask).text
@@ -295,7 +273,7 @@ class SegmentEmitter(Emitter):
 
     # Control flow inside a segment
 
-    def branch(self, stmt: If, mask: str) -> None:
+    def branch(self, stmt: ir.If, mask: str) -> None:
         """Python's ``if`` where all lanes agree; else both sides, each under its mask."""
         cond = self.out.named("c", self.sound(stmt.cond, mask, "a condition"))
         if self.axes.of(stmt.cond) == UNIFORM:
@@ -312,9 +290,9 @@ class SegmentEmitter(Emitter):
                 with self.out.block(f"if {inner} is not None:"):
                     self.body(body, inner)
 
-    def counted(self, stmt: For, mask: str) -> None:
+    def counted(self, stmt: ir.For, mask: str) -> None:
         """Python's ``for`` where all lanes turn alike; else a masked loop."""
-        name = self.variable(stmt.var)
+        name = self.variable(stmt.var.name)
         start, stop = self.sound(stmt.start, mask, "a loop bound"), self.sound(stmt.stop, mask, "a loop bound")
         if self.axes.divergence(stmt) == UNIFORM:
             self.loops.append(None)
@@ -342,7 +320,7 @@ class SegmentEmitter(Emitter):
         self.out.line(f"load_all(b, {mask}, {self.turns_of_loads})")
         self.turns_of_loads = None
 
-    def loop(self, stmt: While, mask: str) -> None:
+    def loop(self, stmt: ir.While, mask: str) -> None:
         """Python's ``while`` where all lanes turn alike; else a masked loop."""
         if self.axes.divergence(stmt) != UNIFORM:
             self.masked_loop(None, stmt, mask, None)
@@ -355,22 +333,22 @@ class SegmentEmitter(Emitter):
             self.body(stmt.body, mask)
         self.loops.pop()
 
-    def turns(self, stmt: Stmt) -> str | None:
+    def turns(self, stmt: ir.Stmt) -> str | None:
         """A count of the turns of a loop that may be endless, and that no other thread can end."""
-        if not isinstance(stmt, While) or not is_closed(stmt):
+        if not isinstance(stmt, ir.While) or not is_closed(stmt):
             return None
         name = self.out.fresh("turns")
         self.out.line(f"{name} = Turns({self.out.constant('A', stmt.at)}, leaves={leaves(stmt)})")
         return name
 
-    def turn(self, turns: str | None, stmt: Stmt) -> None:
+    def turn(self, turns: str | None, stmt: ir.Stmt) -> None:
         """Count one more turn, and tell the count which variables the turn may have changed."""
-        if turns is not None and isinstance(stmt, While):
+        if turns is not None and isinstance(stmt, ir.While):
             outer = sorted(changed_names(stmt) & self.program.axes.variables.keys())
-            state = "".join(f"{self.variable(Var(name))}, " for name in outer)
+            state = "".join(f"{self.variable(name)}, " for name in outer)
             self.out.line(f"{turns}.next(b, m0, ({state}))")
 
-    def masked_loop(self, test: str | None, stmt: For | While, mask: str, onward: str | None) -> None:
+    def masked_loop(self, test: str | None, stmt: ir.For | ir.While, mask: str, onward: str | None) -> None:
         """A loop that lanes leave one by one. live: lanes still in it; gone: those that left this iteration."""
         live, gone, now = self.out.fresh("live"), self.out.fresh("gone"), self.out.fresh("m")
         self.out.line(f"{live} = {mask}")
@@ -378,7 +356,7 @@ class SegmentEmitter(Emitter):
         turns = self.turns(stmt)
         with self.out.block(ENDLESS):
             self.turn(turns, stmt)
-            cond = test if isinstance(stmt, For) else self.sound(stmt.cond, live, "a condition")
+            cond = test if isinstance(stmt, ir.For) else self.sound(stmt.cond, live, "a condition")
             self.out.line(f"{now} = {live} = {live}.narrowed({cond})")
             self.out.line(f"if {live} is None: break")
             self.out.line(f"{gone} = None")
@@ -388,30 +366,30 @@ class SegmentEmitter(Emitter):
                 self.out.line(onward)
         self.loops.pop()
 
-    def leave(self, stmt: Break | Continue, mask: str) -> None:
+    def leave(self, stmt: ir.Break | ir.Continue, mask: str) -> None:
         """``break`` and ``continue``: of all lanes, or of some of a masked loop."""
         names = self.loops[-1]
         if names is None:
-            self.out.line("break" if isinstance(stmt, Break) else "continue")
+            self.out.line("break" if isinstance(stmt, ir.Break) else "continue")
             return
         live, gone = names
         self.out.line(f"{gone} = {mask}.joined({gone})")
-        if isinstance(stmt, Break):
+        if isinstance(stmt, ir.Break):
             self.out.line(f"{live} = {live} and {live}.without({mask})")
 
 
 _RULES: dict[type, Callable[..., None]] = {
-    AllocBuffer: SegmentEmitter.nothing,
-    DeclBuffer: SegmentEmitter.nothing,
-    Attr: SegmentEmitter.nothing,
-    Assume: SegmentEmitter.assume,
-    Bind: SegmentEmitter.bind,
-    Assign: SegmentEmitter.assign,
-    Store: SegmentEmitter.store,
-    Evaluate: SegmentEmitter.evaluate,
-    If: SegmentEmitter.branch,
-    For: SegmentEmitter.counted,
-    While: SegmentEmitter.loop,
-    Break: SegmentEmitter.leave,
-    Continue: SegmentEmitter.leave,
+    ir.AllocBuffer: SegmentEmitter.nothing,
+    ir.DeclBuffer: SegmentEmitter.nothing,
+    ir.Attr: SegmentEmitter.nothing,
+    ir.Assume: SegmentEmitter.assume,
+    ir.Bind: SegmentEmitter.bind,
+    ir.Assign: SegmentEmitter.assign,
+    ir.Store: SegmentEmitter.store,
+    ir.Evaluate: SegmentEmitter.evaluate,
+    ir.If: SegmentEmitter.branch,
+    ir.For: SegmentEmitter.counted,
+    ir.While: SegmentEmitter.loop,
+    ir.Break: SegmentEmitter.leave,
+    ir.Continue: SegmentEmitter.leave,
 }

@@ -5,28 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.ir import (
-    AddressOf,
-    Assign,
-    Attr,
-    Bind,
-    Body,
-    Call,
-    DeclBuffer,
-    Evaluate,
-    Expr,
-    For,
-    Load,
-    Stmt,
-    Var,
-    const_value,
-    expressions,
-    walk,
-)
+from tilewright import ir
 from tilewright.isa import Bound, bind
 from tilewright.sim.codegen.addressing import terms_of
 from tilewright.sim.codegen.axes import UNIFORM
-from tilewright.sim.codegen.pure import is_pure
+from tilewright.sim.codegen.values import acts, names_in
 from tilewright.sim.fast.loads import is_load
 from tilewright.sim.fast.products import Fragments, ProductRun
 
@@ -35,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
     from tilewright.sim.machine.places import Place
 
-__all__ = ["FusedRun", "Fusing"]
+__all__ = ["Fusing", "length_of_loads"]
 
 OPERANDS = "abcd"
 MOST_BETWEEN = 128  # statements of a run of loads
@@ -51,14 +34,6 @@ class ProductKind:
 
 
 @dataclass(frozen=True, slots=True)
-class FusedRun:
-    """``length`` statements of a body, to be tried at once. call: the text of a condition that holds if it was done."""
-
-    length: int
-    call: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Starts:
     """Where the products of some statements start. text: items of a Python tuple; free: variables that it mentions."""
 
@@ -68,31 +43,28 @@ class _Starts:
     is_several: bool
 
 
-def length_of_loads(emitter: Emitter, body: Body) -> int:
+def length_of_loads(emitter: Emitter, body: ir.Body) -> int:
     """How many statements a body begins with that load matrices, or compute between two of them; at least 1."""
     length = 1
     for number, stmt in enumerate(body[:MOST_BETWEEN]):
-        if is_load(stmt) and not any(_may_fail(emitter, node) for node in expressions(stmt)):
+        if is_load(stmt) and not any(_may_fail(emitter, node) for node in ir.expressions(stmt)):
             length = number + 1
         elif number == 0 or not _computes(emitter, stmt):
             break
     return length
 
 
-def _computes(emitter: Emitter, stmt: Stmt) -> bool:
+def _computes(emitter: Emitter, stmt: ir.Stmt) -> bool:
     """Does a statement only compute, without a look at memory or at a check?"""
-    if not isinstance(stmt, (Assign, Bind, Evaluate)):
+    if not isinstance(stmt, (ir.Assign, ir.Bind, ir.Evaluate)):
         return False
-    nodes = walk(stmt.value)
-    calls = (node for node in nodes if isinstance(node, (Load, Call)))
-    return all(isinstance(node, Call) and is_pure(node) for node in calls) and not any(
-        _may_fail(emitter, node) for node in nodes
-    )
+    nodes = ir.walk(stmt.value)
+    return not any(acts(node) or _may_fail(emitter, node) for node in nodes)
 
 
-def _may_fail(emitter: Emitter, node: Expr) -> bool:
+def _may_fail(emitter: Emitter, node: ir.Expr) -> bool:
     """May a check report what is computed?"""
-    unknown = isinstance(node, Var) and node.name in emitter.program.shadowed
+    unknown = isinstance(node, ir.Var) and node.name in emitter.program.shadowed
     return unknown or emitter.is_checked(node) or emitter.program.may_be_open(node)
 
 
@@ -103,12 +75,14 @@ class Fusing:
         self.emitter = emitter
         self.mask = mask
 
-    def at(self, body: Body, first: int) -> FusedRun | None:
-        """The longest run of products from a statement of a body on; None where there are not two."""
+    def at(self, body: ir.Body, first: int) -> tuple[int, str] | None:
+        """The longest run of products from a statement of a body on: how many statements, and the text of a condition
+        that holds once they have been done at once. None where there are not two products.
+        """
         found: list[_Starts] = []
         length = 0
         for k, stmt in enumerate(body[first:]):
-            if isinstance(stmt, (Attr, DeclBuffer)) and found:
+            if isinstance(stmt, (ir.Attr, ir.DeclBuffer)) and found:
                 continue
             starts = self._starts(stmt)
             if starts is None or (found and starts.kind != found[0].kind):
@@ -117,7 +91,7 @@ class Fusing:
             length = k + 1
         if not found or (len(found) == 1 and not found[0].is_several):
             return None
-        return FusedRun(length, self._call(found))
+        return length, self._call(found)
 
     def _call(self, found: list[_Starts]) -> str:
         program, kind = self.emitter.program, found[0].kind
@@ -131,25 +105,25 @@ class Fusing:
             program.add_tally(kind.name),
         )
         names = sorted(frozenset().union(*(one.free for one in found)))
-        key = "".join(f"{self.emitter.variable(Var(name))}, " for name in names)
+        key = "".join(f"{self.emitter.variable(name)}, " for name in names)
         starts = "".join(one.text for one in found)
         return f"{self.emitter.out.constant('X', run)}(b, {self.mask}, ({key}), lambda: ({starts}))"
 
     # One statement
 
-    def _starts(self, stmt: Stmt) -> _Starts | None:
-        if isinstance(stmt, For):
+    def _starts(self, stmt: ir.Stmt) -> _Starts | None:
+        if isinstance(stmt, ir.For):
             return self._loop(stmt)
-        if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call):
+        if isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, ir.Call):
             bound = bind(stmt.value)
             product = bound.form.meaning.product(bound.mods) if bound.form.meaning.product else None
             return self._call_starts(bound, product) if product is not None else None
         return None
 
-    def _loop(self, loop: For) -> _Starts | None:
+    def _loop(self, loop: ir.For) -> _Starts | None:
         """A loop with constant bounds around nothing but products of one kind."""
-        bounds = const_value(loop.start), const_value(loop.stop)
-        inner = [self._starts(stmt) for stmt in loop.body if not isinstance(stmt, (Attr, DeclBuffer))]
+        bounds = ir.const_value(loop.start), ir.const_value(loop.stop)
+        inner = [self._starts(stmt) for stmt in loop.body if not isinstance(stmt, (ir.Attr, ir.DeclBuffer))]
         if None in bounds or not inner or inner[0] is None:
             return None
         kind, text, free = inner[0].kind, "", frozenset[str]()
@@ -159,7 +133,7 @@ class Fusing:
             text += one.text
             free |= one.free
         turns = f"range({bounds[0]}, {bounds[1]}, {loop.step})"
-        each = f"*(x for {self.emitter.variable(loop.var)} in {turns} for x in ({text})), "
+        each = f"*(x for {self.emitter.variable(loop.var.name)} in {turns} for x in ({text})), "
         return _Starts(kind, each, free - {loop.var.name}, True)
 
     def _call_starts(self, bound: Bound, product: MatrixProduct) -> _Starts | None:
@@ -178,14 +152,14 @@ class Fusing:
         kind = ProductKind(bound.instruction.name, product, (a, b, d))
         return _Starts(kind, f"({', '.join(texts)}), ", frozenset(free), False)
 
-    def _start(self, registers: tuple[Expr, ...]) -> tuple[Place, str, set[str]] | None:
+    def _start(self, registers: tuple[ir.Expr, ...]) -> tuple[Place, str, set[str]] | None:
         """The buffer, the text of the first register's address, and its variables, of registers side by side."""
-        pointers = [AddressOf(one.buffer, one.indices) if isinstance(one, Load) else one for one in registers]
-        if not all(isinstance(one, AddressOf) and self.emitter.axes.of(one) == UNIFORM for one in pointers):
+        pointers = [ir.AddressOf(one.buffer, one.indices) if isinstance(one, ir.Load) else one for one in registers]
+        if not all(isinstance(one, ir.AddressOf) and self.emitter.axes.of(one) == UNIFORM for one in pointers):
             return None
-        nodes = [node for one in pointers for node in walk(one)]
-        names = {node.name for node in nodes if isinstance(node, Var)}
-        if any(isinstance(node, (Load, Call)) for node in nodes) or names & self.emitter.program.shadowed:
+        nodes = [node for one in pointers for node in ir.walk(one)]
+        names = names_in(nodes)
+        if any(isinstance(node, (ir.Load, ir.Call)) for node in nodes) or names & self.emitter.program.shadowed:
             return None
         found = [terms_of(self.emitter, one, self.mask) for one in pointers]
         place, terms = found[0]

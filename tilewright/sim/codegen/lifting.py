@@ -10,16 +10,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import dtype
-from tilewright.ir import Binary, Call, Cast, Expr, Load, Reinterpret, Var, const_value, walk
+from tilewright.ir import Binary, Call, Cast, Expr, Reinterpret, const_value, walk
 from tilewright.isa.linear import as_arithmetic
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import wrapper
-from tilewright.sim.codegen.pure import is_pure
+from tilewright.sim.codegen.values import acts, is_pure, names_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tilewright.sim.codegen.emitter import Emitter
 
-__all__ = ["is_taken_apart", "taken_apart"]
+__all__ = ["addends", "is_taken_apart", "taken_apart"]
 
 Leaf = tuple[str, Expr]  # a factor, and what it multiplies
 
@@ -108,20 +110,14 @@ class _Lifter:
             self.leaf(expr, factor, total)
 
     def split(self, expr: Binary, bits: int, factor: str, total: _Sum) -> bool:
-        if expr.op in ("+", "-"):
-            self.gather(expr.a, bits, factor, total)
-            self.gather(expr.b, bits, factor if expr.op == "+" else f"-{factor}", total)
-            return True
-        known = _number(expr.b)
-        if expr.op == "<<" and known is not None and 0 <= known < bits:
-            self.gather(expr.a, bits, f"{1 << known} * {factor}", total)
-            return True
-        if expr.op == "*":
-            for varying, number in ((expr.a, expr.b), (expr.b, expr.a)):
-                if self.e.axes.of(number) == UNIFORM:
-                    self.gather(varying, bits, f"{self.uniform(_plain(number), bits)} * {factor}", total)
-                    return True
-        return False
+        parts = addends(self.e, expr)
+        for part, number in parts:
+            if isinstance(number, Expr):
+                text = f"{self.uniform(_plain(number), bits)} * {factor}"
+            else:
+                text = {1: factor, -1: f"-{factor}"}.get(number, f"{number} * {factor}")
+            self.gather(part, bits, text, total)
+        return bool(parts)
 
     def uniform(self, expr: Expr, bits: int) -> str:
         """A number as the nearest to zero that it is congruent to."""
@@ -129,7 +125,7 @@ class _Lifter:
         known = _number(expr)
         if known is not None:
             return f"({signed(known)})"
-        self.loose |= any(isinstance(node, Var) and node.name not in self.e.program.fixed for node in walk(expr))
+        self.loose |= not names_in(walk(expr)) <= self.e.program.fixed
         text = self.e.sound(expr, self.mask, "an address")
         return self.out.named("n", f"{self.out.constant('W', signed)}(int({text}))")
 
@@ -156,10 +152,9 @@ class _Lifter:
     def part(self, group: str, leaves: list[Leaf]) -> str:
         """The text of one part of an address, made once if it depends on thread numbers and parameters alone."""
         nodes = [node for _, expr in leaves for node in walk(expr)]
-        fleeting = any(isinstance(node, Load) or (isinstance(node, Call) and not is_pure(node)) for node in nodes)
-        read = {node.name for node in nodes if isinstance(node, Var)}
+        read = names_in(nodes)
         constant = not read and all(set(factor) <= set("-()*1234567890 ") for factor, _ in leaves)
-        if fleeting or not read <= self.e.program.fixed or (self.loose and not constant):
+        if any(map(acts, nodes)) or not read <= self.e.program.fixed or (self.loose and not constant):
             return f"Part({self.terms(leaves)})"
         kept = "threads" if group == "threads" and constant else "parts"
         key = self.e.program.part_ids.setdefault(
@@ -178,6 +173,18 @@ class _Lifter:
             signed = f"({value}).view(np.int{expr.dtype.bits})" if expr.dtype.kind == "uint" else value
             texts.append(f"{factor} * int64({signed})" if factor != "1" else f"int64({signed})")
         return " + ".join(texts)
+
+
+def addends(e: Emitter, expr: Binary) -> Sequence[tuple[Expr, int | Expr]]:
+    """The parts of a sum, or of a product with a uniform number, each with its factor; none of anything else."""
+    if expr.op in ("+", "-"):
+        return [(expr.a, 1), (expr.b, 1 if expr.op == "+" else -1)]
+    if expr.op == "<<" and (known := _number(expr.b)) is not None and 0 <= known < expr.dtype.bits:
+        return [(expr.a, 1 << known)]
+    if expr.op == "*":
+        both = ((expr.a, expr.b), (expr.b, expr.a))
+        return [(varying, number) for varying, number in both if e.axes.of(number) == UNIFORM][:1]
+    return []
 
 
 def _number(expr: Expr) -> int | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Assign, Bind, Body, Call, Evaluate, Expr, For, Stmt, Var, bodies, expressions, walk
-from tilewright.sim.codegen.pure import is_pure
+from tilewright.ir import Assign, Bind, Body, For, bodies
+from tilewright.sim.codegen.values import names_in, read_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tilewright.ir import Block
     from tilewright.ir.flow import Flow
 
-__all__ = ["Liveness", "read_by"]
+__all__ = ["Liveness"]
 
 
 class Liveness:
@@ -41,17 +41,6 @@ class Liveness:
         return self._where.get(name, 0)
 
 
-def read_by(stmt: Stmt) -> tuple[Expr, ...]:
-    """The variables that a statement reads. A call that only computes, and whose value is not used, reads nothing."""
-    if isinstance(stmt, (Bind, Assign)):
-        return walk(stmt.value)
-    if isinstance(stmt, For):
-        return walk((stmt.start, stmt.stop))
-    if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and is_pure(stmt.value):
-        return ()
-    return expressions(stmt)
-
-
 def _backwards(flow: Flow, todo: set[int]) -> Iterable[int]:
     while todo:
         for number in reversed(flow.line):
@@ -65,14 +54,14 @@ def _summary(block: Block, parameters: frozenset[str]) -> tuple[frozenset[str], 
     used: set[str] = set()
     given: set[str] = set()
     _go(block.body, used, given, sure=True)
-    used |= {node.name for node in block.end.reads if isinstance(node, Var)} - given
+    used |= names_in(block.end.reads) - given
     return frozenset(used - parameters), frozenset(given)
 
 
 def _go(body: Body, used: set[str], given: set[str], *, sure: bool) -> None:
     """Adds the variables that statements read and assign. One that is bound under a condition ends there."""
     for stmt in body:
-        used |= {node.name for node in read_by(stmt) if isinstance(node, Var)} - given
+        used |= names_in(read_by(stmt)) - given
         if isinstance(stmt, Bind) or (isinstance(stmt, Assign) and sure):
             given.add(stmt.var.name)
         elif isinstance(stmt, Assign):

@@ -10,123 +10,92 @@ from collections import Counter, defaultdict
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from tilewright import ir
 from tilewright.dtypes import BOOL
-from tilewright.ir import (
-    Assign,
-    Binary,
-    Bind,
-    Block,
-    Call,
-    If,
-    Load,
-    Special,
-    Var,
-    rewrite,
-    statements,
-    walk,
-)
 from tilewright.ir.special import CTA, SPECIALS, UNIFORM
-from tilewright.sim.codegen.live import read_by
-from tilewright.sim.codegen.pure import is_pure
+from tilewright.sim.codegen.values import acts, given_in, is_closed, names_in, put_in, read_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
-    from tilewright.ir import Expr, Stmt
-
-    Uses: TypeAlias = "dict[str, dict[Expr | str | None, None]]"
+    Uses: TypeAlias = "dict[str, dict[ir.Expr | str | None, None]]"
 
 __all__ = ["needed"]
 
 LARGEST = 32  # nodes of a condition
 
 
-def needed(blocks: Sequence[Block], parameters: frozenset[str]) -> list[Block]:
+def needed(blocks: Sequence[ir.Block], parameters: frozenset[str]) -> list[ir.Block]:
     """The blocks, with each load of a scalar under the conditions under which its value is used."""
     stmts = [stmt for block in blocks for stmt in block.body]
-    loads = [stmt for stmt in stmts if isinstance(stmt, Assign) and _is_scalar(stmt.value, parameters)]
+    loads = [stmt for stmt in stmts if isinstance(stmt, ir.Assign) and _is_scalar(stmt.value, parameters)]
     if not loads:
         return list(blocks)
     used = _uses(blocks, _of_threads(stmts))
-    guarded: dict[int, Stmt] = {}
+    guarded: dict[int, ir.Stmt] = {}
     for stmt in loads:
         conditions = _conditions(stmt.var.name, used)
         if conditions:
-            cond = reduce(lambda a, b: Binary("or", a, b, BOOL), conditions)
-            guarded[id(stmt)] = If(cond, (stmt,), (), at=stmt.at)
-    return [Block(tuple(guarded.get(id(stmt), stmt) for stmt in block.body), block.end) for block in blocks]
+            cond = reduce(lambda a, b: ir.Binary("or", a, b, BOOL), conditions)
+            guarded[id(stmt)] = ir.If(cond, (stmt,), (), at=stmt.at)
+    return [ir.Block(tuple(guarded.get(id(stmt), stmt) for stmt in block.body), block.end) for block in blocks]
 
 
-def _is_scalar(value: Expr, parameters: frozenset[str]) -> bool:
+def _is_scalar(value: ir.Expr, parameters: frozenset[str]) -> bool:
     """Is it a load from global memory, at an address that all threads of a CTA have in common?"""
-    loads = [node for node in walk(value) if isinstance(node, Load)]
-    if len(loads) != 1 or loads[0].buffer.space != "global" or not _computes(value, beside=loads[0]):
+    acting = [node for node in ir.walk(value) if acts(node)]
+    if len(acting) != 1 or not isinstance(load := acting[0], ir.Load) or load.buffer.space != "global":
         return False
-    for node in walk(loads[0].buffer.data) if loads[0].buffer.data is not None else (loads[0],):
-        if isinstance(node, Var) and node.name not in parameters:
-            return False
-        if isinstance(node, Special) and SPECIALS[node.name].varies not in (UNIFORM, CTA):
-            return False
-        if isinstance(node, Load) or (isinstance(node, Call) and not is_pure(node)):
-            return False
-    return True
-
-
-def _computes(value: Expr, beside: Expr | None = None) -> bool:
-    """Is it arithmetic alone, beside one node?"""
-    return not any(
-        (isinstance(node, Load) and node is not beside) or (isinstance(node, Call) and not is_pure(node))
-        for node in walk(value)
+    return load.buffer.data is not None and all(
+        is_closed(node, parameters)
+        and not (isinstance(node, ir.Special) and SPECIALS[node.name].varies not in (UNIFORM, CTA))
+        for node in ir.walk(load.buffer.data)
     )
 
 
-def _of_threads(stmts: Sequence[Stmt]) -> dict[str, Expr]:
+def _of_threads(stmts: Sequence[ir.Stmt]) -> dict[str, ir.Expr]:
     """The expressions of registers that are assigned once, and depend on thread numbers alone."""
-    given = [stmt for stmt in statements(tuple(stmts)) if isinstance(stmt, (Assign, Bind))]
+    given = given_in(ir.statements(tuple(stmts)))
     counts = Counter(stmt.var.name for stmt in given)
-    known: dict[str, Expr] = {}
+    known: dict[str, ir.Expr] = {}
     for stmt in given:
-        value = _put_in(stmt.value, known) if counts[stmt.var.name] == 1 else stmt.var
-        if _is_closed(value):
+        value = put_in(stmt.value, known) if counts[stmt.var.name] == 1 else stmt.var
+        if _is_condition(value):
             known[stmt.var.name] = value
     return known
 
 
-def _is_closed(value: Expr) -> bool:
-    nodes = walk(value)
-    return len(nodes) <= LARGEST and not any(isinstance(node, Var) for node in nodes) and _computes(value)
+def _is_condition(value: ir.Expr) -> bool:
+    """Can it be a condition on thread numbers: of few nodes, all of them closed?"""
+    nodes = ir.walk(value)
+    return len(nodes) <= LARGEST and all(is_closed(node, frozenset()) for node in nodes)
 
 
-def _put_in(value: Expr, known: Mapping[str, Expr]) -> Expr:
-    return rewrite(value, lambda node: known.get(node.name) if isinstance(node, Var) else None)
-
-
-def _uses(blocks: Sequence[Block], known: Mapping[str, Expr]) -> Uses:
+def _uses(blocks: Sequence[ir.Block], known: Mapping[str, ir.Expr]) -> Uses:
     """For what each variable is used: a condition, under it; the name of what it computes; None, for anything else."""
     used: Uses = defaultdict(dict)
 
-    def add(nodes: Sequence[object], use: Expr | str | None) -> None:
-        for node in nodes:
-            if isinstance(node, Var):
-                used[node.name][use] = None
+    def add(nodes: Sequence[ir.Expr], use: ir.Expr | str | None) -> None:
+        for name in names_in(nodes):
+            used[name][use] = None
 
     for block in blocks:
         add(block.end.reads, None)
         for stmt in block.body:
-            if isinstance(stmt, Assign) and _computes(stmt.value):
-                add(walk(stmt.value), stmt.var.name)
+            if isinstance(stmt, ir.Assign) and not any(map(acts, ir.walk(stmt.value))):
+                add(ir.walk(stmt.value), stmt.var.name)
                 continue
-            cond = _put_in(stmt.cond, known) if isinstance(stmt, If) and not stmt.orelse else None
+            cond = put_in(stmt.cond, known) if isinstance(stmt, ir.If) and not stmt.orelse else None
             add(read_by(stmt), None)
-            for inner in statements((stmt,))[1:]:
-                add(read_by(inner), cond if cond is not None and _is_closed(cond) else None)
+            for inner in ir.statements((stmt,))[1:]:
+                add(read_by(inner), cond if cond is not None and _is_condition(cond) else None)
     return used
 
 
-def _conditions(name: str, used: Uses) -> list[Expr]:
+def _conditions(name: str, used: Uses) -> list[ir.Expr]:
     """The conditions under which a value is used, directly or for others; none where it is used without one."""
-    found: dict[Expr, None] = {}
+    found: dict[ir.Expr, None] = {}
     todo, seen = [name], {name}
     while todo:
         for use in used.get(todo.pop(), ()):

@@ -15,7 +15,7 @@ from tilewright.ir.operators import OPERATORS
 from tilewright.isa.casts import cast
 from tilewright.sim.checks.arithmetic import OpenResult
 from tilewright.sim.codegen.emitter import Operand
-from tilewright.sim.codegen.pure import computed, is_pure
+from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.machine.unknown import ArrayOperation
 
 if TYPE_CHECKING:

@@ -11,37 +11,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tilewright.ir import (
-    Ask,
-    Block,
-    Blocks,
-    Body,
-    Branch,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Jump,
-    Kernel,
-    Meet,
-    Stmt,
-    While,
-    bodies,
-    statements,
-)
+from tilewright import ir
+from tilewright.ir.special import LANE
 from tilewright.isa import WARPGROUP, WHOLE_WARP, bind
-from tilewright.sim.codegen.axes import LANE, Axes
 from tilewright.sim.codegen.loops import polls, polls_in_graph, shows_order
-from tilewright.sim.codegen.prepare import calls_of, is_collective
+from tilewright.sim.codegen.values import calls_of, is_collective
 
 if TYPE_CHECKING:
-    from tilewright.sim.codegen.divergence import Divergence
+    from tilewright.sim.codegen.axes import Axes, Divergence
 
 __all__ = ["Open", "Structured", "cut_at_waits", "waits"]
 
 
-def waits(stmt: Stmt) -> bool | None:
+def waits(stmt: ir.Stmt) -> bool | None:
     """Do threads wait at this statement? None: only where the lanes of a warp can come to it one after the other."""
     found: bool | None = False
     for call in calls_of(stmt):
@@ -60,7 +42,7 @@ class Structured:
     orders: so do branches at which threads diverge on the way to accesses that show which came first.
     """
 
-    def __init__(self, kernel: Kernel, axes: Axes, *, orders: bool) -> None:
+    def __init__(self, kernel: ir.Kernel, axes: Axes, *, orders: bool) -> None:
         self.axes = axes
         self.orders = orders
         self.cut: set[int] = set()
@@ -76,26 +58,26 @@ class Structured:
         """Must the kernel be cut at this statement, or inside of it?"""
         return id(stmt) in self.cut
 
-    def _mark(self, body: Body, around: tuple[Stmt, ...]) -> None:
+    def _mark(self, body: ir.Body, around: tuple[ir.Stmt, ...]) -> None:
         for stmt in body:
             if self._is_cut(stmt, around):
                 self.cut |= {id(stmt), *map(id, around)}
-                self.loops |= {id(loop) for loop in (*around, stmt) if isinstance(loop, (For, While))}
+                self.loops |= {id(loop) for loop in (*around, stmt) if isinstance(loop, (ir.For, ir.While))}
                 self.lanes_part |= any(self._parts(outer) & LANE for outer in (*around, stmt))
-            for inner in bodies(stmt):
+            for inner in ir.bodies(stmt):
                 self._mark(inner, (*around, stmt))
 
-    def _parts(self, stmt: Stmt) -> int:
-        if isinstance(stmt, If):
+    def _parts(self, stmt: ir.Stmt) -> int:
+        if isinstance(stmt, ir.If):
             return self.axes.of(stmt.cond)
-        return self.axes.divergence(stmt) if isinstance(stmt, (For, While)) else 0
+        return self.axes.divergence(stmt) if isinstance(stmt, (ir.For, ir.While)) else 0
 
-    def _is_cut(self, stmt: Stmt, around: tuple[Stmt, ...]) -> bool:
-        if isinstance(stmt, (For, While)):
+    def _is_cut(self, stmt: ir.Stmt, around: tuple[ir.Stmt, ...]) -> bool:
+        if isinstance(stmt, (ir.For, ir.While)):
             return polls(stmt)
-        if isinstance(stmt, (Break, Continue)):
-            return next(outer for outer in reversed(around) if isinstance(outer, (For, While))) in self
-        if isinstance(stmt, If):
+        if isinstance(stmt, (ir.Break, ir.Continue)):
+            return next(outer for outer in reversed(around) if isinstance(outer, (ir.For, ir.While))) in self
+        if isinstance(stmt, ir.If):
             return self.orders and bool(self._parts(stmt) & ~LANE) and shows_order((*stmt.then, *stmt.orelse))
         if id(stmt) not in self._waits:
             self._waits[id(stmt)] = waits(stmt)
@@ -109,7 +91,7 @@ class Open:
     orders: as for `Structured`.
     """
 
-    def __init__(self, blocks: Sequence[Block], apart: Divergence, *, orders: bool) -> None:
+    def __init__(self, blocks: Sequence[ir.Block], apart: Divergence, *, orders: bool) -> None:
         self.blocks = blocks
         self.apart = apart
         line = apart.flow.line
@@ -117,7 +99,7 @@ class Open:
         self.polling = [loop for loop in apart.flow.loops if polls_in_graph(loop, blocks)]
         self.lanes_part = bool(self.polling) or any(map(self._part, line))
 
-    def cuts(self, stmt: Stmt, number: int) -> bool:
+    def cuts(self, stmt: ir.Stmt, number: int) -> bool:
         """Must this statement of a block end it?"""
         found = waits(stmt)
         return self.lanes_part or bool(self.apart.around.get(number, 0) & LANE) if found is None else found
@@ -125,7 +107,7 @@ class Open:
     def _shows_order(self, number: int) -> bool:
         """Do warps diverge here on the way to accesses that show which came first?"""
         end = self.blocks[number].end
-        if not isinstance(end, Branch) or not self.apart.of(end.cond) & ~LANE:
+        if not isinstance(end, ir.Branch) or not self.apart.of(end.cond) & ~LANE:
             return False
         ahead = self.apart.flow.between(number)
         inside = (block for k, block in enumerate(self.blocks) if any(side >> k & 1 for side in ahead))
@@ -133,10 +115,10 @@ class Open:
 
     def _part(self, number: int) -> bool:
         """Can lanes of a warp be in different blocks after this one, in batches of their own?"""
-        some = any(waits(stmt) is not False for stmt in statements(self.blocks[number].body))
+        some = any(waits(stmt) is not False for stmt in ir.statements(self.blocks[number].body))
         return number in self.branches or (some and bool(self.apart.around[number] & LANE))
 
-    def yielding(self, blocks: list[Block], ends: Sequence[int]) -> None:
+    def yielding(self, blocks: list[ir.Block], ends: Sequence[int]) -> None:
         """Puts a block on each back edge of a polling loop, at which the batch yields.
 
         ends: the last part of each block before the cut.
@@ -146,8 +128,8 @@ class Open:
                 block = blocks[ends[number]]
                 if loop.head in block.end.targets:
                     ways = {loop.head: len(blocks)}
-                    blocks[ends[number]] = Block(block.body, block.end.renumbered(partial(_changed, ways)))
-                    blocks.append(Block((), Jump(loop.head, yields=True, at=block.end.at)))
+                    blocks[ends[number]] = ir.Block(block.body, block.end.renumbered(partial(_changed, ways)))
+                    blocks.append(ir.Block((), ir.Jump(loop.head, yields=True, at=block.end.at)))
 
 
 def _changed(ways: dict[int, int], number: int) -> int:
@@ -155,8 +137,8 @@ def _changed(ways: dict[int, int], number: int) -> int:
 
 
 def cut_at_waits(
-    blocks: Sequence[Block], cuts: Callable[[Stmt, int], bool], *, lanes_part: bool
-) -> tuple[list[Block], list[int]]:
+    blocks: Sequence[ir.Block], cuts: Callable[[ir.Stmt, int], bool], *, lanes_part: bool
+) -> tuple[list[ir.Block], list[int]]:
     """The blocks cut at every wait, and of each of them its last part.
 
     lanes_part: do the lanes of a warp reconverge before they ask together?
@@ -166,12 +148,12 @@ def cut_at_waits(
     return list(cutter.graph().blocks), ends
 
 
-class _Cutter(Blocks):
+class _Cutter(ir.Blocks):
     def __init__(self, known: int, lanes_part: bool) -> None:
         super().__init__(known)
         self.lanes_part = lanes_part
 
-    def block(self, number: int, block: Block, cuts: Callable[[Stmt, int], bool]) -> int:
+    def block(self, number: int, block: ir.Block, cuts: Callable[[ir.Stmt, int], bool]) -> int:
         """Cuts a block; the number of its last part."""
         self.open = number
         last = number
@@ -183,7 +165,7 @@ class _Cutter(Blocks):
         self.end(block.end)
         return last
 
-    def meet(self, stmt: Stmt) -> int:
+    def meet(self, stmt: ir.Stmt) -> int:
         """The call waits; what is left of the statement, if anything, begins the block whose number is returned."""
         call = next(call for call in calls_of(stmt) if is_collective(call) or bind(call).form.meaning.ready is not None)
         bound, after = bind(call), self.new()
@@ -191,11 +173,11 @@ class _Cutter(Blocks):
         asks = bound.form.meaning.ready is not None or (sync is not None and sync.scope == "poll")
         if not asks or (bound.instruction.lanes == WHOLE_WARP and self.lanes_part):
             gathered = self.new() if asks else after
-            self.end(Meet(call, gathered, at=stmt.at), gathered)
+            self.end(ir.Meet(call, gathered, at=stmt.at), gathered)
         if asks:
             again = self.new()
-            self.end(Jump(again, at=stmt.at), again)
-            self.end(Ask(call, after, again, at=stmt.at), after)
-        if not (isinstance(stmt, Evaluate) and sync):
+            self.end(ir.Jump(again, at=stmt.at), again)
+            self.end(ir.Ask(call, after, again, at=stmt.at), after)
+        if not (isinstance(stmt, ir.Evaluate) and sync):
             self.statements.append(stmt)
         return after

@@ -7,13 +7,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Bits", "Bools", "Flags", "Given", "Ints", "Shape", "Value"]
+__all__ = ["Array", "Bits", "Bools", "Flags", "Given", "GivenFlags", "Ints", "Results", "Shape", "Value"]
 
 Array: TypeAlias = NDArray[Any]  # of a dtype that only the kernel knows
 Bits: TypeAlias = NDArray[Any]  # items of one of `tilewright.sim.machine.memory.UNITS`
 Bools: TypeAlias = NDArray[np.bool_]
 Flags: TypeAlias = "NDArray[Any] | None"  # of bits: 1 in each byte that is initialised; None where all are
 Given: TypeAlias = tuple[Any, ...]  # what generated code gives a call: arrays, numbers, addresses, texts
+GivenFlags: TypeAlias = "tuple[Flags, ...] | None"
+Results: TypeAlias = Any  # of a row's functions: nothing, an array, or one for each operand that is written
 Ints: TypeAlias = NDArray[np.int64]
 Shape: TypeAlias = tuple[int, int, int]  # (CTAs, warps, lanes)
 Value: TypeAlias = "int | NDArray[Any]"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.uniform import Uniform
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Batch", "Look", "SpecialValues", "lanes_text", "merged", "numbers"]
+__all__ = ["Batch", "Look", "SpecialValues", "first_of", "first_warp", "lanes_text", "merged", "numbers", "where_text"]
 
 Environment = dict[str, Value]
 
@@ -163,8 +163,8 @@ class Batch(Look):
         active = mask.full
         return bool((active == (self.alive & active.any(-1, keepdims=True))).all())
 
-    def narrowed(self, mask: Mask, segment: int) -> Batch:
-        """The lanes of ``mask`` as a batch of their own, at ``segment``."""
+    def narrowed(self, mask: Mask, segment: int, *, waits: bool = False) -> Batch:
+        """The lanes of ``mask`` as a batch of their own, at ``segment``. waits: for what the whole batch waits for?"""
         active = mask.full
         ctas = covering(np.flatnonzero(active.any((1, 2))))
         warps = covering(np.flatnonzero(active.any((0, 2))))
@@ -177,8 +177,14 @@ class Batch(Look):
             Mask.of(rest.shape, rest),
             env,
             segment,
+            meeting=self.meeting.narrowed(ctas, warps) if waits and self.meeting is not None else None,
             part=self.part,
         )
+
+    def parted(self, some: Bools, segment: int) -> tuple[Batch, Batch]:
+        """These lanes as a batch at ``segment``, and the others, which go on waiting."""
+        rest = Mask(self.shape, self.mask.full & ~some)
+        return self.narrowed(Mask(self.shape, some), segment), self.narrowed(rest, self.segment, waits=True)
 
     def apart(self, parts: list[tuple[slice, slice]]) -> list[Batch]:
         """A batch of its own for each of these ranges of its CTAs and warps."""
@@ -279,3 +285,21 @@ def lanes_text(lanes: Bools) -> str:
     runs = np.split(active, np.flatnonzero(np.diff(active) != 1) + 1)
     shown = [f"{run[0]}..{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
     return ("lane " if len(active) == 1 else "lanes ") + ", ".join(shown)
+
+
+def first_warp(lanes: Bools) -> tuple[int, int]:
+    """Place in a batch, its CTA and its number, of the first warp that has such lanes."""
+    cta, warp = np.argwhere(lanes.any(-1))[0]
+    return int(cta), int(warp)
+
+
+def first_of(values: Value, lanes: Bools) -> int:
+    """The number that the first of these lanes has."""
+    return int(np.broadcast_to(values, lanes.shape)[lanes][0])
+
+
+def where_text(batch: Look, lanes: Bools, shown: Bools | None = None) -> str:
+    """``CTA (0, 0, 0), warp 2, lanes 0..15``: the first warp that has such lanes, and these or those ``shown``."""
+    cta, warp = first_warp(lanes)
+    name = batch.wave.warp_name(numbers(batch.ctas)[cta], numbers(batch.warps)[warp])
+    return f"{name}, {lanes_text((lanes if shown is None else shown)[cta, warp])}"

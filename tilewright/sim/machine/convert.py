@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.dtypes import DType, dtype
+from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits, Ints, Value
 from tilewright.sim.machine.memory import UNITS
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.sites import Site
 
 __all__ = ["component", "from_bits", "from_nibbles", "joined", "reinterpret", "to_bits", "to_nibbles", "width_of"]
 
@@ -96,3 +103,34 @@ def reinterpret(source: DType, kind: DType) -> Callable[[Value], Value]:
     """The function that reads the bits of a ``source`` as a ``kind`` of the same size."""
     out, back = to_bits(source), from_bits(kind)
     return lambda value: back(np.atleast_3d(out(value)))
+
+
+# Elements of 4 bits, two to a byte: a load picks a half, a store changes one and keeps the other
+
+
+def _bytes(at: Address) -> Address:
+    return Address(0, Part(at.full() >> 1))
+
+
+def load_nibbles(site: Site, batch: Batch, mask: Mask, at: Address) -> Bits:
+    """The elements at ``at``, which counts half bytes."""
+    return from_nibbles(site.load(batch, mask, _bytes(at)), at.full())
+
+
+def nibble_flags(site: Site, batch: Batch, mask: Mask, at: Address) -> Bits:
+    """The flags of the bytes that hold the elements at ``at``."""
+    return site.flags(batch, mask, _bytes(at))
+
+
+def store_nibbles(site: Site, batch: Batch, mask: Mask, at: Address, bits: Bits, flags: Bits | None = None) -> None:
+    """Two lanes may own the halves of one byte, so that the low halves are written first, then the high ones."""
+    high = (at.full() & 1) != 0
+    there = _bytes(at)
+    for half in (~high, high):
+        lanes = mask.narrowed(np.broadcast_to(half, np.broadcast_shapes(half.shape, (1, 1, 1))))
+        if lanes is None:
+            continue
+        old = np.array(site.peek(batch, lanes, there))
+        site.store(batch, lanes, there, to_nibbles(old, bits, at.full()))
+        if flags is not None:
+            site.store_flags(batch, lanes, there, np.asarray(flags))

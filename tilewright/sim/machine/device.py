@@ -2,42 +2,144 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.host import bytes_text
 from tilewright.isa import Access, RegisterFence, Sync
+from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.counts import Line
-from tilewright.sim.machine.facets import Facet, where_text
-from tilewright.sim.machine.overlaps import blocks_of
-from tilewright.sim.machine.precedence import FORWARDS
-from tilewright.sim.machine.printed import Printed
+from tilewright.sim.machine.facets import Facet
+from tilewright.sim.machine.places import blocks_of
+from tilewright.sim.machine.precedence import FORWARDS, Precedence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tilewright.errors import Span
     from tilewright.ir import Number
-    from tilewright.isa import Fence, ProxyFence
+    from tilewright.isa import Fence, Lanes, ProxyFence, Signal
     from tilewright.sim.machine.address import Address, Part
-    from tilewright.sim.machine.arrays import Array, Shape, Value
+    from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.events import Events
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.precedence import Precedence
+    from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.wave import Storage
+    from tilewright.sim.machine.sync import BarrierSite
+    from tilewright.sim.machine.tmem import Taken
+    from tilewright.sim.machine.wave import Storage, Wave
 
-__all__ = ["Device"]
+__all__ = ["Device", "Events", "Printed"]
 
 HOLDERS = {"laneid": "lane", "warpid": "warp", "wid_in_wg": "warp", "wgid": "warpgroup", "tid": "thread"}
 _SHUFFLE = "T.cuda.shfl_sync(0xffffffff, x, lane) by the whole warp, which gives the x of another lane"
 _MEMORY = "shared memory: Tx.cta.copy(shared, R), T.cuda.cta_sync(), then shared[i, j]"
 ELSEWHERE = {"lane": _SHUFFLE, "warp": _MEMORY, "warpgroup": _MEMORY, "thread": f"{_SHUFFLE}; or {_MEMORY}"}
 """A hint: how a thread gets an element that another thread holds."""
+
+
+class Events:
+    """The events of a run. A check overrides those that it needs."""
+
+    def begin(self, run: Device) -> None:
+        """A run starts."""
+
+    def start(self, wave: Wave) -> None:
+        """A wave of CTAs starts."""
+
+    def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        """Lanes are about to touch what is at addresses of the cluster's window."""
+
+    def released(
+        self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite
+    ) -> None:
+        """The warps ``here`` (CTAs, warps) have arrived at a barrier, kept in ``rows``."""
+
+    def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
+        """A barrier is complete: the warps ``waiting`` (CTAs, all warps) go on."""
+
+    def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
+        """No thread will wait any more for what was released at a barrier, kept in ``rows``."""
+
+    def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
+        """All warps of these CTAs have met at once."""
+
+    def warps_met(self, batch: Batch, mask: Mask) -> None:
+        """The lanes of each active warp have met."""
+
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
+        """A thread ordered its own accesses, those of the bytes ``where`` alone if it says so."""
+
+    def fenced_registers(self, batch: Batch, mask: Mask, fence: RegisterFence) -> None:
+        """A warp ordered what it did to its registers."""
+
+    def signalled(
+        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
+    ) -> None:
+        """Lanes made, ended, arrived at or saw the end of a phase of the m-barriers at shared addresses ``barrier``.
+
+        found: what `execute` returned: the words before an arrival, or before bytes were counted.
+        """
+
+    def issued(self, operation: Operation) -> None:
+        """An asynchronous operation was issued."""
+
+    def completing(self, operation: Operation) -> None:
+        """An operation is about to take place."""
+
+    def awaited(self, wave: Wave, waiting: Waiting) -> None:
+        """Threads have waited for what they issued to a group."""
+
+    def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
+        """A warp, ``place`` is its row and number, is about to give columns of tensor memory back."""
+
+    def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
+        """A hint where no thread can go on, or an empty text. waited: rows and addresses of m-barriers."""
+        return ""
+
+    def outlived(self, operation: Operation, ended: Bools) -> None:
+        """An operation is still under way when no thread can go on. ended: (CTAs,), whose threads have all ended."""
+
+    def ended(self, wave: Wave) -> None:
+        """All CTAs of a wave are done."""
+
+    def finish(self, run: Device) -> None:
+        """The run is over."""
+
+
+MOST_BYTES = 1 << 20  # CUDA C++ Programming Guide, "Formatted Output": the default size of printf's buffer
+
+
+@dataclass(slots=True)
+class Printed:
+    """The output of a run. lost: lines beyond `MOST_BYTES`, which are not even made; at: the first that lost some."""
+
+    lines: list[str] = field(default_factory=list)
+    nbytes: int = 0
+    lost: int = 0
+    at: Span | None = None
+
+    def add(self, count: int, line: Callable[[int], str], at: Span | None) -> None:
+        """``count`` lines that the kernel's line ``at`` prints."""
+        for number in range(count):
+            if self.nbytes >= MOST_BYTES:
+                self.at = self.at or at
+                self.lost += count - number
+                return
+            self.lines.append(line(number))
+            self.nbytes += len(self.lines[-1])
+
+    def warnings(self) -> list[str]:
+        """What is missing."""
+        kept = f"the first {len(self.lines):,} are kept, {bytes_text(MOST_BYTES)} as on a GPU"
+        return [f"{self.at}: printf: {len(self.lines) + self.lost:,} lines, of which {kept}"] if self.lost else []
 
 
 class Device:
@@ -84,6 +186,11 @@ class Device:
         """CTAs of the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
 
+    def warn(self, text: str) -> None:
+        """Say something once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
     def thread_parts(self, warps: slice) -> dict[int, Part]:
         """Address parts that depend on thread numbers only, kept for all runs of the program."""
         return self.program.thread_parts.setdefault((warps.start, warps.stop, warps.step), {})
@@ -127,11 +234,10 @@ class Device:
         text, place = said
         if not place:
             Facet(batch, mask, at, self.plain).fault(f"`{text}` does not hold", fails.full)
-        cta, warp = map(int, np.argwhere(fails.full.any(-1))[0])
         word = next((word for name, word in HOLDERS.items() if f"T.{name}" in text), "thread")
         raise SimulationError(
             f"{place} lies in the registers of another {word}",
-            given=where_text(batch, cta, warp, fails.full[cta, warp]),
+            given=where_text(batch, fails.full),
             allowed=f"elements that the {word} itself holds, where {text}",
             hint=ELSEWHERE[word],
             at=at,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,21 +12,24 @@ from numpy.typing import NDArray
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Array, Bools
-from tilewright.sim.machine.batch import lanes_text, numbers
+from tilewright.sim.machine.batch import numbers, where_text
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows
-from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
-from tilewright.sim.machine.remote import OFFSET_BITS, across, in_turns, on_rank
+from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.machine.registers import Registers
+from tilewright.sim.machine.remote import across, in_turns, on_rank
 from tilewright.sim.machine.tmem import TmemFacet
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.registers import Registers
     from tilewright.sim.machine.wave import Storage
 
-__all__ = ["Facet", "MemoryFacet", "SharedFacet"]
+__all__ = ["Facet", "Finder", "MemoryFacet", "SharedFacet"]
+
+
+Finder: TypeAlias = "Callable[[Look, Place], Storage]"  # of the bytes of a place, or of their shadow
 
 
 def _lanes_of(mask: Mask, count: int) -> Mask:
@@ -43,43 +46,12 @@ class _View:
     batch: Look
     mask: Mask
     at: Span | None
-    storage: Callable[[Look, Place], Storage]
+    storage: Finder
 
     @property
     def memory(self) -> MemoryFacet:
         """All memories."""
         return MemoryFacet(self.batch, self.mask, self.at, self.storage)
-
-
-class SharedFacet(_View):
-    """Shared memory as a `Memory`."""
-
-    def _arena(self) -> MemoryRows:
-        return self.storage(self.batch, self.batch.wave.run.places.arena)  # type: ignore[return-value]  # no registers
-
-    def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
-        mask = _lanes_of(self.mask, address.shape[-1])
-        block = self._arena()
-        at = Address(0, Part.of_lanes(across(self.batch, block, _safe(address, mask))))
-        found = np.ascontiguousarray(block.load(self.batch, at, nbytes))
-        return found[..., None].view(np.uint8)
-
-    def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
-        mask = _lanes_of(self.mask, address.shape[-1])
-        bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
-        block = self._arena()
-        block.store(
-            self.batch.of_lanes(mask.shape[2]),
-            Address(0, Part.of_lanes(across(self.batch, block, _safe(address, mask)))),
-            data.shape[-1],
-            bits,
-            mask,
-        )
-
-    def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
-        block = self._arena()
-        at = Address(0, Part(across(self.batch, block, _safe(address, self.mask))))
-        return self.memory.changed(block, self.mask, at, combine, *values)
 
 
 def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
@@ -116,30 +88,32 @@ class MemoryFacet(_View):
         return found
 
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
-        found: Any = None
+        found: NDArray[np.uint8] | None = None
         for storage, lanes, at in self._split(address):
             bits = np.ascontiguousarray(storage.load(self.batch, at, nbytes))[..., None].view(np.uint8)
             found = bits if found is None else np.where(lanes.full[..., None], bits, found)
-        return found  # type: ignore[no-any-return]
+        assert found is not None, "some lane is active"
+        return found
 
     def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
         bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
         for storage, lanes, at in self._split(address):
-            storage.store(self.batch, at, data.shape[-1], bits, lanes)
+            storage.store(self.batch.of_lanes(lanes.shape[2]), at, data.shape[-1], bits, lanes)
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
         """Lane by lane where lanes share an address, all others at once."""
         olds = np.zeros(self.mask.shape, values[0].dtype)
         for storage, lanes, at in self._split(address):
             if isinstance(storage, MemoryRows):
-                np.copyto(olds, self.changed(storage, lanes, at, combine, *values), where=lanes.full)
+                self._in_rows(storage, lanes, at, olds, combine, *values)
             else:
                 self._in_registers(storage, lanes, at, olds, combine, *values)
         return olds
 
-    def changed(self, block: Any, lanes: Mask, at: Address, combine: Callable[..., Array], *values: Array) -> Array:
-        """Combine in a block; returns the values before."""
-        olds = np.zeros(self.mask.shape, values[0].dtype)
+    def _in_rows(
+        self, block: MemoryRows, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
+    ) -> None:
+        """Change words in a block of memory."""
         words = block.to_change(olds.itemsize).view(olds.dtype)
         row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
         place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape)[lanes.full]
@@ -150,7 +124,6 @@ class MemoryFacet(_View):
             found[turn] = old = words[there]
             words[there] = np.asarray(combine(old, *(value[turn] for value in given))).astype(olds.dtype)
         olds[lanes.full] = found
-        return olds
 
     def _in_registers(
         self, registers: Registers, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
@@ -160,6 +133,16 @@ class MemoryFacet(_View):
         np.copyto(olds, bits.view(olds.dtype), where=lanes.full)
         new = np.asarray(combine(olds, *values)).astype(olds.dtype)
         registers.store(self.batch, at, olds.itemsize, new.view(UNITS[olds.itemsize]), lanes)
+
+
+class SharedFacet(MemoryFacet):
+    """Shared memory as a `Memory`; addresses may be those of the first lanes of each warp alone."""
+
+    def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
+        lanes = _lanes_of(self.mask, address.shape[-1])
+        arena = self.storage(self.batch, self.batch.wave.run.places.arena)
+        assert not isinstance(arena, Registers)
+        return [(arena, lanes, Address(0, Part.of_lanes(across(self.batch, arena, _safe(address, lanes)))))]
 
 
 class Facet(_View):
@@ -214,8 +197,7 @@ class Facet(_View):
     def fault(self, what: str, lanes: Bools, *, hint: str | None = None) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""
         shown = np.broadcast_to(lanes, self.batch.shape)
-        cta, warp = map(int, np.argwhere(shown.any(-1))[0])
-        raise SimulationError(what, given=where_text(self.batch, cta, warp, shown[cta, warp]), hint=hint, at=self.at)
+        raise SimulationError(what, given=where_text(self.batch, shown), hint=hint, at=self.at)
 
 
 _GIVEN: dict[str, Callable[[Facet], tuple[object, ...]]] = {
@@ -224,9 +206,3 @@ _GIVEN: dict[str, Callable[[Facet], tuple[object, ...]]] = {
     "memory": lambda facet: (facet.memory,),
     "machine": lambda facet: (facet,),
 }
-
-
-def where_text(batch: Look, cta: int, warp: int, lanes: Bools) -> str:
-    """``CTA (0, 0, 0), warp 2, lanes 0..15``: cta and warp count in the batch."""
-    name = batch.wave.warp_name(numbers(batch.ctas)[cta], numbers(batch.warps)[warp])
-    return f"{name}, {lanes_text(lanes)}"

@@ -8,8 +8,8 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP
-from tilewright.sim.machine.batch import lanes_text
-from tilewright.sim.machine.facets import Facet, where_text
+from tilewright.sim.machine.batch import first_warp, lanes_text, where_text
+from tilewright.sim.machine.facets import Facet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,12 +50,9 @@ def _warn_of_ended(bound: Bound, batch: Batch, gone: Bools, at: Span | None) -> 
     """Sources: PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync": they wait for all threads of the mask
     that have not exited, and only those have a part in the result; what comes from an exited one is unpredictable.
     """
-    cta, warp = map(int, np.argwhere(gone.any(-1))[0])
     undefined = ", and what a lane would read from one of them is undefined" if bound.form.meaning.source_lane else ""
-    ended = f"its mask names {lanes_text(gone[cta, warp])}, which had ended"
-    text = f"{at}: {bound.instruction.name}: {ended}; the others go on without them{undefined}"
-    if text not in batch.wave.run.warnings:
-        batch.wave.run.warnings.append(text)
+    ended = f"its mask names {lanes_text(gone[first_warp(gone)])}, which had ended"
+    batch.wave.run.warn(f"{at}: {bound.instruction.name}: {ended}; the others go on without them{undefined}")
 
 
 def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:
@@ -102,11 +99,11 @@ def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span 
     wanted = np.broadcast_to(wanted, mask.shape)
     missing = active.any(-1, keepdims=True) & wanted & ~active
     missing = missing & batch.alive if (missing & batch.alive).any() else missing
-    cta, warp = map(int, np.argwhere(missing.any(-1))[0])
+    warp = first_warp(missing)
     return SimulationError(
-        f"divergence: {bound.instruction.name} without {lanes_text(missing[cta, warp])}",
-        given=where_text(batch, cta, warp, active[cta, warp]),
-        allowed=f"{lanes_text(wanted[cta, warp])} of the warp, together",
+        f"divergence: {bound.instruction.name} without {lanes_text(missing[warp])}",
+        given=where_text(batch, missing, active),
+        allowed=f"{lanes_text(wanted[warp])} of the warp, together",
         hint="move it out of the condition that splits the warp",
         at=at,
     )

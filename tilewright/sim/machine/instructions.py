@@ -7,29 +7,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.isa import Access, Bound, Signal
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.elsewhere import check_elsewhere
-from tilewright.sim.machine.facets import Facet
+from tilewright.sim.machine.facets import Facet, Finder
 from tilewright.sim.machine.gathered import check_lanes, parted_by_mask
-from tilewright.sim.machine.memory import UNITS
-from tilewright.sim.machine.operands import sound
-from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
-from tilewright.sim.machine.register_files import RegisterFile, stacked
-from tilewright.sim.machine.remote import OFFSET_BITS
+from tilewright.sim.machine.memory import UNITS, MemoryRows
+from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.machine.register_files import RegisterAddress, RegisterFile, stacked
+from tilewright.sim.machine.shadows import sound
+from tilewright.sim.machine.sites import harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Flags, Given, Value
+    from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags, Given, GivenFlags, Results, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
@@ -39,15 +37,20 @@ __all__ = ["ADDRESSES", "CompiledInstruction", "Move", "RegisterFile", "lanes", 
 ADDRESSES = ("shared", "global", "generic")
 
 
-def lanes(value: Value) -> Any:
+def lanes(value: Value) -> Array:
     """A value as an array (CTAs, warps, 32)."""
-    array: Any = np.atleast_3d(value) if np.ndim(value) < 3 else value
+    array = value if isinstance(value, np.ndarray) and value.ndim > 2 else np.atleast_3d(value)
     return array if array.shape[2] == 32 else np.broadcast_to(array, (*array.shape[:2], 32, *array.shape[3:]))
 
 
 def to_shared(at: Address) -> Address:
     """A generic address as an offset in the shared window."""
     return at.shifted(-(SHARED_WINDOW << WINDOW_BITS))
+
+
+def _arguments(values: Given) -> Given:
+    """What the functions of a row get: addresses as numbers."""
+    return tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +71,10 @@ class Move:
             self.target.store(batch, mask, target, bits)
 
 
-class _Kept:
+class _Kept(MemoryRows):
     """Stands for storage, and keeps the bits that are stored there."""
 
-    rows = 1
+    bits: Bits
 
     def store(self, look: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         self.bits = bits
@@ -97,9 +100,9 @@ class CompiledInstruction:
         mask: Mask,
         values: Given,
         sinks: Given,
-        flags: Sequence[Flags] | None = None,
+        flags: GivenFlags = None,
         sources: Given = (),
-    ) -> Any:
+    ) -> Results:
         check_lanes(self.bound, batch, mask, values, self.at)
         for number, site in self.accesses:
             if site.sized:
@@ -110,16 +113,12 @@ class CompiledInstruction:
                 site.touch(batch, mask, values[number])
                 site.pending = None
             elif self.bound.reaches_cluster:
-                check_elsewhere(
-                    self.bound.instruction.name, batch, mask, lanes(values[number].full()), site.width, self.at
-                )
-                for check in batch.wave.run.checks if not site.goes_on else ():
-                    check.reached(site, batch, mask, values[number])
+                site.elsewhere(batch).touch(batch, mask, values[number])
             else:
                 own = self._own(batch, mask, values[number])
                 values = (*values[:number], own, *values[number + 1 :])
                 site.touch(batch, mask, own)
-        arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
+        arguments = _arguments(values)
         if self.bound.form.begins_operation:
             self._issue(batch, mask, arguments, sinks, flags, sources)
             return None
@@ -127,15 +126,14 @@ class CompiledInstruction:
 
     def _about_to_store(self, batch: Batch, mask: Mask, values: Given) -> Bits:
         """The rows that lanes name the places of, and that the instruction will store there."""
-        kept = _Kept()
-        arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
-        self._run(batch, mask, arguments, lambda look, place: kept)
+        kept = _Kept(np.zeros((1, 0), np.uint8), 0)
+        self.meaning(batch, mask, _arguments(values), lambda look, place: kept)
         found = np.zeros((*kept.bits.shape[:-1], 32), kept.bits.dtype)
         found[..., : kept.bits.shape[-1]] = kept.bits
         return found
 
     def _issue(
-        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None, sources: Given
+        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, sources: Given
     ) -> None:
         """Begin an operation: operands that give addresses are used now, values are kept with their flags."""
         taken = self.bound.form.async_meaning.takes
@@ -158,11 +156,12 @@ class CompiledInstruction:
                 site.touch_sized(batch, mask, Address(0, Part(arguments[number])), sizes)
         pending.issue(made)
 
-    def may_go_on(self, batch: Batch, mask: Mask, values: Given) -> Any:
+    def may_go_on(self, batch: Batch, mask: Mask, values: Given) -> Bools:
         """The lanes in which a form that may have to wait can take place now."""
         check_lanes(self.bound, batch, mask, values, self.at)
-        arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
-        return self._run(batch, mask, arguments, batch.wave.run.plain, self.bound.form.meaning.ready)
+        ready = self.bound.form.meaning.ready
+        found: Bools = self.meaning(batch, mask, _arguments(values), batch.wave.run.plain, ready)
+        return found
 
     def is_elsewhere(self, number: int, highest: int) -> bool:
         """Does an operand point into the shared memory of another CTA? Then it is no access to this CTA's."""
@@ -178,13 +177,9 @@ class CompiledInstruction:
             Facet(batch, mask, self.at, wave.run.plain).fault(what, wrong)
         return Address(0, Part(np.broadcast_to(full & (1 << OFFSET_BITS) - 1, batch.shape)))
 
-    def meaning(self, batch: Look, mask: Mask, arguments: Given, storage: Any) -> Any:
-        """Apply the row's meaning to the memory that ``storage`` finds."""
-        return self._run(batch, mask, arguments, storage)
-
-    def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None) -> Any:
+    def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags) -> Results:
         """Execute the row on the active lanes, and deliver its results."""
-        found = self._run(batch, mask, arguments, batch.wave.run.plain)
+        found = self.meaning(batch, mask, arguments, batch.wave.run.plain)
         for signal in self.bound.form.signals:
             self._signal(signal, batch, mask, arguments, found)
         for register, at, part in self._delivered(sinks, found):
@@ -193,7 +188,7 @@ class CompiledInstruction:
             return self._typed(found)
         return self._shadowed(batch, mask, arguments, sinks, flags, found)
 
-    def _signal(self, signal: Signal, batch: Batch, mask: Mask, arguments: Given, found: Any) -> None:
+    def _signal(self, signal: Signal, batch: Batch, mask: Mask, arguments: Given, found: Results) -> None:
         """Report a signal of an m-barrier to the checks; lanes whose wait was not successful acquire nothing."""
         barrier = arguments[[row.name for row in self.bound.read].index(signal.barrier)]
         told = mask.narrowed(found) if signal.kind == "wait" else mask
@@ -218,10 +213,10 @@ class CompiledInstruction:
         )
 
     def _shadowed(
-        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None, found: Any
-    ) -> Any:
+        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, found: Results
+    ) -> Results:
         form = self.bound.form
-        shadow: Any = None
+        shadow: Results = None
         if form.meaning.moves:
             shadows = batch.wave.shadows
             kinds = zip(arguments, self._read_kinds, strict=True)
@@ -235,13 +230,14 @@ class CompiledInstruction:
                     arguments, flags or (), self._read_kinds, self.bound.arguments, strict=True
                 )
             )
-            shadow = self._run(look, active, given, shadows.finder, form.meaning.validity)
+            shadow = self.meaning(look, active, given, shadows.finder, form.meaning.validity)
         else:
             for argument, flag, row in zip(arguments, flags or (), self.bound.arguments, strict=False):
                 sound(self.bound, batch, mask, argument, flag, row.name, self.at)
             for number, site in self.accesses:
                 if site.write and self.is_elsewhere(number, int(np.max(arguments[number]))):
-                    self._mark_elsewhere(batch, mask, arguments[number], site.width)
+                    there = harmless(Address(0, Part(arguments[number])), mask)
+                    site.elsewhere(batch).put_flags(batch, mask, there, None, (None, None))
                 elif site.write:
                     site.mark(batch, mask, arguments[number])
         for register, at, part in self._delivered(sinks, shadow):
@@ -250,12 +246,7 @@ class CompiledInstruction:
             return self._typed(found), _bits_of(shadow)
         return self._typed(found)
 
-    def _mark_elsewhere(self, batch: Batch, mask: Mask, address: Any, width: int) -> None:
-        batch.wave.shadows.expand()
-        flags = np.ones((*address.shape, width), np.uint8)
-        Facet(batch, mask, self.at, batch.wave.shadows.finder).shared.store_rows(address, flags)
-
-    def _delivered(self, sinks: Given, found: Any) -> Iterator[tuple[RegisterFile, Any, Any]]:
+    def _delivered(self, sinks: Given, found: Results) -> Iterator[tuple[RegisterFile, RegisterAddress, Array]]:
         """The results with the register file of each, and the registers' addresses."""
         results = found if len(self.sinks) > 1 else [found] * len(self.sinks)
         yield from zip(self.sinks, sinks, results, strict=True)
@@ -266,7 +257,7 @@ class CompiledInstruction:
         return self.result == "void" and all(sink.run and sink.many and sink.width == 4 for sink in self.sinks)
 
     @cached_property
-    def keywords(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, object]:
         """The modifiers that the meaning gets."""
         return {name: self.bound.mods[name] for name in self.bound.form.meaning.passes}
 
@@ -285,30 +276,33 @@ class CompiledInstruction:
             movable = [row.kind in ("b16", "b32", "b64") for row in read]
         return tuple((row.kind, moves) for row, moves in zip(read, movable, strict=True))
 
-    def _flags(self, argument: Any, flags: Any) -> Any:
+    def _flags(self, argument: Array, flags: Flags) -> Bits:
         if flags is None:
             width = argument.dtype.itemsize
             return np.broadcast_to(np.full(width, 1, np.uint8).view(UNITS[width])[0], argument.shape)
         flags = np.atleast_3d(flags)  # the flags of a value that all lanes share come as one item
         return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
 
-    def _run(self, batch: Look, mask: Mask, arguments: Given, storage: Any, meaning: Any = None) -> Any:
+    def meaning(
+        self, batch: Look, mask: Mask, arguments: Given, storage: Finder, meaning: Callable[..., Results] | None = None
+    ) -> Results:
+        """Apply the row's meaning, or another one, to the memory that ``storage`` finds."""
         form = self.bound.form
         execute = meaning or form.meaning.execute
         assert execute is not None
-        found: Any = None
+        found: Results = None
         for some in parted_by_mask(self.bound, mask, arguments):
             given = Facet(batch, some, self.at, storage).given(form.meaning.on)
-            one: Any = execute(*given, *arguments, **self.keywords)
+            one: Results = execute(*given, *arguments, **self.keywords)
             found = one if some is mask else np.where(some.full, one, one if found is None else found)
         return found
 
-    def _typed(self, found: Any) -> Any:
+    def _typed(self, found: Results) -> Array | None:
         if found is None or self.result == "void":
             return None
         return np.asarray(found).astype(DType(self.result).numpy, copy=False)
 
 
-def _bits_of(shadow: Any) -> Bits:
+def _bits_of(shadow: Results) -> Bits:
     found = np.asarray(shadow)
     return found.view(UNITS[found.dtype.itemsize])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -14,18 +14,18 @@ from tilewright.sim.machine.answers import check_addresses, check_results
 from tilewright.sim.machine.units import Touched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tilewright.isa import AsyncMeaning, Consults, Form, Mods
     from tilewright.isa.products import Accumulator
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Array, Given, Ints
+    from tilewright.sim.machine.arrays import Array, Given, Ints, Results
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.instructions import CompiledInstruction
     from tilewright.sim.machine.issuers import Issuers
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.register_files import RegisterFile
+    from tilewright.sim.machine.register_files import RegisterAddress, RegisterFile
 
 __all__ = ["Operation", "join"]
 
@@ -284,17 +284,17 @@ class Operation:
                 yield had if had is None or which == slice(None) else had[all_.issuer == which.start]
 
     @property
-    def _kept(self) -> list[tuple[RegisterFile, Any]]:
+    def _kept(self) -> list[tuple[RegisterFile, RegisterAddress]]:
         """The registers that are both read and written, as they are now."""
         written = [operand for operand in self.instruction.bound.given if operand.written]
         sinks = zip(written, self.instruction.sinks, self.sinks, strict=True)
         return [(register, at) for operand, register, at in sinks if operand.read]
 
     @staticmethod
-    def _of(results: Any) -> Given:
+    def _of(results: Results) -> Given:
         return results if isinstance(results, tuple) else () if results is None else (results,)
 
-    def _results(self, meaning: Any, values: list[Any]) -> Given:
+    def _results(self, meaning: Callable[..., Results] | None, values: list[Array | None]) -> Given:
         return self._of(meaning(*values, **self.instruction.keywords)) if meaning else tuple(values[:1])
 
     # Flags of initialised bytes

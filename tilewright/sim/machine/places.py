@@ -7,36 +7,32 @@ whose arguments share memory share a window, in which they overlap as the argume
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
+from tilewright import ir
 from tilewright.errors import SimulationError
-from tilewright.ir import (
-    AddressOf,
-    AllocBuffer,
-    Buffer,
-    Call,
-    DeclBuffer,
-    Expr,
-    Kernel,
-    Load,
-    code_of,
-    const_value,
-    expressions,
-)
 from tilewright.isa import bind
-from tilewright.sim.machine.memory import UNITS
-from tilewright.sim.machine.overlaps import Group, name_of
+from tilewright.sim.machine.memory import UNITS, MemoryRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["LOCAL_WINDOW", "SHARED_WINDOW", "WINDOW_BITS", "BufferPlaces", "Place", "storage_bytes"]
+    from tilewright.sim.machine.arrays import Array
+
+__all__ = ["BufferPlaces", "Group", "Place", "blocks_of", "groups_of", "storage_bytes"]
 
 WINDOW_BITS = 40
+OFFSET_BITS = 24  # of a shared address: see `tilewright.sim.machine.remote`
 LOCAL_WINDOW, SHARED_WINDOW = 126, 127
 ARENA = "shared memory"
 TMEM_MEMORY = "tensor memory"
+
+Group: TypeAlias = tuple[tuple[str, int], ...]
+"""Buffers whose memory overlaps, from low to high: name, and bytes from the first one's beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +58,7 @@ class Place:
 class BufferPlaces:
     """The places of a kernel, by buffer name and by window. groups: arguments that share memory."""
 
-    def __init__(self, kernel: Kernel, groups: tuple[Group, ...] = ()) -> None:
+    def __init__(self, kernel: ir.Kernel, groups: tuple[Group, ...] = ()) -> None:
         self.by_name: dict[str, Place] = {}
         for number, buffer in enumerate(kernel.buffers, start=1):
             self.by_name[buffer.name] = Place(buffer.name, "global", number)
@@ -71,8 +67,8 @@ class BufferPlaces:
             self._overlap(group)
         units = _units(kernel)
         local = 0
-        for stmt in code_of(kernel):
-            if not isinstance(stmt, AllocBuffer):
+        for stmt in ir.code_of(kernel):
+            if not isinstance(stmt, ir.AllocBuffer):
                 continue
             name, nbytes = stmt.buffer.name, storage_bytes(stmt.buffer)
             if stmt.buffer.is_shared:
@@ -90,9 +86,9 @@ class BufferPlaces:
         for name, offset in group:
             del self.globals[self.by_name[name].window]
             self.by_name[name] = Place(name, "global", window, offset)
-        self.globals[window] = Place(name_of(group), "global", window)
+        self.globals[window] = Place(_name_of(group), "global", window)
 
-    def of(self, buffer: Buffer) -> Place | None:
+    def of(self, buffer: ir.Buffer) -> Place | None:
         """The storage of a buffer that owns some; None for a view."""
         return self.by_name.get(buffer.name)
 
@@ -130,27 +126,27 @@ class BufferPlaces:
         return window == SHARED_WINDOW or window in self.globals or (window == LOCAL_WINDOW and bool(self.locals))
 
 
-def storage_bytes(buffer: Buffer) -> int:
+def storage_bytes(buffer: ir.Buffer) -> int:
     """Bytes of a flat buffer, 4-bit elements packed two to a byte."""
-    extent = const_value(buffer.shape[0])
+    extent = ir.const_value(buffer.shape[0])
     if extent is None:
         raise SimulationError(f"the size of {buffer.name} must be a constant", given=f"{buffer.shape[0]} elements")
     return -(-int(extent) * buffer.dtype.bits // 8)
 
 
-def _together(buffer: Buffer) -> int:
+def _together(buffer: ir.Buffer) -> int:
     """Bytes of a local buffer without accesses by name that lie together: as many as its alignment promises."""
     return max(4, min(buffer.align, max(UNITS)))
 
 
-def _units(kernel: Kernel) -> dict[str, int]:
+def _units(kernel: ir.Kernel) -> dict[str, int]:
     """For each local buffer how many bytes are kept together: its elements', or those of the widest plain copy."""
     units: dict[str, int] = {}
     views: dict[str, str] = {}
-    for stmt in code_of(kernel):
-        if isinstance(stmt, DeclBuffer) and isinstance(stmt.buffer.data, AddressOf):
+    for stmt in ir.code_of(kernel):
+        if isinstance(stmt, ir.DeclBuffer) and isinstance(stmt.buffer.data, ir.AddressOf):
             views[stmt.buffer.name] = stmt.buffer.data.buffer.name
-        for expr in expressions(stmt):
+        for expr in ir.expressions(stmt):
             for name, width in _widths(expr):
                 while name in views:
                     name = views[name]
@@ -158,12 +154,55 @@ def _units(kernel: Kernel) -> dict[str, int]:
     return units
 
 
-def _widths(expr: Expr) -> Iterator[tuple[str, int]]:
-    if isinstance(expr, Load) and expr.buffer.dtype.bits // 8 in UNITS:
+def _widths(expr: ir.Expr) -> Iterator[tuple[str, int]]:
+    if isinstance(expr, ir.Load) and expr.buffer.dtype.bits // 8 in UNITS:
         yield expr.buffer.name, expr.buffer.dtype.bits // 8
-    if isinstance(expr, Call) and (form := bind(expr).form).is_copy:
+    if isinstance(expr, ir.Call) and (form := bind(expr).form).is_copy:
         bound = bind(expr)
         for access in form.accesses:
             for operand in bound.operands[access.operand]:
-                if isinstance(operand, AddressOf):
+                if isinstance(operand, ir.AddressOf):
                     yield operand.buffer.name, bound.count(access.nbytes)
+
+
+# Arguments that share memory
+
+
+def groups_of(arrays: Mapping[str, Array]) -> tuple[Group, ...]:
+    """The buffers that overlap others, by name; C-contiguous arrays.
+
+    >>> a = np.zeros(10, np.int32)
+    >>> groups_of({"A": a[:6], "B": a[4:], "C": np.zeros(3)})
+    ((('A', 0), ('B', 16)),)
+    """
+    ordered = sorted((_address(array), name) for name, array in arrays.items() if array.nbytes)
+    groups: list[list[tuple[str, int]]] = []
+    first = end = 0
+    for address, name in ordered:
+        if not groups or address >= end:
+            groups.append([])
+            first = address
+        groups[-1].append((name, address - first))
+        end = max(end, address + arrays[name].nbytes)
+    return tuple(tuple(group) for group in groups if len(group) > 1)
+
+
+def _name_of(group: Group) -> str:
+    """What a report calls the memory of all of them."""
+    return " and ".join(name for name, _ in group)
+
+
+def blocks_of(arrays: Mapping[str, Array], groups: tuple[Group, ...]) -> dict[str, MemoryRows]:
+    """The block with each buffer's bytes, by name; the buffers of a group have one together, as has the group."""
+    found = {name: MemoryRows.of(array) for name, array in arrays.items()}
+    for group in groups:
+        start = _address(arrays[group[0][0]])
+        nbytes = max(offset + arrays[name].nbytes for name, offset in group)
+        together = memoryview((ctypes.c_uint8 * nbytes).from_address(start))
+        block = MemoryRows.of(np.frombuffer(together, np.uint8))
+        found |= {_name_of(group): block} | {name: block for name, _ in group}
+    return found
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.memory import UNITS
-from tilewright.sim.machine.registers import NewerMatrix, Spread
+from tilewright.sim.machine.registers import NewerMatrix, Registers, Spread
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
     from tilewright.isa.products import Accumulator
-    from tilewright.sim.machine.arrays import Flags
+    from tilewright.sim.machine.arrays import Array, Bits, Flags, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.uniform import Alike
 
-__all__ = ["RegisterFile", "stacked"]
+__all__ = ["RegisterAddress", "RegisterFile", "stacked"]
 
-FLOATS = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+RegisterAddress: TypeAlias = "Address | tuple[Address, ...]"
+"""Of registers that follow each other where the first one is, else where each of them is."""
+
+FLOATS: dict[str, np.dtype[np.generic]] = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 
 
-def stacked(*values: Any) -> Any:
+def stacked(*values: Value) -> Array:
     """Registers of a vector as (CTAs, warps, registers, 32)."""
     return np.stack(np.broadcast_arrays(*values), axis=2)
 
@@ -56,12 +59,12 @@ class RegisterFile:
     sites: tuple[Site, ...]
     kind: str
 
-    def check(self, batch: Batch, mask: Mask, at: Any) -> None:
+    def check(self, batch: Batch, mask: Mask, at: RegisterAddress) -> None:
         """Check the registers' addresses before they are accessed."""
         pending = batch.wave.pending
-        if self.run and not at.parts and self.is_inside(at.start) and not (pending.loading or pending.watched):
-            return
-        if self.run:
+        if isinstance(at, Address):
+            if not at.parts and self.is_inside(at.start) and not (pending.loading or pending.watched):
+                return
             self.sites[0].reach(batch, mask, at)
             if self.count > 1:
                 self.sites[0].reach(batch, mask, at.shifted((self.count - 1) * self.width))
@@ -74,21 +77,21 @@ class RegisterFile:
         last = self.places[0].start + self.places[0].nbytes - self.count * self.width
         return self.places[0].start <= start <= last and not start & (self.width - 1)
 
-    def load(self, batch: Batch, mask: Mask, at: Any, *, checked: bool = False) -> Any:
+    def load(self, batch: Batch, mask: Mask, at: RegisterAddress, *, checked: bool = False) -> Array:
         """(CTAs, warps, registers, 32) bits, or (CTAs, warps, 32) of an operand that is no vector."""
         if not checked:
             self.check(batch, mask, at)
         bits = self._read(batch, at, batch.wave.registers)
         return bits.view(FLOATS[self.kind]) if self.kind in FLOATS else bits
 
-    def flags(self, batch: Batch, mask: Mask, at: Any) -> Any:
+    def flags(self, batch: Batch, mask: Mask, at: RegisterAddress) -> Bits:
         """The flags of the bits that `load` reads."""
         shadows = batch.wave.shadows
         look, _ = shadows.view(batch, mask, *self._each(at))
         return self._read(look, at, shadows.registers)
 
-    def _read(self, batch: Look, at: Any, registers: Any) -> Any:
-        if self.run and self.width == 4 and self.many and not at.parts:
+    def _read(self, batch: Look, at: RegisterAddress, registers: Mapping[str, Registers]) -> Bits:
+        if self._are_words(at):
             return registers[self.places[0].name].words(batch, at.start, self.count)
         found = [
             registers[place.name].load(batch, one, self.width)
@@ -96,15 +99,19 @@ class RegisterFile:
         ]
         return stacked(*found) if self.many else found[0]
 
-    def _each(self, at: Any) -> list[Address]:
-        return [at.shifted(k * self.width) for k in range(self.count)] if self.run else list(at)
+    def _are_words(self, at: RegisterAddress) -> TypeGuard[Address]:
+        """Are they words that follow each other, at the same place in all threads?"""
+        return isinstance(at, Address) and self.many and self.width == 4 and not at.parts
+
+    def _each(self, at: RegisterAddress) -> list[Address]:
+        return [at.shifted(k * self.width) for k in range(self.count)] if isinstance(at, Address) else list(at)
 
     def store(
         self,
         batch: Batch,
         mask: Mask,
-        at: Any,
-        result: Any,
+        at: RegisterAddress,
+        result: Array,
         *,
         checked: bool = False,
         alike: Alike | None = None,
@@ -114,11 +121,11 @@ class RegisterFile:
             self.check(batch, mask, at)
         self._write(batch, mask, at, result, batch.wave.registers, alike)
 
-    def matrix(self, batch: Batch, at: Any, accumulator: Accumulator) -> NDArray[Any] | None:
+    def matrix(self, batch: Batch, at: RegisterAddress, accumulator: Accumulator) -> Array | None:
         """(CTAs, warps, rows, columns): these registers as a matrix that they go on holding, to be changed in place;
         None where they do not follow each other.
         """
-        if not (self.run and self.many and self.width == 4) or at.parts:
+        if not self._are_words(at):
             return None
         registers, (place, *_) = batch.wave.registers[self.places[0].name], self.places
         first = (at.start - place.start) // 4
@@ -130,15 +137,15 @@ class RegisterFile:
             registers.hold((spread, batch.key), held)
         return held.matrix
 
-    def is_initialised(self, batch: Batch, at: Any) -> bool:
+    def is_initialised(self, batch: Batch, at: RegisterAddress) -> bool:
         """Is the register certainly initialised? False where finding out would take a look at many flags."""
         shadows = batch.wave.shadows
-        if not (self.run and self.many and self.width == 4 and shadows.is_collapsed) or at.parts:
+        if not self._are_words(at) or not shadows.is_collapsed:
             return False
         first = (at.start - self.places[0].start) // 4
         return bool(shadows.registers[self.places[0].name].all_set(batch.single, range(first, first + self.count)))
 
-    def store_flags(self, batch: Batch, mask: Mask, at: Any, flags: Flags) -> None:
+    def store_flags(self, batch: Batch, mask: Mask, at: RegisterAddress, flags: Flags) -> None:
         """The flags of what `store` wrote; None: all of it is initialised."""
         if flags is None:
             shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
@@ -146,10 +153,18 @@ class RegisterFile:
         look, active, flags = batch.wave.shadows.view_to_store(batch, mask, flags, *self._each(at))
         self._write(look, active, at, flags, batch.wave.shadows.registers)
 
-    def _write(self, batch: Look, mask: Mask, at: Any, result: Any, registers: Any, alike: Alike | None = None) -> None:
+    def _write(
+        self,
+        batch: Look,
+        mask: Mask,
+        at: RegisterAddress,
+        result: Array,
+        registers: Mapping[str, Registers],
+        alike: Alike | None = None,
+    ) -> None:
         bits = np.asarray(result)
         bits = bits.view(UNITS[self.width]) if bits.dtype.itemsize == self.width else bits.astype(UNITS[self.width])
-        if self.run and self.width == 4 and self.many and not at.parts:
+        if self._are_words(at):
             registers[self.places[0].name].store_words(batch, at.start, bits, mask, alike)
             return
         for k, (place, one) in enumerate(zip(self.places, self._each(at), strict=True)):

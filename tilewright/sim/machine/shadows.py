@@ -8,14 +8,15 @@ expanded at the first statement at which they differ. Arrays from the host are i
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.ir import AddressOf, Load, const_value
 from tilewright.isa import INSTRUCTIONS
-from tilewright.sim.machine.coordinates import authored_text, coordinate_text, is_dealt_out
-from tilewright.sim.machine.facets import where_text
+from tilewright.sim.machine.batch import first_of, where_text
+from tilewright.sim.machine.coordinates import authored_text, coordinate_text, element_text, is_dealt_out
 from tilewright.sim.machine.memory import UNITS, MemoryRows
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.tmem import Cells
@@ -23,8 +24,9 @@ from tilewright.sim.machine.tmem import Cells
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Expr
+    from tilewright.isa import Bound
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Array, Bits, Bools
+    from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Storage, Wave
 
-__all__ = ["Shadows"]
+__all__ = ["Shadows", "sound"]
+
+T = TypeVar("T")
 
 
 class _Argument:
@@ -108,8 +112,6 @@ class Shadows:
 
     def storage(self, place: Place) -> Storage:
         """The flags of the bytes of a place."""
-        if place.space == "tmem":
-            return self.tmem  # type: ignore[return-value]  # who asks for it wants cells
         return self.shared if place.space == "shared" else self.registers[place.name]
 
     def finder(self, look: Look, place: Place) -> Storage:
@@ -155,13 +157,11 @@ class Shadows:
     ) -> SimulationError:
         site, address = origin
         what = what if isinstance(what, str) else f"`{authored_text(batch.wave.run.program, what)}`"
-        cta, warp, lane = map(int, np.argwhere(bad)[0])
         if site is not None and site.place is not None and address is not None:
-            byte = int(np.broadcast_to(address.full(), batch.shape)[cta, warp, lane])
-            what = coordinate_text(batch.wave.run.program, site, byte)
+            what = coordinate_text(batch.wave.run.program, site, first_of(address.full(), bad))
         return SimulationError(
             f"{what} is uninitialised",
-            given=f"{use}, in {where_text(batch, cta, warp, bad[cta, warp])}",
+            given=f"{use}, in {where_text(batch, bad)}",
             allowed="moving it; what is computed with, branched on, used as an address or stored to an argument "
             "must have been written",
             hint=_maker(site) or _writer(batch.wave.run.program, site, what, at),
@@ -194,3 +194,38 @@ def _maker(site: Site | None) -> str | None:
         return None
     names = (name for name, each in INSTRUCTIONS.items() if each.forms[0].signal_of("init"))
     return f"T.{next(names)}(...) by one thread, and a barrier, before line {site.at.line}" if site.at else None
+
+
+# Operands of an instruction, in the words of the kernel
+
+
+def sound(bound: Bound, batch: Batch, mask: Mask, argument: T, flags: Flags, name: str, at: Span | None) -> T:
+    """The operand ``name``. Raises SimulationError where a bit of it is uninitialised."""
+    if flags is None:
+        return argument
+    what, use = "a value", f"{name}, an operand of {bound.instruction.name}"
+    if np.ndim(flags) == 4:  # a register of a vector
+        octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
+        if not octets.all():
+            number = int((~octets.all(-1) & mask.full[:, :, None, :]).any((0, 1, 3)).argmax())
+            what, use = _register(batch.wave.run.program, bound, name, number, at), f"register {number} of {use}"
+        flags = np.bitwise_and.reduce(flags, axis=2)
+    batch.wave.shadows.require(batch, mask, flags, use, at, what)
+    return argument
+
+
+def _register(program: Subject, bound: Bound, name: str, number: int, at: Span | None) -> str:
+    """What the kernel calls a register of an operand."""
+    given = bound.operands[name]
+    place = given[min(number, len(given) - 1)]
+    if not isinstance(place, Load | AddressOf):
+        return str(place)
+    if (source := program.loaded_from(place.buffer.name, at)) is not None:
+        return source
+    name, slot = place.buffer.name, const_value(place.indices[0]) if place.indices else 0
+    authored, held = program.authored.get(name), program.places.of(place.buffer)
+    if slot is None or held is None or authored is None:
+        return f"{name}[{', '.join(map(str, place.indices))}]" if place.indices else name
+    if is_dealt_out(authored):
+        return f"{name}.local()[{slot}]"
+    return element_text(program, held, held.start + int(slot) * authored.dtype.bits // 8)

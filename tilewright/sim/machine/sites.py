@@ -16,11 +16,10 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits, Ints
+from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.counts import Line, default_phase, wavefronts
-from tilewright.sim.machine.facets import where_text
 from tilewright.sim.machine.masks import Mask
-from tilewright.sim.machine.places import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BITS, Place
-from tilewright.sim.machine.remote import OFFSET_BITS
+from tilewright.sim.machine.places import LOCAL_WINDOW, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -74,7 +73,7 @@ class Site:
     pending: Bits | Callable[[], Bits] | None = None  # what a store is about to write, for the checks
     _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
     _parts: dict[int, Site] = field(init=False, default_factory=dict)
-    far: Site | None = field(init=False, default=None)  # this site as it touches other CTAs' shared memory
+    _far: Site | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.element = self.element or self.width
@@ -299,8 +298,6 @@ class Site:
 
     def _in_cluster(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:
         """The same for lanes that point into the shared memory of CTAs of the cluster: their own one, and others."""
-        from tilewright.sim.machine.elsewhere import Elsewhere  # which is a site, too
-
         full = np.broadcast_to(at.full(), batch.shape)
         rank = full >> OFFSET_BITS
         is_own = (rank == 0) | (rank == batch.wave.rank(batch.rows(1)) + 1)
@@ -308,10 +305,16 @@ class Site:
             there = harmless(Address(0, Part(full & (1 << OFFSET_BITS) - 1)), own)
             yield self.inside(batch, SHARED_WINDOW, there, own), own, there
         if (far := mask.narrowed(~is_own)) is not None:
-            arena = batch.wave.run.places.arena
-            self.far = self.far or Elsewhere(**{each.name: getattr(self, each.name) for each in fields(self)
-                                                if each.init and each.name not in CHOSEN}, place=arena)  # fmt: skip
-            yield self.far, far, harmless(Address(0, Part(full)), far)
+            yield self.elsewhere(batch), far, harmless(Address(0, Part(full)), far)
+
+    def elsewhere(self, batch: Batch) -> Site:
+        """This site as it touches the shared memory of other CTAs of the cluster."""
+        from tilewright.sim.machine.remote import Elsewhere  # which is a site, too
+
+        if self._far is None:
+            kept = [each.name for each in fields(self) if each.init and each.name not in CHOSEN]
+            self._far = Elsewhere(**{name: getattr(self, name) for name in kept}, place=batch.wave.run.places.arena)
+        return self._far
 
     def inside(self, batch: Batch, window: int, at: Address, mask: Mask) -> Site:
         """This site as it touches the buffer at a window's address."""
@@ -337,11 +340,10 @@ class Site:
         offsets = np.broadcast_to(at.full(), mask.shape)
         before = mask.full & (offsets >= FAR)
         if before.any():
-            cta, warp, lane = map(int, np.argwhere(before)[0])
-            missing = (1 << WINDOW_BITS) - int(offsets[cta, warp, lane])
+            missing = (1 << WINDOW_BITS) - first_of(offsets, before)
             raise SimulationError(
                 f"{self.op} {'writes' if self.write else 'reads'} outside of {place.name}",
-                given=f"{missing:,} bytes before {place.name}, in {where_text(batch, cta, warp, before[cta, warp])}",
+                given=f"{missing:,} bytes before {place.name}, in {where_text(batch, before)}",
                 allowed=f"addresses from {place.name} on",
                 at=self.at,
             )

@@ -6,24 +6,7 @@ from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from tilewright.ir import (
-    AddressOf,
-    AllocBuffer,
-    Buffer,
-    Call,
-    DeclBuffer,
-    For,
-    Kernel,
-    Launch,
-    Load,
-    Var,
-    While,
-    code_of,
-    const_value,
-    expressions,
-    statements,
-    walk,
-)
+from tilewright import ir
 from tilewright.isa import Fence, bind
 from tilewright.sim.machine.places import BufferPlaces, Place, storage_bytes
 
@@ -32,7 +15,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Part
-    from tilewright.sim.machine.overlaps import Group
+    from tilewright.sim.machine.places import Group
     from tilewright.sim.machine.sites import Site
 
 __all__ = ["Subject"]
@@ -41,7 +24,7 @@ __all__ = ["Subject"]
 class View(NamedTuple):
     """A buffer that is a part of another one's storage, from a byte on."""
 
-    buffer: Buffer
+    buffer: ir.Buffer
     start: int
     nbytes: int
 
@@ -54,10 +37,10 @@ class Subject:
     shared memory alone? sc_scopes: those of its fences of kind sc.
     """
 
-    def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
+    def __init__(self, kernel: ir.Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
         assert kernel.stage == "lowered", "the simulator runs lowered kernels"
         assert kernel.launch is not None, "a lowered kernel has a launch"
-        self.launch: Launch = kernel.launch
+        self.launch: ir.Launch = kernel.launch
         self.kernel = kernel
         self.checks = checks
         self.groups = groups
@@ -67,7 +50,7 @@ class Subject:
         self.tallies: list[str] = []
         self.thread_parts: dict[tuple[int, int, int], dict[int, Part]] = {}
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
-        calls = (expr for stmt in code_of(kernel) for expr in expressions(stmt) if isinstance(expr, Call))
+        calls = (expr for stmt in ir.code_of(kernel) for expr in ir.expressions(stmt) if isinstance(expr, ir.Call))
         bounds = list(map(bind, calls))
         self.operations = [bound for bound in bounds if bound.form.concerns_operations]
         fences = [fence for bound in bounds if (fence := bound.fence) is not None]
@@ -91,19 +74,19 @@ class Subject:
         """The view that has a byte of a buffer; of several one that the statements of a line use."""
         found = [view for view in self._views.get(owner, ()) if view.start <= byte < view.start + view.nbytes]
         if len(found) > 1 and at is not None:
-            here = [expr for stmt in code_of(self.kernel) if stmt.at == at for expr in expressions(stmt)]
-            used = {expr.buffer.name for expr in here if isinstance(expr, Load | AddressOf)}
+            here = [expr for stmt in ir.code_of(self.kernel) if stmt.at == at for expr in ir.expressions(stmt)]
+            used = {expr.buffer.name for expr in here if isinstance(expr, ir.Load | ir.AddressOf)}
             found = [view for view in found if view.buffer.name in used] or found
         return found[0] if found else None
 
     def loaded_from(self, registers: str, at: Span | None) -> str | None:
         """The tile of memory that a tile call loads into registers that it has made for itself at this line."""
-        body = [stmt for stmt in statements(self.kernel.body) if stmt.at == at]
-        if not any(isinstance(stmt, AllocBuffer) and stmt.buffer.name == registers for stmt in body):
+        body = [stmt for stmt in ir.statements(self.kernel.body) if stmt.at == at]
+        if not any(isinstance(stmt, ir.AllocBuffer) and stmt.buffer.name == registers for stmt in body):
             return None
-        for loop in (stmt for stmt in body if isinstance(stmt, For)):
-            parts = [expr for stmt in statements(loop.body) for expr in expressions(stmt)]
-            used = [expr.buffer for expr in parts if isinstance(expr, Load | AddressOf)]
+        for loop in (stmt for stmt in body if isinstance(stmt, ir.For)):
+            parts = [expr for stmt in ir.statements(loop.body) for expr in ir.expressions(stmt)]
+            used = [expr.buffer for expr in parts if isinstance(expr, ir.Load | ir.AddressOf)]
             if registers in (buffer.name for buffer in used):
                 return next((buffer.name for buffer in used if buffer.space != "local"), None)
         return None
@@ -113,11 +96,11 @@ class Subject:
         """By the name of a buffer, the views into it that begin at a constant place."""
         found: dict[str, list[View]] = {}
         begins: dict[str, tuple[str, int]] = {}  # the owner of a view, and its first byte there
-        for stmt in code_of(self.kernel):
-            if not isinstance(stmt, DeclBuffer) or not isinstance(data := stmt.buffer.data, AddressOf):
+        for stmt in ir.code_of(self.kernel):
+            if not isinstance(stmt, ir.DeclBuffer) or not isinstance(data := stmt.buffer.data, ir.AddressOf):
                 continue
-            index = const_value(data.indices[0]) if data.indices else 0
-            if index is None or const_value(stmt.buffer.shape[0]) is None:
+            index = ir.const_value(data.indices[0]) if data.indices else 0
+            if index is None or ir.const_value(stmt.buffer.shape[0]) is None:
                 continue
             owner, start = begins.get(data.buffer.name, (data.buffer.name, 0))
             start += int(index) * data.buffer.dtype.bits // 8
@@ -137,14 +120,16 @@ class Subject:
         buffer = self.authored.get(name)
         if buffer is None:
             return ""
-        used = dict.fromkeys(part.name for extent in buffer.shape for part in walk(extent) if isinstance(part, Var))
+        used = dict.fromkeys(
+            part.name for extent in buffer.shape for part in ir.walk(extent) if isinstance(part, ir.Var)
+        )
         known = ", ".join(f"{each} = {values[each]}" for each in used if each in values)
         return f"shape {' x '.join(map(str, buffer.shape))} of {buffer.dtype}{known and f', {known}'}"
 
     def loop_around(self, at: Span) -> Span | None:
         """The outermost loop around the statements of a line."""
-        return next((stmt.at for stmt in self._loops if any(each.at == at for each in statements(stmt.body))), None)
+        return next((stmt.at for stmt in self._loops if any(each.at == at for each in ir.statements(stmt.body))), None)
 
     @cached_property
-    def _loops(self) -> list[For | While]:
-        return [stmt for stmt in statements(self.kernel.body) if isinstance(stmt, For | While)]
+    def _loops(self) -> list[ir.For | ir.While]:
+        return [stmt for stmt in ir.statements(self.kernel.body) if isinstance(stmt, ir.For | ir.While)]

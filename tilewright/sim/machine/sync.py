@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,18 +55,10 @@ class Crossing:
     generation: Ints | None = None
     alive: Bools | None = None
 
-    def of_part(self, batch: Batch, part: Batch) -> Crossing:
-        """The same for a part of its batch."""
-        assert self.barrier is not None
-        assert self.generation is not None
-        where = _within(batch.ctas, part.ctas), _within(batch.warps, part.warps)
-        return Crossing(self.place, self.barrier[where], self.generation[where])
-
-
-def _within(outer: slice, inner: slice) -> slice:
-    whole, taken = numbers(outer), numbers(inner)
-    step = taken.step // whole.step if len(taken) > 1 else 1
-    return slice(whole.index(taken[0]), whole.index(taken[-1]) + 1, max(step, 1))
+    def narrowed(self, ctas: slice, warps: slice) -> Crossing:
+        """The part that belongs to some CTAs and warps of the batch."""
+        barrier, generation = (each if each is None else each[ctas, warps] for each in (self.barrier, self.generation))
+        return replace(self, barrier=barrier, generation=generation)
 
 
 @dataclass(eq=False)
@@ -83,6 +75,10 @@ class Polling:
     to: int
     mbarrier: Address | None
     tally: int | None
+
+    def narrowed(self, ctas: slice, warps: slice) -> Polling:
+        """The part that belongs to some CTAs and warps of the batch."""
+        return replace(self, passed=self.passed[ctas, warps])
 
 
 class Barriers:

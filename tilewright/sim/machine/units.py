@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tilewright.isa import Access, Signal
 from tilewright.sim.machine.memory import SHIFT, UNITS
-from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.machine.remote import OFFSET_BITS, atomic_words, split
+from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS
+from tilewright.sim.machine.remote import atomic_words, split
 from tilewright.sim.machine.tmem import trouble_with
 
 if TYPE_CHECKING:

@@ -82,8 +82,6 @@ class Wave:
         """What holds the bytes of a place."""
         if place.space == "global":
             return self.run.blocks[place.name]
-        if place.space == "tmem":
-            return self.tmem  # type: ignore[return-value]  # who asks for it wants cells
         return self.shared if place.space == "shared" else self.registers[place.name]
 
     def rank(self, row: Rows) -> Rows:

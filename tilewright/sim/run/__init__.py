@@ -3,6 +3,6 @@
 program             a lowered kernel that runs as often as one likes
 execution           its arguments, its waves of CTAs, and its results
 schedule, stuck     which batch goes next; the error when none can
-absent              lanes that have ended, and whose warp is at a barrier
-limits, progress    what a run may take; how far it has come
+absent              which warps are whole where lanes meet, and what of lanes that have ended meanwhile
+limits              what a run may take; how far it has come
 """

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.sim.machine.batch import lanes_text
-from tilewright.sim.machine.facets import where_text
+from tilewright.sim.machine.batch import first_warp, lanes_text, where_text
 from tilewright.sim.machine.sync import Crossing
 
 if TYPE_CHECKING:
@@ -64,11 +63,10 @@ def look_for_lanes(batch: Batch) -> None:
 
 
 def _left_out(batch: Batch, missing: Bools) -> SimulationError:
-    cta, warp = map(int, np.argwhere(missing.any(-1))[0])
-    lanes = lanes_text(missing[cta, warp])
+    lanes = lanes_text(missing[first_warp(missing)])
     return SimulationError(
         f"divergence: {batch.place.name} without {lanes}",
-        given=f"{where_text(batch, cta, warp, batch.mask.full[cta, warp])}; {lanes} went another way, and ended",
+        given=f"{where_text(batch, missing, batch.mask.full)}; {lanes} went another way, and ended",
         allowed="a barrier that all threads of the CTA come to",
         hint="move it out of the condition that splits the warp",
         at=batch.place.at,
@@ -76,11 +74,8 @@ def _left_out(batch: Batch, missing: Bools) -> SimulationError:
 
 
 def _warn(batch: Batch, missing: Bools) -> None:
-    cta, warp = map(int, np.argwhere(missing.any(-1))[0])
-    text = (
-        f"{batch.place.at}: {batch.place.name}: {lanes_text(missing[cta, warp])} of a warp had ended before its other "
-        "lanes came here; GPUs let those go on, though all lanes of a warp are to execute the barrier or none"
+    lanes = lanes_text(missing[first_warp(missing)])
+    batch.wave.run.warn(
+        f"{batch.place.at}: {batch.place.name}: {lanes} of a warp had ended before its other lanes came here; GPUs let "
+        "those go on, though all lanes of a warp are to execute the barrier or none"
     )
-    warnings = batch.wave.run.warnings
-    if text not in warnings:
-        warnings.append(text)

@@ -19,8 +19,7 @@ from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import keep_pages
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
 from tilewright.sim.machine.wave import Wave
-from tilewright.sim.run.limits import Watch
-from tilewright.sim.run.progress import Display
+from tilewright.sim.run.limits import Display, Watch
 from tilewright.sim.run.schedule import Scheduler
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tilewright.host import Limits
 from tilewright.ir.tensor_map import MapFields, mapped
 from tilewright.sim.checks.arithmetic import BeginAgainError
 from tilewright.sim.codegen.compiled import Compiled
-from tilewright.sim.machine.overlaps import Group, groups_of
+from tilewright.sim.machine.places import Group, groups_of
 from tilewright.sim.machine.precedence import OTHERS, PATIENT, Precedence
 from tilewright.sim.run.execution import Execution, Run
 

@@ -8,7 +8,6 @@ only polls are left and a full round of them changes nothing, it is a livelock.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -273,9 +272,8 @@ class Scheduler:
                 continue
             self.asking.remove(batch)
             self._count(answer.tally, yes)
-            self.ready.append(batch.narrowed(yes, answer.to))
-            rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~yes.full), batch.segment)
-            rest.meeting = replace(answer, passed=np.zeros(rest.shape, np.bool_))
+            going, rest = batch.parted(yes.full, answer.to)
+            self.ready.append(going)
             self.asking.append(rest)
             return True
         return False
@@ -311,10 +309,8 @@ class Scheduler:
                 if not (active & ~whole).any():  # the others have ended meanwhile
                     self._gathered(batch)
                     return True
-                for mask in (whole, active & ~whole):
-                    part = batch.narrowed(Mask(batch.shape, mask), batch.segment)
-                    part.meeting = batch.meeting
-                    self._gathered(part)
+                for lanes in (whole, active & ~whole):
+                    self._gathered(batch.narrowed(Mask(batch.shape, lanes), batch.segment, waits=True))
                 return True
         return False
 
@@ -324,10 +320,8 @@ class Scheduler:
             free = batch.wave.barriers.ready(batch)[..., None] & batch.mask.full
             if free.any():
                 self.waiting.remove(batch)
-                self.ready.append(batch.narrowed(Mask(batch.shape, free), batch.segment))
-                rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~free), batch.segment)
-                assert isinstance(batch.meeting, Crossing)
-                rest.meeting = batch.meeting.of_part(batch, rest)
+                going, rest = batch.parted(free, batch.segment)
+                self.ready.append(going)
                 self.waiting.append(rest)
                 return True
         return False

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.isa import phase_state
 from tilewright.sim.codegen.axes import LANE, WARP
-from tilewright.sim.machine.batch import lanes_text, numbers
+from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.sync import Crossing, Polling
 from tilewright.sim.order.reports.advice import kept_apart
@@ -133,9 +133,8 @@ def _awaited(batches: list[Batch]) -> list[tuple[int, int]]:
 
 def _asked(batch: Batch, passed: Bools, mbarrier: Address) -> tuple[int, int]:
     """Row and shared address of the m-barrier that the first lane waits for."""
-    cta, warp, lane = np.argwhere(batch.mask.full & ~passed)[0]
-    address = np.broadcast_to(mbarrier.full(), batch.shape)[cta, warp, lane]
-    return numbers(batch.ctas)[cta], int(address)
+    waiting = batch.mask.full & ~passed
+    return numbers(batch.ctas)[first_warp(waiting)[0]], first_of(mbarrier.full(), waiting)
 
 
 def _phase_text(wave: Wave, row: int, address: int) -> str:

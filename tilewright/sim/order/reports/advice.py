@@ -13,7 +13,7 @@ from tilewright.ir import Body, For, If, Stmt, While, bodies, statements
 from tilewright.isa import Fence, bind
 from tilewright.sim.codegen.axes import CTA, LANE, WARP, Axes
 from tilewright.sim.codegen.loops import polls
-from tilewright.sim.codegen.prepare import calls_of
+from tilewright.sim.codegen.values import calls_of
 from tilewright.sim.order.reports.handover import arrivals_behind, handover_advice
 
 if TYPE_CHECKING:

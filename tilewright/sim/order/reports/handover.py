@@ -16,7 +16,7 @@ from tilewright.ir import AddressOf, If, Stmt, While, statements, walk
 from tilewright.isa import Fence, bind
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.codegen.axes import LANE, WARP
-from tilewright.sim.codegen.prepare import calls_of
+from tilewright.sim.codegen.values import calls_of
 from tilewright.sim.order.reports.words import fence_name
 
 if TYPE_CHECKING:

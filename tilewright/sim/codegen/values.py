@@ -1,0 +1,101 @@
+"""What statements give and read, and what expressions depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from tilewright import ir
+from tilewright.isa import ANY_LANES, bind
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Array
+
+__all__ = [
+    "acts",
+    "calls_of",
+    "code_in",
+    "computed",
+    "given_in",
+    "is_closed",
+    "is_collective",
+    "is_pure",
+    "names_in",
+    "put_in",
+    "read_by",
+]
+
+Given: TypeAlias = "ir.Assign | ir.Bind"
+Node = TypeVar("Node")  # an expression, or a tuple of them
+
+
+def code_in(blocks: Iterable[ir.Block]) -> list[ir.Stmt]:
+    """Every statement of some blocks."""
+    return [stmt for block in blocks for stmt in ir.statements(block.body)]
+
+
+def given_in(stmts: Iterable[ir.Stmt]) -> list[Given]:
+    """Those among the statements that give a variable a value."""
+    return [stmt for stmt in stmts if isinstance(stmt, (ir.Assign, ir.Bind))]
+
+
+def read_by(stmt: ir.Stmt) -> tuple[ir.Expr, ...]:
+    """The expressions that a statement reads. A call that only computes, and whose value is not used, reads nothing."""
+    if isinstance(stmt, (ir.Bind, ir.Assign)):
+        return ir.walk(stmt.value)
+    if isinstance(stmt, ir.For):
+        return ir.walk((stmt.start, stmt.stop))
+    if isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, ir.Call) and is_pure(stmt.value):
+        return ()
+    return ir.expressions(stmt)
+
+
+def names_in(nodes: Iterable[object]) -> set[str]:
+    """The variables among some nodes."""
+    return {node.name for node in nodes if isinstance(node, ir.Var)}
+
+
+def put_in(node: Node, known: Mapping[str, ir.Expr]) -> Node:
+    """The expression with these expressions in place of variables."""
+    if names_in(ir.walk(node)).isdisjoint(known):
+        return node
+    return ir.rewrite(node, lambda part: known.get(part.name) if isinstance(part, ir.Var) else None)
+
+
+# Calls
+
+
+def calls_of(stmt: ir.Stmt) -> list[ir.Call]:
+    """The calls in a statement's own expressions."""
+    return [expr for expr in ir.expressions(stmt) if isinstance(expr, ir.Call)]
+
+
+def is_collective(call: ir.Call) -> bool:
+    """Does this call concern several lanes together?"""
+    bound = bind(call)
+    return bound.form.sync is not None or bound.instruction.lanes != ANY_LANES
+
+
+def is_pure(call: ir.Call) -> bool:
+    """Does the row only compute, each lane by itself: is its meaning a function of its operands alone?"""
+    return bind(call).form.meaning.of_lanes is not None
+
+
+@lru_cache(maxsize=1 << 14)
+def computed(call: ir.Call) -> tuple[Callable[..., Array], tuple[ir.Expr, ...]]:
+    """The function on arrays of any shapes that such a call computes, and its operands."""
+    bound = bind(call)
+    meaning = bound.form.meaning.of_lanes
+    assert meaning is not None, "asked of calls that only compute"
+    return meaning(bound.mods), tuple(expr for row in bound.arguments for expr in bound.operands[row.name])
+
+
+def acts(node: object) -> bool:
+    """Does a node of an expression, its parts aside, do more than compute: does it touch memory, or other lanes?"""
+    return isinstance(node, ir.Load) or (isinstance(node, ir.Call) and not is_pure(node))
+
+
+def is_closed(node: ir.Expr, names: frozenset[str]) -> bool:
+    """Does an expression's node, its parts aside, depend on these variables and on thread numbers only?"""
+    return node.name in names if isinstance(node, ir.Var) else not acts(node)
