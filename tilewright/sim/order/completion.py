@@ -114,15 +114,14 @@ def _collides(
 
 def _touch(known: Operations, operation: Operation, own: Ints, one: Touched) -> None:
     """Has every operation that touched these cells before been put in order before this one?"""
-    assert one.column is not None
-    row, lane, column = (axis.reshape(len(axis), -1) for axis in (one.rows, one.at, one.column))
+    issuer, row, lane, column = one.cells
     cell = cell_number(row, lane, column)
-    actor, writes = one.issuer * max(operation.issuers.lanes // 32, 1), one.writes
+    actor, writes = issuer * max(operation.issuers.lanes // 32, 1), one.writes
     for table, did in known.touched if writes else known.touched[:1]:
         before = table.reshape(-1).take(cell)
         _check_order(known, operation, own, (actor, lane, column), before, did)
     if not writes:
-        for group in np.unique(warpgroup := operation.issuers.threads[one.issuer] // 128):
+        for group in np.unique(warpgroup := operation.issuers.threads[issuer] // 128):
             of_group = warpgroup == group
             known.readers[group].reshape(-1)[cell[of_group]] = own[actor][of_group][:, None]
         return

@@ -378,7 +378,8 @@ class Operations:
         earlier = self.parts.get(number)
         if earlier is not None and earlier.is_alone and now.issuers.lanes == 1:
             same = (threads == earlier.thread) & (self.ranks[rows] == earlier.rank)
-            in_order |= np.asarray(same & keeps_order(earlier.operation, now.instruction))
+            if same.any() and keeps_order(earlier.operation, now.instruction):
+                in_order |= same & _are_alike(earlier.operation, now)
         return in_order
 
 
@@ -387,7 +388,21 @@ def keeps_order(earlier: Operation, now: CompiledInstruction) -> bool:
     issue, before, after = now.bound.form.issue, earlier.instruction.bound, now.bound
     if issue is None or before.instruction.name not in issue.in_order_after:
         return False
-    return all(before.mods.get(name) == after.mods.get(name) for name in issue.alike)
+    both = before.mods.keys() & after.mods.keys()
+    return all(before.mods[name] == after.mods[name] for name in issue.alike if name in both)
+
+
+def _are_alike(earlier: Operation, now: Operation) -> Bools:
+    """For each thread that issues an operation: did it give an earlier one the same values, where they must agree?"""
+    alike = now.form.issue.alike if now.form.issue else ()
+    names = [name for name in alike if name in earlier.arguments and name in now.arguments]
+    had, has = (1024 * each.issuers.rows + each.issuers.threads for each in (earlier, now))
+    where = np.searchsorted(had, has).clip(max=len(had) - 1)
+    same: Bools = had[where] == has
+    for name in names:
+        pairs = earlier.arguments[name][where] == now.arguments[name]
+        same &= pairs.reshape(len(has), -1).all(1)
+    return same
 
 
 def along(numbers: Ints, like: Ints) -> Ints:
