@@ -16,7 +16,6 @@ of 16 bits in D have a cell each. Operands of 4 and 6 bits have 16 bytes for 16 
 the low end, and a byte each in tensor memory: 4 bits in its bits 2 to 5, 6 in its low ones.
 
 The operation reads shared memory as the asynchronous units see it, and is complete when a commit after it has arrived.
-Integers are exact. Floats: products are exact, their sum and D are rounded once; the hardware's order is its own.
 
 Sources: PTX ISA, "TensorCore 5th Generation: tcgen05.mma, Matrix Shape, Data Path Layout, Packing formats"; lanes as in
 CuTe's traits, NVIDIA/cutlass, include/cute/atom/mma_traits_sm100_frag.hpp.
@@ -59,9 +58,7 @@ from tilewright.isa.table import (
     reads,
 )
 from tilewright.isa.tcgen05_alloc import CTA_GROUP, SOURCE, TMEM_ARCHS
-from tilewright.isa.tcgen05_cp import EXPAND
-from tilewright.isa.warp_matrices import numbers
-from tilewright.isa.wgmma_values import rounded_sum
+from tilewright.isa.tcgen05_mma_values import EVERY_LANE, PATHS, RESULTS, UNIT, DataPath, operand_of, product
 
 __all__ = ["MMA_KIND_OF"]
 
@@ -69,38 +66,7 @@ Array = NDArray[Any]
 MMA_KIND_OF = {element: kind for kind, row in PRODUCT_KINDS.items() for element in row.elements}
 """The kind of product by an element of A or B."""
 
-WORDS = {
-    **{"float16": "f16", "bfloat16": "bf16", "tf32": "tf32", "int8": "s8", "uint8": "u8"},
-    **{"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"},
-    **{"float6_e2m3fn": "e2m3", "float6_e3m2fn": "e3m2", "float4_e2m1fn": "e2m1"},
-}
-PACKED = {"float6_e2m3fn": "b6x16_p32", "float6_e3m2fn": "b6x16_p32", "float4_e2m1fn": "b4x16_p64"}
-RESULTS: Mapping[str, np.dtype[Any]] = {
-    "float32": np.dtype(np.float32),
-    "float16": np.dtype(np.float16),
-    "int32": np.dtype(np.int32),
-}
-UNIT = 16
 CELLS_OF_A = np.arange(OPERAND_BYTES // 4)  # columns
-
-
-class DataPath(NamedTuple):
-    """Where D is in a CTA. lanes: of tensor memory, those of its rows. halves: 2 where the second half of the columns
-    is in lanes of its own. origins: the lanes at which d may be.
-    """
-
-    lanes: Array
-    halves: int = 1
-    origins: tuple[int, ...] = (0,)
-
-
-EVERY_LANE = np.arange(128)
-PATHS = {
-    (1, 64): DataPath(np.arange(64) % 16 + np.arange(64) // 16 * 32, origins=(0, 16)),
-    (1, 128): DataPath(EVERY_LANE),
-    (2, 128): DataPath(EVERY_LANE, halves=2),
-    (2, 256): DataPath(EVERY_LANE),
-}
 
 
 class SameProduct(NamedTuple):
@@ -233,16 +199,9 @@ def _units(
     return Addresses(at.repeat(each, axis=0), None, issuer, rank, nbytes.repeat(each, axis=0))
 
 
-def _operand(name: str, product: InstructionDescriptor) -> tuple[str, bool, int]:
-    """The elements of A or B, whether it is MN-major, and its rows or columns in each CTA."""
-    if name == "a":
-        return product.a_dtype, product.trans_a, product.M // product.cta_group
-    return product.b_dtype, product.trans_b, product.N // product.cta_group
-
-
 def _units_of(unit: Unit, name: str, descs: Lanes, batch: SameProduct) -> Array:
     """(n, units), in the order in which the matrix has them, row by row."""
-    _, trans, count = _operand(name, batch.product)
+    _, trans, count = operand_of(name, batch.product)
     kind = PRODUCT_KINDS[batch.product.kind]
     shape = (kind.k, kind.element_bytes * count, "MN") if trans else (count, OPERAND_BYTES, "K")
     for bits in np.unique(descs).tolist():
@@ -257,58 +216,15 @@ def _units_of(unit: Unit, name: str, descs: Lanes, batch: SameProduct) -> Array:
     return descriptor_addresses(descs, *shape).reshape(len(descs), -1)
 
 
-# Meaning
-
-
-def product(
-    a: Lanes, b: Lanes, before: Lanes, i_desc: Lanes, shape: Lanes, *, kind: str, use_a_tmem: bool, cta_group: int,
-    scale_input_d: int,
-) -> Lanes:  # fmt: skip
-    """The cells of D after the operation, from the units of A (or its cells) and B and the cells before."""
-    found = np.zeros(before.shape, np.uint32)
-    for bits in np.unique(i_desc[shape[:, 0] > 0]).tolist():
-        which = (shape[:, 0] > 0) & (i_desc == bits)
-        made = product_descriptor(bits, kind, cta_group)
-        assert isinstance(made, InstructionDescriptor)
-        path, own = PATHS[cta_group, made.M], which.repeat(cta_group)
-        height, width = len(path.lanes), made.N // path.halves
-        left = _in_tmem(a[own], made) if use_a_tmem else _in_shared(a[own], "a", made)
-        left = left.reshape(-1, cta_group, path.halves if use_a_tmem else 1, height // path.halves, left.shape[-1])
-        right = _in_shared(b[own], "b_desc", made).reshape(len(left), 1, path.halves, width, -1)
-        result = RESULTS[made.d_dtype]
-        had = np.ascontiguousarray(before[own, :height, :width]).astype(f"u{result.itemsize}").view(result)
-        had = np.ldexp(had, -scale_input_d) if scale_input_d else had
-        signed = -left if made.neg_a != made.neg_b else left
-        total = rounded_sum(signed, right, had.reshape(*left.shape[:2], path.halves, -1, width), saturate=made.sat_d)
-        words = total.view(f"u{result.itemsize}").astype(np.uint32).reshape(-1, height, width)
-        found[np.flatnonzero(own)[:, None, None], np.arange(height)[:, None], np.arange(width)] = words
-    return found
-
-
-def _in_shared(units: Lanes, name: str, made: InstructionDescriptor) -> Array:
-    """(n, rows or columns, K), from the units of a row each."""
-    element, trans, count = _operand(name, made)
-    k = PRODUCT_KINDS[made.kind].k
-    units = units[:, : count * OPERAND_BYTES // UNIT]
-    words = np.ascontiguousarray(EXPAND[PACKED.get(element, "")](units)).view(np.uint32)
-    lines, length = (k, count) if trans else (count, k)
-    values = numbers(words, WORDS[element]).reshape(len(units), lines, length)
-    return np.asarray(values.swapaxes(-1, -2) if trans else values, np.float64)
-
-
-def _in_tmem(cells: Lanes, made: InstructionDescriptor) -> Array:
-    """(n, lanes, K)."""
-    cells = cells[:, : len(PATHS[made.cta_group, made.M].lanes)]
-    return np.asarray(numbers(cells, WORDS[made.a_dtype]).reshape(*cells.shape[:2], -1), np.float64)
-
-
 # Rows
 
 BOTH = (False, True)
 EARLIER = ("ptx.tcgen05.mma", "ptx.tcgen05.cp", "ptx.tcgen05.shift")
 I8_ARCHS = only("sm_100a", "sm_110a")
 SCALING_ARCHS = only("sm_100a", "sm_100f", "sm_103a", "sm_103f")
-SCALES: Spellings = {shift: f", {shift}" for shift in range(1, 16)}
+SCALES: Spellings = {shift: str(shift) for shift in range(16)}
+ADDS = ".reg .pred p; setp.ne.b32 p, {enable_input_d}, 0; "
+UNSCALED: Spellings = {0: ""}
 UNCONFIRMED = (
     "N that is no multiple of 16 where M is 128, f16 beside bf16, the upper half of cells with 16-bit results, here "
     "zero, and in which order sums are rounded"
@@ -322,7 +238,7 @@ def _masks(mods: Mods) -> int:
 def _scales() -> Iterator[tuple[str, Spellings, Requirement]]:
     """The kinds, with what they may scale D by, and where."""
     for kind in PRODUCT_KINDS:
-        yield kind, {0: ""}, I8_ARCHS if kind == "i8" else TMEM_ARCHS
+        yield kind, UNSCALED, I8_ARCHS if kind == "i8" else TMEM_ARCHS
         if kind in ("f16", "tf32"):
             yield kind, SCALES, SCALING_ARCHS
 
@@ -332,6 +248,7 @@ def _forms() -> Iterator[Form]:
         row = PRODUCT_KINDS[kind]
         given = (*("lanes",) * masked, "enable_input_d", *("pred",) * guarded)
         words = f"[{{d}}], {'[{a}]' if in_tmem else '{a}'}, {{b_desc}}, {{i_desc}}{', {lanes}' * masked}, p"
+        words += ", {scale_input_d}" if scales is SCALES else ""
         guard, issues = (".reg .pred q; setp.ne.b32 q, {pred}, 0; ", "@q ") if guarded else ("", "")
         a = ("tmem", 4, "tmem") if in_tmem else ("shared", UNIT, "async")
         yield Form(
@@ -347,8 +264,7 @@ def _forms() -> Iterator[Form]:
                     "lanes": GIVEN if masked else LEFT_OUT,
                     "pred": GIVEN if guarded else LEFT_OUT,
                 },
-                pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{enable_input_d}}, 0; {guard}{issues}{{mnemonic}} {words}"
-                "{scale_input_d}; }}",
+                pattern=f"{{{{ {ADDS}{guard}{issues}{{mnemonic}} {words}; }}}}",
             ),
             archs,
             f"{SOURCE.format('tcgen05.mma')}; unconfirmed: {UNCONFIRMED}",

@@ -16,10 +16,24 @@ from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.fence_sc import Passed
-from tilewright.sim.order.knowledge import HEARD, OFFERED, ORDERED, SEEN, Far, Known, Ledger, joined, told, widened
+from tilewright.sim.order.knowledge import (
+    HEARD,
+    ISSUED,
+    OFFERED,
+    ORDERED,
+    SEEN,
+    Far,
+    Known,
+    Ledger,
+    joined,
+    told,
+    widened,
+)
 from tilewright.sim.order.signalled import Signalled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.wave import Wave
@@ -258,8 +272,15 @@ class Clocks:
             self.knower[thread] = self.alone[thread]
         return self.alone[thread]
 
-    def promote(self, who: Actors, flags: int) -> None:
-        """For operations of which these lanes have one flag, set the next one, too."""
+    def promote(self, who: Actors, flags: int, issued: Iterable[tuple[int, int, int]] = ()) -> None:
+        """For operations of which these lanes have one of the flags, set the next one, too.
+
+        issued: rank, thread and number of parts that threads have issued alone; where these are among the lanes, the
+        parts are offered in the order of issue.
+        """
+        by_warp: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for rank, thread, number in issued:
+            by_warp.setdefault((rank, thread >> 5), []).append((thread & 31, number))
         for k in range(len(who)):
             row, warp = int(self.at(who.rows[k])), int(who.warps[k])
             own = [knower for thread, knower in self.alone.items() if thread >> 5 == warp and who.lanes[k, thread & 31]]
@@ -268,6 +289,9 @@ class Clocks:
             else:
                 own += [self._alone(32 * warp + lane) for lane in np.flatnonzero(who.lanes[k]).tolist()]
             self.parts[row, own] |= (self.parts[row, own] & flags) << 1
+            for lane, number in by_warp.get((int(self.wave.rank(who.rows[k])), warp), ()):
+                if who.lanes[k, lane]:
+                    self.parts[row, own, number] |= ISSUED
         self._changed()
 
     def complete(self, rows: Ints, warps: Ints, numbers: Ints) -> None:

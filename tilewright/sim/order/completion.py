@@ -155,9 +155,15 @@ def _clash(
         f"{now.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
         given=f"{cells}\n{at}: {now.who(actor)}\n{did} at {earlier.at}: {earlier.who(row)}",
         allowed="an operation after that one is known to be complete",
-        hint=missing_step(known, earlier, (row, knower), at),
+        hint=missing_step(known, earlier, (row, knower), at, queues=_may_queue(known, earlier, now, actor)),
         at=at,
     )
+
+
+def _may_queue(known: Operations, earlier: OperationPart, now: Operation, actor: int) -> bool:
+    """Would the order of issue be enough, if the actor knew of it?"""
+    alone = earlier.is_alone and now.issuers.lanes == 1
+    return alone and bool(known.may_queue(earlier, now)[actor])
 
 
 def check_freed(known: Operations, place: tuple[int, int], taken: Taken, at: Span | None) -> None:

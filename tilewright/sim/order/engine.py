@@ -21,7 +21,7 @@ from tilewright.sim.order.completion import check_freed, check_issue
 from tilewright.sim.order.constants import check_constants
 from tilewright.sim.order.hearsay import Hearsay
 from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
-from tilewright.sim.order.knowledge import HEARD, SEEN, Known
+from tilewright.sim.order.knowledge import HEARD, ISSUED, SEEN, Known
 from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.on_behalf import awaited, places_of
@@ -250,7 +250,8 @@ class Order(Check):
             sem = str(fence.side)  # of a pair: each is a fence of that kind too
             if fence.proxy == "tmem":
                 order.clocks.expand()
-                order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[sem])
+                alone = order.operations.alone() if order.operations and sem == "release" else ()
+                order.clocks.promote(who, SEEN if sem == "release" else HEARD | ISSUED, alone)
                 return
             if fence.proxy == "tensormap" and order.maps is not None:
                 order.maps.fenced(batch, who, fence, where)

@@ -8,6 +8,8 @@ For each operation there are flags:
     ORDERED   a fence after a meeting has put it before all that comes now
     FENCED    a proxy fence has come after it
     OVER      it is complete, as relaxed meetings tell, too: enough to end a CTA
+    ISSUED    its thread has fenced before a meeting: it comes first for operations that keep the order of issue
+    BEHIND    a fence after a meeting has put those that are issued now behind it
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
     from tilewright.sim.order.clocks import Clocks
 
 __all__ = [
+    "BEHIND",
     "FENCED",
     "HEARD",
+    "ISSUED",
     "OFFERED",
     "ORDERED",
     "OVER",
@@ -42,7 +46,7 @@ __all__ = [
     "widened",
 ]
 
-SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER = 1, 2, 4, 8, 16, 32
+SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER, ISSUED, BEHIND = 1, 2, 4, 8, 16, 32, 64, 128
 
 Times: TypeAlias = "NDArray[np.int32]"
 Flags: TypeAlias = "NDArray[np.uint8]"
@@ -51,7 +55,7 @@ Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and
 
 def told(flags: Flags) -> Flags:
     """The flags that others get by meeting a thread with these flags: what is complete, fenced, and ordered of it."""
-    return np.asarray(flags & (SEEN | FENCED | OVER) | (flags | flags << 1) & HEARD, np.uint8)
+    return np.asarray(flags & (SEEN | FENCED | OVER | ISSUED) | (flags | flags << 1) & HEARD, np.uint8)
 
 
 def joined(a: Far, b: Far) -> Far:
@@ -78,7 +82,7 @@ class Known:
 
     def of_execution(self) -> Known:
         """The part of this knowledge that a relaxed meeting hands on."""
-        parts = self.parts & (HEARD | OVER) | np.where(self.parts & SEEN, OVER, 0)
+        parts = self.parts & (HEARD | OVER | ISSUED) | np.where(self.parts & SEEN, OVER, 0)
         return Known(np.zeros_like(self.threads), np.asarray(parts, np.uint8), self.cluster)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
-from tilewright.sim.order.knowledge import HEARD, SEEN
+from tilewright.sim.order.knowledge import HEARD, ISSUED, SEEN
 from tilewright.sim.order.signalled import too_soon
 
 if TYPE_CHECKING:
@@ -57,23 +57,27 @@ def missing_commit(operations: Operations, part: OperationPart, row: int) -> str
 
 
 def missing_step(
-    operations: Operations, earlier: OperationPart, place: tuple[int, int], at: Span | None, *, fences: bool = True
-) -> str:
+    operations: Operations, earlier: OperationPart, place: tuple[int, int], at: Span | None, *, fences: bool = True,
+    queues: bool = False,
+) -> str:  # fmt: skip
     """The statement, and its place, with which the knower at ``place`` (its row and number) may rely on ``earlier`` at
     ``at``.
 
-    fences: is tensor memory touched? Otherwise knowing that the operation is complete is enough.
+    fences: is tensor memory touched? Otherwise knowing that the operation is complete is enough. queues: is it enough
+    to know that it was issued?
     """
     between = "in between"
     if earlier.at and at:  # around a loop the later line may stand first
         first, then = earlier.at.line, at.line
         between = f"between line {first} and line {then}" + (" of the next turn" if then <= first else "")
-    if not operations.knows(*place, earlier, SEEN):
+    before = fence_name(ProxyFence("tmem", side="release"))
+    if queues and not operations.knows(*place, earlier, ISSUED):
+        return f"{before}() by the thread that issued it, and a barrier after it, {between}"
+    if not operations.knows(*place, earlier, SEEN) and not queues:
         return _how_to_see(operations, earlier, place, at, between)
     if not fences:
         return f"a meeting with the warp that has waited, {between}"
-    if not operations.knows(*place, earlier, HEARD):
-        before = fence_name(ProxyFence("tmem", side="release"))
+    if not operations.knows(*place, earlier, HEARD) and not queues:
         return f"{before}() by the warp that has waited, and a barrier after it, {between}"
     return f"{fence_name(ProxyFence('tmem', side='acquire'))}() after the wait or the barrier, {between}"
 

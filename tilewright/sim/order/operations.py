@@ -22,7 +22,7 @@ from tilewright.sim.machine.tmem import table_of_cells
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import arrivals_of
 from tilewright.sim.order.clocks import Clocks
-from tilewright.sim.order.knowledge import OFFERED, ORDERED, SEEN, Known, Times, told
+from tilewright.sim.order.knowledge import BEHIND, OFFERED, ORDERED, SEEN, Known, Times, told
 from tilewright.sim.order.remote_operations import RemoteOperations
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ class Operations:
     part that writes it; one row of these stands for all CTAs while those do the same.
     spans: of operations on shared memory, their first and last byte. abroad: those on global memory.
     unseen: those that some thread has not waited for, and which threads, (n, lanes).
-    committed: what commits, or signals of their own, will publish; issued: what their threads came after.
+    committed: what commits, or signals of their own, will publish; issued: what their threads came after. queued: for a
+    part those that it was issued behind, which are complete when it is.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -171,6 +172,7 @@ class Operations:
         self.committed: dict[int, Known] = {}
         self.issued: dict[int, Times] = {}
         self.commits: list[Committed] = []
+        self.queued: dict[int, set[int]] = {}
         self.remote = RemoteOperations(clocks)
         self._free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
 
@@ -247,8 +249,13 @@ class Operations:
         for part in own:
             issued.setdefault(part.rank * 1024 + part.thread, []).append(part.number)
         for k, key in enumerate((self.ranks[rows] * 1024 + threads).tolist()):
-            found[k, issued.get(key, [])] = True
+            for number in issued.get(key, []):
+                found[k, [number, *self.queued.get(number, ())]] = True
         return found
+
+    def alone(self) -> Iterator[tuple[int, int, int]]:
+        """Rank, thread and number of the parts that threads have issued alone."""
+        return ((part.rank, part.thread, number) for number, part in self.parts.items() if part.is_alone)
 
     def _make_room(self, wanted: int) -> None:
         """Free the numbers that are no longer in use; where most still are, double their count."""
@@ -273,6 +280,9 @@ class Operations:
     def _forget(self, gone: list[int]) -> None:
         for number in gone:
             del self.parts[number]
+            self.queued.pop(number, None)
+        for others in self.queued.values():
+            others -= {*gone}
         self.clocks.forget(gone)
         self.remote.forget(gone)
         for known in self.committed.values():
@@ -370,17 +380,38 @@ class Operations:
     def are_ordered(self, number: int, now: Operation, own: Ints) -> Bools:
         """For each actor of an operation: does a part come before it?
 
-        Some kinds of one thread keep their order by themselves; an operation reads before it writes.
+        Some kinds keep the order of issue by themselves, of one thread or of threads that have fenced around a meeting;
+        an operation reads before it writes.
         """
         _, rows, threads = actors_of(now)
         flags = self.clocks.parts[rows, self.knowers(now), number]
         in_order: Bools = (flags & ORDERED != 0) | (own == number)
         earlier = self.parts.get(number)
         if earlier is not None and earlier.is_alone and now.issuers.lanes == 1:
-            same = (threads == earlier.thread) & (self.ranks[rows] == earlier.rank)
-            if same.any() and keeps_order(earlier.operation, now.instruction):
-                in_order |= same & _are_alike(earlier.operation, now)
+            first = (threads == earlier.thread) & (self.ranks[rows] == earlier.rank) | (flags & BEHIND != 0)
+            queued = first & self.may_queue(earlier, now) if first.any() else first
+            for one in own[queued & ~in_order].tolist():
+                self.queued.setdefault(one, set()).update((number, *self.queued.get(number, ())))
+            in_order |= queued
         return in_order
+
+    def may_queue(self, earlier: OperationPart, now: Operation) -> Bools:
+        """For each thread that issues an operation: does it keep the order of issue behind a thread's earlier one? They
+        must agree in what `Issue.alike` says.
+        """
+        rows = now.issuers.rows
+        issue, before = now.form.issue, earlier.operation
+        if issue is None or not keeps_order(before, now.instruction):
+            return np.zeros(len(rows), np.bool_)
+        had = 1024 * before.issuers.rows + before.issuers.threads
+        has = 1024 * (rows - self.ranks[rows] + earlier.rank) + earlier.thread
+        where = np.searchsorted(had, has).clip(max=len(had) - 1)
+        same: Bools = had[where] == has
+        for name in issue.alike:
+            if name in before.arguments and name in now.arguments:
+                pairs = before.arguments[name][where] == now.arguments[name]
+                same &= pairs.reshape(len(has), -1).all(1)
+        return same
 
 
 def keeps_order(earlier: Operation, now: CompiledInstruction) -> bool:
@@ -390,19 +421,6 @@ def keeps_order(earlier: Operation, now: CompiledInstruction) -> bool:
         return False
     both = before.mods.keys() & after.mods.keys()
     return all(before.mods[name] == after.mods[name] for name in issue.alike if name in both)
-
-
-def _are_alike(earlier: Operation, now: Operation) -> Bools:
-    """For each thread that issues an operation: did it give an earlier one the same values, where they must agree?"""
-    alike = now.form.issue.alike if now.form.issue else ()
-    names = [name for name in alike if name in earlier.arguments and name in now.arguments]
-    had, has = (1024 * each.issuers.rows + each.issuers.threads for each in (earlier, now))
-    where = np.searchsorted(had, has).clip(max=len(had) - 1)
-    same: Bools = had[where] == has
-    for name in names:
-        pairs = earlier.arguments[name][where] == now.arguments[name]
-        same &= pairs.reshape(len(has), -1).all(1)
-    return same
 
 
 def along(numbers: Ints, like: Ints) -> Ints:
