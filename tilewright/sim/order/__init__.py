@@ -9,6 +9,7 @@ accesses    one access, and the tags that it leaves
 observed    what strong reads have seen; hearsay: and what volatile ones rely on, unordered
 races       two accesses: may they meet? constants: reads of memory that the kernel must not write
 operations  asynchronous operations and their completion; completion: the places that they touch
+            issue_order: kinds that keep the order of their issue
             remote_operations: those that touch the memory of other CTAs
 on_behalf   their accesses as those of their issuers; in_flight: accesses of threads meanwhile
 protocol    rules that hold in every schedule

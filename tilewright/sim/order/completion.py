@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.tmem import cell_number, cells_text
+from tilewright.sim.order.issue_order import may_queue
 from tilewright.sim.order.knowledge import HEARD, SEEN
 from tilewright.sim.order.missing import missing_step
 from tilewright.sim.order.operations import Loading, OperationPart, Operations, along
@@ -163,7 +164,7 @@ def _clash(
 def _may_queue(known: Operations, earlier: OperationPart, now: Operation, actor: int) -> bool:
     """Would the order of issue be enough, if the actor knew of it?"""
     alone = earlier.is_alone and now.issuers.lanes == 1
-    return alone and bool(known.may_queue(earlier, now)[actor])
+    return alone and bool(may_queue(earlier, now, known.ranks)[actor])
 
 
 def check_freed(known: Operations, place: tuple[int, int], taken: Taken, at: Span | None) -> None:

@@ -10,9 +10,10 @@ from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import Mask, spread
 from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.order.issue_order import keeps_order
 from tilewright.sim.order.knowledge import SEEN
 from tilewright.sim.order.missing import missing_step
-from tilewright.sim.order.operations import OperationPart, Operations, Stretch, along, keeps_order, stretches_of
+from tilewright.sim.order.operations import OperationPart, Operations, Stretch, along, stretches_of
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints

@@ -22,6 +22,7 @@ from tilewright.sim.machine.tmem import table_of_cells
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import arrivals_of
 from tilewright.sim.order.clocks import Clocks
+from tilewright.sim.order.issue_order import may_queue
 from tilewright.sim.order.knowledge import BEHIND, OFFERED, ORDERED, SEEN, Known, Times, told
 from tilewright.sim.order.remote_operations import RemoteOperations
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.instructions import CompiledInstruction
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.units import Touched
@@ -47,7 +47,6 @@ __all__ = [
     "Stretch",
     "actors_of",
     "along",
-    "keeps_order",
     "stretches_of",
 ]
 
@@ -389,38 +388,11 @@ class Operations:
         earlier = self.parts.get(number)
         if earlier is not None and earlier.is_alone and now.issuers.lanes == 1:
             first = (threads == earlier.thread) & (self.ranks[rows] == earlier.rank) | (flags & BEHIND != 0)
-            queued = first & self.may_queue(earlier, now) if first.any() else first
+            queued = first & may_queue(earlier, now, self.ranks) if first.any() else first
             for one in own[queued & ~in_order].tolist():
                 self.queued.setdefault(one, set()).update((number, *self.queued.get(number, ())))
             in_order |= queued
         return in_order
-
-    def may_queue(self, earlier: OperationPart, now: Operation) -> Bools:
-        """For each thread that issues an operation: does it keep the order of issue behind a thread's earlier one? They
-        must agree in what `Issue.alike` says.
-        """
-        rows = now.issuers.rows
-        issue, before = now.form.issue, earlier.operation
-        if issue is None or not keeps_order(before, now.instruction):
-            return np.zeros(len(rows), np.bool_)
-        had = 1024 * before.issuers.rows + before.issuers.threads
-        has = 1024 * (rows - self.ranks[rows] + earlier.rank) + earlier.thread
-        where = np.searchsorted(had, has).clip(max=len(had) - 1)
-        same: Bools = had[where] == has
-        for name in issue.alike:
-            if name in before.arguments and name in now.arguments:
-                pairs = before.arguments[name][where] == now.arguments[name]
-                same &= pairs.reshape(len(has), -1).all(1)
-        return same
-
-
-def keeps_order(earlier: Operation, now: CompiledInstruction) -> bool:
-    """Does an operation come before another of the same issuer without a wait?"""
-    issue, before, after = now.bound.form.issue, earlier.instruction.bound, now.bound
-    if issue is None or before.instruction.name not in issue.in_order_after:
-        return False
-    both = before.mods.keys() & after.mods.keys()
-    return all(before.mods[name] == after.mods[name] for name in issue.alike if name in both)
 
 
 def along(numbers: Ints, like: Ints) -> Ints:
