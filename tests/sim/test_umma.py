@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.sim.tmem_kernels import refusal, simulate
-from tests.sim.umma_kernels import K, operands, product, ring, through_tmem, two_accumulators
+from tests.sim.umma_kernels import K, operands, pair, product, ring, through_tmem, two_accumulators
 
 OVERWRITES = "overwrites shared memory that tcgen05.mma may still be reading"
 MMA_OVER_MMA = "tcgen05.mma touches tensor memory that tcgen05.mma may still not have written"
@@ -149,3 +149,42 @@ def test_what_brings_a_there_comes_before_the_product(how: str, wrong: str, hint
     did = "st" if how == "stored" else "cp"
     assert error.what == f"tcgen05.mma touches tensor memory that tcgen05.{did} may still not have written"
     assert hint in error.hint
+
+
+# Two CTAs together
+
+
+def operands_of_pair(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(rows)
+    a, b = (rng.integers(-2, 3, (n, K)).astype(np.float32) for n in (rows, 32))
+    return a.astype("bfloat16"), b.astype("bfloat16"), a @ b.T
+
+
+@pytest.mark.parametrize("rows", [128, 256])
+def test_a_pair_of_ctas_multiplies_together(rows: int) -> None:
+    a, b, wanted = operands_of_pair(rows)
+    c = np.zeros((rows, 32), np.float32)
+
+    assert simulate(pair(rows), a, b, c) == []
+    assert np.array_equal(c, wanted)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ("meeting", "race: tcgen05.mma reads A"),
+        ("multicast", "deadlock: no thread can go on"),
+    ],
+)
+def test_a_pair_needs_to_meet_and_to_be_told(wrong: str, what: str) -> None:
+    a, b, _ = operands_of_pair(256)
+
+    assert what in refusal(pair(256, wrong), a, b, np.zeros((256, 32), np.float32)).what
+
+
+def test_the_other_cta_of_a_pair_fences_its_own_stores() -> None:
+    a, b, _ = operands_of_pair(256)
+
+    (warning,) = simulate(pair(256, "proxy fence"), a, b, np.zeros((256, 32), np.float32))
+
+    assert "tcgen05.mma reads A, stored by warp 0 without a proxy fence" in warning

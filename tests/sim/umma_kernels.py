@@ -301,3 +301,67 @@ def through_tmem(how: str = "copied", wrong: str = "") -> Any:
         give_back(addr, warp, 64)
 
     return multiply
+
+
+def pair(rows: int = 256, wrong: str = "") -> Any:
+    """A product of two CTAs, each with half of A's rows and half of B's columns; rank 0 issues, both store their rows.
+
+    rows: M, 128 or 256. wrong: "meeting", "proxy fence" of rank 1, or "multicast", so that rank 1 is told nothing.
+    """
+    half = rows // 2
+    layouts = [mma_shared_layout("bfloat16", 3, (n, K)) for n in (half, 16)]
+
+    @T.prim_func
+    def multiply(
+        a: T.Buffer((rows, K), "bfloat16"), b: T.Buffer((32, K), "bfloat16"), c: T.Buffer((rows, 32), "float32")
+    ):
+        rank = T.cta_id_in_cluster([2])
+        T.cta_id([2])
+        warp, tid = T.warp_id([4]), T.thread_id([128])
+        A = T.alloc_shared((half, K), "bfloat16", layout=layouts[0])
+        B = T.alloc_shared((16, K), "bfloat16", layout=layouts[1])
+        addr = T.alloc_shared([1], "uint32")
+        done = T.alloc_shared([1], "uint64")
+        descs, word = T.alloc_local((2,), "uint64"), T.alloc_local((1,), "uint32")
+        words = T.alloc_local((32,), "uint32")
+        if warp == 0:
+            T.ptx.tcgen05.alloc(T.address_of(addr), n_cols=32, cta_group=2)
+        if tid == 0:
+            T.ptx.mbarrier.init(done.ptr_to([0]), 1)
+        T.ptx.fence.mbarrier_init()
+        Tx.cta.copy(A, a[rank * half : rank * half + half, :])
+        Tx.cta.copy(B, b[rank * 16 : rank * 16 + 16, :])
+        if wrong != "proxy fence" or rank == 0:
+            T.ptx.fence.proxy_async("shared::cta")
+        T.ptx.tcgen05.fence.before_thread_sync()
+        if wrong == "meeting":
+            T.cuda.cta_sync()
+        else:
+            T.cuda.cluster_sync()
+        T.ptx.tcgen05.fence.after_thread_sync()
+        if rank == 0 and tid == 0:
+            T.ptx.tcgen05.encode_matrix_descriptor(descs.ptr_to([0]), A.ptr_to([0, 0]), 1, 64, 3)
+            T.ptx.tcgen05.encode_matrix_descriptor(descs.ptr_to([1]), B.ptr_to([0, 0]), 1, 64, 3)
+            T.ptx.tcgen05.encode_instr_descriptor(word.ptr_to([0]), M=rows, N=32, K=16, n_cta_groups=2, **BF16)
+            for k in T.unroll(4):
+                T.ptx.tcgen05.mma(
+                    addr[0], T.smem_desc_add_16B_offset(descs[0], 2 * k), T.smem_desc_add_16B_offset(descs[1], 2 * k),
+                    word[0], **BF16, cta_group=2, enable_input_d=k > 0,
+                )  # fmt: skip
+            T.ptx.tcgen05.commit(done.ptr_to([0]), cta_group=2, cta_mask=1 if wrong == "multicast" else 3)
+        T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
+        T.ptx.tcgen05.fence.after_thread_sync()
+        T.ptx.tcgen05.ld(addr[0], words, shape="32x32b", num=32, row=warp * 32)
+        T.ptx.tcgen05.wait.ld()
+        for j in T.unroll(32):
+            if rows == 256:
+                c[rank * 128 + tid, j] = T.reinterpret("float32", words[j])
+            elif j < 16:  # lanes 64 to 127 have the second half of the columns
+                c[rank * 64 + tid % 64, tid // 64 * 16 + j] = T.reinterpret("float32", words[j])
+        T.ptx.tcgen05.fence.before_thread_sync()
+        T.cuda.cluster_sync()
+        T.ptx.tcgen05.fence.after_thread_sync()
+        if warp == 0:
+            T.ptx.tcgen05.dealloc(addr[0], n_cols=32, cta_group=2)
+
+    return multiply
