@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import linecache
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 __all__ = [
     "ArgumentError",
@@ -28,6 +29,7 @@ __all__ = [
     "ToolError",
     "choices",
     "described",
+    "located",
     "warn",
 ]
 
@@ -102,6 +104,15 @@ def _field(label: str, value: object) -> str:
         text = described(value)
     first, *rest = text.splitlines() or [""]
     return "\n".join([f"  {label:<9}{first}", *(f"  {'':<9}{line}" for line in rest)])
+
+
+@contextmanager
+def located(at: Span | None) -> Iterator[None]:
+    """A context whose errors get a place, unless they have a more precise one already."""
+    try:
+        yield
+    except TilewrightError as error:
+        raise error.located(at) from None
 
 
 class LayoutError(TilewrightError):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tilewright.errors import KernelError, Span, TargetError
-from tilewright.ir import Call, Kernel, TileCallStmt, expressions, statements
-from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
+from tilewright.errors import KernelError, Span, TargetError, located
+from tilewright.ir import Kernel, TileCallStmt, statements
+from tilewright.isa import ATOMS, Arch, Requirement, arch, calls_in, default_arch
 
 __all__ = ["check_target", "kernel_of", "target_of"]
 
@@ -39,21 +39,17 @@ def target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) -> 
 
 def _written(kernel: Kernel) -> Iterator[Requirement]:
     """The requirements of the instructions that a kernel names, copy atoms among them."""
+    yield from (bound.form.arch for _, bound in calls_in(kernel.body))
     for stmt in statements(kernel.body):
-        yield from (bind(node).form.arch for node in expressions(stmt) if isinstance(node, Call))
         if isinstance(stmt, TileCallStmt) and stmt.dispatch in ATOMS:
             yield ATOMS[stmt.dispatch].arch
 
 
 def check_target(lowered: Kernel, target: Arch, at: Span | None) -> None:
     """Raises TargetError where an architecture lacks what a lowered kernel needs. at: the kernel as authored."""
-    for stmt in statements(lowered.body):
-        for node in expressions(stmt):
-            if isinstance(node, Call):
-                try:
-                    bind(node).check_arch(target)
-                except TargetError as error:
-                    raise error.located(stmt.at) from None
+    for stmt, bound in calls_in(lowered.body):
+        with located(stmt.at):
+            bound.check_arch(target)
     if lowered.launch is not None and lowered.launch.shared_bytes > target.shared_bytes:
         raise TargetError(
             f"{lowered.name} needs more shared memory than a CTA of {target} can have",

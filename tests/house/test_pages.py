@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 
 import pytest
 
+import tilewright.sim.order
 from tilewright.isa.atoms import ATOMS
 from tilewright.isa.table import INSTRUCTIONS
 from tilewright.lang import T
@@ -76,8 +77,12 @@ def test_every_name_of_the_language_is_on_a_page() -> None:
     assert [name for name in dir(T) if not re.search(rf"`T\.{name}\b", page) and name not in own | spaces] == []
 
 
+FOLDERS_OF_ORDER = [f"sim.order.{info.name}" for info in iter_modules(tilewright.sim.order.__path__) if info.ispkg]
+ROOMS = ["sim", "sim.codegen", "sim.fast", "sim.machine", "sim.order", *FOLDERS_OF_ORDER, "sim.run", "tile"]
+
+
 # Instructions and checks are found by discovery: an addition touches no other file.
-@pytest.mark.parametrize("room", ["sim", "sim.codegen", "sim.fast", "sim.machine", "sim.order", "sim.run", "tile"])
+@pytest.mark.parametrize("room", ROOMS)
 def test_every_module_has_its_place_in_the_reading_order_of_its_room(room: str) -> None:
     package = import_module(f"tilewright.{room}")
     listed = set(re.findall(r"\w+", package.__doc__ or ""))

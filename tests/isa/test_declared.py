@@ -97,6 +97,35 @@ def test_a_name_or_a_word_that_a_row_lacks_is_refused_where_it_is_declared(
     assert allowed in str(error.value.allowed)
 
 
+WIDE = {"a": {None: "", "gpu": ".gpu", "gup": ".gup"}, "b": {True: ".b", False: ""}, "c": {1: "", 2: ".2"}}
+
+
+@pytest.mark.parametrize(
+    ("effect", "field", "given", "allowed"),
+    [
+        (Fence("sc", lambda mods: str(mods["a"] or "cta")), "Fence.scope", "'gup', a='gup'", "'gpu'"),
+        (Fence(lambda mods: "sc" if mods["b"] else "s", "cta"), "Fence.sem", "'s', b=False", "sc, acq_rel"),
+        (Fence("sc", lambda mods: mods["a"]), "Fence.scope", "None, a=None", "warp, cta"),
+        (
+            Fence("sc", lambda mods: "gpu" if mods["b"] or mods["c"] == 1 else "gp"),
+            *("Fence.scope", "'gp', b=False, c=2", "'gpu'"),
+        ),
+        (Signal("ptr", "arrive", "release", lambda mods: "clustr"), "Signal.scope", "'clustr'", "'cluster'"),
+        (Fence("sc", lambda mods: str(mods["scope"])), "Fence.scope", "'scope'", "a, b, c"),
+        (Access("ptr", "shared", 4, write=True, sem=lambda mods: "strong"), "Access.sem", "'strong'", "weak, relaxed"),
+    ],
+)  # fmt: skip
+def test_a_word_that_depends_on_modifiers_is_refused_where_any_of_them_gives_a_wrong_one(
+    effect: Effect, field: str, given: str, allowed: str
+) -> None:
+    form = Form(Ptx("toy{a}{b}{c}", WIDE), isa.since("sm_90"), "a test", Meaning(), (effect,))
+    with pytest.raises(InstructionError, match=f"ptx.toy: {field} ") as error:
+        Instruction("ptx.toy", ("ptr",), (reads("ptr", "shared"),), (form,), keywords=dict.fromkeys(WIDE))
+
+    assert given in str(error.value.given)
+    assert allowed in str(error.value.allowed)
+
+
 def test_a_name_has_one_row() -> None:
     one = INSTRUCTIONS["ptx.movmatrix"]
     with pytest.raises(InstructionError, match=r"two rows for ptx\.movmatrix"):

@@ -11,9 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.isa.assembling import every_form
-from tests.isa.test_wgmma import SHARED, descriptor, held_d, named, put, small
-from tests.isa.tmem_machines import PlainUnit
-from tests.isa.wgmma_oracles import SPARSE, held_rows, place_of_a, place_of_d
+from tests.isa.wgmma_oracles import SPARSE
+from tests.isa.wgmma_products import assert_product, descriptor, majors_of, named, small
 from tilewright.isa.table import Bound
 
 EVERY = [bound for bound in every_form() if bound.instruction.name in SPARSE and bound.mods["N"] in (8, 32)]
@@ -59,32 +58,12 @@ def test_a_sparse_product_is_that_of_the_full_matrix(bound: Bound) -> None:
     codes = octets.view(f"u{width}")
     full, stored, places = thinned(codes, k, 2 if width == 4 else 4, rng)
     a = np.where(full == codes, a, 0) * (full != 0)
-    shared = rng.integers(0, 255, (1, SHARED), dtype=np.uint8)
-    before = rng.integers(-8, 9, (64, n)).astype(str(mods["out_dtype"]))
-    majors = ["MN" if mods.get(name) else "K" for name in ("transA", "transB")]
+    majors = majors_of(bound)
     mode = 3 if majors[1] == "K" else n // 8 % 4
     made = [descriptor(1024, mode, 64, majors[0]), descriptor(1 << 16, mode, n, majors[1])]
     if majors[1] == "MN":  # twice as many rows of K as a dense product has
         made[1] = replace(made[1], **({"stride": 512} if mode == 0 else {"leading": 4096}))
-    put(shared[0], b_bytes, made[1], major=majors[1])
     a_bytes = np.ascontiguousarray(stored).view(np.uint8)
-    operands: dict[str, Any] = {}
-    if "transA" in mods:
-        put(shared[0], a_bytes, made[0], major=majors[0])
-        operands["dA"] = np.full((1, 128), made[0].encode(), np.uint64)
-    operands["dB"] = np.full((1, 128), made[1].encode(), np.uint64)
-    if "transA" not in mods:
-        operands |= {f"a{i}": words for i, words in enumerate(held_rows(a_bytes, place_of_a))}
-    operands["e"] = metadata(places, int(str(mods["selector"])), width, rng)
-    operands["scaleD"] = np.ones((1, 128), bool)
-    unit = PlainUnit(shared, np.zeros((1, 1, 1)), [0])
+    words = metadata(places, int(str(mods["selector"])), width, rng)
 
-    registers = unit.completed(
-        bound, operands, lambda *given, **kw: bound.form.meaning.execute(*given, held_d(before), **kw)
-    )  # type: ignore[misc]
-
-    sign = int(str(mods["scaleA"])) * int(str(mods["scaleB"]))
-    wanted = sign * (a.astype(np.int64) @ b.astype(np.int64).T) + before.astype(np.int64)
-    for thread, i in product(range(0, 128, 5), range(n // 2)):
-        words = np.ascontiguousarray(registers[0, :, thread]).view(str(mods["out_dtype"]))
-        assert words[i] == wanted[place_of_d(thread, i)]
+    assert_product(bound, (a, b), (a_bytes, b_bytes), (made[0], made[1]), rng, metadata=words)

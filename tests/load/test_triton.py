@@ -58,7 +58,8 @@ def test_a_type_that_triton_lacks_is_told_with_the_argument() -> None:
 
 def test_a_descriptor_becomes_a_tensor_map_or_a_pointer_with_its_shape_and_strides() -> None:
     base = np.zeros((32, 64), np.float16)
-    given = SimpleNamespace(base=base, shape=[32, 64], strides=[64, 1], block_shape=[16, 64], padding="zero")
+    given = SimpleNamespace(base=base, shape=[32, 64], strides=[64, 1], block_shape=[16, 64], padding="nan",
+                            round_f32_to_tf32=False)  # fmt: skip
     map_ = {"swizzle": 3, "elem_type": 6, "block_size": [16, 64], "fp4_padded": False}
 
     by_map = laid_out([("a", given), ("n", 3)], [map_])
@@ -68,8 +69,17 @@ def test_a_descriptor_becomes_a_tensor_map_or_a_pointer_with_its_shape_and_strid
     assert isinstance(by_map[0][1], host.TensorMap)
     assert str(by_map[0][1].fields) == "boxes of 16 x 64 in 32 x 64 float16, 128-byte swizzle"
     assert [value for _, value in by_map[1:]] == [32, 64, 64, 1, 3]
-    assert [value for _, value in by_pointer[1:]] == [32, 64, 64, 1, False, False, 32, 64, 64, 1]
+    assert [value for _, value in by_pointer[1:]] == [32, 64, 64, 1, True, False, 32, 64, 64, 1]
     assert by_map[1][0] == "a.shape[0]"
+
+
+def test_a_descriptor_has_parameters_for_the_flags_that_its_triton_knows() -> None:
+    given = SimpleNamespace(base=X.reshape(8, 8), shape=[8, 8], strides=[8, 1], block_shape=[8, 8], padding="zero")
+
+    names = [name for name, _ in laid_out([("a", given)], [])]
+
+    assert "a.padding" in names
+    assert "a.round_f32_to_tf32" not in names
 
 
 def test_decorators_add_their_constants() -> None:

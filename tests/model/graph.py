@@ -37,7 +37,8 @@ class Event:
     proxy: str = "generic"
     before: int = 0  # ancestors
     narrow: int = 0  # ancestors as to shared memory alone
-    fenced: dict[int, int] = field(default_factory=dict)  # CTA -> ancestors that a proxy fence there has passed
+    # CTA, and whether of global memory -> ancestors that a proxy fence there has passed
+    fenced: dict[tuple[int, bool], int] = field(default_factory=dict)
     halved: int = 0  # a releasing half of a proxy fence has passed
     offered: int = 0  # of tensor memory: `before` has passed
     ordered: int = 0  # and `after`
@@ -106,8 +107,8 @@ class Graph:
     @staticmethod
     def _hand_on(event: Event, earlier: Event) -> None:
         event.narrow |= earlier.narrow
-        for cta, passed in earlier.fenced.items():
-            event.fenced[cta] = event.fenced.get(cta, 0) | passed
+        for where, passed in earlier.fenced.items():
+            event.fenced[where] = event.fenced.get(where, 0) | passed
         event.halved |= earlier.halved
         event.offered |= earlier.offered
         event.ordered |= earlier.ordered
@@ -116,7 +117,7 @@ class Graph:
     def complete(event: Event, operation: Event) -> None:
         """P7: a completion hands on the operation, not its issuer's past."""
         event.before |= operation.bit
-        event.fenced = {cta: passed | operation.bit for cta, passed in event.fenced.items()}
+        event.fenced = {where: passed | operation.bit for where, passed in event.fenced.items()}
 
     def begin(self, thread: Thread, op: Op) -> Event:
         """The next event of a thread, after what it did before (program order)."""
@@ -167,11 +168,12 @@ class Graph:
         """P1: the asynchronous units of this CTA come after all that is known here, and the other way round. P2, for a
         pair: after all that was known at the releasing half, which is also a fence.
         """
-        known = event.before | event.narrow
+        where = event.thread[0], event.op.kind == "fpag"
+        known = event.before if where[1] else event.before | event.narrow
         passed = {"release": 0, "acquire": event.halved}.get(event.op.sem, known)
         if event.op.sem == "release":
             event.halved |= known
-        event.fenced[event.thread[0]] = event.fenced.get(event.thread[0], 0) | passed
+        event.fenced[where] = event.fenced.get(where, 0) | passed
 
     @staticmethod
     def take(last: Event, first: Event) -> None:
@@ -252,7 +254,8 @@ class Graph:
         base = (other.before | (other.narrow if is_shared else 0)) & one.bit
         if not base and not self._seen_first(one, other):
             return "R"
-        if one.proxy == "generic" and other.proxy == "async" and not other.fenced.get(other.thread[0], 0) & one.bit:
+        where = other.thread[0], not is_shared
+        if one.proxy == "generic" and other.proxy == "async" and not other.fenced.get(where, 0) & one.bit:
             return "P"
         return ""
 

@@ -14,7 +14,7 @@ from tests.model.graph import Event, Graph, Place, Thread, holds
 from tests.model.program import Op, Program, home
 
 # Operations that signal completion at an m-barrier: of their thread's operations, or of themselves alone.
-HANDS_ON = {"commit": "cp", "cparr": "cpa", "put": ""}
+HANDS_ON = {"commit": "cp", "cparr": "cpa", "put": "", "get": ""}
 MOST_STEPS = 30_000  # beyond, a program is undecided
 Values = tuple[tuple[object, int], ...]
 Footprint = frozenset[tuple[object, str]]
@@ -401,11 +401,13 @@ def _tell(machine: Machine, one: Flying, operations: int, barrier: str) -> None:
     _arrived(machine, event, event.place, one.issue)
 
 
-def _put(machine: Machine, one: Flying) -> None:
-    """The write of an asynchronous unit, and its completion."""
+def _by_unit(machine: Machine, one: Flying) -> None:
+    """The access of an asynchronous unit, and its completion."""
     event, place = _operation(machine, one, "async"), home(one.op.place, one.thread[0])
-    machine.graph.access(event, place, reads=False, writes=True)
-    machine.memory[place] = int(one.op.value or 1)
+    writes = one.op.kind == "put"
+    machine.graph.access(event, place, reads=not writes, writes=writes)
+    if writes:
+        machine.memory[place] = int(one.op.value or 1)
     _tell(machine, one, event.bit, one.op.source)
 
 
@@ -511,14 +513,14 @@ DOES = {
     **dict.fromkeys(("W", "R", "add", "exch", "cas", "red"), _memory),
     "init": _init,
     **dict.fromkeys(("F", "Fs"), _fence),
-    "fpa": _proxy_fence,
-    **dict.fromkeys(("shfl", "initf", "fpag"), _nothing),
+    **dict.fromkeys(("fpa", "fpag"), _proxy_fence),
+    **dict.fromkeys(("shfl", "initf"), _nothing),
     "arr": _arrive,
     "wait": _wait,
     **dict.fromkeys(("sync", "bar", "bararr", "ws"), _meet),
     "carr": _cluster_arrive,
     "cwait": _cluster_wait,
-    **dict.fromkeys(("cp", "commit", "tld", "tst", "cpa", "cparr", "put"), _issue),
+    **dict.fromkeys(("cp", "commit", "tld", "tst", "cpa", "cparr", "put", "get"), _issue),
     "cpcom": _grouped,
     "cpwait": _copies_seen,
     **dict.fromkeys(("wld", "wst"), _landing),
@@ -532,7 +534,7 @@ LANDS = {
     "tst": _stored,
     "cpa": _copied_by_thread,
     **dict.fromkeys(("commit", "cparr"), _committed),
-    "put": _put,
+    **dict.fromkeys(("put", "get"), _by_unit),
 }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 import tilewright as tw
 from tests.model.program import Op, Program, Warp, home
-from tests.model.unit import PUT
+from tests.model.unit import UNITS
 from tilewright import T, Tx
 from tilewright.errors import SimulationError, TilewrightWarning
 from tilewright.isa import INSTRUCTIONS
@@ -95,7 +95,7 @@ class Printer:
             yield "    if lane == 0:"
             yield from (f"        {line}" for line in first)
             yield "T.ptx.fence.mbarrier_init()"
-        if any(op.kind == "put" for op in self.program.ops):
+        if any(op.kind in ("put", "get") for op in self.program.ops):
             yield "T.ptx.fence.proxy_async()"
         if self.program.has_tmem:
             yield from self._tensor_setup()
@@ -261,9 +261,11 @@ def _copy(printer: Printer, op: Op) -> list[str]:
     return [f"T.ptx.cp_async({pointer}, {op.source}.ptr_to([0]), 4)"]
 
 
-def _put(printer: Printer, op: Op) -> list[str]:
+def _unit(printer: Printer, op: Op) -> list[str]:
     pointer, _ = printer.pointer(op)
-    return [f"T.ptx.toy.put({pointer}, {op.source}.ptr_to([0]), T.uint32({op.value or 1}))"]
+    name = op.kind + ("" if op.place[0] == "s" else "_global")
+    value = f", T.uint32({op.value or 1})" if op.kind == "put" else ""
+    return [f"T.ptx.toy.{name}({pointer}, {op.source}.ptr_to([0]){value})"]
 
 
 def _said(*lines: str) -> Callable[[Printer, Op], list[str]]:
@@ -296,7 +298,7 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
     "cpcom": _said("T.ptx.cp_async.commit_group()"),
     "cpwait": _said("T.ptx.cp_async.wait_group({op.value})"),
     "cparr": _said("T.ptx.cp_async.mbarrier.arrive({op.place}.ptr_to([0]), noinc=True)"),
-    "put": _put,
+    **dict.fromkeys(("put", "get"), _unit),
     "tld": _tensor("ld"),
     "tst": _tensor("st"),
     "wld": _said("T.ptx.tcgen05.wait.ld()"),
@@ -325,7 +327,7 @@ def simulated(program: Program, text: str = "") -> Run:
     arrays = [np.zeros(printer.length(name), printer.kind(name)) for name in printer.globals]
     out = np.zeros(max(1, printer.results), np.uint32)
     target = "sm_100a" if program.has_tmem else "sm_90a"
-    with warnings.catch_warnings(record=True) as heard, patch.dict(INSTRUCTIONS, {PUT.name: PUT}):
+    with warnings.catch_warnings(record=True) as heard, patch.dict(INSTRUCTIONS, UNITS):
         warnings.simplefilter("always", TilewrightWarning)
         try:
             run = tw.compile(kernel(text or printer.text(), program.name), target=target).simulate(

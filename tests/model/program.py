@@ -10,7 +10,8 @@ only where register r holds 1.
     W[.sem.scope] x[=1]     a store; of a number, a register, or ``r+1``; ``.b64``: of 8 bytes, ``.v2``: of two words
     R[.sem.scope] x[=1]     a load; with a value: again and again until it is that. ``->r`` keeps it
     add, exch, red          atomics of 1, ``=n`` for another number; cas x=0>1: until 0 was found, then 1 is there
-    F.sem.scope             a fence; Fs.rel.cluster: of shared memory alone; fpa: proxy fence (fpa.rel.cluster: a half);
+    F.sem.scope             a fence; Fs.rel.cluster: of shared memory alone; fpa: proxy fence (fpa.rel.cluster: a half)
+                            of shared memory, fpag: of global memory;
                             before, after: those of tensor memory; initf: of m-barriers
     sync                    all warps of the CTA; bar 1/2, bararr 1/2: named barrier 1 of two warps; ws: of the warp
     carr[.rlx], cwait       the cluster's barrier
@@ -18,7 +19,7 @@ only where register r holds 1.
     cp t s, commit b        tcgen05.cp and its commit; tld t, tst t, wld, wst: loads, stores, and their waits; use: of
                             the registers that were loaded
     cpa s x, cpcom          cp.async and its commit_group; cpwait=0: wait_group 0; cparr b: mbarrier.arrive.noinc
-    put s b                 an asynchronous unit writes s, and then arrives at b (`tests.model.unit`)
+    put s b, get s b        an asynchronous unit writes or reads s, and then arrives at b (`tests.model.unit`)
     shfl                    a shuffle
 """
 

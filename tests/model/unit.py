@@ -1,4 +1,6 @@
-"""An asynchronous unit that writes shared memory as TMA does: ``T.ptx.toy.put(place, m-barrier, value)``."""
+"""Asynchronous units that write or read a word through the async proxy, as TMA does, and then arrive at an m-barrier:
+``T.ptx.toy.put(place, m-barrier, value)`` and ``T.ptx.toy.get(place, m-barrier)``, both of shared or global memory.
+"""
 
 from __future__ import annotations
 
@@ -11,32 +13,37 @@ from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import arrived
 from tilewright.isa.table import Access, AsyncMeaning, Form, Instruction, Issue, Ptx, Signal, reads
 
-__all__ = ["PUT"]
+__all__ = ["UNITS"]
 
 
-def _word(unit: Unit, dst: Lanes, bar: Lanes, value: Lanes) -> Mapping[str, Addresses]:
-    return {"dst": Addresses(dst.reshape(-1, 1))}
+def _word(unit: Unit, at: Lanes, bar: Lanes, value: Lanes | None = None) -> Mapping[str, Addresses]:
+    return {"at": Addresses(at.reshape(-1, 1))}
 
 
 def _bytes(value: Lanes) -> Lanes:
     return value.astype(np.uint32).reshape(-1, 1, 1).view(np.uint8)
 
 
-PUT = Instruction(
-    "ptx.toy.put",
-    ("dst", "bar", "value"),
-    (reads("dst", "shared"), reads("bar", "shared"), reads("value", "b32")),
-    (
-        Form(
-            Ptx("toy.put"),
-            since("sm_80"),
-            "a test",
-            AsyncMeaning(_bytes, addresses=_word, takes=("value",)),
-            effects=(
-                Access("dst", "shared", 4, write=True, proxy="async", computed=True),
-                Signal("bar", "arrive", "release", "cluster", arrived),
-                Issue(),
-            ),
-        ),
-    ),
-)
+def _nothing(found: Lanes) -> tuple[()]:
+    return ()
+
+
+def _unit(name: str, space: str, *, write: bool) -> Instruction:
+    operands = (reads("at", space), reads("bar", "shared"))
+    access = Access("at", space, 4, write=write, proxy="async", computed=True)
+    meaning = AsyncMeaning(_bytes if write else _nothing, addresses=_word, takes=("value",) if write else ())
+    effects = (access, Signal("bar", "arrive", "release", "cluster", arrived), Issue())
+    form = Form(Ptx(name.removeprefix("ptx.")), since("sm_80"), "a test", meaning, effects=effects)
+    given = (*operands, reads("value", "b32")) if write else operands
+    return Instruction(name, tuple(one.name for one in given), given, (form,))
+
+
+UNITS = {
+    name: _unit(name, space, write="put" in name)
+    for name, space in (
+        ("ptx.toy.put", "shared"),
+        ("ptx.toy.get", "shared"),
+        ("ptx.toy.put_global", "global"),
+        ("ptx.toy.get_global", "global"),
+    )
+}

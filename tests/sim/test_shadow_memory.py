@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from tilewright.sim.machine.address import Address
-from tilewright.sim.order.places import TaggedPlaces
-from tilewright.sim.order.records import REMEMBERED, Log
+from tilewright.sim.order.bounds import RECORDS
+from tilewright.sim.order.races.places import TaggedPlaces
+from tilewright.sim.order.races.records import Log
 
 NBYTES = 1 << 20
 
@@ -38,9 +39,9 @@ def test_tags_are_kept_for_each_cta_only_once_they_differ() -> None:
 
 def test_the_last_records_are_kept_and_nothing_of_older_ones() -> None:
     log = Log()
-    for time in range(2 * REMEMBERED):
+    for time in range(2 * RECORDS):
         log.add(cast(Any, SimpleNamespace(time=time, at=Address(0), site=SimpleNamespace(write=False))))
 
-    assert [record.time for record in log.newest_first()] == list(range(2 * REMEMBERED - 1, REMEMBERED - 1, -1))
+    assert [record.time for record in log.newest_first()] == list(range(2 * RECORDS - 1, RECORDS - 1, -1))
     assert log.find(0, 0) is None
-    assert len(log._by_time) == REMEMBERED
+    assert len(log._by_time) == RECORDS

@@ -384,7 +384,7 @@ def fetched(fence: str) -> Any:
     return k
 
 
-@pytest.mark.parametrize(("fence", "says"), [("there", "O"), ("none", "P"), ("by the writer", "O")])
+@pytest.mark.parametrize(("fence", "says"), [("there", "O"), ("none", "P"), ("by the writer", "P")])
 def test_global_data_of_another_cta_needs_a_proxy_fence_before_it_is_fetched(fence: str, says: str) -> None:
     arrays = (np.zeros(SHAPE, np.float32), np.zeros(1, np.uint32), np.zeros(SHAPE, np.float32))
 

@@ -63,7 +63,7 @@ MISTAKES: dict[Callable[..., Any], dict[str, str]] = {
         "mask beyond the cluster": "cta_mask has bit 2, but the ranks of the cluster's CTAs are 0..1",
         "both cast": TWICE,
         "peer does not wait": LOADING,
-        "peer not ready": "cp_async.bulk.tensor.g2c tells bar[0] of another CTA, which may not have made it",
+        "peer not ready": "cp_async.bulk.tensor.g2c tells bar[0] of another CTA, which may not have initialised it",
     },
 }
 # The cause where no thread can go on.

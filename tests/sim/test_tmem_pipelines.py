@@ -9,7 +9,7 @@ import pytest
 
 from tests.sim.tmem_kernels import IN_EVERY_QUARTER, TILE, give_back, line, refusal, simulate, take
 from tilewright import T, Tx
-from tilewright.sim.order import clocks
+from tilewright.sim.order.knowledge import clocks
 
 ROUNDS = 6
 

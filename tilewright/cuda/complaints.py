@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.errors import Span, TargetError
-from tilewright.ir import Call, Kernel, expressions, statements
-from tilewright.isa import bind
+from tilewright.ir import Kernel
+from tilewright.isa import calls_in
 
 if TYPE_CHECKING:
     from tilewright.cuda.nvrtc import Assembly
@@ -56,12 +56,12 @@ LINE = r"line (\d+)"
 
 def check_log(assembly: Assembly, kernel: Kernel, entry: str) -> None:
     """Raises TargetError, at the product's line, where ptxas complains of fenced operations, or spills."""
-    issues = [(bound, stmt.at) for stmt in statements(kernel.body) for node in expressions(stmt)
-              if isinstance(node, Call) and (bound := bind(node)).form.issue and bound.form.issue.fenced]  # fmt: skip
+    calls = [(bound, stmt.at) for stmt, bound in calls_in(kernel.body)]
+    issues = [(bound.mnemonic, at) for bound, at in calls if bound.form.issue and bound.form.issue.fenced]
     for code, text in re.findall(CODE, assembly.log):
         if code in COMPLAINTS:
             found = COMPLAINTS[code]
-            at = _line_of(assembly.ptx, text, [(bound.mnemonic, at) for bound, at in issues]) or kernel.at
+            at = _line_of(assembly.ptx, text, issues) or kernel.at
             given = f"ptxas {code}:{text.rstrip()}"
             raise TargetError(
                 f"{kernel.name}: {found.what}", given=given, allowed=found.allowed, hint=found.hint, at=at

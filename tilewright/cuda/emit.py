@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tilewright import ir
 from tilewright.cuda.emit_alias import restricted
+from tilewright.cuda.emit_expr import expression
 from tilewright.cuda.emit_flight import in_flight
 from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, shared_pointer
 from tilewright.cuda.emit_names import Names, entry, renamed
@@ -42,11 +43,12 @@ def emit(kernel: ir.Kernel, arch: Arch, *, fast_math: bool = False, may_alias: b
     ``fast_math`` allows. Raises TargetError where ``arch`` lacks what the kernel uses.
     """
     assert kernel.stage == "lowered", f"{kernel.name} is at stage {kernel.stage}"
+    constant, flying = read_only(kernel), in_flight(kernel)
+    apart = frozenset[str]() if may_alias else restricted(kernel, constant)
     reserved: set[str] = set()
     while True:
         names = Names({entry_name(kernel), *reserved})
-        unit = TranslationUnit(arch, names, read_only(kernel), in_flight=in_flight(kernel), fast_math=fast_math)
-        unit.restricted = frozenset() if may_alias else restricted(kernel, unit.read_only)
+        unit = TranslationUnit(arch, names, expression, constant, apart, flying, fast_math)
         body = _kernel(kernel, unit)
         clashes = unit.clashes()
         if not clashes:

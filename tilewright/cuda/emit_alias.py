@@ -25,7 +25,7 @@ from tilewright.ir import (
     statements,
     walk,
 )
-from tilewright.isa import Bound, ProxyFence, bind
+from tilewright.isa import Bound, ProxyFence, bind, calls_in
 
 __all__ = ["begins_early", "restricted", "written"]
 
@@ -53,8 +53,7 @@ def written(kernel: Kernel, constant: frozenset[str] | None = None) -> frozenset
 
 def begins_early(kernel: Kernel) -> bool:
     """Does the kernel wait for the grids before it at a place of its own, so that it may begin before they end?"""
-    nodes = (node for stmt in statements(kernel.body) for node in expressions(stmt))
-    return any(isinstance(node, Call) and node.op == GRID_WAIT for node in nodes)
+    return any(bound.instruction.name == GRID_WAIT for _, bound in calls_in(kernel.body))
 
 
 def _pointers(kernel: Kernel) -> dict[str, list[Buffer]]:

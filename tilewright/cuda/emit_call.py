@@ -5,21 +5,17 @@ The rows have all that is needed; nothing here names an instruction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain, count
-from typing import TYPE_CHECKING
 
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type, unsigned_type
 from tilewright.cuda.emit_unit import REGISTER_TYPES, Scope, assembly, function_head
 from tilewright.cuda.emit_vectors import declare_vector
 from tilewright.dtypes import VOID, DType, dtype
-from tilewright.errors import InstructionError, TargetError
+from tilewright.errors import InstructionError, located
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Load, Reinterpret, as_expr, const_value
 from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, Ptx, bind, register_kind
 from tilewright.isa.math import APPROXIMATIONS
-
-if TYPE_CHECKING:
-    Emit = Callable[[Expr, Scope], Cpp]
 
 __all__ = ["call", "register"]
 
@@ -27,22 +23,20 @@ _OMITTED = ("aligned", "shared", "sync")  # words that every helper's name would
 _RESULT = "d"
 
 
-def call(node: Call, scope: Scope, emit: Emit) -> Cpp:
+def call(node: Call, scope: Scope) -> Cpp:
     """The call as C++. Raises TargetError where the architecture lacks the instruction."""
     bound = bind(node)
-    try:
+    with located(scope.at):
         bound.check_arch(scope.unit.arch)
-    except TargetError as error:
-        raise error.located(scope.at) from None
-    return _assembly(bound, scope, emit) if isinstance(bound.form.wording, Ptx) else _expression(bound, scope, emit)
+    return _assembly(bound, scope) if isinstance(bound.form.wording, Ptx) else _expression(bound, scope)
 
 
 # Rows in C++
 
 
-def _expression(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
+def _expression(bound: Bound, scope: Scope) -> Cpp:
     values = {
-        operand.name: [_as_operand(operand, node, scope, emit) for node in bound.operands.get(operand.name, ())]
+        operand.name: [_as_operand(operand, node, scope) for node in bound.operands.get(operand.name, ())]
         for operand in bound.given
         if operand.name not in bound.texts
     }
@@ -70,19 +64,19 @@ def _include(bound: Bound, scope: Scope) -> None:
         )  # fmt: skip
 
 
-def _as_operand(operand: Operand, node: Expr, scope: Scope, emit: Emit) -> Cpp:
+def _as_operand(operand: Operand, node: Expr, scope: Scope) -> Cpp:
     """The operand as C++: a value (of a pointer its number), or a place for one that is written."""
     place = _place(operand, node) if operand.written else None
     if place is not None:
-        return Cpp(register(REGISTER_TYPES[operand.kind], *place, scope, emit))
+        return Cpp(register(REGISTER_TYPES[operand.kind], *place, scope))
     if operand.kind == "shared":
-        return Cpp(_shared_address(node, scope, emit))
+        return Cpp(_shared_address(node, scope))
     if operand.kind == "typed" and node.dtype.kind == "handle":
-        return emit(node, scope).cast(cpp_type(dtype("uint64")))
+        return scope.cpp(node).cast(cpp_type(dtype("uint64")))
     bits = dtype(f"uint{node.dtype.bits}") if node.dtype.is_float and node.dtype.lanes == 1 else None
     if bits is not None and REGISTER_TYPES.get(operand.kind) == cpp_type(bits):
-        return emit(Reinterpret(node, bits), scope)  # the register holds the float's bits, not a number made of it
-    return emit(node, scope)
+        return scope.cpp(Reinterpret(node, bits))  # the register holds the float's bits, not a number made of it
+    return scope.cpp(node)
 
 
 def _hole(bound: Bound, name: str, value: Cpp) -> str:
@@ -101,9 +95,9 @@ def _level(code: str) -> int:
 # Rows in PTX
 
 
-def _assembly(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
+def _assembly(bound: Bound, scope: Scope) -> Cpp:
     name = _declared(bound, scope)
-    arguments = [_argument(operand, node, bound, scope, emit) for operand, node in _operands(bound)]
+    arguments = [_argument(operand, node, bound, scope) for operand, node in _operands(bound)]
     return Cpp(f"{name}({', '.join(arguments)})")
 
 
@@ -237,23 +231,23 @@ def _body(statement: list[str], bound: Bound) -> tuple[str, list[str]]:
 # Arguments
 
 
-def _argument(operand: Operand, node: Expr, bound: Bound, scope: Scope, emit: Emit) -> str:
+def _argument(operand: Operand, node: Expr, bound: Bound, scope: Scope) -> str:
     if operand.kind == "shared":
-        return _shared_address(node, scope, emit)
+        return _shared_address(node, scope)
     kind = REGISTER_TYPES.get(_kind(operand, bound))
     if kind is None:
-        value = emit(node, scope)
+        value = scope.cpp(node)
         if operand.kind in ("global", "generic") and node.dtype.kind != "handle":
             value = value.cast("const void*")
         return value.text
     place = _place(operand, node)
     if place is not None:
-        return register(kind, *place, scope, emit)
-    return _value(kind, node, scope, emit)
+        return register(kind, *place, scope)
+    return _value(kind, node, scope)
 
 
-def _shared_address(node: Expr, scope: Scope, emit: Emit) -> str:
-    value = emit(node, scope)
+def _shared_address(node: Expr, scope: Scope) -> str:
+    value = scope.cpp(node)
     if node.dtype.kind != "handle":
         return value.text if node.dtype.bits == 32 else value.cast("unsigned int").text
     name = scope.unit.function(
@@ -276,7 +270,7 @@ def _place(operand: Operand, node: Expr) -> tuple[Buffer, tuple[Expr, ...]] | No
     return None
 
 
-def register(kind: str, buffer: Buffer, indices: tuple[Expr, ...], scope: Scope, emit: Emit) -> str:
+def register(kind: str, buffer: Buffer, indices: tuple[Expr, ...], scope: Scope) -> str:
     """An array element as a register of the C++ type ``kind``; a narrow one together with those after it."""
     index = indices[0] if indices else None
     slot = const_value(index) if index is not None else 0
@@ -290,16 +284,16 @@ def register(kind: str, buffer: Buffer, indices: tuple[Expr, ...], scope: Scope,
             at=scope.at,
         )
     if buffer.dtype.bits < 8:
-        return f"*({kind}*)({emit(AddressOf(buffer, indices), scope).text})"
-    element = emit(Load(buffer, indices or (as_expr(0),)), scope).text
+        return f"*({kind}*)({scope.cpp(AddressOf(buffer, indices)).text})"
+    element = scope.cpp(Load(buffer, indices or (as_expr(0),))).text
     return element if cpp_type(buffer.dtype) == kind else f"({kind}&){element}"
 
 
-def _value(kind: str, node: Expr, scope: Scope, emit: Emit) -> str:
+def _value(kind: str, node: Expr, scope: Scope) -> str:
     """A value in a register: numbers as they are, floats by their bits where the register holds bits."""
     if isinstance(node, Const) and node.dtype.is_integer and kind == "unsigned int":
         node = Const(int(node.value) & 0xFFFFFFFF, dtype("uint32")) if node.value < 0 else node
-    value = emit(node, scope)
+    value = scope.cpp(node)
     source = cpp_type(node.dtype)
     if node.dtype.kind == "handle":
         if kind != "unsigned long long":

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tilewright.cuda.emit_types import Cpp, Level, computed_through_float, cpp_type
 from tilewright.cuda.emit_unit import TranslationUnit, assembly
 from tilewright.dtypes import DType, dtype
+from tilewright.ir.intervals import limits
 from tilewright.isa.convert import CONVERSIONS
 
 __all__ = ["convert", "from_float32", "to_float32"]
@@ -71,9 +72,7 @@ def _integer(value: Cpp, source: DType, target: DType, unit: TranslationUnit) ->
     kind, number = cpp_type(target), cpp_type(source)
     name = f"{target}_from_{source}"
     if target.bits < 32:
-        low, high = (
-            (-(1 << target.bits - 1), (1 << target.bits - 1) - 1) if target.is_signed else (0, (1 << target.bits) - 1)
-        )
+        low, high, *_ = limits(target)
         wide = _integer(Cpp("x"), source, dtype("int32"), unit).text
         unit.function(
             name,

@@ -30,29 +30,11 @@ def expression(node: ir.Expr, scope: Scope) -> Cpp:
 
 
 def _vector(node: ir.Const | ir.Unary | ir.Binary | ir.Cast, scope: Scope) -> Cpp:
-    match node:
-        case ir.Const():
-            return broadcast(literal(ir.Const(node.value, node.dtype.element)), node.dtype, scope.unit)
-        case ir.Cast() if node.a.dtype.lanes == 1:
-            element = _converted(node.a, node.dtype.element, scope)
-            return broadcast(element, node.dtype, scope.unit)
-        case ir.Cast() | ir.Unary():
-            operands: tuple[ir.Expr, ...] = (node.a,)
-        case ir.Binary():
-            operands = (node.a, node.b)
-    return elementwise(node, tuple(expression(operand, scope) for operand in operands), scope, expression)
-
-
-def _var(node: ir.Var, scope: Scope) -> Cpp:
-    return Cpp(scope.unit.names.of(node.name))
-
-
-def _special(node: ir.Special, scope: Scope) -> Cpp:
-    return Cpp(scope.unit.special(node))
-
-
-def _literal(node: ir.Const, scope: Scope) -> Cpp:
-    return literal(node)
+    if isinstance(node, ir.Const):
+        return broadcast(literal(ir.Const(node.value, node.dtype.element)), node.dtype, scope.unit)
+    if isinstance(node, ir.Cast) and node.a.dtype.lanes == 1:
+        return broadcast(_converted(node.a, node.dtype.element, scope), node.dtype, scope.unit)
+    return elementwise(node, scope)
 
 
 def _unary(node: ir.Unary, scope: Scope) -> Cpp:
@@ -60,7 +42,7 @@ def _unary(node: ir.Unary, scope: Scope) -> Cpp:
         return Cpp(f"!{expression(node.a, scope).at(Level.UNARY)}", Level.UNARY)
     if node.dtype.is_float:
         return float_negated(expression(node.a, scope), node.dtype, scope.unit)
-    return integer_unary(node, scope, expression)
+    return integer_unary(node, scope)
 
 
 def _binary(node: ir.Binary, scope: Scope) -> Cpp:
@@ -75,7 +57,7 @@ def _binary(node: ir.Binary, scope: Scope) -> Cpp:
         return _pointer_arithmetic(node, scope)
     if node.dtype.is_float:
         return float_binary(node.op, expression(node.a, scope), expression(node.b, scope), node.dtype, scope.unit)
-    result = integer_binary(node, scope, expression)
+    result = integer_binary(node, scope)
     return convert(result, INT32, node.dtype, scope.unit) if node.dtype.kind == "bool" else result
 
 
@@ -115,10 +97,6 @@ def _select(node: ir.Select, scope: Scope) -> Cpp:
     return Cpp(f"{cond.at(Level.OR)} ? {a.at(Level.OR)} : {b.at(Level.CONDITIONAL)}", Level.CONDITIONAL)
 
 
-def _cast(node: ir.Cast, scope: Scope) -> Cpp:
-    return _converted(node.a, node.dtype, scope)
-
-
 def _converted(node: ir.Expr, kind: DType, scope: Scope) -> Cpp:
     source = node.dtype
     if source.is_integer and source.bits > 16 and kind.is_float and abs_bound(node, scope) <= EXACT_IN_FLOAT32:
@@ -151,38 +129,18 @@ def _reinterpret(node: ir.Reinterpret, scope: Scope) -> Cpp:
     return Cpp(f"__builtin_bit_cast({target}, {value.text})")
 
 
-def _joined(node: ir.Vector, scope: Scope) -> Cpp:
-    return joined([expression(part, scope) for part in node.parts], node.dtype, scope.unit)
-
-
-def _component(node: ir.Component, scope: Scope) -> Cpp:
-    return component(expression(node.a, scope), node.index, node.a.dtype)
-
-
-def _load(node: ir.Load, scope: Scope) -> Cpp:
-    return load(node, scope, expression)
-
-
-def _address(node: ir.AddressOf, scope: Scope) -> Cpp:
-    return address(node.buffer, node.indices, scope, expression)
-
-
-def _call(node: ir.Call, scope: Scope) -> Cpp:
-    return call(node, scope, expression)
-
-
 _RULES: dict[type, Callable[..., Cpp]] = {  # each takes its own node
-    ir.Const: _literal,
-    ir.Var: _var,
-    ir.Special: _special,
+    ir.Const: lambda node, scope: literal(node),
+    ir.Var: lambda node, scope: Cpp(scope.unit.names.of(node.name)),
+    ir.Special: lambda node, scope: Cpp(scope.unit.special(node)),
     ir.Unary: _unary,
     ir.Binary: _binary,
     ir.Select: _select,
-    ir.Cast: _cast,
+    ir.Cast: lambda node, scope: _converted(node.a, node.dtype, scope),
     ir.Reinterpret: _reinterpret,
-    ir.Vector: _joined,
-    ir.Component: _component,
-    ir.Load: _load,
-    ir.AddressOf: _address,
-    ir.Call: _call,
+    ir.Vector: joined,
+    ir.Component: component,
+    ir.Load: load,
+    ir.AddressOf: address,
+    ir.Call: call,
 }

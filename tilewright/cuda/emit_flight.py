@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from tilewright.cuda.emit_call import register
 from tilewright.cuda.emit_unit import Scope, assembly
-from tilewright.ir import AddressOf, Buffer, Call, Expr, Kernel, Load, as_expr, const_value, expressions, statements
-from tilewright.isa import bind
-
-if TYPE_CHECKING:
-    from tilewright.cuda.emit_types import Cpp
+from tilewright.ir import AddressOf, Buffer, Call, Kernel, Load, as_expr, const_value
+from tilewright.isa import bind, calls_in
 
 __all__ = ["in_flight", "settled"]
 
@@ -19,17 +13,14 @@ __all__ = ["in_flight", "settled"]
 def in_flight(kernel: Kernel) -> dict[str, tuple[Buffer, ...]]:
     """The local buffers that fenced operations write, by their group."""
     found: dict[str, dict[str, Buffer]] = {}
-    for stmt in statements(kernel.body):
-        for node in expressions(stmt):
-            bound = bind(node) if isinstance(node, Call) else None
-            issue = bound.form.issue if bound else None
-            if bound is None or issue is None or not issue.fenced:
-                continue
-            places = (place for one in bound.given if one.written for place in bound.operands[one.name])
-            for place in places:
-                assert isinstance(place, (AddressOf, Load))
-                own = _storage(place.buffer)
-                found.setdefault(issue.group, {})[own.name] = own
+    for _, bound in calls_in(kernel.body):
+        issue = bound.form.issue
+        if issue is None or not issue.fenced:
+            continue
+        for place in (place for one in bound.given if one.written for place in bound.operands[one.name]):
+            assert isinstance(place, (AddressOf, Load))
+            own = _storage(place.buffer)
+            found.setdefault(issue.group, {})[own.name] = own
     return {group: tuple(buffers.values()) for group, buffers in found.items()}
 
 
@@ -37,7 +28,7 @@ def _storage(buffer: Buffer) -> Buffer:
     return _storage(buffer.data.buffer) if isinstance(buffer.data, AddressOf) else buffer
 
 
-def settled(node: Call, scope: Scope, emit: Callable[[Expr, Scope], Cpp]) -> list[str]:
+def settled(node: Call, scope: Scope) -> list[str]:
     """After a wait: an empty statement that changes the registers, so that no use of them moves up before it."""
     wait = bind(node).form.wait
     lines: list[str] = []
@@ -45,7 +36,7 @@ def settled(node: Call, scope: Scope, emit: Callable[[Expr, Scope], Cpp]) -> lis
         letter, kind = ("f", "float") if buffer.dtype == "float32" else ("r", "unsigned int")
         count = int(const_value(buffer.shape[0]) or 0)
         slots = range(0, count, 32 // buffer.dtype.bits)
-        places = (register(kind, buffer, (as_expr(slot),), scope, emit) for slot in slots)
+        places = (register(kind, buffer, (as_expr(slot),), scope) for slot in slots)
         held = ", ".join(f'"+{letter}"({place})' for place in places)
         lines += assembly("asm volatile", "", held, "", '"memory"')
     return lines

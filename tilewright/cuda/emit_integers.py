@@ -16,11 +16,7 @@ from tilewright.ir.intervals import Interval, limits
 from tilewright.ir.operators import DIVIDED_BY_ZERO, DIVISIONS, MODULAR, OPERATORS, SHIFTS, transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tilewright.cuda.emit_unit import Scope
-
-    Emit = Callable[[Expr, Scope], Cpp]
 
 __all__ = ["abs_bound", "infix", "integer_binary", "integer_unary"]
 
@@ -36,25 +32,25 @@ def infix(op: str, a: Cpp, b: Cpp) -> Cpp:
     return Cpp(f"{a.at(left)} {symbol} {b.at(right)}", level)
 
 
-def integer_binary(node: Binary, scope: Scope, emit: Emit) -> Cpp:
+def integer_binary(node: Binary, scope: Scope) -> Cpp:
     """An arithmetic or bit operator on integers of one dtype."""
     if node.op in ("min", "max"):
-        return Cpp(f"{node.op}({emit(node.a, scope).text}, {emit(node.b, scope).text})")
+        return Cpp(f"{node.op}({scope.cpp(node.a).text}, {scope.cpp(node.b).text})")
     if node.op in DIVISIONS:
-        return _divided(node, scope, emit)
+        return _divided(node, scope)
     if node.op in MODULAR and not _fits(node, scope):
-        return _modular(node, scope, emit).cast(cpp_type(node.dtype))
-    a, b = emit(node.a, scope), emit(node.b, scope)
+        return _modular(node, scope).cast(cpp_type(node.dtype))
+    a, b = scope.cpp(node.a), scope.cpp(node.b)
     return _shifted(node, a, b, scope) if node.op == ">>" and not _counts(node, scope) else infix(node.op, a, b)
 
 
-def integer_unary(node: Unary, scope: Scope, emit: Emit) -> Cpp:
+def integer_unary(node: Unary, scope: Scope) -> Cpp:
     """``-a`` or ``~a``."""
-    a = emit(node.a, scope)
+    a = scope.cpp(node.a)
     if node.op == "-":
         if _negation_fits(node, scope):
             return Cpp(f"-{a.at(Level.ATOM)}", Level.UNARY)
-        return _modular(node, scope, emit).cast(cpp_type(node.dtype))
+        return _modular(node, scope).cast(cpp_type(node.dtype))
     inverted = Cpp(f"~{a.at(Level.UNARY)}", Level.UNARY)
     return inverted.cast(cpp_type(node.dtype)) if node.dtype.bits < 32 and not node.dtype.is_signed else inverted
 
@@ -95,21 +91,21 @@ def _negation_fits(node: Unary, scope: Scope) -> bool:
     return _interval(node.a, scope).low > limits(node.dtype).low
 
 
-def _modular(node: Expr, scope: Scope, emit: Emit) -> Cpp:
+def _modular(node: Expr, scope: Scope) -> Cpp:
     """The value modulo 2**bits, as an unsigned integer of at least 32 bits: sums of sums stay unsigned in between."""
     bits = max(32, node.dtype.bits)
     if isinstance(node, Const):
         suffix = "u" if bits == 32 else "ull"
         return Cpp(f"{int(node.value) & ((1 << bits) - 1)}{suffix}")
     if isinstance(node, Binary) and node.op in MODULAR and not _fits(node, scope):
-        a = _modular(node.a, scope, emit)
+        a = _modular(node.a, scope)
         if node.op == "<<":
-            b = emit(node.b, scope)
+            b = scope.cpp(node.b)
             return infix(node.op, a, b) if _counts(node, scope) else _shifted(node, a, b, scope)
-        return infix(node.op, a, _modular(node.b, scope, emit))
+        return infix(node.op, a, _modular(node.b, scope))
     if isinstance(node, Unary) and node.op == "-":
-        return Cpp(f"-{_modular(node.a, scope, emit).at(Level.UNARY)}", Level.UNARY)
-    value = emit(node, scope)
+        return Cpp(f"-{_modular(node.a, scope).at(Level.UNARY)}", Level.UNARY)
+    value = scope.cpp(node)
     return value if node.dtype.kind == "uint" and node.dtype.bits >= 32 else value.cast(unsigned_type(bits))
 
 
@@ -126,9 +122,9 @@ def _shifted(node: Binary, a: Cpp, b: Cpp, scope: Scope) -> Cpp:
     return Cpp(f"{name}({a.text}, {b.text})")
 
 
-def _divided(node: Binary, scope: Scope, emit: Emit) -> Cpp:
+def _divided(node: Binary, scope: Scope) -> Cpp:
     """``//`` and ``%`` round down: what C++ does for operands that are not negative, and a shift or mask for 2**k."""
-    a, b = emit(node.a, scope), emit(node.b, scope)
+    a, b = scope.cpp(node.a), scope.cpp(node.b)
     left, right = _interval(node.a, scope), _interval(node.b, scope)
     floors = node.op in ("//", "%")
     overflows = left.low == limits(node.dtype).low and right.low <= -1 <= right.high

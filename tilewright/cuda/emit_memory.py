@@ -7,76 +7,58 @@ from typing import TYPE_CHECKING
 from tilewright import ir
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type
 from tilewright.cuda.emit_unit import Scope, TranslationUnit
-from tilewright.dtypes import DType
 from tilewright.isa import Bound, bind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    Emit = Callable[[ir.Expr, Scope], Cpp]
-
-__all__ = [
-    "address",
-    "element_type",
-    "load",
-    "local_array",
-    "pointer_type",
-    "read_only",
-    "shared_pointer",
-    "store",
-    "view",
-]
+__all__ = ["address", "load", "local_array", "pointer_type", "read_only", "shared_pointer", "store", "view"]
 
 ADDRESSES = ("shared", "global", "generic")
-
-
-def element_type(kind: DType) -> str:
-    """The C++ type of a buffer's elements; two 4-bit elements share an unsigned char."""
-    return cpp_type(kind)
 
 
 def pointer_type(buffer: ir.Buffer, unit: TranslationUnit) -> str:
     """``const float*`` where the kernel only reads the buffer, else ``float*``."""
     const = "const " if buffer.name in unit.read_only else ""
-    return f"{const}{element_type(buffer.dtype)}*"
+    return f"{const}{cpp_type(buffer.dtype)}*"
 
 
 # Elements
 
 
-def load(node: ir.Load, scope: Scope, emit: Emit) -> Cpp:
+def load(node: ir.Load, scope: Scope) -> Cpp:
     """The element as a value."""
-    start = _start(node.buffer, scope, emit)
-    index = emit(node.indices[0], scope)
+    start = _start(node.buffer, scope)
+    index = scope.cpp(node.indices[0])
     if node.buffer.dtype.bits < 8:
         return Cpp(f"{_load_nibble(scope.unit)}({start.text}, {index.text})")
     return Cpp(f"{start.at(Level.ATOM)}[{index.text}]")
 
 
-def store(node: ir.Load, value: Cpp, scope: Scope, emit: Emit) -> str:
+def store(node: ir.Load, value: Cpp, scope: Scope) -> str:
     """The statement that writes the element."""
     if node.buffer.dtype.bits < 8:
-        start = _start(node.buffer, scope, emit)
-        index = emit(node.indices[0], scope)
+        start = _start(node.buffer, scope)
+        index = scope.cpp(node.indices[0])
         return f"{_store_nibble(scope.unit)}({start.text}, {index.text}, {value.text});"
-    return f"{load(node, scope, emit).text} = {value.text};"
+    return f"{load(node, scope).text} = {value.text};"
 
 
-def address(buffer: ir.Buffer, indices: tuple[ir.Expr, ...], scope: Scope, emit: Emit) -> Cpp:
+def address(node: ir.AddressOf, scope: Scope) -> Cpp:
     """A pointer to an element, or to the start of storage."""
-    start = _start(buffer, scope, emit)
-    if not indices or ir.const_value(indices[0]) == 0:
+    start = _start(node.buffer, scope)
+    if not node.indices or ir.const_value(node.indices[0]) == 0:
         return start
-    index = emit(indices[0], scope)
-    if buffer.dtype.bits < 8:
-        index = Cpp(f"{index.at(Level.PRODUCT)} / {8 // buffer.dtype.bits}", Level.PRODUCT)
+    index, bits = scope.cpp(node.indices[0]), node.buffer.dtype.bits
+    if bits < 8:
+        index = Cpp(f"{index.at(Level.PRODUCT)} / {8 // bits}", Level.PRODUCT)
     return Cpp(f"&{start.at(Level.ATOM)}[{index.text}]", Level.UNARY)
 
 
-def _start(buffer: ir.Buffer, scope: Scope, emit: Emit) -> Cpp:
+def _start(buffer: ir.Buffer, scope: Scope) -> Cpp:
     """The pointer to a buffer's start: its name, or for an undeclared view the pointer that it views."""
     if buffer.data is not None and buffer.name not in scope.unit.declared:
-        return emit(buffer.data, scope).cast(pointer_type(buffer, scope.unit))
+        return scope.cpp(buffer.data).cast(pointer_type(buffer, scope.unit))
     return Cpp(scope.unit.buffer(buffer))
 
 
@@ -106,7 +88,7 @@ def local_array(buffer: ir.Buffer, unit: TranslationUnit) -> str:
     """A thread's own array; 16-byte alignment lets vector moves fill it."""
     elements = int(ir.const_value(buffer.shape[0]) or 0)
     count = max(1, -(-elements * buffer.dtype.bits // 8) if buffer.dtype.bits < 8 else elements)
-    return f"alignas({max(16, buffer.align)}) {element_type(buffer.dtype)} {unit.buffer(buffer)}[{count}];"
+    return f"alignas({max(16, buffer.align)}) {cpp_type(buffer.dtype)} {unit.buffer(buffer)}[{count}];"
 
 
 def shared_pointer(stmt: ir.AllocBuffer, arena: str, unit: TranslationUnit) -> str:
@@ -116,11 +98,11 @@ def shared_pointer(stmt: ir.AllocBuffer, arena: str, unit: TranslationUnit) -> s
     return f"{kind} {unit.buffer(stmt.buffer)} = ({kind}){start};"
 
 
-def view(buffer: ir.Buffer, scope: Scope, emit: Emit) -> str:
+def view(buffer: ir.Buffer, scope: Scope) -> str:
     """The declaration of a view."""
     assert buffer.data is not None
     kind = pointer_type(buffer, scope.unit)
-    start = emit(buffer.data, scope).cast(kind).text
+    start = scope.cpp(buffer.data).cast(kind).text
     scope.unit.declared.add(buffer.name)
     return f"{kind} {scope.unit.buffer(buffer)} = {start};"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from tilewright import ir
@@ -37,18 +37,12 @@ def _block(head: str, body: ir.Body, scope: Scope) -> Iterator[str]:
     yield "}"
 
 
-def _nothing(stmt: ir.Stmt, scope: Scope) -> list[str]:
-    return []  # storage is declared at the kernel's top; an assumption was checked when the kernel was called
-
-
 def _comment(stmt: ir.Attr, scope: Scope) -> list[str]:
     return [f"// {line}" for key, text in stmt.settings if key == "comment" for line in str(text).splitlines()]
 
 
 def _view(stmt: ir.DeclBuffer, scope: Scope) -> list[str]:
-    return (
-        [view(stmt.buffer, scope, expression)] if stmt.buffer.space != "tmem" and stmt.buffer.data is not None else []
-    )
+    return [view(stmt.buffer, scope)] if stmt.buffer.space != "tmem" and stmt.buffer.data is not None else []
 
 
 def _bind(stmt: ir.Bind, scope: Scope) -> list[str]:
@@ -62,13 +56,13 @@ def _assign(stmt: ir.Assign, scope: Scope) -> list[str]:
 
 
 def _store(stmt: ir.Store, scope: Scope) -> list[str]:
-    return [store(stmt.place, expression(stmt.value, scope), scope, expression)]
+    return [store(stmt.place, expression(stmt.value, scope), scope)]
 
 
 def _evaluate(stmt: ir.Evaluate, scope: Scope) -> list[str]:
     value = expression(stmt.value, scope)
     if isinstance(stmt.value, ir.Call):
-        return [f"{value.text};", *settled(stmt.value, scope, expression)]
+        return [f"{value.text};", *settled(stmt.value, scope)]
     return [f"(void){value.at(Level.UNARY)};"]
 
 
@@ -95,10 +89,6 @@ def _pragma(loop: ir.For) -> list[str]:
     return ["#pragma unroll" if asked is True else f"#pragma unroll {asked or 1}"]
 
 
-def _while(stmt: ir.While, scope: Scope) -> list[str]:
-    return list(_block(f"while ({expression(stmt.cond, scope).text})", stmt.body, scope))
-
-
 def _if(stmt: ir.If, scope: Scope) -> list[str]:
     known = scope.knowing(lambda facts: facts.with_condition(stmt.cond))
     lines = list(_block(f"if ({expression(stmt.cond, scope).text})", stmt.then, known))
@@ -110,17 +100,9 @@ def _if(stmt: ir.If, scope: Scope) -> list[str]:
     return [*lines[:-1], *_block("} else", stmt.orelse, scope)]
 
 
-def _break(stmt: ir.Break, scope: Scope) -> list[str]:
-    return ["break;"]
-
-
-def _continue(stmt: ir.Continue, scope: Scope) -> list[str]:
-    return ["continue;"]
-
-
 def _is_fixed(stop: ir.Expr, body: ir.Body) -> bool:
     """Does the end of a range keep its value while the body runs? Python evaluates it once."""
-    assigned = {stmt.var.name for stmt in ir.statements(body) if isinstance(stmt, ir.Assign)}
+    assigned = ir.assigned(body)
     plain = (ir.Const, ir.Var, ir.Special, ir.Binary, ir.Unary, ir.Cast)
     return all(isinstance(node, plain) and getattr(node, "name", "") not in assigned for node in ir.walk(stop))
 
@@ -147,9 +129,9 @@ def _mentions(node: object, names: set[str]) -> bool:
     return any(isinstance(part, ir.Var) and part.name in names for part in ir.walk(node))
 
 
-_RULES: dict[type, Callable[..., list[str]]] = {
-    ir.AllocBuffer: _nothing,
-    ir.Assume: _nothing,
+_RULES: dict[type, Callable[..., Iterable[str]]] = {
+    ir.AllocBuffer: lambda stmt, scope: [],  # storage is declared at the kernel's top
+    ir.Assume: lambda stmt, scope: [],  # the call has checked it
     ir.Attr: _comment,
     ir.DeclBuffer: _view,
     ir.Bind: _bind,
@@ -157,8 +139,8 @@ _RULES: dict[type, Callable[..., list[str]]] = {
     ir.Store: _store,
     ir.Evaluate: _evaluate,
     ir.For: _for,
-    ir.While: _while,
+    ir.While: lambda stmt, scope: _block(f"while ({expression(stmt.cond, scope).text})", stmt.body, scope),
     ir.If: _if,
-    ir.Break: _break,
-    ir.Continue: _continue,
+    ir.Break: lambda stmt, scope: ["break;"],
+    ir.Continue: lambda stmt, scope: ["continue;"],
 }

@@ -16,7 +16,9 @@ from tilewright.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tilewright.cuda.emit_types import Cpp
     from tilewright.errors import Span
+    from tilewright.ir import Expr
     from tilewright.isa.arith import NumberRow
 
 __all__ = ["LINE_LENGTH", "REGISTER_TYPES", "Scope", "TranslationUnit", "assembly", "function_head"]
@@ -31,7 +33,8 @@ REGISTER_TYPES = {name: kind.ctype for name, kind in KINDS.items() if kind.nbyte
 class TranslationUnit:
     """One translation unit that is being written. Mutable: helpers and names are added as they are used.
 
-    foreign: identifiers of the instruction table's own C++. declared: names of buffers that have a variable.
+    expression: writes an expression of the kernel. foreign: identifiers of the instruction table's own C++. declared:
+    names of buffers that have a variable.
     read_only: names of global buffers and views that the kernel never writes. restricted: parameters that no other
     argument overlaps. in_flight: the local buffers that fenced operations write, by group. fast_math: may functions
     approximate?
@@ -39,6 +42,7 @@ class TranslationUnit:
 
     arch: Arch
     names: Names
+    expression: Callable[[Expr, Scope], Cpp]
     read_only: frozenset[str] = frozenset()
     restricted: frozenset[str] = frozenset()
     in_flight: Mapping[str, tuple[Buffer, ...]] = field(default_factory=dict)
@@ -150,6 +154,10 @@ class Scope:
     def facts(self) -> RangeFacts:
         """The facts at this place."""
         return self.known.facts
+
+    def cpp(self, node: Expr) -> Cpp:
+        """An expression of the kernel as C++."""
+        return self.unit.expression(node, self)
 
     def knowing(self, learn: Callable[[RangeFacts], RangeFacts]) -> Scope:
         """The same place with what ``learn`` adds."""

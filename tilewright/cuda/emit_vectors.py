@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type
 from tilewright.cuda.emit_unit import Scope, TranslationUnit, assembly
 from tilewright.dtypes import DType
-from tilewright.ir import Binary, Cast, Expr, Unary, Var
+from tilewright.ir import Binary, Cast, Component, Unary, Var, Vector
 from tilewright.ir.operators import OPERATORS, UNARY
 from tilewright.isa.arith import ARITHMETIC
 
@@ -32,8 +31,9 @@ def broadcast(element: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     return Cpp(f"{name}({element.text})")
 
 
-def joined(parts: list[Cpp], kind: DType, unit: TranslationUnit) -> Cpp:
-    """A vector of these components."""
+def joined(node: Vector, scope: Scope) -> Cpp:
+    """A vector of components."""
+    parts, kind, unit = [scope.cpp(part).text for part in node.parts], node.dtype, scope.unit
     declare_vector(kind, unit)
     element = cpp_type(kind.element)
     names = [f"e{i}" for i in range(kind.lanes)]
@@ -42,20 +42,21 @@ def joined(parts: list[Cpp], kind: DType, unit: TranslationUnit) -> Cpp:
         held = [f"({element})({low} & 0xf | {high} << 4)" for low, high in zip(names[::2], names[1::2], strict=True)]
     params = ", ".join(f"{element} {name}" for name in names)
     name = unit.function(f"vector_{kind}", f"{kind} ({params})", f"return {{{{{', '.join(held)}}}}};")
-    return Cpp(f"{name}({', '.join(part.text for part in parts)})")
+    return Cpp(f"{name}({', '.join(parts)})")
 
 
-def component(value: Cpp, index: int, kind: DType) -> Cpp:
-    """Read one component of a vector."""
-    if kind.element.bits < 8:
-        return Cpp(f"{value.at(Level.ATOM)}.x[{index // 2}] >> {4 * (index % 2)} & 0xf", Level.BIT_AND)
-    return Cpp(f"{value.at(Level.ATOM)}.x[{index}]")
+def component(node: Component, scope: Scope) -> Cpp:
+    """One component of a vector."""
+    value, index = scope.cpp(node.a).at(Level.ATOM), node.index
+    if node.dtype.bits < 8:
+        return Cpp(f"{value}.x[{index // 2}] >> {4 * (index % 2)} & 0xf", Level.BIT_AND)
+    return Cpp(f"{value}.x[{index}]")
 
 
-def elementwise(
-    node: Unary | Binary | Cast, operands: tuple[Cpp, ...], scope: Scope, emit: Callable[[Expr, Scope], Cpp]
-) -> Cpp:
+def elementwise(node: Unary | Binary | Cast, scope: Scope) -> Cpp:
     """An operator on vectors: a function that does to each element what the operator does to a scalar."""
+    sides = (node.a, node.b) if isinstance(node, Binary) else (node.a,)
+    operands = [scope.cpp(side).text for side in sides]
     kind, unit = node.dtype, scope.unit
     source = node.a.dtype
     name = f"{kind}_from_{source}" if isinstance(node, Cast) else f"{_word(node)}_{kind}"
@@ -67,15 +68,15 @@ def elementwise(
             _packed(name, row.text, kind, unit)
         else:
             params = ", ".join(f"{source} {letter}" for letter in "ab"[: len(operands)])
-            _loop(name, params, _on_elements(node, scope, emit).text, kind, unit)
-    return Cpp(f"{name}({', '.join(operand.text for operand in operands)})")
+            _loop(name, params, _on_elements(node, scope).text, kind, unit)
+    return Cpp(f"{name}({', '.join(operands)})")
 
 
 def _word(node: Unary | Binary) -> str:
     return (UNARY if isinstance(node, Unary) else OPERATORS)[node.op].word
 
 
-def _on_elements(node: Unary | Binary | Cast, scope: Scope, emit: Callable[[Expr, Scope], Cpp]) -> Cpp:
+def _on_elements(node: Unary | Binary | Cast, scope: Scope) -> Cpp:
     """The operator on element i; the variables stand for C++ that is no name of the kernel."""
     source = node.a.dtype.element
     text = "({}.x[i / 2] >> 4 * (i % 2) & 0xf)" if source.bits < 8 else "{}.x[i]"
@@ -83,7 +84,7 @@ def _on_elements(node: Unary | Binary | Cast, scope: Scope, emit: Callable[[Expr
     for side in sides:
         scope.unit.names.given[side.name] = text.format(side.name[0])
     scalar = replace(node, a=sides[0], dtype=node.dtype.element)
-    return emit(replace(scalar, b=sides[1]) if isinstance(scalar, Binary) else scalar, scope)
+    return scope.cpp(replace(scalar, b=sides[1]) if isinstance(scalar, Binary) else scalar)
 
 
 def _loop(name: str, params: str, value: str, kind: DType, unit: TranslationUnit) -> None:

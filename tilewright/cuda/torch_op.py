@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from tilewright.errors import ArgumentError, ToolError, choices
-from tilewright.ir import AddressOf, Buffer, Call, Var, expressions, statements, walk
+from tilewright.ir import AddressOf, Buffer, Var, walk
 from tilewright.ir.arguments import Signature
-from tilewright.isa import Bound, bind
+from tilewright.isa import Bound, calls_in
 
 __all__ = ["register", "schema"]
 
@@ -60,10 +60,8 @@ def _stored(exe: Any) -> frozenset[str]:
     `Any`: an `Executable`.
     """
     found = set(exe.signature.written)
-    for stmt in statements(exe.lowered.body):
-        for node in expressions(stmt):
-            if isinstance(node, Call):
-                found |= _stored_by(bind(node), exe.signature)
+    for _, bound in calls_in(exe.lowered.body):
+        found |= _stored_by(bound, exe.signature)
     return frozenset(found)
 
 

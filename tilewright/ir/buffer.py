@@ -102,7 +102,7 @@ class Buffer(_Remembered, Tiled):
         indices = index if isinstance(index, tuple) else (index,)
         if len(indices) < len(self.shape) or any(isinstance(part, _OF_REGIONS) for part in indices):
             return Region.of(self, indices)
-        self._check_rank(len(indices))
+        self.check_rank(len(indices))
         element = Load(self, tuple(as_expr(as_index(part, self.name)) for part in indices))
         if (hear := reader.get()) is not None:
             hear(element)
@@ -110,7 +110,7 @@ class Buffer(_Remembered, Tiled):
 
     def ptr_to(self, indices: Sequence[Value]) -> AddressOf:
         """A pointer to the element at ``indices``."""
-        self._check_rank(len(indices))
+        self.check_rank(len(indices))
         return AddressOf(self, tuple(as_expr(as_index(part, self.name)) for part in indices))
 
     def access_ptr(self, mode: str = "rw", offset: Value = 0) -> Expr:
@@ -126,7 +126,7 @@ class Buffer(_Remembered, Tiled):
 
     def elem_offset_of(self, indices: Sequence[Value]) -> Value:
         """How many elements past ``data`` the element at ``indices`` is: what the layout says, plus `elem_offset`."""
-        self._check_rank(len(indices))
+        self.check_rank(len(indices))
         if self.layout is None:
             return indices[0]
         place = self.layout.place(*map(as_index, indices), shape=self.shape)
@@ -318,7 +318,8 @@ class Buffer(_Remembered, Tiled):
         size = collected(self._storage()) if self.space == "global" else self.storage_size()
         return replace(self, shape=(size,), layout=None)
 
-    def _check_rank(self, rank: int) -> None:
+    def check_rank(self, rank: int) -> None:
+        """Raises KernelError for another number of indices than dimensions."""
         if rank != len(self.shape):
             what = f"{self.name} has {len(self.shape)} dimensions"
             raise KernelError(what, given=f"{rank} indices", allowed=f"shape ({', '.join(map(str, self.shape))})")
@@ -347,7 +348,7 @@ class Region(Tiled):
         make a region of a view. Raises KernelError for more indices than dimensions.
         """
         indices = whole_indices(indices, len(buffer.shape))
-        buffer._check_rank(sum(part is not None for part in indices))
+        buffer.check_rank(sum(part is not None for part in indices))
         if any(part is None or step_of(part) != 1 for part in indices):
             buffer, indices = spread(buffer, indices)
         box: list[tuple[Value, Value]] = []

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from tilewright.dtypes import HANDLE, INT32, DType
 from tilewright.errors import KernelError
+from tilewright.ir.operated import Operated
 from tilewright.ir.operators import of_kind
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Node:
     _walked: tuple[Expr, ...]
 
 
-class Expr(Node):
+class Expr(Node, Operated["Value", "Expr"]):
     """The base of all expression nodes. ``dtype`` is the type of its value."""
 
     __slots__ = ("_hash",)
@@ -120,83 +121,8 @@ class Expr(Node):
 
         return show(self)
 
-    def __add__(self, other: Value) -> Expr:
-        return build.binary("+", self, other)
-
-    def __radd__(self, other: Value) -> Expr:
-        return build.binary("+", other, self)
-
-    def __sub__(self, other: Value) -> Expr:
-        return build.binary("-", self, other)
-
-    def __rsub__(self, other: Value) -> Expr:
-        return build.binary("-", other, self)
-
-    def __mul__(self, other: Value) -> Expr:
-        return build.binary("*", self, other)
-
-    def __rmul__(self, other: Value) -> Expr:
-        return build.binary("*", other, self)
-
-    def __truediv__(self, other: Value) -> Expr:
-        return build.binary("/", self, other)
-
-    def __rtruediv__(self, other: Value) -> Expr:
-        return build.binary("/", other, self)
-
-    def __floordiv__(self, other: Value) -> Expr:
-        return build.binary("//", self, other)
-
-    def __rfloordiv__(self, other: Value) -> Expr:
-        return build.binary("//", other, self)
-
-    def __mod__(self, other: Value) -> Expr:
-        return build.binary("%", self, other)
-
-    def __rmod__(self, other: Value) -> Expr:
-        return build.binary("%", other, self)
-
-    def __and__(self, other: Value) -> Expr:
-        return build.binary("&", self, other)
-
-    def __rand__(self, other: Value) -> Expr:
-        return build.binary("&", other, self)
-
-    def __or__(self, other: Value) -> Expr:
-        return build.binary("|", self, other)
-
-    def __ror__(self, other: Value) -> Expr:
-        return build.binary("|", other, self)
-
-    def __xor__(self, other: Value) -> Expr:
-        return build.binary("^", self, other)
-
-    def __rxor__(self, other: Value) -> Expr:
-        return build.binary("^", other, self)
-
-    def __lshift__(self, other: Value) -> Expr:
-        return build.binary("<<", self, other)
-
-    def __rlshift__(self, other: Value) -> Expr:
-        return build.binary("<<", other, self)
-
-    def __rshift__(self, other: Value) -> Expr:
-        return build.binary(">>", self, other)
-
-    def __rrshift__(self, other: Value) -> Expr:
-        return build.binary(">>", other, self)
-
-    def __lt__(self, other: Value) -> Expr:
-        return build.binary("<", self, other)
-
-    def __le__(self, other: Value) -> Expr:
-        return build.binary("<=", self, other)
-
-    def __gt__(self, other: Value) -> Expr:
-        return build.binary(">", self, other)
-
-    def __ge__(self, other: Value) -> Expr:
-        return build.binary(">=", self, other)
+    def _operated(self, op: str, left: object, right: object) -> Expr:
+        return build.binary(op, left, right)  # type: ignore[arg-type]  # values, as the operators say
 
     def __getitem__(self, index: int) -> Expr:
         return build.component(self, index)

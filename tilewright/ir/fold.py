@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from tilewright.ir.intervals import limits
 from tilewright.ir.operators import DIVISIONS, OPERATORS, SHIFTS, UNARY
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def _cast(value: Number, kind: DType) -> Number | None:
         return int(value)
     if math.isnan(value):
         return 0
-    low, high = (-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1) if kind.is_signed else (0, (1 << kind.bits) - 1)
+    low, high, *_ = limits(kind)
     return low if value <= low else high if value >= high else int(value)
 
 

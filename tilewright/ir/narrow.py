@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.dtypes import INT32, INT64, DType, dtype
 from tilewright.errors import KernelError
 from tilewright.ir.expr import is_being_parsed
+from tilewright.ir.intervals import limits
 
 if TYPE_CHECKING:
     from tilewright.ir.expr import Number
@@ -42,7 +43,7 @@ def fits(value: Number, kind: DType) -> bool:
     if kind.kind in ("bool", "handle"):
         return True
     if not kind.is_float:
-        low, high = _limits(kind)
+        low, high, *_ = limits(kind)
         return low <= value <= high
     if isinstance(value, float) and not math.isfinite(value):
         return True
@@ -55,10 +56,6 @@ def fits(value: Number, kind: DType) -> bool:
     return math.isfinite(rounded) and bool(abs(rounded) >= abs(number) or abs(number) <= largest_float(kind))
 
 
-def _limits(kind: DType) -> tuple[int, int]:
-    return (0, (1 << kind.bits) - 1) if kind.kind == "uint" else (-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1)
-
-
 def largest_float(kind: DType) -> float:
     """The largest finite number of a float dtype."""
     return float(ml_dtypes.finfo(kind.numpy).max)  # type: ignore[no-untyped-call]  # of a library without types
@@ -68,7 +65,7 @@ def range_of(kind: DType) -> str:
     """The numbers of this type, in words."""
     if kind.is_float:
         return f"{-largest_float(kind):g} to {largest_float(kind):g}, and rounding to them"
-    low, high = _limits(kind)
+    low, high, *_ = limits(kind)
     return f"{low} to {high}"
 
 

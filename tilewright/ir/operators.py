@@ -7,6 +7,7 @@ floor, as Python's do.
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ __all__ = [
     "OPERATORS",
     "RING",
     "SHIFTS",
+    "SYMBOLS",
     "UNARY",
     "Operator",
     "of_kind",
@@ -152,6 +154,15 @@ UNARY = {
         Operator("not", "logic", "not", operator.not_, np.logical_not, precedence=3, cuda="!"),
     )
 }
+
+
+SYMBOLS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
+    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.And: "and", ast.Or: "or", ast.USub: "-", ast.Invert: "~", ast.Not: "not",
+}  # fmt: skip
+"""The operators by the classes of Python's syntax tree."""
 
 
 def of_kind(kind: str) -> tuple[str, ...]:

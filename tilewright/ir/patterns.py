@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tilewright.ir import build, guards
 from tilewright.ir import expr as nodes
 from tilewright.ir.expr import Expr, Number
+from tilewright.ir.operators import SYMBOLS
 from tilewright.ir.special import SPECIALS, special
 
 if TYPE_CHECKING:
@@ -27,12 +28,6 @@ Function: TypeAlias = "Callable[[Expr, RangeFacts], Expr | Number | None]"
 
 CONSTANTS = ("c", "d")
 REGISTERS = [row.name for row in SPECIALS.values() if row.axis is not None]
-_SYMBOLS: dict[type[ast.AST], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
-    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
-    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
-    ast.And: "and", ast.Or: "or", ast.USub: "-", ast.Invert: "~", ast.Not: "not",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,12 +68,10 @@ class Rule:
 
 def _root(tree: ast.expr) -> str:
     match tree:
-        case ast.BinOp() | ast.UnaryOp():
-            return _SYMBOLS[type(tree.op)]
-        case ast.BoolOp():
-            return _SYMBOLS[type(tree.op)]
+        case ast.BinOp(op=op) | ast.UnaryOp(op=op) | ast.BoolOp(op=op):
+            return SYMBOLS[type(op)]
         case ast.Compare():
-            return _SYMBOLS[type(tree.ops[0])]
+            return SYMBOLS[type(tree.ops[0])]
         case ast.Call(func=ast.Name()):
             return str(tree.func.id)  # type: ignore[attr-defined]  # a Name
     raise ValueError(f"not a pattern: {ast.unparse(tree)}")
@@ -155,7 +148,7 @@ class _Result(ast.NodeTransformer):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         self.generic_visit(node)
-        return _call("binary", ast.Constant(_SYMBOLS[type(node.op)]), *node.values)
+        return _call("binary", ast.Constant(SYMBOLS[type(node.op)]), *node.values)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)

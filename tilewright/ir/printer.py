@@ -34,7 +34,7 @@ from tilewright.ir.stmt import (
 )
 from tilewright.ir.tensor_map import MapOf
 from tilewright.ir.text import argument, show, value
-from tilewright.ir.walk import deep_recursion, statements
+from tilewright.ir.walk import deep_recursion, introduced, statements
 from tilewright.layout import Layout
 from tilewright.primitives import PRIMITIVES
 
@@ -273,9 +273,4 @@ def _defined(kernel: Kernel) -> Iterator[str]:
     yield from (var.name for var in (*kernel.params, *kernel.symbols))
     yield from (buffer.name for buffer in kernel.buffers)
     for stmt in statements(kernel.body):
-        if isinstance(stmt, (AllocBuffer, DeclBuffer)):
-            yield stmt.buffer.name
-        elif isinstance(stmt, (Bind, For)):
-            yield stmt.var.name
-        elif isinstance(stmt, ScopeId):
-            yield from (var.name for var in stmt.vars)
+        yield from introduced(stmt)

@@ -38,9 +38,9 @@ from tilewright.ir.launch import launch_of, scope_id_exprs
 from tilewright.ir.operators import transfer
 from tilewright.ir.simplify import simplify
 from tilewright.ir.special import SPECIALS, special
-from tilewright.ir.stmt import Assign, Assume, Kernel, Launch
+from tilewright.ir.stmt import Assume, Kernel, Launch
 from tilewright.ir.sums import Sum, factors, is_ring
-from tilewright.ir.walk import statements, walk
+from tilewright.ir.walk import assigned, statements, walk
 from tilewright.layout import INTS
 from tilewright.records import replace
 
@@ -76,11 +76,9 @@ class RangeFacts:
     @staticmethod
     def of_kernel(kernel: Kernel) -> RangeFacts:
         """What holds everywhere in ``kernel``: launch geometry, scope ids, symbolic extents, ``T.assume``."""
-        body = list(statements(kernel.body))
-        assigned = frozenset(stmt.var.name for stmt in body if isinstance(stmt, Assign))
         symbols = {var.name: Interval(0, limits(var.dtype).high) for var in kernel.symbols if var.dtype.is_integer}
-        facts = RangeFacts(symbols, assigned=assigned)
-        for stmt in body:
+        facts = RangeFacts(symbols, assigned=assigned(kernel.body))
+        for stmt in statements(kernel.body):
             if isinstance(stmt, Assume):
                 facts = facts.with_condition(stmt.cond)
         if launch := kernel.launch or _authored_launch(kernel):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import KernelError
+from tilewright.ir.operated import Operated
 from tilewright.primitives.compute import OPERATORS
 
 __all__ = ["Computed", "Reduced", "Tiled"]
@@ -27,35 +28,14 @@ _OTHERWISE = {
 _PRIMITIVES = {symbol: name for name, symbol in OPERATORS.items()}
 
 
-class Tiled:
+class Tiled(Operated[object, "Computed"]):
     """What has elements to compute with."""
 
     __slots__ = ()
     __array_ufunc__ = None  # NumPy's ufuncs refuse tiles instead of wrapping them in object arrays
 
-    def __add__(self, other: object) -> Computed:
-        return Computed.of("+", self, other)
-
-    def __radd__(self, other: object) -> Computed:
-        return Computed.of("+", other, self)
-
-    def __sub__(self, other: object) -> Computed:
-        return Computed.of("-", self, other)
-
-    def __rsub__(self, other: object) -> Computed:
-        return Computed.of("-", other, self)
-
-    def __mul__(self, other: object) -> Computed:
-        return Computed.of("*", self, other)
-
-    def __rmul__(self, other: object) -> Computed:
-        return Computed.of("*", other, self)
-
-    def __truediv__(self, other: object) -> Computed:
-        return Computed.of("/", self, other)
-
-    def __rtruediv__(self, other: object) -> Computed:
-        return Computed.of("/", other, self)
+    def _operated(self, op: str, left: object, right: object) -> Computed:
+        return Computed.of(op, left, right)
 
     def __pow__(self, other: object) -> Computed:
         return Computed.of("*", self, self) if other == 2 and type(other) is int else Computed.of("**", self, other)
@@ -63,47 +43,8 @@ class Tiled:
     def __rpow__(self, other: object) -> Computed:
         return Computed.of("**", other, self)
 
-    def __lt__(self, other: object) -> Computed:
-        return Computed.of("<", self, other)
-
-    def __le__(self, other: object) -> Computed:
-        return Computed.of("<=", self, other)
-
-    def __gt__(self, other: object) -> Computed:
-        return Computed.of(">", self, other)
-
-    def __ge__(self, other: object) -> Computed:
-        return Computed.of(">=", self, other)
-
-    def __floordiv__(self, other: object) -> Computed:
-        return Computed.of("//", self, other)
-
-    def __rfloordiv__(self, other: object) -> Computed:
-        return Computed.of("//", other, self)
-
-    def __mod__(self, other: object) -> Computed:
-        return Computed.of("%", self, other)
-
-    def __rmod__(self, other: object) -> Computed:
-        return Computed.of("%", other, self)
-
     def __matmul__(self, other: object) -> Computed:
         return Computed.of("@", self, other)
-
-    def __and__(self, other: object) -> Computed:
-        return Computed.of("&", self, other)
-
-    def __or__(self, other: object) -> Computed:
-        return Computed.of("|", self, other)
-
-    def __xor__(self, other: object) -> Computed:
-        return Computed.of("^", self, other)
-
-    def __lshift__(self, other: object) -> Computed:
-        return Computed.of("<<", self, other)
-
-    def __rshift__(self, other: object) -> Computed:
-        return Computed.of(">>", self, other)
 
     def __neg__(self) -> Computed:
         return Computed("neg", (self,))

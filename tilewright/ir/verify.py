@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.dtypes import BOOL, INT32, DType
-from tilewright.errors import KernelError, choices
+from tilewright.errors import KernelError, choices, located
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import AddressOf, Call, Expr, Load, Var
 from tilewright.ir.launch import launch_of
@@ -41,7 +41,7 @@ from tilewright.ir.stmt import (
 from tilewright.ir.unrolling import rounds_written_out
 from tilewright.ir.verify_lowered import verify_lowered
 from tilewright.ir.verify_places import check_index, check_regions
-from tilewright.ir.walk import expressions, statements, walk
+from tilewright.ir.walk import assigned, expressions, introduced, statements, walk
 from tilewright.records import replace
 
 __all__ = ["verify"]
@@ -84,9 +84,8 @@ class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.taken: set[str] = set()
-        body = list(statements(kernel.body))
-        self.assigned = {stmt.var.name for stmt in body if isinstance(stmt, Assign)}
-        self.defined_somewhere = {name for stmt in body for name in _introduced(stmt)}
+        self.assigned = assigned(kernel.body)
+        self.defined_somewhere = {name for stmt in statements(kernel.body) for name in introduced(stmt)}
         self.arguments = {var.name for var in (*kernel.params, *kernel.symbols)}
 
     def run(self) -> None:
@@ -165,13 +164,8 @@ class _Verifier:
             )
         if isinstance(node, AddressOf) and not node.indices:
             return
-        if len(node.indices) != len(buffer.shape):
-            raise KernelError(
-                f"{buffer.name} has {len(buffer.shape)} dimensions",
-                given=f"{len(node.indices)} indices",
-                allowed=f"shape ({', '.join(map(str, buffer.shape))})",
-                at=stmt.at,
-            )
+        with located(stmt.at):
+            buffer.check_rank(len(node.indices))
         past = isinstance(node, AddressOf)  # a pointer may stand right behind the last element
         for axis, (index, extent) in enumerate(zip(node.indices, buffer.shape, strict=True)):
             check_index(buffer, axis, index, extent, stmt, past=past)
@@ -208,10 +202,8 @@ class _Verifier:
                 hint="pass it as a parameter",
                 at=stmt.at,
             )
-        try:
+        with located(stmt.at):
             buffer.storage_size()
-        except KernelError as error:
-            raise error.located(stmt.at) from None
         return scope.with_buffer(buffer)
 
     def decl(self, stmt: DeclBuffer, scope: _Scope) -> _Scope:
@@ -274,11 +266,9 @@ class _Verifier:
             if isinstance(arg, Region):
                 self._region(arg, stmt, scope)
         check_regions(stmt)
-        try:
+        with located(stmt.at):
             for region in stmt.written:
                 check_written(region)
-        except KernelError as error:
-            raise error.located(stmt.at) from None
         return scope
 
     def assume(self, stmt: Assume, scope: _Scope) -> _Scope:
@@ -359,15 +349,6 @@ _CHECKS: dict[type, Callable[..., _Scope]] = {
     Break: _Verifier.leave,
     Continue: _Verifier.leave,
 }
-
-
-def _introduced(stmt: Stmt) -> tuple[str, ...]:
-    """The names that a statement introduces."""
-    if isinstance(stmt, ScopeId):
-        return tuple(var.name for var in stmt.vars)
-    if isinstance(stmt, (Bind, For)):
-        return (stmt.var.name,)
-    return (stmt.buffer.name,) if isinstance(stmt, (AllocBuffer, DeclBuffer)) else ()
 
 
 def _used(stmt: Stmt) -> Sequence[Expr]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import Expr, Within
-from tilewright.ir.stmt import Assign, Body, For, If, Stmt, While
+from tilewright.ir.stmt import AllocBuffer, Assign, Bind, Body, DeclBuffer, For, If, ScopeId, Stmt, While
 from tilewright.records import replace
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ __all__ = [
     "bodies",
     "deep_recursion",
     "expressions",
+    "introduced",
     "is_small",
     "map_body",
     "map_buffers",
@@ -157,17 +158,7 @@ def substituted(
 
     renewed: is called with every node that is rebuilt for that, and its new version.
     """
-    done: dict[int, object] = dict(by)
-
-    def visit(part: object) -> object:
-        known = done.get(id(part))
-        if known is None:
-            known = done[id(part)] = _with_parts(part, visit)
-            if known is not part:
-                renewed(part, known)
-        return known
-
-    return visit(node)  # type: ignore[return-value]  # an Expr for an Expr
+    return _inside_out(node, lambda part: part, dict(by), renewed)
 
 
 def rewrite(node: Node, change: Callable[[Expr], Expr | None]) -> Node:
@@ -175,15 +166,28 @@ def rewrite(node: Node, change: Callable[[Expr], Expr | None]) -> Node:
 
     Parts are rewritten first, once each; a node whose parts did not change is returned as it is.
     """
-    done: dict[int, object] = {}
+
+    def changed(part: object) -> object:
+        new = change(part) if isinstance(part, Expr) else None
+        return part if new is None else new
+
+    return _inside_out(node, changed, {})
+
+
+def _inside_out(
+    node: Node,
+    change: Callable[[object], object],
+    done: dict[int, object],
+    renewed: Callable[[object, object], None] = lambda old, new: None,
+) -> Node:
+    """``node`` with each part replaced by ``change`` of it, after the parts of that. done: by ``id``, what is known."""
 
     def visit(part: object) -> object:
         known = done.get(id(part))
         if known is None:
-            known = _with_parts(part, visit)
-            if isinstance(known, Expr) and (new := change(known)) is not None:
-                known = new
-            done[id(part)] = known
+            known = done[id(part)] = change(_with_parts(part, visit))
+            if known is not part:
+                renewed(part, known)
         return known
 
     return visit(node)  # type: ignore[return-value]  # an Expr for an Expr
@@ -209,18 +213,7 @@ def map_buffers(
 
     A view is changed after the buffer that it views. renewed: as of `substituted`.
     """
-    done: dict[int, object] = {}
-
-    def visit(part: object) -> object:
-        known = done.get(id(part))
-        if known is None:
-            known = _with_parts(part, visit)
-            known = done[id(part)] = change(known) if isinstance(known, Buffer) else known
-            if known is not part:
-                renewed(part, known)
-        return known
-
-    return visit(node)  # type: ignore[return-value]  # a Buffer for a Buffer
+    return _inside_out(node, lambda part: change(part) if isinstance(part, Buffer) else part, {}, renewed)
 
 
 def statements(body: Body) -> list[Stmt]:
@@ -251,6 +244,15 @@ def bodies(stmt: Stmt) -> tuple[Body, ...]:
 def assigned(body: Body) -> frozenset[str]:
     """The scalars that some statement assigns again: every other one keeps the value it was bound to."""
     return frozenset(stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign))
+
+
+def introduced(stmt: Stmt) -> tuple[str, ...]:
+    """The names that a statement introduces."""
+    if isinstance(stmt, ScopeId):
+        return tuple(var.name for var in stmt.vars)
+    if isinstance(stmt, (Bind, For)):
+        return (stmt.var.name,)
+    return (stmt.buffer.name,) if isinstance(stmt, (AllocBuffer, DeclBuffer)) else ()
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:

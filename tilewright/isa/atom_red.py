@@ -9,19 +9,17 @@ Instructions: atom, red".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilewright.dtypes import VOID, dtype
-from tilewright.isa.atomics import compared, exchanged
-from tilewright.isa.effects import read_and_written
+from tilewright.isa.atomics import COMBINATIONS, Combination
+from tilewright.isa.effects import Count, read_and_written
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import SCOPES, check_place, everywhere, nbytes, newer, scope_of, sem_of
-from tilewright.isa.table import Form, Meaning, Operand, Ptx, Spellings, instruction, reads, writes
-
-__all__: list[str] = []
+from tilewright.isa.table import Form, Meaning, Ptx, Spellings, instruction, reads, writes
 
 SOURCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: {}"'
 
@@ -57,112 +55,86 @@ def of_pairs(kind: str) -> Callable[[Lanes, Lanes], Lanes]:
 
 
 class AtomicOperation(NamedTuple):
-    """What is done to a place. dtypes: in groups, each from an architecture on. reduces: does ``red`` have it?"""
+    """What is done to places of some dtypes; of others from a later architecture on. reduces: does ``red`` have it?"""
 
-    doc: str
-    combine: Callable[..., Lanes]
-    dtypes: tuple[tuple[Spellings, str], ...]
-    values: tuple[str, ...] = ("value",)
+    does: Combination
+    kinds: Spellings
+    later: tuple[tuple[Spellings, str], ...] = ()
+    first: str = "sm_75"
     reduces: bool = True
 
 
-def _since_sm_75(*spellings: Spellings) -> tuple[tuple[Spellings, str], ...]:
-    return (({name: text for some in spellings for name, text in some.items()}, "sm_75"),)
-
-
 OPERATIONS = {
-    "add": AtomicOperation(
-        "Adds `value` to what `ptr` points to", np.add, (*_since_sm_75(SUMS, HALF), (BRAIN, "sm_90"))
-    ),
-    "min": AtomicOperation(
-        "Keeps the smaller of `value` and what `ptr` points to", np.minimum, _since_sm_75(UNSIGNED, SIGNED)
-    ),
-    "max": AtomicOperation(
-        "Keeps the larger of `value` and what `ptr` points to", np.maximum, _since_sm_75(UNSIGNED, SIGNED)
-    ),
-    "and": AtomicOperation("Bitwise and of `value` and what `ptr` points to", np.bitwise_and, _since_sm_75(BITS)),
-    "or": AtomicOperation("Bitwise or of `value` and what `ptr` points to", np.bitwise_or, _since_sm_75(BITS)),
-    "xor": AtomicOperation(
-        "Bitwise exclusive or of `value` and what `ptr` points to", np.bitwise_xor, _since_sm_75(BITS)
-    ),
-    "exch": AtomicOperation("Stores `value`", exchanged, _since_sm_75(BITS, FLOAT_BITS), reduces=False),
-    "cas": AtomicOperation(
-        "Stores `value` where `compare` stands",
-        compared,
-        _since_sm_75(BITS, SHORTS),
-        ("compare", "value"),
-        reduces=False,
-    ),
-    "inc": AtomicOperation("Counts up to `value`, then from 0 again", incremented, _since_sm_75({"uint32": ".u32"})),
-    "dec": AtomicOperation("Counts down to 0, then from `value` again", decremented, _since_sm_75({"uint32": ".u32"})),
+    "add": AtomicOperation(COMBINATIONS["add"], {**SUMS, **HALF}, ((BRAIN, "sm_90"),)),
+    **{name: AtomicOperation(COMBINATIONS[name], {**UNSIGNED, **SIGNED}) for name in ("min", "max")},
+    **{name: AtomicOperation(COMBINATIONS[name], BITS) for name in ("and", "or", "xor")},
+    "exch": AtomicOperation(COMBINATIONS["exch"], {**BITS, **FLOAT_BITS}, reduces=False),
+    "cas": AtomicOperation(COMBINATIONS["cas"], {**BITS, **SHORTS}, reduces=False),
+    "inc": AtomicOperation(Combination("Counts up to `value`, then from 0 again", incremented), {"uint32": ".u32"}),
+    "dec": AtomicOperation(Combination("Counts down to 0, then from `value` again", decremented), {"uint32": ".u32"}),
     "add.f16x2": AtomicOperation(
-        "Adds the two float16 of 32 bits, each an access of its own",
-        of_pairs("float16"),
-        _since_sm_75({"uint32": ".noftz.f16x2"}),
+        Combination("Adds the two float16 of 32 bits, each an access of its own", of_pairs("float16")),
+        {"uint32": ".noftz.f16x2"},
     ),
     "add.bf16x2": AtomicOperation(
-        "Adds the two bfloat16 of 32 bits, each an access of its own",
-        of_pairs("bfloat16"),
-        (({"uint32": ".noftz.bf16x2"}, "sm_90"),),
+        Combination("Adds the two bfloat16 of 32 bits, each an access of its own", of_pairs("bfloat16")),
+        {"uint32": ".noftz.bf16x2"},
+        first="sm_90",
     ),
 }
-CACHE_HINTS = ("L2::cache_hint",)
 ORDERS = {"atom": ("relaxed", "acquire", "release", "acq_rel"), "red": ("relaxed", "release")}
 MORE = {"atom": "; returns the old value.", "red": "; returns nothing."}
+KEYWORDS = {"sem": "relaxed", "scope": "gpu", "space": None}
 
 
 def _forms(
-    name: str, operation: str, combine: Callable[..., Lanes], kinds: Spellings, first: str, result: str
+    name: str,
+    text: str,
+    does: Combination,
+    first: str,
+    kinds: Mapping[str, Spellings],
+    execute: Callable[..., Lanes | None],
+    nbytes: Count,
+    **fields: Any,
 ) -> Iterator[Form]:
-    def execute(memory: Memory, address: Lanes, *values: Lanes) -> Lanes | None:
-        olds = memory.atomic(address, combine, *values)
-        return olds if name == "atom" else None
-
+    """A form for each memory and scope. kinds: modifiers beside these; fields: others of `Form`."""
     orders = {order: f".{order}" for order in ORDERS[name]}
     for reach, scopes in everywhere(SCOPES):
         yield Form(
             Ptx(
-                f"{name}{{sem}}{{scope}}{{space}}.{operation.partition('.')[0]}{{dtype}}",
-                {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": kinds},
+                f"{name}{{sem}}{{scope}}{{space}}.{text}",
+                {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, **kinds},
             ),
             newer(first, reach.first, scopes.first),
             SOURCE.format(name),
             Meaning(execute, on=reach.on),
-            effects=read_and_written(
-                "ptr", reach.space, nbytes, sem=sem_of, scope=scope_of, compares=combine is compared
-            ),
-            result=result if name == "atom" else VOID,
+            read_and_written("ptr", reach.space, nbytes, sem=sem_of, scope=scope_of, compares=does.compares),
+            **fields,
         )
 
 
-def _row(name: str, operation: str, doc: str, values: tuple[Operand, ...], forms: Iterator[Form]) -> None:
-    listed = ", ".join(f"{{{value.name}}}" for value in values)
-    instruction(
-        f"ptx.{name}.{operation}",
-        params=("ptr", *(value.name for value in values)),
-        keywords={"sem": "relaxed", "scope": "gpu", "space": None},
-        operands=(reads("ptr", "place"), *values),
-        pattern=f"{'{result}, ' if name == 'atom' else ''}[{{ptr}}], {listed}",
-        check=check_place,
-        doc=f"{doc}{MORE[name]}",
-        forms=tuple(forms),
-        hints=CACHE_HINTS,
-    )
+def _word_forms(name: str, operation: str, what: AtomicOperation) -> Iterator[Form]:
+    def execute(memory: Memory, address: Lanes, *values: Lanes) -> Lanes | None:
+        olds = memory.atomic(address, what.does.combine, *values)
+        return olds if name == "atom" else None
+
+    text = f"{operation.partition('.')[0]}{{dtype}}"
+    result = what.does.values[-1] if name == "atom" else VOID
+    for kinds, first in ((what.kinds, what.first), *what.later):
+        yield from _forms(name, text, what.does, first, {"dtype": kinds}, execute, nbytes, result=result)
 
 
 for _name in ORDERS:
-    for _operation, _does in OPERATIONS.items():
-        if _does.reduces or _name == "atom":
-            _row(
-                _name,
-                _operation,
-                _does.doc,
-                tuple(reads(_value, "typed") for _value in _does.values),
-                (
-                    _form
-                    for _kinds, _first in _does.dtypes
-                    for _form in _forms(_name, _operation, _does.combine, _kinds, _first, _does.values[-1])
-                ),
+    for _operation, _what in OPERATIONS.items():
+        if _what.reduces or _name == "atom":
+            instruction(
+                f"ptx.{_name}.{_operation}",
+                keywords=KEYWORDS,
+                operands=(reads("ptr", "place"), *(reads(_value, "typed") for _value in _what.does.values)),
+                check=check_place,
+                doc=f"{_what.does.doc}{MORE[_name]}",
+                forms=tuple(_word_forms(_name, _operation, _what)),
+                hints=("L2::cache_hint",),
             )
 
 # 128 bits, which registers hold in halves.
@@ -184,38 +156,16 @@ def _wide(combine: Callable[..., Lanes]) -> Callable[..., Lanes]:
 
 
 for _operation in ("exch", "cas"):
-    _does = OPERATIONS[_operation]
+    _does = COMBINATIONS[_operation]
     _halves = tuple(f"{_value}_{_half}" for _value in _does.values for _half in ("low", "high"))
     instruction(
         f"ptx.atom.{_operation}.b128",
-        params=("ptr", *_halves, "*old"),
-        keywords={"sem": "relaxed", "scope": "gpu", "space": None},
-        operands=(
-            reads("ptr", "place"),
-            *(reads(_half, "b64") for _half in _halves),
-            writes("*old", "b64"),
-        ),
+        keywords=KEYWORDS,
+        operands=(reads("ptr", "place"), *(reads(_half, "b64") for _half in _halves), writes("*old", "b64")),
         pattern=TEXT.format(made=", ".join(_does.values), moves=" ".join(map(MOVE.format, _does.values))),
         check=check_place,
         doc=f"{_does.doc}, 16 bytes; the two registers `old` get what stood there.",
         forms=tuple(
-            Form(
-                Ptx(
-                    f"atom{{sem}}{{scope}}{{space}}.{_operation}.b128",
-                    {
-                        "sem": {order: f".{order}" for order in ORDERS["atom"]},
-                        "scope": _scopes.spellings,
-                        "space": _reach.spellings,
-                    },
-                ),
-                newer("sm_90", _reach.first, _scopes.first),
-                SOURCE.format("atom"),
-                Meaning(_wide(_does.combine), on=_reach.on),
-                effects=read_and_written(
-                    "ptr", _reach.space, 16, sem=sem_of, scope=scope_of, compares=_does.combine is compared
-                ),
-                registers=2,
-            )
-            for _reach, _scopes in everywhere(SCOPES)
+            _forms("atom", f"{_operation}.b128", _does, "sm_90", {}, _wide(_does.combine), nbytes=16, registers=2)
         ),
     )

@@ -7,7 +7,8 @@ Lanes with the same address go one after the other: here lane 0 first, on hardwa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.table import Cuda, Form, Meaning, Mods, instruction, reads
 
-__all__ = ["compared", "exchanged"]
+__all__ = ["COMBINATIONS", "Combination"]
 
 SOURCE = 'CUDA C++ Programming Guide, "Atomic Functions"'
 
@@ -49,9 +50,6 @@ def _nbytes(mods: Mods) -> int:
     return dtype(str(mods["dtype"])).bits // 8
 
 
-PLACE = read_and_written("ptr", "generic", _nbytes)
-
-
 def exchanged(old: Lanes, value: Lanes) -> Lanes:
     """The new value, whatever the old one is: an exchange."""
     return value
@@ -62,92 +60,73 @@ def compared(old: Lanes, expected: Lanes, value: Lanes) -> Lanes:
     return np.where(old == expected, value, old)
 
 
-def _atomic_row(
-    name: str,
-    builtin: str,
-    texts: dict[str, dict[str, str]],
-    combine: Callable[..., Lanes],
-    doc: str,
-    values: tuple[str, ...] = ("value",),
-    more: tuple[Form, ...] = (),
-) -> None:
-    """One row: ``T.cuda.<name>(ptr, *values)``; texts: how it is written, for which dtypes in which C type."""
+class Combination(NamedTuple):
+    """What is done to a place. combine: the new value from the old one and the operands ``values``."""
 
-    def execute(memory: Memory, address: Lanes, *operands: Lanes) -> Lanes:
-        return memory.atomic(address, combine, *operands)
+    doc: str
+    combine: Callable[..., Lanes]
+    values: tuple[str, ...] = ("value",)
 
-    arguments = "".join(f", ({{dtype}})({{{value}}})" for value in values)
-    instruction(
-        f"cuda.{name}",
-        params=("ptr", *values),
-        operands=(reads("ptr", "generic"), *(reads(value, "typed") for value in values)),
-        doc=f"{doc}; relaxed at gpu scope; returns the old value.",
-        forms=tuple(
-            Form(
-                Cuda(text.format(builtin=builtin, values=arguments), {"dtype": kinds}),
-                since("sm_75"),
-                SOURCE,
-                Meaning(execute, on="memory"),
-                effects=read_and_written("ptr", "generic", _nbytes, compares=combine is compared),
-                result=values[-1],
-            )
-            for text, kinds in texts.items()
-        )
-        + more,
-    )
+    @property
+    def compares(self) -> bool:
+        """Does it write only where it finds the expected value?"""
+        return self.combine is compared
 
+
+COMBINATIONS = {
+    "add": Combination("Adds `value` to what `ptr` points to", np.add),
+    "sub": Combination("Subtracts `value` from what `ptr` points to", np.subtract),
+    "min": Combination("Keeps the smaller of `value` and what `ptr` points to", np.minimum),
+    "max": Combination("Keeps the larger of `value` and what `ptr` points to", np.maximum),
+    "and": Combination("Bitwise and of `value` and what `ptr` points to", np.bitwise_and),
+    "or": Combination("Bitwise or of `value` and what `ptr` points to", np.bitwise_or),
+    "xor": Combination("Bitwise exclusive or of `value` and what `ptr` points to", np.bitwise_xor),
+    "exch": Combination("Stores `value`", exchanged),
+    "cas": Combination("Stores `value` where `compare` stands", compared, ("compare", "value")),
+}
 
 _BITWISE = {PLAIN: {**WORDS, **UNSIGNED64}, AS_BITS: BITS64}
 _ORDERED = {PLAIN: {**WORDS, **UNSIGNED64, **SIGNED64}}
+_TEXTS: dict[str, tuple[str, dict[str, dict[str, str]]]] = {  # CUDA's function; how it is written, for which dtypes
+    "add": ("atomicAdd", {PLAIN: {**WORDS, **UNSIGNED64, **FLOATS}, AS_BITS: BITS64}),
+    "sub": ("atomicSub", {PLAIN: WORDS, NEGATED: {**UNSIGNED64, **FLOATS}, NEGATED_BITS: BITS64}),
+    "min": ("atomicMin", _ORDERED),
+    "max": ("atomicMax", _ORDERED),
+    "and": ("atomicAnd", _BITWISE),
+    "or": ("atomicOr", _BITWISE),
+    "xor": ("atomicXor", _BITWISE),
+    "exch": ("atomicExch", {PLAIN: {**WORDS, **UNSIGNED64, "float32": "float"}, AS_BITS: BITS64}),
+    "cas": ("atomicCAS", {PLAIN: {**WORDS, **UNSIGNED64, "uint16": "unsigned short"}, AS_BITS: BITS64}),
+}
 
-_atomic_row(
-    "atomic_add",
-    "atomicAdd",
-    {PLAIN: {**WORDS, **UNSIGNED64, **FLOATS}, AS_BITS: BITS64},
-    np.add,
-    "Adds `value` to what `ptr` points to",
-    more=tuple(
-        Form(
-            Cuda(
-                "{dtype}((void*)({ptr}), {value})",
-                {"dtype": {kind: f"tw_atomic_add_{name}"}},
-                helper=HALF.format(name=name),
-            ),
-            since(first),
-            'PTX ISA, "Parallel Synchronization and Communication Instructions: atom"',
-            Meaning(lambda memory, address, value: memory.atomic(address, np.add, value), on="memory"),
-            effects=(*PLACE,),
-            result="value",
+
+def _form(wording: Cuda, does: Combination, first: str = "sm_75", source: str = SOURCE) -> Form:
+    def execute(memory: Memory, address: Lanes, *operands: Lanes) -> Lanes:
+        return memory.atomic(address, does.combine, *operands)
+
+    effects = read_and_written("ptr", "generic", _nbytes, compares=does.compares)
+    return Form(wording, since(first), source, Meaning(execute, on="memory"), effects, result=does.values[-1])
+
+
+def _forms(name: str, does: Combination) -> Iterator[Form]:
+    builtin, texts = _TEXTS[name]
+    arguments = "".join(f", ({{dtype}})({{{value}}})" for value in does.values)
+    for text, kinds in texts.items():
+        yield _form(Cuda(text.format(builtin=builtin, values=arguments), {"dtype": kinds}), does)
+    for kind, (half, first) in HALVES.items() if name == "add" else ():
+        wording = Cuda(
+            "{dtype}((void*)({ptr}), {value})",
+            {"dtype": {kind: f"tw_atomic_add_{half}"}},
+            helper=HALF.format(name=half),
         )
-        for kind, (name, first) in HALVES.items()
-    ),
-)
-_atomic_row(
-    "atomic_sub",
-    "atomicSub",
-    {PLAIN: WORDS, NEGATED: {**UNSIGNED64, **FLOATS}, NEGATED_BITS: BITS64},
-    np.subtract,
-    "Subtracts `value` from what `ptr` points to",
-)
-_atomic_row("atomic_min", "atomicMin", _ORDERED, np.minimum, "Keeps the smaller of `value` and what `ptr` points to")
-_atomic_row("atomic_max", "atomicMax", _ORDERED, np.maximum, "Keeps the larger of `value` and what `ptr` points to")
-_atomic_row("atomic_and", "atomicAnd", _BITWISE, np.bitwise_and, "Bitwise and of `value` and what `ptr` points to")
-_atomic_row("atomic_or", "atomicOr", _BITWISE, np.bitwise_or, "Bitwise or of `value` and what `ptr` points to")
-_atomic_row(
-    "atomic_xor", "atomicXor", _BITWISE, np.bitwise_xor, "Bitwise exclusive or of `value` and what `ptr` points to"
-)
-_atomic_row(
-    "atomic_exch",
-    "atomicExch",
-    {PLAIN: {**WORDS, **UNSIGNED64, "float32": "float"}, AS_BITS: BITS64},
-    exchanged,
-    "Stores `value`",
-)
-_atomic_row(
-    "atomic_cas",
-    "atomicCAS",
-    {PLAIN: {**WORDS, **UNSIGNED64, "uint16": "unsigned short"}, AS_BITS: BITS64},
-    compared,
-    "Stores `value` where `compare` stands",
-    values=("compare", "value"),
-)
+        source = 'PTX ISA, "Parallel Synchronization and Communication Instructions: atom"'
+        yield _form(wording, does, first, source)
+
+
+for _name, _does in COMBINATIONS.items():
+    instruction(
+        f"cuda.atomic_{_name}",
+        operands=(reads("ptr", "generic"), *(reads(value, "typed") for value in _does.values)),
+        doc=f"{_does.doc}; relaxed at gpu scope; returns the old value.",
+        forms=tuple(_forms(_name, _does)),
+    )

@@ -53,7 +53,6 @@ def brev(x: Lanes) -> Lanes:
 def _bits_row(name: str, stem: str, execute: Callable[[Lanes], Lanes], doc: str, *, counts: bool) -> None:
     instruction(
         name,
-        params=("x",),
         operands=(reads("x", "typed"),),
         doc=doc,
         forms=tuple(

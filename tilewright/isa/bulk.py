@@ -20,11 +20,10 @@ from tilewright.isa.arch import since
 from tilewright.isa.cp_async import HINTS, Hint
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import completed
-from tilewright.isa.operations import in_ctas
+from tilewright.isa.operations import access_of_unit, combined_by_unit, in_ctas
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
-    Access,
     AsyncMeaning,
     Effect,
     Form,
@@ -36,10 +35,9 @@ from tilewright.isa.table import (
     counts,
     instruction,
     reads,
+    single,
 )
 from tilewright.isa.tma import GROUP, combined, nothing
-
-__all__: list[str] = []
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 UNIT = 16
@@ -100,12 +98,10 @@ NO_HINT = Hint(spelling="", more="")
 
 
 def _effects(way: Way, *, rmw: bool = False) -> tuple[Effect, ...]:
-    read = Access("src", way.source, UNIT, write=False, proxy="async", computed=True)
-    scope = {"rmw": True, "sem": "relaxed", "scope": "gpu"} if rmw else {}
-    old = (Access("dst", way.target, UNIT, write=False, proxy="async", computed=True, **scope),) if rmw else ()  # type: ignore[arg-type]  # fields
-    written = Access("dst", way.target, UNIT, write=True, proxy="async", computed=True, **scope)  # type: ignore[arg-type]  # fields
+    source = access_of_unit("src", way.source, write=False)
+    target = combined_by_unit("dst", way.target) if rmw else (access_of_unit("dst", way.target, write=True),)
     told = (Signal("bar", "bytes", "release", "cluster", completed), Issue()) if way.counted else (Issue(GROUP),)
-    return (read, *old, written, *told)
+    return (source, *target, *told)
 
 
 def _copy_form(way: Way, hint: Hint, mask: Spellings | None) -> Form:
@@ -113,8 +109,7 @@ def _copy_form(way: Way, hint: Hint, mask: Spellings | None) -> Form:
     operands = "[{dst}], [{src}], {n}" + (", [{bar}]" if way.counted else "") + (", {cta_mask}" if cast else "")
     mods: dict[str, Spellings] = {"cta_mask": mask} if mask is not None else {}
     if way.hints:
-        given = GIVEN if hint.more == Hint().more else LEFT_OUT
-        mods |= {"cache_hint": {hint.name: hint.spelling}, "cache_policy": given}
+        mods |= hint.modifiers()
     return Form(
         Ptx(
             f"cp.async.bulk{way.text}{COMPLETION[way.counted]}{cast}" + ("{cache_hint}" if way.hints else ""),
@@ -138,7 +133,6 @@ for _way in WAYS:
     for _name in _names(_way):
         instruction(
             _name,
-            params=("dst", "src", "n", *(one.name for one in _bar)),
             keywords={**_keywords, **({"cache_hint": "", "cache_policy": None} if _way.hints else {})},
             operands=(
                 reads("dst", _way.target),
@@ -193,7 +187,6 @@ for _way, _kinds in ((WAYS[3], INTO_GLOBAL), (WAYS[2], INTO_CTA)):
         f"ptx.cp_reduce_async.bulk.{_way.name}",
         params=("dst", "src", "n", *(one.name for one in _bar), "op", "kind"),
         operands=(reads("dst", _way.target), reads("src", _way.source), counts("n"), *_bar),
-        pattern="[{dst}], [{src}], {n}" + (", [{bar}]" if _bar else ""),
         doc=f"A thread has ``n`` bytes combined, as elements of a dtype, from {_way.doc}.",
         hints=("L2::cache_hint",),
         forms=tuple(
@@ -211,19 +204,13 @@ for _way, _kinds in ((WAYS[3], INTO_GLOBAL), (WAYS[2], INTO_CTA)):
         ),
     )
 
-instruction(
+single(
     "ptx.cp_async.bulk.prefetch",
-    params=("src", "n"),
+    Ptx("cp.async.bulk.prefetch.L2.global"),
+    since("sm_90"),
+    SOURCE.format("cp.async.bulk.prefetch"),
+    Meaning(nothing, on="machine"),
     operands=(reads("src", "global"), counts("n")),
-    pattern="[{src}], {n}",
     doc="Has ``n`` bytes of global memory brought to the L2 cache; no value changes.",
     hints=("L2::cache_hint",),
-    forms=(
-        Form(
-            Ptx("cp.async.bulk.prefetch.L2.global"),
-            since("sm_90"),
-            SOURCE.format("cp.async.bulk.prefetch"),
-            Meaning(nothing, on="machine"),
-        ),
-    ),
 )

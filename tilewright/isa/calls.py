@@ -17,15 +17,19 @@ from tilewright.errors import InstructionError
 from tilewright.ir import (
     AddressOf,
     Argument,
+    Body,
     Buffer,
     Call,
     Expr,
     Load,
     Region,
+    Stmt,
     as_expr,
     cast,
     common_dtype,
     const_value,
+    expressions,
+    statements,
 )
 from tilewright.ir.convert import converted
 from tilewright.isa.address_operands import ADDRESS
@@ -38,7 +42,7 @@ from tilewright.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = ["bind", "call", "usage"]
+__all__ = ["bind", "call", "calls_in", "usage"]
 
 FLOAT32 = dtype("float32")
 UINT64 = dtype("uint64")
@@ -285,6 +289,14 @@ _TYPED: Mapping[str, Callable[..., Expr]] = {"bits": as_bits, "typed": converted
 def _given(value: object) -> Expr:
     """An operand of a call that was made; a default that is a number may be any 32 bits."""
     return cast(value, INT32) if type(value) is int else as_expr(value)  # type: ignore[arg-type]  # checked by call
+
+
+def calls_in(body: Body) -> Iterator[tuple[Stmt, Bound]]:
+    """Every call of an instruction in a body, with its statement."""
+    for stmt in statements(body):
+        for node in expressions(stmt):
+            if isinstance(node, Call):
+                yield stmt, bind(node)
 
 
 def bind(made: Call) -> Bound:

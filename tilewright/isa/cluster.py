@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import Form, Meaning, Ptx, Sync, counts, instruction, reads
+from tilewright.isa.table import Form, Meaning, Ptx, Sync, counts, instruction, reads, single
 
 __all__ = ["map_pointer", "map_rank"]
 
@@ -37,31 +37,29 @@ def map_pointer(machine: Machine, address: Lanes, rank: Lanes) -> Lanes:
 
 
 def _mapping_row(name: str, kind: str, text: str, execute: Callable[..., Lanes], result: str, doc: str) -> None:
-    instruction(
+    single(
         name,
-        params=("ptr", "rank"),
+        Ptx(text),
+        since("sm_90"),
+        MAPA,
+        Meaning(execute, on="machine"),
         operands=(reads("ptr", kind), counts("rank")),
         pattern="{result}, {ptr}, {rank}",
         doc=f"The same place in the CTA of that rank in the cluster: {doc}.",
-        forms=(Form(Ptx(text), since("sm_90"), MAPA, Meaning(execute, on="machine"), result=dtype(result)),),
+        result=dtype(result),
     )
 
 
-instruction(
+single(
     "ptx.getctarank",
-    params=("ptr",),
+    Ptx("getctarank.shared::cluster.u32"),
+    since("sm_90"),
+    'PTX ISA, "Data Movement and Conversion Instructions: getctarank"',
+    Meaning(rank_of, on="machine"),
     operands=(reads("ptr", "shared"),),
     pattern="{result}, {ptr}",
     doc="The rank in the cluster of the CTA that a shared address leads into.",
-    forms=(
-        Form(
-            Ptx("getctarank.shared::cluster.u32"),
-            since("sm_90"),
-            'PTX ISA, "Data Movement and Conversion Instructions: getctarank"',
-            Meaning(rank_of, on="machine"),
-            result=dtype("uint32"),
-        ),
-    ),
+    result=dtype("uint32"),
 )
 
 _mapping_row("ptx.mapa", "shared", "mapa.shared::cluster.u32", map_rank, "uint32",
@@ -73,9 +71,7 @@ _ALIGNED = {True: ".aligned", False: ""}
 
 instruction(
     "ptx.barrier.cluster.arrive",
-    params=(),
     keywords={"sem": "release", "aligned": True},
-    operands=(),
     doc="Counts at the cluster's barrier without waiting; ``relaxed`` publishes nothing of what the thread has done.",
     forms=tuple(
         Form(
@@ -88,19 +84,13 @@ instruction(
     ),
     also={"release": ""},
 )
-instruction(
+single(
     "ptx.barrier.cluster.wait",
-    params=(),
+    Ptx("barrier.cluster.wait.acquire{aligned}", {"aligned": _ALIGNED}),
+    since("sm_90"),
+    BARRIER,
     keywords={"aligned": True},
-    operands=(),
     doc="Waits until every thread of the cluster has arrived at its barrier, and sees what they published.",
-    forms=(
-        Form(
-            Ptx("barrier.cluster.wait.acquire{aligned}", {"aligned": _ALIGNED}),
-            since("sm_90"),
-            BARRIER,
-            effects=(Sync("cluster", wait_only=True),),
-        ),
-    ),
     also={"acquire": ""},
+    effects=(Sync("cluster", wait_only=True),),
 )

@@ -10,8 +10,6 @@ from __future__ import annotations
 from tilewright.isa.arch import since
 from tilewright.isa.table import Access, Cuda, Form, Meaning, Mods, instruction, reads
 
-__all__: list[str] = []
-
 SOURCE = 'CUDA C++ Programming Guide, "Size and Alignment Requirement"'
 WIDTHS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}
 TEXT = "*({nbytes}*)({dst}) = *(const {nbytes}*)({src})"

@@ -40,6 +40,7 @@ from tilewright.isa.table import (
     counts,
     instruction,
     reads,
+    single,
 )
 
 __all__ = ["HINTS", "Hint", "check_pending"]
@@ -94,6 +95,10 @@ class Hint(NamedTuple):
     text: str = "%s"
     more: str = ", {cache_policy}"
 
+    def modifiers(self, name: str = "cache_hint") -> dict[str, Spellings]:
+        """The modifiers of a form with this policy: ``name``, and whether the caller gives the policy."""
+        return {name: {self.name: self.spelling}, "cache_policy": GIVEN if "{cache_policy}" in self.more else LEFT_OUT}
+
 
 HINTS = (
     Hint(spelling="", more=""),
@@ -135,8 +140,7 @@ def _forms() -> Iterator[Form]:
                             **given,
                             "n": {n: ""},
                             "cache": caches,
-                            "cache_hint": {hint.name: hint.spelling},
-                            "cache_policy": GIVEN if hint.more == Hint().more else LEFT_OUT,
+                            **hint.modifiers(),
                             "prefetch_size": PREFETCH,
                             "fill_mode": dict.fromkeys(guard.fill_modes, ""),
                         },
@@ -179,19 +183,13 @@ instruction(
     doc="A thread has ``n`` bytes copied from global to shared memory; they are there once it has waited for them.",
     forms=tuple(_forms()),
 )
-instruction(
+single(
     "ptx.cp_async.commit_group",
-    params=(),
-    operands=(),
+    Ptx("cp.async.commit_group"),
+    since("sm_80"),
+    SOURCE.format("cp.async.commit_group"),
     doc="Makes a group of the copies that the thread has issued since the last one.",
-    forms=(
-        Form(
-            Ptx("cp.async.commit_group"),
-            since("sm_80"),
-            SOURCE.format("cp.async.commit_group"),
-            effects=(Commit(GROUP),),
-        ),
-    ),
+    effects=(Commit(GROUP),),
 )
 
 
@@ -202,36 +200,24 @@ def check_pending(bound: Bound) -> None:
         raise InstructionError(f"T.{bound.instruction.name}: n", given=known, allowed="0 groups or more")
 
 
-instruction(
+single(
     "ptx.cp_async.wait_group",
-    params=(),
+    Ptx("cp.async.wait_group"),
+    since("sm_80"),
+    SOURCE.format("cp.async.wait_group"),
     keywords={"n": 0},
     operands=(reads("n", "imm"),),
-    pattern="{n}",
     check=check_pending,
     doc="Waits until at most the ``n`` newest groups of the thread are under way.",
-    forms=(
-        Form(
-            Ptx("cp.async.wait_group"),
-            since("sm_80"),
-            SOURCE.format("cp.async.wait_group"),
-            effects=(Wait(GROUP, "n"),),
-        ),
-    ),
+    effects=(Wait(GROUP, "n"),),
 )
-instruction(
+single(
     "ptx.cp_async.wait_all",
-    params=(),
-    operands=(),
+    Ptx("cp.async.wait_all"),
+    since("sm_80"),
+    SOURCE.format("cp.async.wait_all"),
     doc="Waits until all copies of the thread are complete, those that no group has among them.",
-    forms=(
-        Form(
-            Ptx("cp.async.wait_all"),
-            since("sm_80"),
-            SOURCE.format("cp.async.wait_all"),
-            effects=(Wait(GROUP),),
-        ),
-    ),
+    effects=(Wait(GROUP),),
 )
 
 
@@ -247,10 +233,8 @@ ARRIVAL = (
 )
 instruction(
     "ptx.cp_async.mbarrier.arrive",
-    params=("bar",),
     keywords={"noinc": False},
     operands=(reads("bar", "shared"),),
-    pattern="[{bar}]",
     doc="Arrives at an m-barrier once all copies that the thread has issued are complete: an arrival beyond those that "
     "it was made for, or with ``noinc`` one of them.",
     forms=tuple(

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InstructionError, choices, described
+from tilewright.ir import Argument
 from tilewright.isa.effects import (
     GENERIC,
     SCOPES,
@@ -27,6 +29,7 @@ from tilewright.isa.effects import (
 )
 from tilewright.isa.meanings import NOTHING, RUNS_ON, AsyncMeaning, Meaning
 from tilewright.isa.operands import KINDS, Operand
+from tilewright.isa.wording import Spellings
 
 if TYPE_CHECKING:
     from tilewright.isa.forms import Form
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_links", "check_row", "misdeclared"]
 
+NONE: Mapping[str, Spellings] = MappingProxyType({})
 PROXIES = tuple(dict.fromkeys(proxy for space in SPACES.values() for proxy in space.proxies))
 Words = tuple[tuple[str, Iterable[str]], ...]
 
@@ -57,7 +61,7 @@ WORDS: Mapping[type, Words] = {
     Signal: (("kind", SIGNALS), ("scope", SCOPES)),
     Consults: (("proxy", PROXIES),),
 }
-"""The fields that hold a word, and the table of each; a word that depends on the modifiers is not looked at here."""
+"""The fields that hold a word, or a function of the modifiers that gives one, and the table of each."""
 
 OPERANDS: Mapping[type, tuple[str, ...]] = {
     Meaning: ("blind",),
@@ -98,7 +102,7 @@ def check_row(row: Instruction, lanes: Iterable[str]) -> None:
         modifiers = (*form.wording.modifiers, *row.keywords)
         _check_meaning(row.name, form, operands, modifiers)
         for effect in form.effects:
-            _check_words(row.name, effect)
+            _check_words(row.name, effect, form.wording.modifiers)
             if not (isinstance(effect, Access) and effect.computed):  # `addresses` names its places
                 _check_names(row.name, effect, OPERANDS, operands, "operand")
             if isinstance(effect, Access):
@@ -125,12 +129,54 @@ def _check_meaning(name: str, form: Form, operands: list[str], modifiers: tuple[
     _check_names(name, meaning, {type(meaning): ("passes",)}, modifiers, "modifier")
 
 
-def _check_words(name: str, part: object) -> None:
+def _check_words(name: str, part: object, modifiers: Mapping[str, Spellings] = NONE) -> None:
     for field, allowed in WORDS.get(type(part), ()):
-        word = getattr(part, field)
-        if not callable(word) and word not in allowed:
-            known = choices(word, (one for one in allowed if one))
-            raise misdeclared(name, f"{type(part).__name__}.{field}", "is not in its table", repr(word), known)
+        label = f"{type(part).__name__}.{field}"
+        for word, where in _words(name, label, getattr(part, field), modifiers):
+            if not isinstance(word, str) or word not in allowed:
+                known = choices(word, (one for one in allowed if one))
+                raise misdeclared(name, label, "is not in its table", repr(word) + where, known)
+
+
+class _Asked(Mapping[str, Argument]):
+    """Modifiers that remember which of them were asked for."""
+
+    def __init__(self, mods: Mapping[str, Argument]) -> None:
+        self.mods = mods
+        self.names: dict[str, None] = {}
+
+    def __getitem__(self, name: str) -> Argument:
+        value = self.mods[name]
+        self.names[name] = None
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.mods)
+
+    def __len__(self) -> int:
+        return len(self.mods)
+
+
+def _words(name: str, field: str, word: Any, modifiers: Mapping[str, Spellings]) -> Iterator[tuple[object, str]]:
+    """The words that a field may hold, with the modifiers; a function is asked for every value of those it reads."""
+    if not callable(word):
+        yield word, ""
+        return
+    first = {modifier: next(iter(table)) for modifier, table in modifiers.items()}
+    done, left = set[tuple[tuple[str, Argument], ...]](), [first]
+    while left:
+        mods = _Asked(left.pop())
+        try:
+            found = word(mods)
+        except KeyError as error:
+            allowed = choices(error.args[0], modifiers) or "none: the form has none"
+            raise misdeclared(name, field, "reads no modifier of the form", repr(error.args[0]), allowed) from None
+        asked = tuple((modifier, mods.mods[modifier]) for modifier in mods.names)
+        if asked in done:
+            continue
+        done.add(asked)
+        yield found, "".join(f", {modifier}={value!r}" for modifier, value in asked)
+        left += [{**mods.mods, modifier: value} for modifier in mods.names for value in modifiers[modifier]]
 
 
 def _check_names(

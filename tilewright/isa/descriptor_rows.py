@@ -20,9 +20,7 @@ from tilewright.isa.instruction_descriptors import (
     InstructionDescriptor,
 )
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import REQUIRED, Bound, Cuda, Form, Meaning, Mods, counts, instruction, reads, writes
-
-__all__: list[str] = []
+from tilewright.isa.table import REQUIRED, Bound, Cuda, Form, Meaning, Mods, counts, instruction, reads, single, writes
 
 SOURCES = {
     "sm_90": 'PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: Matrix Descriptor Format"',
@@ -107,41 +105,32 @@ for _generation, _format in GENERATIONS.items():
         int(mode): code << _format.fields["swizzle"].first | _format.constant
         for mode, code in sorted(swizzle_codes(_generation).items())
     }
-    instruction(
+    single(
         f"ptx.{_format.name}.encode_matrix_descriptor",
+        Cuda(
+            "{desc} = tw_matrix_descriptor({ptr}, {ldo}, {sdo}, {swizzle})",
+            {"swizzle": {mode: f"{bits:#x}ull" for mode, bits in _modes.items()}},
+            helper=ENCODE,
+        ),
+        since("sm_75"),
+        SOURCES[_generation],
+        Meaning(encoder(_modes), on="machine", passes=("swizzle",)),
         params=("desc", "ptr", "ldo", "sdo", "swizzle"),
         operands=(writes("desc", "b64"), reads("ptr", "shared"), counts("ldo"), counts("sdo")),
         check=_check_constants,
         doc=f"The matrix descriptor of {_format.name} for a tile at ``ptr``; ldo and sdo are in units of 16 bytes.",
-        forms=(
-            Form(
-                Cuda(
-                    "{desc} = tw_matrix_descriptor({ptr}, {ldo}, {sdo}, {swizzle})",
-                    {"swizzle": {mode: f"{bits:#x}ull" for mode, bits in _modes.items()}},
-                    helper=ENCODE,
-                ),
-                since("sm_75"),
-                SOURCES[_generation],
-                Meaning(encoder(_modes), on="machine", passes=("swizzle",)),
-            ),
-        ),
     )
 
 for _name in ("smem_desc_add_16B_offset", "cuda.smem_desc_add_16B_offset", "ptx.tcgen05.smem_desc_add_16B_offset"):
-    instruction(
+    single(
         _name,
-        params=("desc", "units"),
+        Cuda("tw_smem_desc_add_16B_offset({desc}, {units})", helper=ADD),
+        since("sm_75"),
+        SOURCES["sm_100"],
+        Meaning(add_units),
         operands=(counts("desc", "b64"), counts("units")),
         doc="The matrix descriptor of a tile that starts ``units`` times 16 bytes later.",
-        forms=(
-            Form(
-                Cuda("tw_smem_desc_add_16B_offset({desc}, {units})", helper=ADD),
-                since("sm_75"),
-                SOURCES["sm_100"],
-                Meaning(add_units),
-                result=dtype("uint64"),
-            ),
-        ),
+        result=dtype("uint64"),
     )
 
 # Instruction descriptors

@@ -13,8 +13,6 @@ from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
-__all__: list[str] = []
-
 SOURCE = 'PTX ISA, "Floating Point Instructions: max"'
 _SINGLE = """\
 __device__ __forceinline__ float tw_{name}f(float a, float b) {{
@@ -49,7 +47,6 @@ def _with_nan(extreme: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lane
 def _row(name: str, opcode: str, extreme: Callable[[Lanes, Lanes], Lanes], doc: str) -> None:
     instruction(
         name,
-        params=("a", "b"),
         operands=(reads("a", "typed"), reads("b", "typed")),
         widens=True,
         doc=doc,

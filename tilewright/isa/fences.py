@@ -6,21 +6,20 @@ Sources: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar,
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import Cuda, Fence, Form, Mods, ProxyFence, Ptx, instruction, reads
-
-__all__: list[str] = []
+from tilewright.isa.table import Cuda, Fence, Form, Mods, ProxyFence, Ptx, instruction, reads, single
 
 GUIDE = 'CUDA C++ Programming Guide, "Memory Fence Functions"'
 FENCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence"'
 
 
 def _fence_row(name: str, text: str, reach: str, who: str) -> None:
-    instruction(
+    single(
         f"cuda.{name}",
-        params=(),
-        operands=(),
+        Cuda(text),
+        since("sm_75"),
+        GUIDE,
         doc=f"{who} sees this thread's accesses before it ahead of those after it: T.ptx.fence('sc', {reach!r}).",
-        forms=(Form(Cuda(text), since("sm_75"), GUIDE, effects=(Fence("sc", reach),)),),
+        effects=(Fence("sc", reach),),
     )
 
 
@@ -41,7 +40,6 @@ LEVELS = {"cta": "cta", "gl": "gpu", "sys": "sys"}
 instruction(
     "ptx.fence",
     params=("sem", "scope"),
-    operands=(),
     doc="Orders this thread's accesses as the threads of ``scope`` see them; ``sc`` also among all such fences. With a "
     "strong store after it, it hands on what the thread did before (not ``acquire``); with a strong load before it, it "
     "takes over (not ``release``).",
@@ -59,7 +57,6 @@ instruction(
 instruction(
     "ptx.membar",
     params=("level",),
-    operands=(),
     doc="The older name of T.ptx.fence('sc', ...): ``gl`` is the scope gpu.",
     forms=tuple(
         Form(
@@ -75,69 +72,49 @@ RESTRICTED = {
     "acquire": ".acquire.sync_restrict::shared::cluster.cluster",
 }
 
-instruction(
+single(
     "ptx.fence.sync_restrict",
+    Ptx("fence{sem}", {"sem": RESTRICTED}),
+    since("sm_90"),
+    FENCE,
     params=("sem",),
-    operands=(),
     doc="T.ptx.fence(sem, 'cluster') for accesses of shared memory alone: the CTA's own where it releases, any of the "
     "cluster where it acquires.",
-    forms=(
-        Form(
-            Ptx("fence{sem}", {"sem": RESTRICTED}), since("sm_90"), FENCE, effects=(Fence(_sem, "cluster", "shared"),)
-        ),
-    ),
+    effects=(Fence(_sem, "cluster", "shared"),),
 )
-instruction(
+single(
     "ptx.fence.proxy_async",
-    params=(),
-    keywords={"space": ""},
-    operands=(),
-    doc="Orders this thread's ordinary accesses before those of the asynchronous units (TMA, tensor cores).",
-    forms=(
-        Form(
-            Ptx(
-                "fence.proxy.async{space}",
-                {
-                    "space": {
-                        "": "",
-                        "shared::cta": ".shared::cta",
-                        "shared::cluster": ".shared::cluster",
-                        "global": ".global",
-                    }
-                },
-            ),
-            since("sm_90"),
-            FENCE,
-            effects=(ProxyFence("async", lambda mods: str(mods["space"])),),
-        ),
+    Ptx(
+        "fence.proxy.async{space}",
+        {"space": {"": "", "shared::cta": ".shared::cta", "shared::cluster": ".shared::cluster", "global": ".global"}},
     ),
+    since("sm_90"),
+    FENCE,
+    keywords={"space": ""},
+    doc="Orders this thread's ordinary accesses before those of the asynchronous units (TMA, tensor cores).",
+    effects=(ProxyFence("async", lambda mods: str(mods["space"])),),
 )
-instruction(
+single(
     "ptx.fence.proxy_async.sync_restrict",
+    Ptx("fence.proxy.async::generic{sem}", {"sem": RESTRICTED}),
+    since("sm_90"),
+    FENCE,
     params=("sem",),
-    operands=(),
     doc="Orders ordinary accesses of shared memory before those of the asynchronous units of the cluster's other CTAs: "
     "``release`` before the CTAs meet, ``acquire`` after it.",
-    forms=(
-        Form(
-            Ptx("fence.proxy.async::generic{sem}", {"sem": RESTRICTED}),
-            since("sm_90"),
-            FENCE,
-            effects=(ProxyFence("async", "shared::cluster", _sem, "cluster"),),
-        ),
-    ),
+    effects=(ProxyFence("async", "shared::cluster", _sem, "cluster"),),
 )
-instruction(
+single(
     "ptx.fence.proxy_alias",
-    params=(),
-    operands=(),
+    Ptx("fence.proxy.alias"),
+    since("sm_75"),
+    FENCE,
     doc="Orders accesses of one place by two of its virtual addresses.",
-    forms=(Form(Ptx("fence.proxy.alias"), since("sm_75"), FENCE, effects=(ProxyFence("alias"),)),),
+    effects=(ProxyFence("alias"),),
 )
 instruction(
     "ptx.fence.proxy_tensormap.release",
     params=("scope",),
-    operands=(),
     doc="Whoever has changed a tensor map hands it on: to the acquiring fence of its reader, by a flag or a barrier.",
     forms=tuple(
         Form(
@@ -165,17 +142,11 @@ instruction(
         for reach in REACH
     ),
 )
-instruction(
+single(
     "ptx.fence.mbarrier_init",
-    params=(),
-    operands=(),
+    Ptx("fence.mbarrier_init.release.cluster"),
+    since("sm_90"),
+    FENCE,
     doc="Makes the initialisation of m-barriers visible to the cluster.",
-    forms=(
-        Form(
-            Ptx("fence.mbarrier_init.release.cluster"),
-            since("sm_90"),
-            FENCE,
-            effects=(Fence("release", "cluster", "mbarrier.init"),),
-        ),
-    ),
+    effects=(Fence("release", "cluster", "mbarrier.init"),),
 )

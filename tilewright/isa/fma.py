@@ -90,7 +90,6 @@ def _half_form(kind: str, name: str, first: str) -> Form:
 
 instruction(
     "fma",
-    params=("a", "b", "c"),
     operands=(reads("a", "typed"), reads("b", "typed"), reads("c", "typed")),
     doc="The value of a * b + c, rounded once.",
     forms=(

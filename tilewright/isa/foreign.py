@@ -10,8 +10,6 @@ from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import REQUIRED, Cuda, Form, Meaning, instruction, reads
 
-__all__: list[str] = []
-
 RETURNED = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "bool")
 
 
@@ -33,7 +31,6 @@ def _form(returned: tuple[str, ...], result: str) -> Form:
 
 instruction(
     "cuda.func_call",
-    params=("name", "*args"),
     keywords={"source_code": REQUIRED, "return_type": "void"},
     operands=(reads("name", "symbol"), reads("*args", "value"), reads("source_code", "symbol")),
     doc="Calls a function of CUDA C++ whose text is ``source_code``; float16 and its like come as their bits.",

@@ -208,7 +208,6 @@ LDMATRIX = instruction(
     params=("trans", "num", "type", "p", "*r"),
     keywords={"shape": "m8n8", "space": "shared"},
     operands=(writes("*r", "b32"), reads("p", "shared")),
-    pattern="{r}, [{p}]",
     lanes=WHOLE_WARP,
     doc="A warp loads 1, 2 or 4 matrices from shared memory; each lane gives a row's address and gets its fragment.",
     forms=(

@@ -18,7 +18,7 @@ from tilewright.dtypes import BOOL
 from tilewright.isa.arch import since
 from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
+from tilewright.isa.table import Cuda, Meaning, reads, single
 
 __all__ = ["APPROXIMATIONS", "ULP", "in_float64"]
 
@@ -104,21 +104,16 @@ def _holes(params: tuple[str, ...]) -> str:
 def _function_row(name: str, row: _Function) -> None:
     ULP[name] = row.ulp
     bound = f"; CUDA is within {row.ulp[0]} ulp in float32, {row.ulp[1]} in float64" if any(row.ulp) else ""
-    instruction(
+    single(
         name,
-        params=row.params,
+        Cuda(f"{{dtype}}({_holes(row.params)})", {"dtype": {"float32": f"{row.stem}f", "float64": row.stem}}),
+        since("sm_75"),
+        SOURCE,
+        Meaning(row.meaning if row.exact else in_float64(row.meaning)),
         operands=tuple(reads(param, "typed") for param in row.params),
         widens=True,
         doc=f"{row.doc[0].upper()}{row.doc[1:]}{bound}.",
-        forms=(
-            Form(
-                Cuda(f"{{dtype}}({_holes(row.params)})", {"dtype": {"float32": f"{row.stem}f", "float64": row.stem}}),
-                since("sm_75"),
-                SOURCE,
-                Meaning(row.meaning if row.exact else in_float64(row.meaning)),
-                result=row.params[0],
-            ),
-        ),
+        result=row.params[0],
     )
 
 
@@ -130,53 +125,43 @@ def _absolute(x: Lanes) -> Lanes:
     return np.abs(x)
 
 
-instruction(
+single(
     "abs",
-    params=("x",),
+    Cuda(
+        "{dtype}({x})",
+        {
+            "dtype": {
+                **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), ""),
+                "int8": "(signed char)abs",
+                "int16": "(short)abs",
+                "int32": "abs",
+                "int64": "llabs",
+                "float32": "fabsf",
+                "float64": "fabs",
+            }
+        },
+    ),
+    since("sm_75"),
+    SOURCE,
+    Meaning(_absolute),
     operands=(reads("x", "typed"),),
     widens=True,
     doc="The magnitude of x; the smallest integer stays as it is.",
-    forms=(
-        Form(
-            Cuda(
-                "{dtype}({x})",
-                {
-                    "dtype": {
-                        **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), ""),
-                        "int8": "(signed char)abs",
-                        "int16": "(short)abs",
-                        "int32": "abs",
-                        "int64": "llabs",
-                        "float32": "fabsf",
-                        "float64": "fabs",
-                    }
-                },
-            ),
-            since("sm_75"),
-            SOURCE,
-            Meaning(_absolute),
-            result="x",
-        ),
-    ),
+    result="x",
 )
 
 
 def _question_row(name: str, meaning: Callable[[Lanes], Lanes], doc: str) -> None:
-    instruction(
+    single(
         name,
-        params=("x",),
+        Cuda(f"(bool){name}(({{dtype}})({{x}}))", {"dtype": {"float32": "float", "float64": "double"}}),
+        since("sm_75"),
+        SOURCE,
+        Meaning(meaning),
         operands=(reads("x", "typed"),),
         widens=True,
         doc=doc,
-        forms=(
-            Form(
-                Cuda(f"(bool){name}(({{dtype}})({{x}}))", {"dtype": {"float32": "float", "float64": "double"}}),
-                since("sm_75"),
-                SOURCE,
-                Meaning(meaning),
-                result=BOOL,
-            ),
-        ),
+        result=BOOL,
     )
 
 

@@ -49,6 +49,7 @@ from tilewright.isa.table import (
     counts,
     instruction,
     reads,
+    single,
 )
 
 __all__ = [
@@ -230,25 +231,16 @@ READ, _ = CHANGE
 
 
 def _plain_row(name: str, execute: Callable[..., None], doc: str, *more: Operand) -> None:
-    instruction(
+    single(
         f"ptx.mbarrier.{name}",
-        params=("ptr", *(operand.name for operand in more)),
+        Ptx(f"mbarrier.{name}.shared.b64"),
+        since("sm_80"),
+        SOURCE.format(name),
+        Meaning(execute, on="machine"),
         operands=(PTR, *more),
-        pattern=", ".join(["[{ptr}]", *(f"{{{operand.name}}}" for operand in more)]),
         check=check_constants,
         doc=doc,
-        forms=(
-            Form(
-                Ptx(f"mbarrier.{name}.shared.b64"),
-                since("sm_80"),
-                SOURCE.format(name),
-                Meaning(execute, on="machine"),
-                effects=(
-                    Access("ptr", "shared", 8, write=True),
-                    Signal("ptr", name),
-                ),
-            ),
-        ),
+        effects=(Access("ptr", "shared", 8, write=True), Signal("ptr", name)),
     )
 
 
@@ -291,7 +283,6 @@ def arrival_rows(
     arrives, announces = docs
     instruction(
         f"ptx.mbarrier.{name}",
-        params=("ptr",),
         keywords={"count": None, **ORDERED},
         operands=(PTR, counts("count")),
         check=check_constants,
@@ -303,7 +294,6 @@ def arrival_rows(
     )
     instruction(
         f"ptx.mbarrier.{name}.expect_tx",
-        params=("ptr", "bytes"),
         keywords=ORDERED,
         operands=(PTR, counts("bytes")),
         check=check_constants,
@@ -327,10 +317,8 @@ for _name, _execute, _doc in (
 ):
     instruction(
         f"ptx.mbarrier.{_name}",
-        params=("ptr", "bytes"),
         keywords={"scope": None, "space": "shared"},
         operands=(PTR, counts("bytes")),
-        pattern="[{ptr}], {bytes}",
         check=check_constants,
         also={"relaxed": "", "cta": ""},
         doc=_doc,
@@ -340,10 +328,7 @@ for _name, _execute, _doc in (
                 since("sm_90"),
                 SOURCE.format(_name),
                 Meaning(_execute, on="machine"),
-                effects=(
-                    *CHANGE,
-                    Signal("ptr", "bytes", "relaxed", scope_of),
-                ),
+                effects=(*CHANGE, Signal("ptr", "bytes", "relaxed", scope_of)),
             )
             for scopes, spaces in ((ANY_SCOPE, OWN), ({**ANY_SCOPE, **REMOTE_SCOPE}, REMOTE))
         ),
@@ -396,7 +381,6 @@ def _wait_row(name: str, phase: Named, pattern: str, doc: str, first: str = "sm_
     opcode = name.partition("_wait")[0] + "_wait" + phase.suffix
     instruction(
         f"ptx.mbarrier.{name}",
-        params=("ptr", phase.operand.name),
         keywords=WAITED,
         operands=(PTR, phase.operand),
         check=check_constants,
@@ -410,7 +394,6 @@ def _ask_row(name: str, phase: Named) -> None:
     opcode = f"try_wait{phase.suffix}"
     instruction(
         f"ptx.mbarrier.{name}",
-        params=("ptr", phase.operand.name),
         keywords={"ns": None, **WAITED},
         operands=(PTR, phase.operand, counts("ns")),
         check=check_constants,

@@ -11,9 +11,9 @@ from functools import partial
 import numpy as np
 
 from tilewright.isa.arch import since
+from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.mbarrier import (
-    CHANGE,
     OWN,
     PTR,
     SOURCE,
@@ -24,9 +24,7 @@ from tilewright.isa.mbarrier import (
     within,
 )
 from tilewright.isa.mbarrier_state import announced_and_dropped, arrived, dropped, phase_state
-from tilewright.isa.table import Form, Meaning, Ptx, Signal, counts, instruction
-
-__all__: list[str] = []
+from tilewright.isa.table import Meaning, Ptx, Signal, counts, single
 
 
 def drop_once(machine: Machine, address: Lanes) -> Lanes:
@@ -70,38 +68,26 @@ arrival_rows(
     "Announces ``bytes`` to an m-barrier, then arrives for the last time; returns its state before.",
 )
 for _name, _change, _last in (("arrive", arrived, ""), ("arrive_drop", dropped, " for the last time")):
-    instruction(
+    single(
         f"ptx.mbarrier.{_name}.no_complete",
-        params=("ptr", "count"),
+        Ptx(f"mbarrier.{_name}.noComplete{{space}}.b64", {"space": OWN}),
+        since("sm_80"),
+        SOURCE.format(_name),
+        Meaning(partial(unending, _change), on="machine"),
         keywords={"space": "shared"},
         operands=(PTR, counts("count")),
-        pattern="{result}, [{ptr}], {count}",
         check=check_constants,
         doc=f"Arrives ``count`` times{_last}; ending the phase is an error. Returns the m-barrier's state before.",
-        forms=(
-            Form(
-                Ptx(f"mbarrier.{_name}.noComplete{{space}}.b64", {"space": OWN}),
-                since("sm_80"),
-                SOURCE.format(_name),
-                Meaning(partial(unending, _change), on="machine"),
-                effects=(*CHANGE, Signal("ptr", "arrive", "release", "cta")),
-                result=STATE,
-            ),
-        ),
+        effects=(*read_and_written("ptr", "shared", 8, scope="cta"), Signal("ptr", "arrive", "release", "cta")),
+        result=STATE,
     )
-instruction(
+single(
     "ptx.mbarrier.pending_count",
-    params=("state",),
+    Ptx("mbarrier.pending_count.b64"),
+    since("sm_80"),
+    SOURCE.format("pending_count"),
+    Meaning(pending_of),
     operands=(counts("state", "b64"),),
-    pattern="{result}, {state}",
     doc="How many arrivals were pending when an arrival gave ``state``.",
-    forms=(
-        Form(
-            Ptx("mbarrier.pending_count.b64"),
-            since("sm_80"),
-            SOURCE.format("pending_count"),
-            Meaning(pending_of),
-            result=lambda mods: "u32",
-        ),
-    ),
+    result=lambda mods: "u32",
 )

@@ -8,21 +8,33 @@ Source: PTX ISA, "Warp-level Matrix Instructions: mma" and "Matrix Fragments for
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
+from tilewright.ir import Argument
 from tilewright.isa.arch import Requirement, since
-from tilewright.isa.fragments import mma_shape
 from tilewright.isa.machine import Lanes
 from tilewright.isa.products import MatrixProduct, float_product
-from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
+from tilewright.isa.table import (
+    WHOLE_WARP,
+    Form,
+    Instruction,
+    Meaning,
+    Mods,
+    Ptx,
+    Spellings,
+    instruction,
+    reads,
+    writes,
+)
+from tilewright.isa.warp_matrices import REGISTERS
 from tilewright.isa.widen import Floats, Patterns, widened
 
-__all__ = ["DTYPES", "MMA", "matrix_product"]
+__all__ = ["DTYPES", "MMA", "mma_row", "pairs_of", "saturation"]
 
 SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma"'
 
@@ -79,14 +91,6 @@ def matrix_product(a: Lanes, b: Lanes, c: Lanes, *, shape: str, types: str, satu
     return total.view(np.uint32)
 
 
-def _registers(operand: str, mods: Mods) -> int:
-    """32-bit registers of a lane: the operand's elements times their bits, over the 32 lanes."""
-    m, n, k = mma_shape(str(mods["shape"]))
-    d, a, b, c = str(mods["types"]).split(".")
-    elements, element = {"d": (m * n, d), "a": (m * k, a), "b": (k * n, b), "c": (m * n, c)}[operand]
-    return elements * dtype(DTYPES[element]).bits // (32 * 32)
-
-
 @cache
 def _product(shape: str, types: str) -> MatrixProduct | None:
     result, left, right, _ = types.split(".")
@@ -98,50 +102,75 @@ def _as_product(mods: Mods) -> MatrixProduct | None:
     return _product(str(mods["shape"]), str(mods["types"]))
 
 
-REGISTERS: Mapping[str, Callable[[Mods], int]] = {name: partial(_registers, name) for name in "dabc"}
+def pairs_of(result: str, *kinds: str) -> tuple[str, ...]:
+    """All types of products whose D and C are of one type: ``s32.s8.u8.s32``."""
+    return tuple(f"{result}.{a}.{b}.{result}" for a in kinds for b in kinds)
+
 
 HALVES = ("f32.f16.f16.f32", "f16.f16.f16.f16")
 BFLOAT = ("f32.bf16.bf16.f32",)
 TF32 = ("f32.tf32.tf32.f32",)
-BYTES = tuple(f"s32.{a}.{b}.s32" for a in ("s8", "u8") for b in ("s8", "u8"))
-FLOAT8 = tuple(f"{c}.{a}.{b}.{c}" for c in ("f32", "f16") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2"))
+BYTES = pairs_of("s32", "s8", "u8")
+FLOAT8 = (*pairs_of("f32", "e4m3", "e5m2"), *pairs_of("f16", "e4m3", "e5m2"))
 SATURATE: Spellings = {False: "", True: ".satfinite"}
 
 
-def _form(shape: str, types: tuple[str, ...], first: Requirement) -> Form:
-    return Form(
-        Ptx(
-            "mma.sync.aligned{shape}.row.col{saturate}{types}",
-            {
-                "shape": {shape: f".{shape}"},
-                "types": {name: f".{name}" for name in types},
-                "saturate": SATURATE if types == BYTES else {False: ""},
-            },
-        ),
-        first,
-        SOURCE,
-        Meaning(matrix_product, passes=("shape", "types", "saturate"), product=_as_product),
-        registers=REGISTERS,
+def saturation(types: tuple[str, ...]) -> Spellings:
+    """Sums of integers alone may be clamped."""
+    return SATURATE if types[0].startswith("s32") else {False: ""}
+
+
+def mma_row(
+    name: str,
+    text: str,
+    products: tuple[tuple[str, tuple[str, ...], Requirement], ...],
+    meaning: Callable[..., Lanes],
+    doc: str,
+    more: Mapping[str, tuple[Argument, Spellings]],
+    *,
+    register: str = "b32",
+    product: Callable[[Mods], MatrixProduct | None] | None = None,
+) -> Instruction:
+    """A row whose forms are shapes and types. more: further modifiers with their defaults."""
+
+    def form(shape: str, types: tuple[str, ...], first: Requirement) -> Form:
+        modifiers: dict[str, Spellings] = {
+            "shape": {shape: f".{shape}"},
+            "types": {each: f".{each}" for each in types},
+            **{key: spelled for key, (_, spelled) in more.items()},
+        }
+        if "saturate" in more:
+            modifiers["saturate"] = saturation(types)
+        passes = Meaning(meaning, passes=("shape", "types", *more), product=product)
+        return Form(Ptx(text, modifiers), first, SOURCE, passes, registers=REGISTERS)
+
+    return instruction(
+        name,
+        params=("shape", "types", "d", "a", "b", "c"),
+        keywords={key: default for key, (default, _) in more.items()},
+        operands=(writes("*d", register), *(reads(f"*{each}", register) for each in "abc")),
+        lanes=WHOLE_WARP,
+        doc=doc,
+        forms=tuple(form(*each) for each in products),
     )
 
 
-MMA = instruction(
+MMA = mma_row(
     "ptx.mma",
-    params=("shape", "types", "d", "a", "b", "c"),
-    keywords={"saturate": False},
-    operands=(writes("*d", "b32"), reads("*a", "b32"), reads("*b", "b32"), reads("*c", "b32")),
-    pattern="{d}, {a}, {b}, {c}",
-    lanes=WHOLE_WARP,
-    doc="A warp computes D = A * B + C on matrices in its registers; ``types`` names the elements of D, A, B and C.",
-    forms=(
-        _form("m16n8k8", HALVES, since("sm_75")),
-        _form("m16n8k8", BFLOAT, since("sm_80")),
-        _form("m16n8k16", (*HALVES, *BFLOAT), since("sm_80")),
-        _form("m16n8k4", TF32, since("sm_80")),
-        _form("m16n8k8", TF32, since("sm_80")),
-        _form("m16n8k16", BYTES, since("sm_80")),
-        _form("m16n8k32", BYTES, since("sm_80")),
-        _form("m16n8k16", FLOAT8, since("sm_89")),
-        _form("m16n8k32", FLOAT8, since("sm_89")),
+    "mma.sync.aligned{shape}.row.col{saturate}{types}",
+    (
+        ("m16n8k8", HALVES, since("sm_75")),
+        ("m16n8k8", BFLOAT, since("sm_80")),
+        ("m16n8k16", (*HALVES, *BFLOAT), since("sm_80")),
+        ("m16n8k4", TF32, since("sm_80")),
+        ("m16n8k8", TF32, since("sm_80")),
+        ("m16n8k16", BYTES, since("sm_80")),
+        ("m16n8k32", BYTES, since("sm_80")),
+        ("m16n8k16", FLOAT8, since("sm_89")),
+        ("m16n8k32", FLOAT8, since("sm_89")),
     ),
+    matrix_product,
+    "A warp computes D = A * B + C on matrices in its registers; ``types`` names the elements of D, A, B and C.",
+    {"saturate": (False, SATURATE)},
+    product=_as_product,
 )

@@ -8,41 +8,17 @@ Source: PTX ISA, "Warp-level Matrix Instructions: mma", "Matrix Fragments for mm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-
 import numpy as np
 
 from tilewright.ir import Argument
-from tilewright.isa.arch import Requirement, only, since
+from tilewright.isa.arch import only, since
 from tilewright.isa.machine import Lanes
+from tilewright.isa.mma import BYTES, FLOAT8, SATURATE, mma_row, pairs_of
 from tilewright.isa.scalar.floats import arithmetic
-from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
-from tilewright.isa.warp_matrices import HeldMatrix, Matrix, dealt_out, extents
+from tilewright.isa.table import Mods
+from tilewright.isa.warp_matrices import Matrix, dealt_out, sides_of
 
-__all__ = ["REGISTERS", "SATURATE", "SOURCE", "Product", "added", "chain", "families", "pairs_of", "sides_of"]
-
-SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma"'
-SATURATE: Spellings = {False: "", True: ".satfinite"}
-
-
-def sides_of(mods: Mods) -> dict[str, HeldMatrix]:
-    """The elements of each operand."""
-    m, n, k = extents(str(mods["shape"]))
-    d, a, b, c = str(mods["types"]).split(".")
-    return {
-        "d": HeldMatrix("C", m, n, d),
-        "a": HeldMatrix("A", m, k, a),
-        "b": HeldMatrix("B", k, n, b),
-        "c": HeldMatrix("C", m, n, c),
-    }
-
-
-def _registers(operand: str, mods: Mods) -> int:
-    return sides_of(mods)[operand].registers
-
-
-REGISTERS: Mapping[str, Callable[[Mods], int]] = {name: partial(_registers, name) for name in "dabc"}
+__all__ = ["NIBBLES", "added", "chain"]
 
 
 def added(product: Matrix, before: Matrix, kind: str, *, saturate: bool = False) -> Matrix:
@@ -89,55 +65,13 @@ def _doubles(a: Lanes, b: Lanes, c: Lanes, *, rnd: str | None, **mods: Argument)
     return dealt_out(chain(*_joined(a, b, c, mods), rnd), "f64")
 
 
-def pairs_of(result: str, *kinds: str) -> tuple[str, ...]:
-    """All types of products whose D and C are of one type: ``s32.s8.u8.s32``."""
-    return tuple(f"{result}.{a}.{b}.{result}" for a in kinds for b in kinds)
-
-
-BYTES, NIBBLES = pairs_of("s32", "s8", "u8"), pairs_of("s32", "s4", "u4")
+NIBBLES = pairs_of("s32", "s4", "u4")
 NARROW = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 NARROW_TYPES = (*pairs_of("f32", *NARROW), *pairs_of("f16", *NARROW))
-BYTE_TYPES = (*pairs_of("f32", *NARROW[:2]), *pairs_of("f16", *NARROW[:2]))
 NARROW_ARCHS = tuple(f"sm_{number}{suffix}" for number in (120, 121) for suffix in "af")
 BYTE_ARCHS = (*(f"sm_{number}{suffix}" for number in (100, 103, 110) for suffix in "af"), *NARROW_ARCHS)
 
-Product = tuple[str, tuple[str, ...], Requirement]
-
-
-def families(
-    name: str, text: str, products: tuple[Product, ...], meaning: Callable[..., Lanes], doc: str,
-    more: Mapping[str, tuple[Argument, Spellings]], register: str = "b32",
-) -> None:  # fmt: skip
-    """A row whose forms are shapes and types. more: further modifiers with their defaults."""
-    instruction(
-        name,
-        params=("shape", "types", "d", "a", "b", "c"),
-        keywords={key: default for key, (default, _) in more.items()},
-        operands=(writes("*d", register), *(reads(f"*{each}", register) for each in "abc")),
-        pattern="{d}, {a}, {b}, {c}",
-        lanes=WHOLE_WARP,
-        doc=doc,
-        forms=tuple(
-            Form(
-                Ptx(
-                    text,
-                    {
-                        "shape": {shape: f".{shape}"},
-                        "types": {each: f".{each}" for each in types},
-                        **{key: spelled for key, (_, spelled) in more.items()},
-                    },
-                ),
-                first,
-                SOURCE,
-                Meaning(meaning, passes=("shape", "types", *more)),
-                registers=REGISTERS,
-            )
-            for shape, types, first in products
-        ),
-    )
-
-
-families(
+mma_row(
     "ptx.mma.integer",
     "mma.sync.aligned{shape}.row.col{saturate}{types}",
     (
@@ -151,7 +85,7 @@ families(
     {"saturate": (False, SATURATE)},
 )
 for _op, _first in (("xor", "sm_75"), ("and", "sm_80")):
-    families(
+    mma_row(
         f"ptx.mma.{_op}",
         "mma.sync.aligned{shape}.row.col{types}{op}.popc",
         (
@@ -163,7 +97,7 @@ for _op, _first in (("xor", "sm_75"), ("and", "sm_80")):
         f"A warp adds to C how many bits are set in the {_op} of each row of A with each column of B.",
         {"op": (_op, {_op: f".{_op}"})},
     )
-families(
+mma_row(
     "ptx.mma.f64",
     "mma.sync.aligned{shape}.row.col{rnd}{types}",
     (
@@ -175,12 +109,12 @@ families(
     {"rnd": (None, {None: "", **{each: f".{each}" for each in ("rn", "rz", "rm", "rp")}})},
     register="f64",
 )
-families(
+mma_row(
     "ptx.mma.f8f6f4",
     "mma.sync.aligned{shape}.row.col{kind}{types}",
     (
-        ("m16n8k32", BYTE_TYPES, only(*BYTE_ARCHS)),
-        ("m16n8k32", tuple(each for each in NARROW_TYPES if each not in BYTE_TYPES), only(*NARROW_ARCHS)),
+        ("m16n8k32", FLOAT8, only(*BYTE_ARCHS)),
+        ("m16n8k32", tuple(each for each in NARROW_TYPES if each not in FLOAT8), only(*NARROW_ARCHS)),
     ),
     _multiplied,
     "A warp computes D = A * B + C on floats of 4, 6 and 8 bits, a byte each: those of 4 bits in bits 2 to 5.",

@@ -13,11 +13,10 @@ import numpy as np
 
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes
-from tilewright.isa.mma_families import SOURCE, added
-from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Ptx, Spellings, instruction, reads, writes
+from tilewright.isa.mma import SOURCE
+from tilewright.isa.mma_families import added
+from tilewright.isa.table import WHOLE_WARP, Meaning, Ptx, Spellings, reads, single, writes
 from tilewright.isa.warp_matrices import ELEMENTS, Matrix, numbers
-
-__all__: list[str] = []
 
 Place = Callable[[Matrix, Matrix, Matrix], tuple[Matrix, Matrix]]
 PLACES: Mapping[tuple[str, str], tuple[int, Place]] = {
@@ -63,29 +62,24 @@ WAYS: Spellings = {"row": ".row", "col": ".col"}
 COUNTS = {"f16": 4, "f32": 8}
 TYPES = ("f16.f16.f16.f16", "f32.f16.f16.f32", "f32.f16.f16.f16")
 
-instruction(
+single(
     "ptx.mma.quads",
+    Ptx(
+        "mma.sync.aligned.m8n8k4{a_layout}{b_layout}{types}",
+        {"a_layout": WAYS, "b_layout": WAYS, "types": {each: f".{each}" for each in TYPES}},
+    ),
+    since("sm_75"),
+    SOURCE,
+    Meaning(quad_products, passes=("a_layout", "b_layout", "types")),
     params=("types", "d", "a", "b", "c"),
     keywords={"a_layout": "row", "b_layout": "col"},
     operands=(writes("*d", "b32"), *(reads(f"*{each}", "b32") for each in "abc")),
-    pattern="{d}, {a}, {b}, {c}",
     lanes=WHOLE_WARP,
     doc="A warp computes four products D = A * B + C of 8 x 4 and 4 x 8 matrices of float16, each in eight lanes.",
-    forms=(
-        Form(
-            Ptx(
-                "mma.sync.aligned.m8n8k4{a_layout}{b_layout}{types}",
-                {"a_layout": WAYS, "b_layout": WAYS, "types": {each: f".{each}" for each in TYPES}},
-            ),
-            since("sm_75"),
-            SOURCE,
-            Meaning(quad_products, passes=("a_layout", "b_layout", "types")),
-            registers={
-                "a": 2,
-                "b": 2,
-                "d": lambda mods: COUNTS[str(mods["types"])[:3]],
-                "c": lambda mods: COUNTS[str(mods["types"])[-3:]],
-            },
-        ),
-    ),
+    registers={
+        "a": 2,
+        "b": 2,
+        "d": lambda mods: COUNTS[str(mods["types"])[:3]],
+        "c": lambda mods: COUNTS[str(mods["types"])[-3:]],
+    },
 )

@@ -9,16 +9,17 @@ figures of the metadata are pictures: whose bits are which row's was found on an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 
 from tilewright.ir import Argument
 from tilewright.isa.arch import Requirement, since
 from tilewright.isa.machine import Lanes
-from tilewright.isa.mma_families import BYTES, NIBBLES, SATURATE, added, pairs_of, sides_of
+from tilewright.isa.mma import BFLOAT, BYTES, HALVES, TF32, pairs_of, saturation
+from tilewright.isa.mma_families import NIBBLES, added
 from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
-from tilewright.isa.warp_matrices import ELEMENTS, Matrix, dealt_out, extents
+from tilewright.isa.warp_matrices import ELEMENTS, REGISTERS, Matrix, dealt_out, extents, sides_of
 
 __all__ = ["fields"]
 
@@ -74,16 +75,16 @@ def _sparse(a: Lanes, b: Lanes, c: Lanes, e: Lanes, *, selector: int, saturate: 
     return dealt_out(added(left @ right, before, sides["d"].kind, saturate=saturate), sides["d"].kind)
 
 
-def _registers(operand: str, mods: Mods) -> int:
-    return sides_of(mods)[operand].registers // (2 if operand == "a" else 1)
+def _registers_of_a(mods: Mods) -> int:
+    return REGISTERS["a"](mods) // 2
 
 
-HALVES = ("f32.f16.f16.f32", "f16.f16.f16.f16", "f32.bf16.bf16.f32")
-TF32, FLOAT8 = ("f32.tf32.tf32.f32",), pairs_of("f32", "e4m3", "e5m2")
+FLOATS = (*HALVES, *BFLOAT)
+FLOAT8 = pairs_of("f32", "e4m3", "e5m2")
 ORDERED: Spellings = {False: ".sp", True: ".sp::ordered_metadata"}
 PRODUCTS: tuple[tuple[str, tuple[str, ...], Requirement, int], ...] = (  # shape, types, first, selectors
-    ("m16n8k16", HALVES, since("sm_80"), 4),
-    ("m16n8k32", HALVES, since("sm_80"), 2),
+    ("m16n8k16", FLOATS, since("sm_80"), 4),
+    ("m16n8k32", FLOATS, since("sm_80"), 2),
     ("m16n8k8", TF32, since("sm_80"), 4),
     ("m16n8k16", TF32, since("sm_80"), 2),
     ("m16n8k32", BYTES, since("sm_80"), 2),
@@ -111,13 +112,13 @@ instruction(
                     "types": {each: f".{each}" for each in types},
                     "selector": {number: f"{number}" for number in range(selectors)},
                     "ordered": ORDERED,
-                    "saturate": SATURATE if types[0].startswith("s32") else {False: ""},
+                    "saturate": saturation(types),
                 },
             ),
             first,
             SOURCE,
             Meaning(_sparse, passes=("shape", "types", "selector", "saturate")),
-            registers={**{name: partial(_registers, name) for name in "dabc"}, "e": 1},
+            registers={**REGISTERS, "a": _registers_of_a, "e": 1},
         )
         for shape, types, first, selectors in PRODUCTS
     ),

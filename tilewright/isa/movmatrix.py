@@ -11,7 +11,7 @@ from tilewright.isa.arch import since
 from tilewright.isa.atoms import copy_atom
 from tilewright.isa.ldmatrix import dealt
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Ptx, instruction, reads, writes
+from tilewright.isa.table import WHOLE_WARP, Meaning, Ptx, reads, single, writes
 
 __all__ = ["MOVMATRIX", "transpose"]
 
@@ -22,24 +22,18 @@ def transpose(register: Lanes) -> Lanes:
     return dealt(tiles.swapaxes(-1, -2))
 
 
-MOVMATRIX = instruction(
+MOVMATRIX = single(
     "ptx.movmatrix",
-    params=("d", "a"),
+    Ptx(
+        "movmatrix.sync.aligned{shape}{trans}{type}",
+        {"shape": {"m8n8": ".m8n8"}, "trans": {True: ".trans"}, "type": {".b16": ".b16"}},
+    ),
+    since("sm_75"),
+    'PTX ISA, "Warp-level matrix transpose instruction: movmatrix"',
+    Meaning(transpose, moves=True),
     operands=(writes("d", "b32"), reads("a", "b32")),
-    pattern="{d}, {a}",
     lanes=WHOLE_WARP,
     doc="A warp transposes an 8x8 matrix of 16-bit elements from register to register.",
-    forms=(
-        Form(
-            Ptx(
-                "movmatrix.sync.aligned{shape}{trans}{type}",
-                {"shape": {"m8n8": ".m8n8"}, "trans": {True: ".trans"}, "type": {".b16": ".b16"}},
-            ),
-            since("sm_75"),
-            'PTX ISA, "Warp-level matrix transpose instruction: movmatrix"',
-            Meaning(transpose, moves=True),
-        ),
-    ),
     keywords={"shape": "m8n8", "trans": True, "type": ".b16"},
 )
 

@@ -63,6 +63,9 @@ KINDS = {
 CONSTRAINTS = {name: kind.letter for name, kind in KINDS.items() if kind.letter}
 """The operand kinds that inline assembly gets in registers of their own, and the letter of each."""
 
+ADDRESSES = ("shared", "tmem", "global", "generic", "place")
+"""The operand kinds that are addresses."""
+
 SPACE_KINDS: Mapping[Argument, str] = {
     None: "generic",
     "global": "global",
@@ -98,6 +101,11 @@ class Operand:
     def in_register(self) -> bool:
         """Does assembly get the operand in a register, as a value or an address?"""
         return self.kind in CONSTRAINTS or self.kind in ("pred", "typed", "bits")
+
+    @property
+    def in_text(self) -> str:
+        """The operand in a pattern, an address in brackets."""
+        return f"[{{{self.name}}}]" if self.kind in ADDRESSES else f"{{{self.name}}}"
 
     def resolved(self, mods: Mapping[str, Argument]) -> Operand:
         """The operand with a kind that no longer depends on modifiers: that of its memory, or of its register."""

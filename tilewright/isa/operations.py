@@ -1,13 +1,27 @@
-"""Places in other CTAs, for the families of asynchronous instructions."""
+"""What families of asynchronous instructions have in common: their accesses, and places in other CTAs."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.effects import Access
 from tilewright.isa.machine import Addresses, Lanes, Unit
 
-__all__ = ["in_ctas", "in_pairs"]
+__all__ = ["access_of_unit", "combined_by_unit", "in_ctas", "in_pairs"]
+
+
+def access_of_unit(operand: str, space: str, *, write: bool) -> Access:
+    """An access of an asynchronous unit, 16 bytes at a time, at addresses that it computes."""
+    return Access(operand, space, 16, write=write, proxy="async", computed=True)
+
+
+def combined_by_unit(operand: str, space: str) -> tuple[Access, Access]:
+    """The accesses of a reduction: its places are read and written as one."""
+    read = replace(access_of_unit(operand, space, write=False), rmw=True, sem="relaxed", scope="gpu")
+    return read, replace(read, write=True)
 
 
 def in_ctas(unit: Unit, address: Lanes, ctas: Lanes) -> Addresses:

@@ -15,9 +15,7 @@ from tilewright.isa.arch import since
 from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
 from tilewright.isa.rounded import OPERATIONS
-from tilewright.isa.table import Form, Meaning, Ptx, instruction, reads, writes
-
-__all__: list[str] = []
+from tilewright.isa.table import Meaning, Ptx, reads, single, writes
 
 SOURCE = 'PTX ISA, "Floating Point Instructions: {}"'
 ROUNDING = {mode: f".{mode}" for mode in ("rn", "rz", "rm", "rp")}
@@ -43,21 +41,15 @@ def _on_pairs(compute: Callable[..., Lanes]) -> Callable[..., Lanes]:
 
 for _name, (_formula, _compute) in OPERATIONS.items():
     _operands = ("a", "b", "c") if _name == "fma" else ("a", "b")
-    instruction(
+    single(
         f"ptx.{_name}_f32x2",
-        params=("d", *_operands),
+        Ptx(f"{_name}{{rounding}}{{ftz}}.f32x2", {"rounding": ROUNDING, "ftz": FLUSH}),
+        since("sm_100"),
+        SOURCE.format(_name),
+        Meaning(_on_pairs(_compute), passes=("rounding", "ftz")),
         keywords={"rounding": "rn", "ftz": False},
         operands=(writes("d", "b64"), *(reads(_operand, "b64") for _operand in _operands)),
-        pattern=", ".join(f"{{{_operand}}}" for _operand in ("d", *_operands)),
         doc=f"Both float32 of a pair: {_formula}.",
-        forms=(
-            Form(
-                Ptx(f"{_name}{{rounding}}{{ftz}}.f32x2", {"rounding": ROUNDING, "ftz": FLUSH}),
-                since("sm_100"),
-                SOURCE.format(_name),
-                Meaning(_on_pairs(_compute), passes=("rounding", "ftz")),
-            ),
-        ),
     )
 
 
@@ -69,19 +61,13 @@ def _of_three(extreme: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lane
 
 
 for _name, _word, _extreme in (("max", "largest", larger), ("min", "smallest", smaller)):
-    instruction(
+    single(
         f"ptx.reduce3_{_name}_f32",
-        params=("a", "b", "c"),
+        Ptx(f"{_name}.f32"),
+        since("sm_100"),
+        SOURCE.format(_name),
+        Meaning(_of_three(_extreme)),
         operands=(reads("a", "f32"), reads("b", "f32"), reads("c", "f32")),
-        pattern="{result}, {a}, {b}, {c}",
         doc=f"The {_word} of three numbers; NaN only where all are.",
-        forms=(
-            Form(
-                Ptx(f"{_name}.f32"),
-                since("sm_100"),
-                SOURCE.format(_name),
-                Meaning(_of_three(_extreme)),
-                result=dtype("float32"),
-            ),
-        ),
+        result=dtype("float32"),
     )

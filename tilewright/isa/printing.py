@@ -15,7 +15,7 @@ from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import Bound, Cuda, Form, Meaning, instruction, reads
+from tilewright.isa.table import Bound, Cuda, Meaning, reads, single
 
 __all__ = ["CONVERSION", "formatted", "printf"]
 
@@ -126,20 +126,15 @@ def check_format(bound: Bound) -> None:
 
 
 def _printf_row(name: str) -> None:
-    instruction(
+    single(
         name,
-        params=("fmt", "*args"),
+        Cuda("printf({fmt}{args})"),
+        since("sm_75"),
+        SOURCE,
+        Meaning(printf, on="machine"),
         operands=(reads("fmt", "text"), reads("*args", "value")),
         doc="Prints one line per active lane, formatted as C does.",
         check=check_format,
-        forms=(
-            Form(
-                Cuda("printf({fmt}{args})"),
-                since("sm_75"),
-                SOURCE,
-                Meaning(printf, on="machine"),
-            ),
-        ),
     )
 
 
@@ -150,12 +145,15 @@ _printf_row("cuda.printf")
 def _debug_row(
     name: str, text: str, source: str, doc: str, execute: Callable[..., object], result: DType = VOID
 ) -> None:
-    instruction(
+    single(
         name,
+        Cuda(text),
+        since("sm_75"),
+        source,
+        Meaning(execute, on="machine"),
         operands=(reads("cond", "pred"),) if "{cond}" in text else (),
-        params=("cond",) if "{cond}" in text else (),
         doc=doc,
-        forms=(Form(Cuda(text), since("sm_75"), source, Meaning(execute, on="machine"), result=result),),
+        result=result,
     )
 
 

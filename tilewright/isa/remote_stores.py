@@ -17,10 +17,20 @@ from tilewright.isa.bulk import INTO_CTA
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes
 from tilewright.isa.mbarrier_state import completed
-from tilewright.isa.table import Access, AsyncMeaning, Form, Issue, Mods, Ptx, Signal, Spellings, instruction, reads
+from tilewright.isa.table import (
+    Access,
+    AsyncMeaning,
+    Form,
+    Issue,
+    Mods,
+    Ptx,
+    Signal,
+    Spellings,
+    instruction,
+    reads,
+    single,
+)
 from tilewright.isa.tma import combined
-
-__all__: list[str] = []
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 WHERE = ".shared::cluster.mbarrier::complete_tx::bytes"
@@ -53,38 +63,27 @@ def _told(amount: object) -> tuple[Signal, Issue]:
     return Signal("bar", "bytes", "release", "cluster", completed, amount=amount), Issue()  # type: ignore[arg-type]  # a Count
 
 
-instruction(
+single(
     "ptx.st_async",
-    params=("ptr", "value", "bar"),
+    Ptx(f"st.async.weak{WHERE}{{dtype}}", {"dtype": STORED}),
+    since("sm_90"),
+    SOURCE.format("st.async"),
+    AsyncMeaning(as_bytes, takes=("value",)),
     operands=(reads("ptr", "shared"), reads("value", "typed"), reads("bar", "shared")),
-    pattern="[{ptr}], {value}, [{bar}]",
     doc="A thread has ``value`` stored in the shared memory of a CTA of the cluster; ``bar`` there counts its bytes.",
-    forms=(
-        Form(
-            Ptx(f"st.async.weak{WHERE}{{dtype}}", {"dtype": STORED}),
-            since("sm_90"),
-            SOURCE.format("st.async"),
-            AsyncMeaning(as_bytes, takes=("value",)),
-            effects=(Access("ptr", "shared", nbytes, write=True), *_told(nbytes)),
-        ),
-    ),
+    effects=(Access("ptr", "shared", nbytes, write=True), *_told(nbytes)),
 )
-instruction(
+single(
     "ptx.st_async.vec",
+    Ptx(f"st.async.weak{WHERE}{{vec}}.b32", {"vec": {2: ".v2", 4: ".v4"}}),
+    since("sm_90"),
+    SOURCE.format("st.async"),
+    AsyncMeaning(as_bytes, takes=("values",)),
     params=("vec", "ptr", "bar", "*values"),
     operands=(reads("ptr", "shared"), reads("*values", "b32"), reads("bar", "shared")),
-    pattern="[{ptr}], {values}, [{bar}]",
     doc="A thread has 2 or 4 registers stored in the shared memory of a CTA of the cluster; ``bar`` counts the bytes.",
-    forms=(
-        Form(
-            Ptx(f"st.async.weak{WHERE}{{vec}}.b32", {"vec": {2: ".v2", 4: ".v4"}}),
-            since("sm_90"),
-            SOURCE.format("st.async"),
-            AsyncMeaning(as_bytes, takes=("values",)),
-            effects=(Access("ptr", "shared", vector_bytes, write=True, element_bytes=4), *_told(vector_bytes)),
-            registers=registers,
-        ),
-    ),
+    effects=(Access("ptr", "shared", vector_bytes, write=True, element_bytes=4), *_told(vector_bytes)),
+    registers=registers,
 )
 
 
@@ -104,9 +103,7 @@ def _reducing(op: str, kinds: Spellings) -> Form:
 for _op, _kinds in INTO_CTA.items():
     instruction(
         f"ptx.red_async.{_op}",
-        params=("ptr", "value", "bar"),
         operands=(reads("ptr", "shared"), reads("value", "typed"), reads("bar", "shared")),
-        pattern="[{ptr}], {value}, [{bar}]",
         doc="A thread has ``value`` combined with a place in another CTA; ``bar`` there counts its bytes.",
         forms=(_reducing(_op, _kinds),),
     )

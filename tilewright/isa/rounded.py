@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.isa.arch import since
 from tilewright.isa.fma import sum_to_odd
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
+from tilewright.isa.table import Cuda, Meaning, reads, single
 
 __all__ = ["OPERATIONS", "SINGLE", "rounded"]
 
@@ -93,24 +93,19 @@ SINGLE: dict[str, Callable[..., Lanes]] = {
 
 
 def _row(name: str, params: tuple[str, ...], stem: str, execute: Callable[..., Lanes], doc: str) -> None:
-    instruction(
+    single(
         f"rounded_{name}",
-        params=params,
+        Cuda(
+            f"{stem}_{{rounding}}({', '.join(f'{{{param}}}' for param in params)})",
+            {"dtype": {"float32": ""}, "rounding": MODES},
+        ),
+        since("sm_75"),
+        SOURCE,
+        Meaning(execute, passes=("rounding",)),
         keywords={"rounding": "rn"},
         operands=tuple(reads(param, "typed") for param in params),
         doc=f"{doc} of float32, rounded to nearest (rn), to zero (rz), down (rm) or up (rp).",
-        forms=(
-            Form(
-                Cuda(
-                    f"{stem}_{{rounding}}({', '.join(f'{{{param}}}' for param in params)})",
-                    {"dtype": {"float32": ""}, "rounding": MODES},
-                ),
-                since("sm_75"),
-                SOURCE,
-                Meaning(execute, passes=("rounding",)),
-                result=params[0],
-            ),
-        ),
+        result=params[0],
     )
 
 

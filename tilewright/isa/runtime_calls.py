@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.printing import CONVERSION, formatted
-from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
-
-__all__: list[str] = []
+from tilewright.isa.table import Cuda, Meaning, reads, single
 
 MOST_LETTERS = 1 << 12  # of a string
 _WIDTHS = {"hh": 4, "h": 4, None: 4, "l": 8, "ll": 8, "z": 8, "j": 8, "t": 8}
@@ -89,26 +87,21 @@ def out_of_stack(machine: Machine, function: str, depth: Lanes, nbytes: Lanes) -
 
 
 SOURCE = 'CUDA C++ Programming Guide, "{}"'
-instruction(
+single(
     "cuda.vprintf",
-    params=("fmt", "args"),
+    Cuda("vprintf((const char*){fmt}, (void*){args})", helper='extern "C" __device__ int vprintf(const char*, void*);'),
+    since("sm_75"),
+    SOURCE.format("Formatted Output"),
+    Meaning(vprintf, on="machine"),
     operands=(reads("fmt", "generic"), reads("args", "generic")),
     doc="Prints one line per active lane: ``fmt`` points to the format, ``args`` to the arguments, side by side.",
-    forms=(
-        Form(
-            Cuda(
-                "vprintf((const char*){fmt}, (void*){args})",
-                helper='extern "C" __device__ int vprintf(const char*, void*);',
-            ),
-            since("sm_75"),
-            SOURCE.format("Formatted Output"),
-            Meaning(vprintf, on="machine"),
-        ),
-    ),
 )
-instruction(
+single(
     "cuda.assert_fail",
-    params=("message", "file", "line", "function"),
+    Cuda("__assertfail((const char*){message}, (const char*){file}, {line}, (const char*){function}, 1)"),
+    since("sm_75"),
+    SOURCE.format("Assertion"),
+    Meaning(assert_fail, on="machine"),
     operands=(
         reads("message", "generic"),
         reads("file", "generic"),
@@ -116,26 +109,13 @@ instruction(
         reads("function", "generic"),
     ),
     doc="Stops the kernel with an error that has the text of the assertion that failed.",
-    forms=(
-        Form(
-            Cuda("__assertfail((const char*){message}, (const char*){file}, {line}, (const char*){function}, 1)"),
-            since("sm_75"),
-            SOURCE.format("Assertion"),
-            Meaning(assert_fail, on="machine"),
-        ),
-    ),
 )
-instruction(
+single(
     "cuda.out_of_stack",
-    params=("function", "depth", "nbytes"),
+    Cuda("__trap()"),
+    since("sm_75"),
+    SOURCE.format("Trap function"),
+    Meaning(out_of_stack, on="machine"),
     operands=(reads("function", "text"), reads("depth", "b32"), reads("nbytes", "b32")),
     doc="Stops a kernel whose functions call each other deeper than its threads have a stack for.",
-    forms=(
-        Form(
-            Cuda("__trap()"),
-            since("sm_75"),
-            SOURCE.format("Trap function"),
-            Meaning(out_of_stack, on="machine"),
-        ),
-    ),
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import Cuda, Form, Meaning, Ptx, instruction, reads
+from tilewright.isa.table import Cuda, Meaning, Ptx, reads, single
 
 __all__ = ["to_shared_32", "to_shared_64"]
 
@@ -31,50 +31,35 @@ def to_shared_32(machine: Machine, address: Lanes) -> Lanes:
     return machine.with_rank(machine.to_shared(address)).astype("uint32")
 
 
-instruction(
+single(
     "cuda.cvta_generic_to_shared",
-    params=("ptr",),
+    Cuda("__cvta_generic_to_shared((const void*)({ptr}))"),
+    since("sm_75"),
+    GUIDE,
+    Meaning(to_shared_64, on="machine"),
     operands=(reads("ptr", "generic"),),
     doc="The shared address of a pointer, as CUDA's ``size_t``.",
-    forms=(
-        Form(
-            Cuda("__cvta_generic_to_shared((const void*)({ptr}))"),
-            since("sm_75"),
-            GUIDE,
-            Meaning(to_shared_64, on="machine"),
-            result=dtype("uint64"),
-        ),
-    ),
+    result=dtype("uint64"),
 )
-instruction(
+single(
     "ptx.cvta.to.shared.u64",
-    params=("ptr",),
+    Ptx("cvta.to.shared.u64"),
+    since("sm_75"),
+    CVTA,
+    Meaning(to_shared_64, on="machine"),
     operands=(reads("ptr", "generic"),),
     pattern="{result}, {ptr}",
     doc="The shared address of a pointer, 64 bits wide.",
-    forms=(
-        Form(
-            Ptx("cvta.to.shared.u64"),
-            since("sm_75"),
-            CVTA,
-            Meaning(to_shared_64, on="machine"),
-            result=dtype("uint64"),
-        ),
-    ),
+    result=dtype("uint64"),
 )
-instruction(
+single(
     "cuda.cast_smem_ptr_to_uint",
-    params=("ptr",),
+    Ptx("cvta.to.shared.u64"),
+    since("sm_75"),
+    CVTA,
+    Meaning(to_shared_32, on="machine"),
     operands=(reads("ptr", "generic"),),
     pattern="{{ .reg .u64 wide; {mnemonic} wide, {ptr}; cvt.u32.u64 {result}, wide; }}",
     doc="The shared address of a pointer, narrowed to the 32 bits that the instructions on shared memory take.",
-    forms=(
-        Form(
-            Ptx("cvta.to.shared.u64"),
-            since("sm_75"),
-            CVTA,
-            Meaning(to_shared_32, on="machine"),
-            result=dtype("uint32"),
-        ),
-    ),
+    result=dtype("uint32"),
 )

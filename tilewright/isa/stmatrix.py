@@ -76,7 +76,6 @@ STMATRIX = instruction(
     params=("trans", "num", "type", "p", "*r"),
     keywords={"shape": "m8n8", "space": "shared"},
     operands=(reads("p", "shared"), reads("*r", "b32")),
-    pattern="[{p}], {r}",
     lanes=WHOLE_WARP,
     doc="A warp stores 1, 2 or 4 matrices to shared memory; each lane gives a row's address and its fragment.",
     forms=(

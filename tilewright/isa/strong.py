@@ -31,8 +31,6 @@ from tilewright.isa.places import (
 )
 from tilewright.isa.table import Access, Form, Meaning, Ptx, Spellings, instruction, reads, writes
 
-__all__: list[str] = []
-
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 
 DTYPES: Spellings = {
@@ -118,20 +116,16 @@ ORDERED = {"sem": "weak", "scope": None, "space": None}
 
 instruction(
     "ptx.ld",
-    params=("ptr",),
     keywords={**ORDERED, "dtype": None},
     operands=(reads("ptr", "place"),),
-    pattern="{result}, [{ptr}]",
     check=check_place,
     doc="The element that ``ptr`` points to, of its buffer's dtype or of ``dtype``; strong unless ``sem`` is weak.",
     forms=tuple(_forms("ld", "acquire", load, write=False)),
 )
 instruction(
     "ptx.st",
-    params=("ptr", "value"),
     keywords=ORDERED,
     operands=(reads("ptr", "place"), reads("value", "typed")),
-    pattern="[{ptr}], {value}",
     check=check_place,
     doc="Stores ``value`` as an element of the buffer that ``ptr`` points into; strong unless ``sem`` is weak.",
     forms=tuple(_forms("st", "release", store, write=True)),
@@ -142,17 +136,14 @@ for _num in (2, 4):
         params=("ptr", "*r"),
         keywords=ORDERED,
         operands=(writes("*r", "b32"), reads("ptr", "place")),
-        pattern="{r}, [{ptr}]",
         check=check_place,
         doc=f"{_num} registers of 32 bits from where ``ptr`` points; each is an access of its own.",
         forms=tuple(_vectors("ld", "acquire", load_vector(_num), _num, write=False)),
     )
     instruction(
         f"ptx.st.v{_num}",
-        params=("ptr", "*r"),
         keywords=ORDERED,
         operands=(reads("ptr", "place"), reads("*r", "b32")),
-        pattern="[{ptr}], {r}",
         check=check_place,
         doc=f"Stores {_num} registers of 32 bits to where ``ptr`` points; each is an access of its own.",
         forms=tuple(_vectors("st", "release", store_vector, _num, write=True)),

@@ -6,23 +6,34 @@ Sources: CUDA C++ Programming Guide, "Synchronization Functions" and "Warp Synch
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import BY_MASK, GIVEN, LEFT_OUT, Cuda, Fence, Form, Meaning, Ptx, Sync, counts, instruction
-
-__all__: list[str] = []
+from tilewright.isa.table import (
+    BY_MASK,
+    GIVEN,
+    LEFT_OUT,
+    Cuda,
+    Fence,
+    Form,
+    Meaning,
+    Ptx,
+    Sync,
+    counts,
+    instruction,
+    single,
+)
 
 GUIDE = 'CUDA C++ Programming Guide, "Synchronization Functions"'
 BAR = 'PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier"'
 
-instruction(
+single(
     "cuda.cta_sync",
-    params=(),
-    operands=(),
+    Cuda("__syncthreads()"),
+    since("sm_75"),
+    GUIDE,
     doc="Every thread of the CTA waits for all others; their memory accesses are ordered.",
-    forms=(Form(Cuda("__syncthreads()"), since("sm_75"), GUIDE, effects=(Sync("cta"),)),),
+    effects=(Sync("cta"),),
 )
 instruction(
     "cuda.warp_sync",
-    params=(),
     keywords={"mask": None},
     operands=(counts("mask"),),
     lanes=BY_MASK,
@@ -38,115 +49,80 @@ instruction(
         ),
     ),
 )
-instruction(
+single(
     "ptx.bar.warp.sync",
-    params=("mask",),
+    Ptx("bar.warp.sync"),
+    since("sm_75"),
+    'PTX ISA, "Parallel Synchronization and Communication Instructions: bar.warp.sync"',
+    Meaning(lambda mask: None),
     operands=(counts("mask"),),
-    pattern="{mask}",
     lanes=BY_MASK,
     doc="The lanes that ``mask`` names, who all execute it, wait for each other; their memory accesses are ordered.",
-    forms=(
-        Form(
-            Ptx("bar.warp.sync"),
-            since("sm_75"),
-            'PTX ISA, "Parallel Synchronization and Communication Instructions: bar.warp.sync"',
-            Meaning(lambda mask: None),
-            effects=(Fence("acq_rel", "warp"),),
-        ),
-    ),
+    effects=(Fence("acq_rel", "warp"),),
 )
-instruction(
+single(
     "cuda.warpgroup_sync",
-    params=("id",),
+    Ptx("bar.sync"),
+    since("sm_75"),
+    BAR,
     operands=(counts("id"),),
     pattern="{id}, 128",
     doc="The four warps of a warpgroup meet at named barrier ``id``.",
-    forms=(Form(Ptx("bar.sync"), since("sm_75"), BAR, effects=(Sync("warpgroup", barrier="id"),)),),
+    effects=(Sync("warpgroup", barrier="id"),),
 )
-instruction(
+single(
     "ptx.bar.sync",
-    params=("id", "n"),
+    Ptx("bar.sync"),
+    since("sm_75"),
+    BAR,
     operands=(counts("id"), counts("n")),
-    pattern="{id}, {n}",
     doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` (0..15) and wait.",
-    forms=(Form(Ptx("bar.sync"), since("sm_75"), BAR, effects=(Sync("named", barrier="id", threads="n"),)),),
+    effects=(Sync("named", barrier="id", threads="n"),),
 )
-instruction(
+single(
     "ptx.barrier.sync",
-    params=("id", "n"),
+    Ptx("barrier{cta}.sync{aligned}", {"cta": {False: "", True: ".cta"}, "aligned": {False: "", True: ".aligned"}}),
+    since("sm_75"),
+    BAR,
     keywords={"cta": False, "aligned": False},
     operands=(counts("id"), counts("n")),
-    pattern="{id}, {n}",
     doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` and wait; unless ``aligned``, lanes apart.",
-    forms=(
-        Form(
-            Ptx(
-                "barrier{cta}.sync{aligned}",
-                {"cta": {False: "", True: ".cta"}, "aligned": {False: "", True: ".aligned"}},
-            ),
-            since("sm_75"),
-            BAR,
-            effects=(Sync("named", barrier="id", threads="n"),),
-        ),
-    ),
+    effects=(Sync("named", barrier="id", threads="n"),),
 )
-instruction(
+single(
     "ptx.bar.arrive",
-    params=("id", "n"),
+    Ptx("bar.arrive"),
+    since("sm_75"),
+    BAR,
     operands=(counts("id"), counts("n")),
-    pattern="{id}, {n}",
     doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting for the others.",
-    forms=(
-        Form(
-            Ptx("bar.arrive"),
-            since("sm_75"),
-            BAR,
-            effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),),
-        ),
-    ),
+    effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),),
 )
-instruction(
+single(
     "ptx.barrier.arrive",
-    params=("id", "n"),
+    Ptx("barrier.arrive{aligned}", {"aligned": {False: "", True: ".aligned"}}),
+    since("sm_75"),
+    BAR,
     keywords={"aligned": False},
     operands=(counts("id"), counts("n")),
-    pattern="{id}, {n}",
     doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting; unless ``aligned``, lanes apart.",
-    forms=(
-        Form(
-            Ptx("barrier.arrive{aligned}", {"aligned": {False: "", True: ".aligned"}}),
-            since("sm_75"),
-            BAR,
-            effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),),
-        ),
-    ),
+    effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),),
 )
-instruction(
+single(
     "cuda.cluster_sync",
-    params=(),
-    operands=(),
+    Ptx("barrier.cluster.arrive.release.aligned"),
+    since("sm_90"),
+    'PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"',
     pattern="{mnemonic}; barrier.cluster.wait.acquire.aligned;",
     doc="Every thread of the cluster waits for all others; their memory accesses are ordered.",
-    forms=(
-        Form(
-            Ptx("barrier.cluster.arrive.release.aligned"),
-            since("sm_90"),
-            'PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"',
-            effects=(Sync("cluster"),),
-        ),
-    ),
+    effects=(Sync("cluster"),),
 )
-instruction(
+single(
     "cuda.nanosleep",
-    params=("ns",),
+    Cuda("__nanosleep({ns})"),
+    since("sm_75"),
+    'CUDA C++ Programming Guide, "Nanosleep Function"',
+    Meaning(lambda ns: None),
     operands=(counts("ns"),),
     doc="The thread rests for about ``ns`` nanoseconds, at most a millisecond.",
-    forms=(
-        Form(
-            Cuda("__nanosleep({ns})"),
-            since("sm_75"),
-            'CUDA C++ Programming Guide, "Nanosleep Function"',
-            Meaning(lambda ns: None),
-        ),
-    ),
 )

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
-from tilewright.dtypes import DType, dtype
+from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices
 from tilewright.ir import Expr
-from tilewright.isa.arch import Arch
+from tilewright.isa.arch import Arch, Requirement
 from tilewright.isa.declared import check_row
 from tilewright.isa.effects import (
     Access,
@@ -37,7 +37,7 @@ from tilewright.isa.effects import (
     worded,
 )
 from tilewright.isa.forms import Form
-from tilewright.isa.meanings import RUNS_ON, AsyncMeaning, Meaning
+from tilewright.isa.meanings import NOTHING, RUNS_ON, AsyncMeaning, Meaning
 from tilewright.isa.operands import (
     CONSTRAINTS,
     KINDS,
@@ -97,6 +97,7 @@ __all__ = [
     "may_lack",
     "reads",
     "register_kind",
+    "single",
     "updates",
     "writes",
 ]
@@ -111,6 +112,8 @@ public = Public(InstructionError, {})
 """The decorator of this room's public functions."""
 
 REQUIRED = object()  # a keyword without a default
+BY_OPERANDS = ("...",)  # of `Instruction.params`
+IN_ORDER = "..."  # of `Instruction.pattern`
 _Row = ParamSpec("_Row")
 
 
@@ -118,24 +121,25 @@ _Row = ParamSpec("_Row")
 class Instruction:
     """A name of the language and its forms.
 
-    params: arguments in the language's order, modifiers and operands mixed, ``*r`` takes the rest; keywords: name ->
-    default or `REQUIRED`; an operand with the default None may be left out, see `LEFT_OUT`. operands: in the order of
-    the assembler. pattern: how they stand after the mnemonic, or where it holds ``{mnemonic}``, the whole text, with
-    modifiers that are no part of the mnemonic; ``{result}`` is the register of the call's value.
-    folds: keywords that are added to an operand, so many bits up, when the call is made: ``{"row": ("taddr", 16)}``.
-    widens: narrow floats are computed in float32 and rounded once at the end. check: raises InstructionError for what
-    modifiers and register counts do not tell. agrees: a modifier that all such rows of a kernel must have in common.
-    hints: patterns of words of PTX that its mnemonic may hold and that mean nothing to what it does. also: what may
-    stand in its mnemonic in the place of a word, "" for nothing. written: is it an
-    opcode as compilers write it? Such a row is what a spelling means that others share.
+    operands: in the order of the assembler. params: arguments in the language's order, modifiers and operands mixed,
+    ``*r`` takes the rest; by default the operands that are no keywords. keywords: name -> default or `REQUIRED`; an
+    operand with the default None may be left out, see `LEFT_OUT`. pattern: how operands stand after the mnemonic, by
+    default in order, addresses in brackets; or where it holds ``{mnemonic}``, the whole text, with modifiers that are
+    no part of the mnemonic. ``{result}`` is the register of the call's value. folds: keywords that are added to an
+    operand, so many bits up, when the call is made: ``{"row": ("taddr", 16)}``. widens: narrow floats are computed in
+    float32 and rounded once at the end. check: raises InstructionError for what modifiers and register counts do not
+    tell. agrees: a modifier that all such rows of a kernel must have in common. hints: patterns of words of PTX that
+    its mnemonic may hold and that mean nothing to what it does. also: what may stand in its mnemonic in the place of a
+    word, "" for nothing. written: is it an opcode as compilers write it? Such a row is what a spelling means that
+    others share.
     """
 
     name: str
-    params: tuple[str, ...]
-    operands: tuple[Operand, ...]
-    forms: tuple[Form, ...]
+    params: tuple[str, ...] = BY_OPERANDS
+    operands: tuple[Operand, ...] = ()
+    forms: tuple[Form, ...] = ()
     keywords: Mapping[str, object] = field(default_factory=dict)
-    pattern: str = ""
+    pattern: str = IN_ORDER
     lanes: str = ANY_LANES
     widens: bool = False
     check: Callable[[Bound], None] | None = None
@@ -147,7 +151,20 @@ class Instruction:
     written: bool = False
 
     def __post_init__(self) -> None:
+        if self.params is BY_OPERANDS:
+            positional = (one for one in self.operands if one.name not in self.keywords)
+            object.__setattr__(self, "params", tuple("*" * one.many + one.name for one in positional))
+        if self.pattern is IN_ORDER:
+            object.__setattr__(self, "pattern", self._operands_in_order())
         check_row(self, LANES)
+
+    def _operands_in_order(self) -> str:
+        """The pattern of forms in PTX that have none of their own, behind the value that the first of them gives."""
+        forms = [one for one in self.forms if isinstance(one.wording, Ptx) and not one.wording.pattern]
+        if not forms:
+            return ""
+        result = ["{result}"] if forms[0].result != VOID else []
+        return ", ".join(result + [one.in_text for one in self.operands if one.kind != "note"])
 
     def operand(self, name: str) -> Operand | None:
         """The operand of that name; None for a modifier."""
@@ -307,6 +324,22 @@ def _registering(make: Callable[_Row, Instruction]) -> Callable[_Row, Instructio
 
 
 instruction = _registering(Instruction)
+
+
+def single(
+    name: str,
+    wording: Ptx | Cuda,
+    arch: Requirement,
+    source: str,
+    meaning: Meaning = NOTHING,
+    *,
+    effects: tuple[Effect, ...] = (),
+    registers: Count | Mapping[str, Count] = 1,
+    result: DType | str | Callable[[Mods], str] = VOID,
+    **row: Any,
+) -> Instruction:
+    """Register a row of one form, which is given by the fields of `Form`; row: the others of `Instruction`."""
+    return instruction(name, forms=(Form(wording, arch, source, meaning, effects, registers, result),), **row)
 
 
 def lookup(name: str) -> Instruction:

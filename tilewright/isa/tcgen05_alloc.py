@@ -97,10 +97,8 @@ def _form(
 
 instruction(
     "ptx.tcgen05.alloc",
-    params=("ptr", "n_cols"),
     keywords={"cta_group": 1, "requested": 0},
     operands=(reads("ptr", "shared"), counts("n_cols"), reads("requested", "note")),
-    pattern="[{ptr}], {n_cols}",
     lanes=WHOLE_WARP,
     check=_check_constant,
     agrees="cta_group",
@@ -116,7 +114,6 @@ instruction(
 )
 instruction(
     "ptx.tcgen05.dealloc",
-    params=("addr", "n_cols"),
     keywords={"cta_group": 1},
     operands=(reads("addr", "tmem"), counts("n_cols")),
     pattern="{addr}, {n_cols}",
@@ -128,9 +125,7 @@ instruction(
 )
 instruction(
     "ptx.tcgen05.relinquish_alloc_permit",
-    params=(),
     keywords={"cta_group": 1},
-    operands=(),
     lanes=WHOLE_WARP,
     agrees="cta_group",
     doc="The CTA takes no more tensor memory; what it has it may still give back.",

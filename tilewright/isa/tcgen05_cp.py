@@ -32,8 +32,8 @@ from tilewright.isa.arch import only
 from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
 from tilewright.isa.ldmatrix import FOUR_BITS, SIX_BITS, UNPACK, VALID, Unpack
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.operations import in_pairs
-from tilewright.isa.table import REQUIRED, Access, AsyncMeaning, Form, Issue, Ptx, counts, instruction, reads
+from tilewright.isa.operations import access_of_unit, in_pairs
+from tilewright.isa.table import REQUIRED, Access, AsyncMeaning, Form, Issue, Ptx, counts, instruction, reads, single
 from tilewright.isa.tcgen05_alloc import CTA_GROUP, PLACE, SOURCE, TMEM_ARCHS
 
 __all__ = ["COPY_SHAPES", "EXPAND", "CopyShape", "copied_lanes"]
@@ -157,10 +157,8 @@ UNCONFIRMED = (
 
 instruction(
     "ptx.tcgen05.cp",
-    params=("taddr", "desc"),
     keywords={"shape": REQUIRED, "cta_group": 1, "multicast": "", "fmt": "", "row": 0, "col": 0},
     operands=(reads("taddr", "tmem"), counts("desc", "b64")),
-    pattern="[{taddr}], {desc}",
     folds=PLACE,
     agrees="cta_group",
     doc="A thread has a matrix of shared memory copied to tensor memory; `commit` tells when that is done.",
@@ -185,7 +183,7 @@ instruction(
                 validity=copy_valid,
             ),
             effects=(
-                Access("desc", "shared", 16, write=False, proxy="async", computed=True),
+                access_of_unit("desc", "shared", write=False),
                 Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
                 Issue("tmem", in_order_after=("ptx.tcgen05.shift",) if shape == "4x256b" else ()),
             ),
@@ -193,26 +191,20 @@ instruction(
         for shape, form in COPY_SHAPES.items()
     ),
 )
-instruction(
+single(
     "ptx.tcgen05.shift",
-    params=("taddr",),
+    Ptx("tcgen05.shift{cta_group}.down", {"cta_group": CTA_GROUP}),
+    only("sm_100a", "sm_103a", "sm_110a"),
+    f"{SOURCE.format('tcgen05.shift')}; unconfirmed: which way is down, and that the last lane stays as it is",
+    AsyncMeaning(shift, addresses=shifted, passes=("cta_group",), moves=True),
     keywords={"cta_group": 1, "row": 0, "col": 0},
     operands=(reads("taddr", "tmem"),),
-    pattern="[{taddr}]",
     folds=PLACE,
     agrees="cta_group",
     doc="A thread has 8 columns of 32 lanes moved up by one lane; `commit` tells when that is done.",
-    forms=(
-        Form(
-            Ptx("tcgen05.shift{cta_group}.down", {"cta_group": CTA_GROUP}),
-            only("sm_100a", "sm_103a", "sm_110a"),
-            f"{SOURCE.format('tcgen05.shift')}; unconfirmed: which way is down, and that the last lane stays as it is",
-            AsyncMeaning(shift, addresses=shifted, passes=("cta_group",), moves=True),
-            effects=(
-                Access("from", "tmem", 4, write=False, proxy="tmem", computed=True),
-                Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
-                Issue("tmem", in_order_after=("ptx.tcgen05.mma",)),
-            ),
-        ),
+    effects=(
+        Access("from", "tmem", 4, write=False, proxy="tmem", computed=True),
+        Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
+        Issue("tmem", in_order_after=("ptx.tcgen05.mma",)),
     ),
 )

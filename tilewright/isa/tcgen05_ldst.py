@@ -186,7 +186,6 @@ instruction(
 )
 instruction(
     "ptx.tcgen05.st",
-    params=("taddr", "*r"),
     keywords={"shape": REQUIRED, "num": REQUIRED, "unpack": False, "split": None, "row": 0, "col": 0},
     operands=(reads("taddr", "tmem"), reads("split", "imm"), reads("*r", "b32")),
     lanes=WHOLE_WARP,

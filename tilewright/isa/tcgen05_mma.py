@@ -40,7 +40,7 @@ from tilewright.isa.instruction_descriptors import (
     product_descriptor,
 )
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.operations import in_pairs
+from tilewright.isa.operations import access_of_unit, in_pairs
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
@@ -243,6 +243,10 @@ def _scales() -> Iterator[tuple[str, Spellings, Requirement]]:
             yield kind, SCALES, SCALING_ARCHS
 
 
+def _of_cells(name: str, *, write: bool) -> Access:
+    return Access(name, "tmem", 4, write=write, proxy="tmem", computed=True)
+
+
 def _forms() -> Iterator[Form]:
     for (kind, scales, archs), in_tmem, masked, guarded in combined(_scales(), BOTH, BOTH, BOTH):
         row = PRODUCT_KINDS[kind]
@@ -250,7 +254,6 @@ def _forms() -> Iterator[Form]:
         words = f"[{{d}}], {'[{a}]' if in_tmem else '{a}'}, {{b_desc}}, {{i_desc}}{', {lanes}' * masked}, p"
         words += ", {scale_input_d}" if scales is SCALES else ""
         guard, issues = (".reg .pred q; setp.ne.b32 q, {pred}, 0; ", "@q ") if guarded else ("", "")
-        a = ("tmem", 4, "tmem") if in_tmem else ("shared", UNIT, "async")
         yield Form(
             Ptx(
                 "tcgen05.mma{cta_group}{a_dtype}",
@@ -275,10 +278,10 @@ def _forms() -> Iterator[Form]:
                 passes=("use_a_tmem", "cta_group", "scale_input_d"),
             ),
             effects=(
-                Access("a", a[0], a[1], write=False, proxy=a[2], computed=True),
-                Access("b_desc", "shared", UNIT, write=False, proxy="async", computed=True),
-                Access("before", "tmem", 4, write=False, proxy="tmem", computed=True),
-                Access("d", "tmem", 4, write=True, proxy="tmem", computed=True),
+                _of_cells("a", write=False) if in_tmem else access_of_unit("a", "shared", write=False),
+                access_of_unit("b_desc", "shared", write=False),
+                _of_cells("before", write=False),
+                _of_cells("d", write=True),
                 Issue("tmem", in_order_after=EARLIER, alike=("d", "shape")),
             ),
             registers=_masks,

@@ -31,10 +31,9 @@ from tilewright.isa.table import (
     counts,
     instruction,
     reads,
+    single,
 )
 from tilewright.isa.tcgen05_alloc import CTA_GROUP, SOURCE, TMEM_ARCHS
-
-__all__: list[str] = []
 
 
 def _everywhere(unit: Unit, ptr: Lanes, cta_mask: Lanes) -> Mapping[str, Addresses]:
@@ -53,7 +52,6 @@ def _check_mask(bound: Bound) -> None:
 
 instruction(
     "ptx.tcgen05.commit",
-    params=("ptr",),
     keywords={"cta_group": 1, "cta_mask": None},
     operands=(reads("ptr", "shared"), counts("cta_mask", "b16")),
     agrees="cta_group",
@@ -86,20 +84,14 @@ for _name, _group, _doc in (
     ("ld", "tmem.load", "Waits until the warp's loads from tensor memory are in its registers."),
     ("st", "tmem.store", "Waits until the warp's stores to tensor memory are in its cells."),
 ):
-    instruction(
+    single(
         f"ptx.tcgen05.wait.{_name}",
-        params=(),
-        operands=(),
+        Ptx(f"tcgen05.wait::{_name}.sync.aligned"),
+        TMEM_ARCHS,
+        SOURCE.format("tcgen05.wait"),
         lanes=WHOLE_WARP,
         doc=_doc,
-        forms=(
-            Form(
-                Ptx(f"tcgen05.wait::{_name}.sync.aligned"),
-                TMEM_ARCHS,
-                SOURCE.format("tcgen05.wait"),
-                effects=(Wait(_group),),
-            ),
-        ),
+        effects=(Wait(_group),),
     )
 
 for _name, _side, _doc in (
@@ -114,17 +106,11 @@ for _name, _side, _doc in (
         "What the thread does to tensor memory from now on comes after what others did before it met them.",
     ),
 ):
-    instruction(
+    single(
         f"ptx.tcgen05.fence.{_name}_thread_sync",
-        params=(),
-        operands=(),
+        Ptx(f"tcgen05.fence::{_name}_thread_sync"),
+        TMEM_ARCHS,
+        SOURCE.format("tcgen05.fence"),
         doc=_doc,
-        forms=(
-            Form(
-                Ptx(f"tcgen05.fence::{_name}_thread_sync"),
-                TMEM_ARCHS,
-                SOURCE.format("tcgen05.fence"),
-                effects=(ProxyFence("tmem", side=_side),),
-            ),
-        ),
+        effects=(ProxyFence("tmem", side=_side),),
     )

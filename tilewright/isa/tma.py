@@ -26,14 +26,13 @@ from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES
 from tilewright.isa.arch import since
 from tilewright.isa.atom_red import decremented, incremented
 from tilewright.isa.boxes import boxes_of
-from tilewright.isa.cp_async import HINTS, Hint, check_pending
+from tilewright.isa.cp_async import HINTS, check_pending
 from tilewright.isa.machine import Addresses, Lanes, Machine, Unit
 from tilewright.isa.mbarrier_state import completed
-from tilewright.isa.operations import in_ctas
+from tilewright.isa.operations import access_of_unit, combined_by_unit, in_ctas
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
-    Access,
     AsyncMeaning,
     Commit,
     Consults,
@@ -43,12 +42,12 @@ from tilewright.isa.table import (
     Mods,
     Ptx,
     Signal,
-    Spellings,
     Wait,
     counts,
     instruction,
     may_lack,
     reads,
+    single,
 )
 
 __all__ = ["combined", "nothing"]
@@ -64,12 +63,6 @@ MAP = Consults("map", MAP_BYTES, "tensormap")
 def rank_of(mods: Mods) -> int:
     """Coordinates that a box has."""
     return int(str(mods["dim"]))
-
-
-def _with_policy(hint: Hint, name: str = "hint") -> dict[str, Spellings]:
-    """The modifiers of a form with this policy."""
-    given = GIVEN if hint.more == Hint().more else LEFT_OUT
-    return {name: {hint.name: hint.spelling}, "cache_policy": given}
 
 
 def loaded(
@@ -106,15 +99,15 @@ def _loads() -> Iterator[Form]:
             yield Form(
                 Ptx(
                     f"cp.async.bulk.tensor{{dim}}.shared::cluster.global.tile.mbarrier::complete_tx::bytes{cast}{{cta_group}}{{hint}}",
-                    {"dim": DIMS, "cta_mask": mask, "cta_group": {-1: ""}, **_with_policy(hint)},
+                    {"dim": DIMS, "cta_mask": mask, "cta_group": {-1: ""}, **hint.modifiers("hint")},
                     pattern=hint.text % f"{operands}{hint.more};",
                 ),
                 since("sm_90"),
                 SOURCE.format("cp.async.bulk.tensor"),
                 AsyncMeaning(units_of, addresses=loaded, passes=("dim", "cta_mask"), moves=True),
                 effects=(
-                    Access("map", "global", 16, write=False, proxy="async", computed=True),
-                    Access("dst", "shared", 16, write=True, proxy="async", computed=True),
+                    access_of_unit("map", "global", write=False),
+                    access_of_unit("dst", "shared", write=True),
                     Signal("bar", "bytes", "release", "cluster", completed),
                     MAP,
                     Issue(),
@@ -163,15 +156,15 @@ def _stores() -> Iterator[Form]:
         yield Form(
             Ptx(
                 "cp.async.bulk.tensor{dim}.global.shared::cta.tile.bulk_group{hint}",
-                {"dim": DIMS, **_with_policy(hint)},
+                {"dim": DIMS, **hint.modifiers("hint")},
                 pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}], [{{src}}]{hint.more};",
             ),
             since("sm_90"),
             SOURCE.format("cp.async.bulk.tensor"),
             AsyncMeaning(addresses=stored, passes=("dim",), moves=True),
             effects=(
-                Access("src", "shared", 16, write=False, proxy="async", computed=True),
-                Access("map", "global", 16, write=True, proxy="async", computed=True),
+                access_of_unit("src", "shared", write=False),
+                access_of_unit("map", "global", write=True),
                 MAP,
                 Issue(GROUP),
             ),
@@ -231,28 +224,15 @@ def _reductions() -> Iterator[Form]:
         yield Form(
             Ptx(
                 "cp.reduce.async.bulk.tensor{dim}.global.shared::cta{op}.tile.bulk_group{hint}",
-                {"dim": DIMS, "op": {op: f".{op}" for op in REDUCED}, **_with_policy(hint)},
+                {"dim": DIMS, "op": {op: f".{op}" for op in REDUCED}, **hint.modifiers("hint")},
                 pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}], [{{src}}]{hint.more};",
             ),
             since("sm_90"),
             f"{SOURCE.format('cp.reduce.async.bulk.tensor')}; unconfirmed: which operand min and max take beside a NaN",
             AsyncMeaning(reduce_boxes, addresses=stored, takes=("kind",), passes=("dim", "op")),
             effects=(
-                Access("src", "shared", 16, write=False, proxy="async", computed=True),
-                *(
-                    Access(
-                        "map",
-                        "global",
-                        16,
-                        write=write,
-                        proxy="async",
-                        computed=True,
-                        rmw=True,
-                        sem="relaxed",
-                        scope="gpu",
-                    )
-                    for write in (False, True)
-                ),
+                access_of_unit("src", "shared", write=False),
+                *combined_by_unit("map", "global"),
                 MAP,
                 Issue(GROUP),
             ),
@@ -279,7 +259,7 @@ instruction(
         Form(
             Ptx(
                 "cp.async.bulk.prefetch.tensor{dim}.L2.global.tile{hint}",
-                {"dim": DIMS, **_with_policy(hint)},
+                {"dim": DIMS, **hint.modifiers("hint")},
                 pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}]{hint.more};",
             ),
             since("sm_90"),
@@ -291,34 +271,27 @@ instruction(
     ),
     also={"tile": ""},
 )
-instruction(
+single(
     "ptx.prefetch_tensormap",
-    params=("map",),
+    Ptx("prefetch.tensormap"),
+    since("sm_90"),
+    SOURCE.format("prefetch"),
+    Meaning(nothing, on="machine"),
     operands=(reads("map", "generic"),),
-    pattern="[{map}]",
     doc="Has the 128 bytes of a tensor map brought to where the copy engine looks for them; no value changes.",
-    forms=(Form(Ptx("prefetch.tensormap"), since("sm_90"), SOURCE.format("prefetch"), Meaning(nothing, on="machine")),),
 )
-instruction(
+single(
     "ptx.cp_async.bulk.commit_group",
-    params=(),
-    operands=(),
+    Ptx("cp.async.bulk.commit_group"),
+    since("sm_90"),
+    SOURCE.format("cp.async.bulk.commit_group"),
     doc="Makes a group of the bulk stores and reductions that the thread has issued since the last one.",
-    forms=(
-        Form(
-            Ptx("cp.async.bulk.commit_group"),
-            since("sm_90"),
-            SOURCE.format("cp.async.bulk.commit_group"),
-            effects=(Commit(GROUP),),
-        ),
-    ),
+    effects=(Commit(GROUP),),
 )
 instruction(
     "ptx.cp_async.bulk.wait_group",
-    params=(),
     keywords={"n": 0, "read": True},
     operands=(reads("n", "imm"),),
-    pattern="{n}",
     check=check_pending,
     doc="Waits until at most the ``n`` newest bulk groups of the thread are under way; with ``read`` until all others "
     "have read their sources, which may then be written again.",

@@ -16,9 +16,9 @@ from tilewright.errors import InstructionError
 from tilewright.ir import const_value
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import ALL_LANES, BY_MASK, Bound, Cuda, Form, Meaning, Ptx, counts, instruction, reads
+from tilewright.isa.table import ALL_LANES, BY_MASK, Bound, Cuda, Meaning, Ptx, counts, reads, single
 
-__all__ = ["activemask", "all_of", "any_of", "ballot", "elect"]
+__all__ = ["activemask", "all_of", "any_of", "ballot", "elect", "voters"]
 
 LANE = np.arange(32)
 WIDTHS = (1, 2, 4, 8, 16, 32)
@@ -93,23 +93,18 @@ def _check_width(bound: Bound) -> None:
 
 
 def _shuffle_row(name: str, lane: str, source: Callable[[Lanes, Lanes, Lanes], Lanes], doc: str) -> None:
-    instruction(
+    single(
         f"cuda.{name}",
-        params=("mask", "value", lane),
+        Cuda(f"({{dtype}})__{name}({{mask}}, {{value}}, {{{lane}}}, {{width}})", {"dtype": CARRIERS}),
+        since("sm_75"),
+        SHUFFLE,
+        Meaning(_shuffle(source), moves=True, source_lane=_origins(source)),
         keywords={"width": 32},
         operands=(counts("mask"), reads("value", "typed"), counts(lane), counts("width")),
         check=_check_width,
         lanes=BY_MASK,
         doc=doc,
-        forms=(
-            Form(
-                Cuda(f"({{dtype}})__{name}({{mask}}, {{value}}, {{{lane}}}, {{width}})", {"dtype": CARRIERS}),
-                since("sm_75"),
-                SHUFFLE,
-                Meaning(_shuffle(source), moves=True, source_lane=_origins(source)),
-                result="value",
-            ),
-        ),
+        result="value",
     )
 
 
@@ -119,9 +114,10 @@ _shuffle_row("shfl_up_sync", "delta", _from_below, "The value ``delta`` lanes be
 _shuffle_row("shfl_xor_sync", "lane_mask", _from_partner, "The value of the lane whose number differs in these bits.")
 
 
-def _voters(machine: Machine, mask: Lanes) -> NDArray[np.bool_]:
-    voters: NDArray[np.bool_] = machine.active & ((mask.astype(np.int64) >> LANE & 1) != 0)
-    return voters
+def voters(machine: Machine, mask: Lanes) -> NDArray[np.bool_]:
+    """The lanes that take part: those that ``mask`` names."""
+    found: NDArray[np.bool_] = machine.active & ((mask.astype(np.int64) >> LANE & 1) != 0)
+    return found
 
 
 def _bits(lanes: NDArray[np.bool_]) -> Lanes:
@@ -131,17 +127,17 @@ def _bits(lanes: NDArray[np.bool_]) -> Lanes:
 
 def ballot(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
     """Bit ``l`` is set where lane ``l`` takes part and its condition holds."""
-    return _bits(cond & _voters(machine, mask))
+    return _bits(cond & voters(machine, mask))
 
 
 def any_of(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
     """True where the condition holds in a lane that takes part."""
-    return np.logical_or.reduce(cond & _voters(machine, mask), axis=-1, keepdims=True)
+    return np.logical_or.reduce(cond & voters(machine, mask), axis=-1, keepdims=True)
 
 
 def all_of(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
     """True where the condition holds in all lanes that take part."""
-    return np.logical_and.reduce(cond | ~_voters(machine, mask), axis=-1, keepdims=True)
+    return np.logical_and.reduce(cond | ~voters(machine, mask), axis=-1, keepdims=True)
 
 
 def activemask(machine: Machine) -> Lanes:
@@ -151,27 +147,22 @@ def activemask(machine: Machine) -> Lanes:
 
 def elect(machine: Machine, mask: Lanes) -> Lanes:
     """True in one lane: the lowest that takes part (the manual leaves open which, but it is always the same)."""
-    voters = _voters(machine, mask)
-    first: Lanes = voters.argmax(-1)[..., None] == LANE
-    return first & voters
+    there = voters(machine, mask)
+    first: Lanes = there.argmax(-1)[..., None] == LANE
+    return first & there
 
 
 def _vote_row(name: str, execute: Callable[[Machine, Lanes, Lanes], Lanes], result: str, doc: str) -> None:
-    instruction(
+    single(
         f"cuda.{name}",
-        params=("mask", "cond"),
+        Cuda(f"__{name}({{mask}}, {{cond}})"),
+        since("sm_75"),
+        VOTE,
+        Meaning(execute, on="machine"),
         operands=(counts("mask"), reads("cond", "pred")),
         lanes=BY_MASK,
         doc=doc,
-        forms=(
-            Form(
-                Cuda(f"__{name}({{mask}}, {{cond}})"),
-                since("sm_75"),
-                VOTE,
-                Meaning(execute, on="machine"),
-                result=dtype(result),
-            ),
-        ),
+        result=dtype(result),
     )
 
 
@@ -179,28 +170,25 @@ _vote_row("ballot_sync", ballot, "uint32", "One bit per lane of ``mask``: whethe
 _vote_row("any_sync", any_of, "bool", "Whether ``cond`` holds in some lane of ``mask``.")
 _vote_row("all_sync", all_of, "bool", "Whether ``cond`` holds in every lane of ``mask``.")
 
-instruction(
+single(
     "cuda.activemask",
-    params=(),
-    operands=(),
+    Cuda("__activemask()"),
+    since("sm_75"),
+    'PTX ISA, "Parallel Synchronization and Communication Instructions: activemask"',
+    Meaning(activemask, on="machine"),
     doc="One bit per lane of the warp that executes this together with the caller.",
-    forms=(
-        Form(
-            Cuda("__activemask()"),
-            since("sm_75"),
-            'PTX ISA, "Parallel Synchronization and Communication Instructions: activemask"',
-            Meaning(activemask, on="machine"),
-            result=dtype("uint32"),
-        ),
-    ),
+    result=dtype("uint32"),
 )
-instruction(
+single(
     "ptx.elect_sync",
-    params=(),
+    Ptx("elect.sync"),
+    since("sm_90"),
+    ELECT,
+    Meaning(elect, on="machine"),
     keywords={"mask": ALL_LANES},
     operands=(counts("mask"),),
     pattern="{{ .reg .pred one; {mnemonic} _|one, {mask}; selp.b32 {result}, 1, 0, one; }}",
     lanes=BY_MASK,
     doc="True in exactly one lane of ``mask``, always the same one.",
-    forms=(Form(Ptx("elect.sync"), since("sm_90"), ELECT, Meaning(elect, on="machine"), result=BOOL),),
+    result=BOOL,
 )

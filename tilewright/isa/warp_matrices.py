@@ -7,18 +7,20 @@ Source: PTX ISA, "Matrix Fragments for mma.m8n8k...", "... for mma.m16n8k...", "
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.effects import Mods
 from tilewright.isa.machine import Lanes
 from tilewright.isa.widen import widened
 from tilewright.layout import S, TileLayout, laneid
 
-__all__ = ["ELEMENTS", "HeldMatrix", "Matrix", "RegisterElement", "dealt_out", "extents", "fragment", "numbers"]
+__all__ = ["ELEMENTS", "REGISTERS", "HeldMatrix", "Matrix", "dealt_out", "extents", "fragment", "numbers", "sides_of"]
 
 Matrix = NDArray[Any]
 
@@ -148,3 +150,22 @@ def dealt_out(matrix: Matrix, kind: str) -> Lanes:
     flat = matrix.reshape(*matrix.shape[:-2], -1).take(_order(rows, columns, element.per_register), axis=-1)
     words = np.ascontiguousarray(flat).view(element.word)
     return words.reshape(*words.shape[:-1], -1, 32)
+
+
+def sides_of(mods: Mods) -> dict[str, HeldMatrix]:
+    """The elements of each operand."""
+    m, n, k = extents(str(mods["shape"]))
+    d, a, b, c = str(mods["types"]).split(".")
+    return {
+        "d": HeldMatrix("C", m, n, d),
+        "a": HeldMatrix("A", m, k, a),
+        "b": HeldMatrix("B", k, n, b),
+        "c": HeldMatrix("C", m, n, c),
+    }
+
+
+def _registers(operand: str, mods: Mods) -> int:
+    return sides_of(mods)[operand].registers
+
+
+REGISTERS: Mapping[str, Callable[[Mods], int]] = {name: partial(_registers, name) for name in "dabc"}

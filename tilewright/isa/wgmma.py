@@ -23,12 +23,12 @@ import numpy as np
 from tilewright.isa.arch import only
 from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
 from tilewright.isa.machine import Addresses, Lanes, Unit, first_of
+from tilewright.isa.operations import access_of_unit
 from tilewright.isa.products import Accumulator
 from tilewright.isa.table import (
     REQUIRED,
     WARPGROUP,
     WHOLE_WARP,
-    Access,
     AsyncMeaning,
     Commit,
     Cuda,
@@ -36,6 +36,7 @@ from tilewright.isa.table import (
     Issue,
     Meaning,
     Mods,
+    Operand,
     Ptx,
     RegisterFence,
     Spellings,
@@ -43,6 +44,7 @@ from tilewright.isa.table import (
     counts,
     instruction,
     reads,
+    single,
     updates,
 )
 from tilewright.isa.wgmma_values import (
@@ -58,11 +60,13 @@ from tilewright.isa.wgmma_values import (
 __all__ = [
     "WGMMA_TYPES",
     "WgmmaType",
+    "addresses",
+    "addresses_of_b",
     "along_k",
     "form_of",
     "into_registers",
-    "matrix",
     "modifiers",
+    "product_rows",
     "wgmma_widths",
 ]
 
@@ -114,14 +118,16 @@ def _kinds(mods: Mapping[str, object]) -> tuple[str, str]:
 # Operands
 
 
-def addresses(unit: Unit, dA: Lanes, dB: Lanes, scaleD: Lanes, **mods: int) -> Mapping[str, Addresses]:
+def addresses(unit: Unit, dA: Lanes, dB: Lanes, *others: Lanes, **mods: int) -> Mapping[str, Addresses]:
     """The 16-byte units of A, 64 rows, and of B, N columns."""
     return {"dA": matrix(unit, "dA", dA, ROWS, trans=bool(mods["transA"])), **addresses_of_b(unit, dB, **mods)}
 
 
-def addresses_of_b(unit: Unit, dB: Lanes, *others: Lanes, **mods: int) -> Mapping[str, Addresses]:
+def addresses_of_b(
+    unit: Unit, dB: Lanes, *others: Lanes, row_bytes: int = OPERAND_BYTES, **mods: int
+) -> Mapping[str, Addresses]:
     """The 16-byte units of B alone, where A is in registers."""
-    return {"dB": matrix(unit, "dB", dB, mods["N"], trans=bool(mods["transB"]))}
+    return {"dB": matrix(unit, "dB", dB, mods["N"], trans=bool(mods["transB"]), row_bytes=row_bytes)}
 
 
 def matrix(unit: Unit, name: str, desc: Lanes, count: int, *, trans: bool, row_bytes: int = OPERAND_BYTES) -> Addresses:
@@ -255,7 +261,7 @@ def form_of(
     shared_a = "transA" in table
     immediates = ", {scaleA}, {scaleB}" if row.signs else ""
     immediates += (", {transA}" if shared_a else "") + ", {transB}" if row.majors else ""
-    read = [Access(each, "shared", 16, write=False, proxy="async", computed=True) for each in ("dA", "dB")]
+    read = [access_of_unit(each, "shared", write=False) for each in ("dA", "dB")]
     return Form(
         Ptx(
             f"{name}.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{tail}{{saturate}}",
@@ -292,75 +298,73 @@ KEYWORDS = {
     **{"M": ROWS, "N": REQUIRED, "K": REQUIRED, "in_dtype": REQUIRED, "out_dtype": "float32", "b_dtype": None},
     **{"transA": False, "transB": False, "scaleA": 1, "scaleB": 1, "scaleD": True, "saturate": False},
 }
-D_AND_CONDITION = (reads("scaleD", "pred"), updates("*acc", "b32"))
+FormsOf = Callable[[str, tuple[str, ...]], Iterator[Form]]
 
-instruction(
-    NAMES[0],
-    params=("dA", "dB", "*acc"),
-    keywords=KEYWORDS,
-    operands=(counts("dA", "b64"), counts("dB", "b64"), *D_AND_CONDITION),
-    lanes=WARPGROUP,
-    doc="A warpgroup has D += A * B computed, A and B in shared memory; `wait_group` tells when D is there.",
-    forms=tuple(_forms("{dA}, {dB}", ())),
+
+def product_rows(
+    names: tuple[str, str], docs: tuple[str, str], forms: FormsOf, *more: Operand, **keywords: object
+) -> None:
+    """A row with A in shared memory, and one with A in registers.
+
+    forms: made of the operands A and B as text, and of the registers of A. more: operands between B and D.
+    """
+    in_registers = tuple(reads(name, "b32") for name in A_REGISTERS)
+    for name, doc, left, listed, flags in (
+        (names[0], docs[0], (counts("dA", "b64"), counts("dB", "b64")), "{dA}, {dB}", ()),
+        (names[1], docs[1], (counts("dB", "b64"), *in_registers), "{{{a0}, {a1}, {a2}, {a3}}}, {dB}", A_REGISTERS),
+    ):
+        instruction(
+            name,
+            keywords={key: value for key, value in {**KEYWORDS, **keywords}.items() if key != "transA" or not flags},
+            operands=(*left, *more, reads("scaleD", "pred"), updates("*acc", "b32")),
+            lanes=WARPGROUP,
+            doc=doc,
+            forms=tuple(forms(listed, flags)),
+        )
+
+
+product_rows(
+    NAMES,
+    (
+        "A warpgroup has D += A * B computed, A and B in shared memory; `wait_group` tells when D is there.",
+        "A warpgroup has D += A * B computed, A in registers, B in shared memory; `wait_group` tells when D is there.",
+    ),
+    _forms,
 )
-instruction(
-    NAMES[1],
-    params=("dB", *A_REGISTERS, "*acc"),
-    keywords={name: value for name, value in KEYWORDS.items() if name != "transA"},
-    operands=(counts("dB", "b64"), *(reads(name, "b32") for name in A_REGISTERS), *D_AND_CONDITION),
-    lanes=WARPGROUP,
-    doc="A warpgroup has D += A * B computed, A in registers, B in shared memory; `wait_group` tells when D is there.",
-    forms=tuple(_forms("{{{a0}, {a1}, {a2}, {a3}}}, {dB}", A_REGISTERS)),
-)
-instruction(
+single(
     "ptx.wgmma.fence",
-    params=(),
-    operands=(),
+    Ptx("wgmma.fence.sync.aligned"),
+    ARCH,
+    SOURCE.format("wgmma.fence"),
     lanes=WHOLE_WARP,
     doc="Orders what the warp did to the registers of A and D before the products that it issues next.",
-    forms=(
-        Form(Ptx("wgmma.fence.sync.aligned"), ARCH, SOURCE.format("wgmma.fence"), effects=(RegisterFence("wgmma"),)),
-    ),
+    effects=(RegisterFence("wgmma"),),
 )
-instruction(
+single(
     "ptx.wgmma.commit_group",
-    params=(),
-    operands=(),
+    Ptx("wgmma.commit_group.sync.aligned"),
+    ARCH,
+    SOURCE.format("wgmma.commit_group"),
     lanes=WHOLE_WARP,
     doc="Closes a group of the products that the warpgroup has issued.",
-    forms=(
-        Form(
-            Ptx("wgmma.commit_group.sync.aligned"),
-            ARCH,
-            SOURCE.format("wgmma.commit_group"),
-            effects=(Commit("wgmma"),),
-        ),
-    ),
+    effects=(Commit("wgmma"),),
 )
-instruction(
+single(
     "ptx.wgmma.wait_group",
-    params=("n",),
+    Ptx("wgmma.wait_group.sync.aligned"),
+    ARCH,
+    SOURCE.format("wgmma.wait_group"),
     operands=(reads("n", "imm"),),
-    pattern="{n}",
     lanes=WHOLE_WARP,
     doc="Waits until at most the newest ``n`` groups of products are under way.",
-    forms=(
-        Form(
-            Ptx("wgmma.wait_group.sync.aligned"), ARCH, SOURCE.format("wgmma.wait_group"), effects=(Wait("wgmma", "n"),)
-        ),
-    ),
+    effects=(Wait("wgmma", "n"),),
 )
-instruction(
+single(
     "ptx.wgmma.noop_barrier",
-    params=("reg",),
+    Cuda("((void){reg})"),
+    ARCH,
+    SOURCE.format("wgmma.wait_group"),
+    Meaning(lambda reg: None, moves=True),
     operands=(reads("reg", "b32"),),
     doc="Nothing: a wait keeps uses of accumulators behind it by itself. For kernels that were written elsewhere.",
-    forms=(
-        Form(
-            Cuda("((void){reg})"),
-            ARCH,
-            SOURCE.format("wgmma.wait_group"),
-            Meaning(lambda reg: None, moves=True),
-        ),
-    ),
 )

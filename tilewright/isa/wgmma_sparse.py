@@ -9,51 +9,31 @@ Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
-from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.machine import Lanes
 from tilewright.isa.mma_sparse import fields
-from tilewright.isa.table import (
-    WARPGROUP,
-    AsyncMeaning,
-    Form,
-    Spellings,
-    counts,
-    instruction,
-    reads,
-)
+from tilewright.isa.table import AsyncMeaning, Form, Spellings, reads
 from tilewright.isa.wgmma import (
-    A_REGISTERS,
-    D_AND_CONDITION,
-    KEYWORDS,
     OPERAND_BYTES,
     OTHERS,
     ROWS,
     WGMMA_TYPES,
+    addresses,
+    addresses_of_b,
     along_k,
     form_of,
     into_registers,
-    matrix,
     modifiers,
+    product_rows,
 )
 from tilewright.isa.wgmma_values import rows_of_registers
 
-__all__: list[str] = []
-
 NAMES = ("ptx.wgmma.mma_async.sp.ss", "ptx.wgmma.mma_async.sp.rs")
 WIDTHS = {"tf32": 4, "float16": 2, "bfloat16": 2}  # bytes of an element; of the others one
-
-
-def addresses(unit: Unit, dA: Lanes, dB: Lanes, *others: Lanes, **mods: int) -> Mapping[str, Addresses]:
-    """The 16-byte units of the stored A, 64 rows, and of B, N columns of twice the K."""
-    return {"dA": matrix(unit, "dA", dA, ROWS, trans=bool(mods["transA"])), **addresses_of_b(unit, dB, **mods)}
-
-
-def addresses_of_b(unit: Unit, dB: Lanes, *others: Lanes, **mods: int) -> Mapping[str, Addresses]:
-    """The 16-byte units of B alone, where A is in registers."""
-    return {"dB": matrix(unit, "dB", dB, mods["N"], trans=bool(mods["transB"]), row_bytes=2 * OPERAND_BYTES)}
 
 
 def expanded(stored: Lanes, metadata: Lanes, selector: int, kind: str) -> Lanes:
@@ -91,7 +71,7 @@ def _forms(operands: str, flags: tuple[str, ...]) -> Iterator[Form]:
     shared_a = not flags
     meaning = AsyncMeaning(
         product if shared_a else product_of_registers,
-        addresses=addresses if shared_a else addresses_of_b,
+        addresses=partial(addresses if shared_a else addresses_of_b, row_bytes=2 * OPERAND_BYTES),
         takes=(*flags, "e", "scaleD"),
         passes=(*(("transA",) if shared_a else ()), *OTHERS, "selector"),
     )
@@ -104,23 +84,13 @@ def _forms(operands: str, flags: tuple[str, ...]) -> Iterator[Form]:
         yield form_of("wgmma.mma_async.sp", table, row, listed, meaning, NAMES, (*flags, "e"))
 
 
-METADATA = reads("e", "b32")
-
-instruction(
-    NAMES[0],
-    params=("dA", "dB", "e", "*acc"),
-    keywords={**KEYWORDS, "selector": 0},
-    operands=(counts("dA", "b64"), counts("dB", "b64"), METADATA, *D_AND_CONDITION),
-    lanes=WARPGROUP,
-    doc="A warpgroup has D += A * B computed; A, in shared memory, has two elements of every four, ``e`` says which.",
-    forms=tuple(_forms("{dA}, {dB}", ())),
-)
-instruction(
-    NAMES[1],
-    params=("dB", *A_REGISTERS, "e", "*acc"),
-    keywords={**{name: value for name, value in KEYWORDS.items() if name != "transA"}, "selector": 0},
-    operands=(counts("dB", "b64"), *(reads(name, "b32") for name in A_REGISTERS), METADATA, *D_AND_CONDITION),
-    lanes=WARPGROUP,
-    doc="A warpgroup has D += A * B computed; A, in registers, has two elements of every four, ``e`` says which.",
-    forms=tuple(_forms("{{{a0}, {a1}, {a2}, {a3}}}, {dB}", A_REGISTERS)),
+product_rows(
+    NAMES,
+    (
+        "A warpgroup has D += A * B computed; A, in shared memory, has two elements of every four, ``e`` says which.",
+        "A warpgroup has D += A * B computed; A, in registers, has two elements of every four, ``e`` says which.",
+    ),
+    _forms,
+    reads("e", "b32"),
+    selector=0,
 )

@@ -16,7 +16,6 @@ from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, described
 from tilewright.ir import (
     Assign,
-    Bind,
     Buffer,
     Component,
     Computed,
@@ -38,7 +37,8 @@ from tilewright.lang.expressions import registers_instead
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.meta import is_meta
 from tilewright.lang.parser import Parser, statement
-from tilewright.lang.tile_assignments import assign_tile, hold, is_single, region_of
+from tilewright.lang.tile_assignments import assign_tile, hold, is_single
+from tilewright.lang.tiles import region_of
 from tilewright.lang.types import ArrayType, LetType, TypeName
 from tilewright.lang.values import MetaValue
 
@@ -200,10 +200,8 @@ def _check_assignable(parser: Parser, name: str, entry: NameEntry | None) -> Non
 
 def define_scalar(parser: Parser, name: str, value: Expr, *, mutable: bool = True) -> None:
     """A new scalar, initialised here; lives to the end of the block."""
-    builder = parser.builder
-    var = Var(builder.unique(name), value.dtype)
-    builder.first[var.name] = value
-    builder.emit(Bind(var, value, mutable, at=builder.at))
+    var = parser.builder.bind(name, value, mutable=mutable)
+    parser.builder.first[var.name] = value
     parser.env.define(name, var, "scalar" if mutable else "let")
 
 

@@ -214,6 +214,12 @@ class KernelBuilder:
             self.ranges[var.name] = strided(low, high)
         return var
 
+    def bind(self, name: str, value: ir.Expr, *, mutable: bool = False) -> ir.Var:
+        """A new scalar that begins as ``value``, under this name or one like it."""
+        var = ir.Var(self.unique(name), value.dtype)
+        self.emit(ir.Bind(var, value, mutable, at=self.at))
+        return var
+
     def read(self, value: ir.Expr) -> ir.Expr:
         """Take note of an element or a scalar that is read now."""
         return value if self.exact else self.moments.read(value, self._blocks[-1], self.at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType
 
 from tilewright.errors import KernelError, choices
@@ -16,7 +16,7 @@ from tilewright.lang.settings import evaluate
 from tilewright.lang.tile_functions import EXPORTS as TILE_FUNCTIONS
 from tilewright.lang.values import absolute
 
-__all__ = ["call"]
+__all__ = ["call", "elements"]
 
 _WITH_EXPRESSIONS: dict[int, object] = {  # Python's builtins that have a meaning at run time too
     id(builtins.range): run_time_range,
@@ -32,12 +32,7 @@ def call(parser: Parser, node: ast.Call) -> object:
     hints, builder.hints = builder.hints, ()
     function = parser.eval(node.func)
     evaluates = getattr(function, "__wrapped__", None) is evaluate  # it takes a call without a value
-    args: list[object] = []
-    for part in node.args:
-        if isinstance(part, ast.Starred):
-            args += parser.eval(part.value)  # type: ignore[arg-type]  # Python's own error is the right one
-        else:
-            args.append(parser.eval(part, may_be_void=evaluates))
+    args = elements(parser, node.args, may_be_void=evaluates)
     kwargs: dict[str, object] = {}
     for keyword in node.keywords:
         value = parser.eval(keyword.value)
@@ -52,6 +47,17 @@ def call(parser: Parser, node: ast.Call) -> object:
         builder.foreign = True  # an element of a view that a method has made
     builder.hints = ()
     return result
+
+
+def elements(parser: Parser, nodes: Sequence[ast.expr], *, may_be_void: bool = False) -> list[object]:
+    """The values of a display or of positional arguments, starred ones spread out."""
+    values: list[object] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            values += parser.eval(node.value)  # type: ignore[arg-type]  # Python's own error is the right one
+        else:
+            values.append(parser.eval(node, may_be_void=may_be_void))
+    return values
 
 
 def _called(parser: Parser, function: object, args: list[object], kwargs: dict[str, object]) -> object:

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from tilewright.dtypes import BOOL
-from tilewright.ir import Assign, Bind, Expr, If, Var, binary, cast, select
+from tilewright.ir import Assign, Expr, If, binary, cast, select
 from tilewright.lang.expressions import compared, known_truth
 from tilewright.lang.moments import OpenBlock
 from tilewright.lang.parser import Parser, expression
@@ -92,8 +92,7 @@ def _chosen(parser: Parser, cond: object, then: tuple[object, OpenBlock], orelse
             builder.chose(made, block)
         return made
     at, test = builder.at, builder.settled(cast(cond, BOOL))  # type: ignore[arg-type]
-    var = Var(builder.unique("chosen"), made.dtype)
-    builder.emit(Bind(var, cast(0, made.dtype), at=at))
+    var = builder.bind("chosen", cast(0, made.dtype), mutable=True)
     yes, no = ((*block, Assign(var, cast(value, made.dtype), at=at)) for value, block in (then, orelse))  # type: ignore[arg-type]
     builder.emit(If(test, yes, no, at=at))
     return var

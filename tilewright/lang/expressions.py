@@ -27,8 +27,9 @@ from tilewright.ir import (
     component,
     unary,
 )
+from tilewright.ir.operators import OPERATORS, SYMBOLS
 from tilewright.lang.arithmetic import computed
-from tilewright.lang.calls import call
+from tilewright.lang.calls import call, elements
 from tilewright.lang.elsewhere import formula_for, hint_for
 from tilewright.lang.indexing import element
 from tilewright.lang.parser import Parser, expression
@@ -42,14 +43,6 @@ _UNARY: dict[type[ast.unaryop], tuple[str, Callable[..., object]]] = {
     ast.Invert: ("~", operator.invert),
     ast.Not: ("not", operator.not_),
     ast.UAdd: ("+", operator.pos),
-}
-_COMPARE: dict[type[ast.cmpop], tuple[str, Callable[..., object]]] = {
-    ast.Eq: ("==", operator.eq),
-    ast.NotEq: ("!=", operator.ne),
-    ast.Lt: ("<", operator.lt),
-    ast.LtE: ("<=", operator.le),
-    ast.Gt: (">", operator.gt),
-    ast.GtE: (">=", operator.ge),
 }
 _IDENTITY: dict[type[ast.cmpop], Callable[..., object]] = {ast.Is: operator.is_, ast.IsNot: operator.is_not}
 
@@ -180,15 +173,14 @@ def compared(op: ast.cmpop, left: object, right: object) -> object:
         return _member(left, right, inside=isinstance(op, ast.In))
     if type(op) in _IDENTITY:
         return _IDENTITY[type(op)](left, right)
-    symbol, python = _COMPARE[type(op)]
-    values = (left, right)
+    symbol, values = SYMBOLS[type(op)], (left, right)
     if None not in values and (error := several(f"a {symbol} b", *values)):
         raise error
     if any(isinstance(value, Tiled) for value in values) and None not in values:
         return Computed.of(symbol, left, right)
     if any(isinstance(value, Expr) for value in values) and all(isinstance(v, (Expr, int, float)) for v in values):
         return binary(symbol, left, right)  # type: ignore[arg-type]
-    return python(left, right)
+    return OPERATORS[symbol].number(left, right)
 
 
 def _member(item: object, values: object, *, inside: bool) -> object:
@@ -259,17 +251,6 @@ def lists(parser: Parser, node: ast.List) -> list[object]:
 @expression(ast.Set)
 def sets(parser: Parser, node: ast.Set) -> set[object]:
     return set(elements(parser, node.elts))
-
-
-def elements(parser: Parser, nodes: Sequence[ast.expr]) -> list[object]:
-    """The values of a display or of positional arguments, starred ones spread out."""
-    values: list[object] = []
-    for node in nodes:
-        if isinstance(node, ast.Starred):
-            values += parser.eval(node.value)  # type: ignore[arg-type]  # Python's own error is the right one
-        else:
-            values.append(parser.eval(node))
-    return values
 
 
 @expression(ast.Dict)

@@ -13,7 +13,7 @@ from types import FunctionType, MethodType
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError, TilewrightError, choices, described
 from tilewright.frames import at_the_edge, shortened
-from tilewright.ir import Bind, Call, Expr, Kernel, Var, as_expr, walk
+from tilewright.ir import Call, Expr, Kernel, Var, as_expr, walk
 from tilewright.ir.pitches import strides_of
 from tilewright.ir.tensor_map import MapOf
 from tilewright.lang.assignments import define_scalar, is_scalar
@@ -243,10 +243,7 @@ def _once(parser: Parser, name: str, value: object) -> object:
     if not isinstance(value, Expr) or not any(isinstance(part, Call) for part in walk(value)):
         parser.builder.moments.name(value, name)
         return value
-    builder = parser.builder
-    var = Var(builder.unique(name), value.dtype)
-    builder.emit(Bind(var, value, mutable=False, at=builder.at))
-    return var
+    return parser.builder.bind(name, value)
 
 
 def _signature(args: ast.arguments, defaults: list[object]) -> inspect.Signature:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, choices
-from tilewright.ir import Bind, Buffer, Expr, Value, Var, as_expr, binary, cast, const_value, special
+from tilewright.ir import Buffer, Expr, Value, Var, as_expr, binary, cast, const_value, special
 from tilewright.lang.builder import current
 from tilewright.lang.forms import where
 from tilewright.lang.instructions import form, row_call
@@ -27,10 +27,7 @@ def _joins(op: str, what: str) -> Callable[[Value, Value], Expr]:
 
 def _kept(value: Value) -> Var:
     """A value as a name of the kernel: it is computed once, here."""
-    builder, made = current("a reduction"), as_expr(value)
-    var = Var(builder.unique("part"), made.dtype)
-    builder.emit(Bind(var, made, mutable=False, at=builder.at))
-    return var
+    return current("a reduction").bind("part", as_expr(value))
 
 
 @form("cuda.warp_reduce")

@@ -11,8 +11,7 @@ import ast
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tilewright.dtypes import BOOL
-from tilewright.ir import Bind, Break, Var, as_expr
+from tilewright.ir import Break, as_expr
 from tilewright.lang.assignments import assigned
 from tilewright.lang.parser import Parser, statement
 
@@ -41,10 +40,8 @@ def without_early_returns(parser: Parser, body: Sequence[ast.stmt]) -> Sequence[
         return body
     made = _sequence(body, marked=False)
     if any(isinstance(part, _Returned) for stmt in made for part in _walk(stmt)):
-        builder = parser.builder
-        flag = Var(builder.unique("returned"), BOOL)
-        builder.first[flag.name] = as_expr(False)
-        builder.emit(Bind(flag, as_expr(False), mutable=True, at=builder.at))
+        flag = parser.builder.bind("returned", as_expr(False), mutable=True)
+        parser.builder.first[flag.name] = as_expr(False)
         parser.env.define(FLAG, flag, "scalar")
     return made
 
@@ -88,10 +85,8 @@ def _parted(stmt: ast.If, body: list[ast.stmt], orelse: list[ast.stmt]) -> ast.I
 
 
 def _placed(made: Placed, old: ast.AST) -> Placed:
-    for part in ast.walk(made):
-        if not hasattr(part, "lineno"):
-            ast.copy_location(part, old)
-    return made
+    """A new node, and the new parts in it, where an old one is."""
+    return ast.fix_missing_locations(ast.copy_location(made, old))
 
 
 def _returns(stmt: ast.stmt) -> bool:

@@ -16,11 +16,11 @@ import numpy as np
 
 from tilewright.dtypes import BOOL, INT32, DType
 from tilewright.errors import KernelError, described
-from tilewright.ir import Buffer, Computed, Const, Expr, Load, Reduced, Region, Tiled, Value, as_expr, const_value, same
+from tilewright.ir import Computed, Const, Expr, Load, Reduced, Region, Tiled, Value, as_expr, const_value, same
 from tilewright.ir.ranges import RangeFacts
 from tilewright.lang.builder import current
 from tilewright.lang.memory import new_buffer
-from tilewright.lang.tiles import SCOPES, tile_function
+from tilewright.lang.tiles import SCOPES, region_of, tile_function
 from tilewright.layout import Iter, Layout, TileLayout
 from tilewright.primitives.compute import CAST, COMPUTE, FORMULA, NAMES, FormulaStep
 from tilewright.primitives.copy import copy
@@ -29,22 +29,11 @@ from tilewright.primitives.fill import fill
 from tilewright.primitives.reduce import ACCUMULATES
 from tilewright.records import replace
 
-__all__ = ["assign_tile", "hold", "is_single", "region_of"]
+__all__ = ["assign_tile", "hold", "is_single"]
 
 POSITIONS, TRUTHS = ("argmax", "argmin"), ("any", "all")
 WIDER = ("warp", "warpgroup", "cta")
 """The scopes of thread axes, the widest last."""
-
-
-def region_of(place: object) -> Region | None:
-    """A tile as a region; of an element the region that is only it. None for anything else."""
-    if isinstance(place, Region):
-        return place
-    if isinstance(place, Buffer):
-        return place.region()
-    if isinstance(place, Load):
-        return Region.of(place.buffer, tuple(slice(index, index + 1) for index in place.indices))
-    return None
 
 
 def is_single(value: object) -> bool:

@@ -18,7 +18,7 @@ from tilewright.lang.settings import argument
 from tilewright.lang.types import UnknownName
 from tilewright.primitives import COMMON, PRIMITIVES, Primitive, TileOperand
 
-__all__ = ["SCOPES", "TileNamespace"]
+__all__ = ["SCOPES", "TileNamespace", "region_of"]
 
 FLOAT64 = dtype("float64")
 SCOPES = {
@@ -145,14 +145,22 @@ def _scalar(row: Primitive, operand: TileOperand, value: object, before: list[Re
 
 def _region(what: str, value: object) -> Region:
     """A tile: a region, a whole buffer, or one element."""
-    if isinstance(value, Region):
-        return value
-    if isinstance(value, Buffer):
-        return value.region()
-    if isinstance(value, Load):
-        return Region.of(value.buffer, tuple(slice(index, index + 1) for index in value.indices))
-    given = f"`{as_expr(value)}`" if isinstance(value, Expr) else repr(value)
-    raise KernelError(f"{what} is a tile", given=given, allowed="a buffer or a region of one: A, A[0:8, :]")
+    tile = region_of(value)
+    if tile is None:
+        given = f"`{as_expr(value)}`" if isinstance(value, Expr) else repr(value)
+        raise KernelError(f"{what} is a tile", given=given, allowed="a buffer or a region of one: A, A[0:8, :]")
+    return tile
+
+
+def region_of(place: object) -> Region | None:
+    """A tile as a region; of an element the region that is only it. None for anything else."""
+    if isinstance(place, Region):
+        return place
+    if isinstance(place, Buffer):
+        return place.region()
+    if isinstance(place, Load):
+        return Region.of(place.buffer, tuple(slice(index, index + 1) for index in place.indices))
+    return None
 
 
 def _check_not_within(prefix: str, name: str) -> None:

@@ -20,6 +20,8 @@ POINTERS = {
 """Triton's names of the element types."""
 DIVISIBLE = [["tt.divisibility", 16]]  # Triton's word for a multiple of 16
 CONSTANT = "constexpr"
+FLAGS: dict[str, object] = {"padding": "nan", "round_f32_to_tf32": True}
+"""Parameters for fields of a descriptor, with the value that sets each. Triton 3.6 has the first one only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,9 @@ def _of_descriptor(name: str, value: Any, map_: Mapping[str, Any] | None) -> Ite
     else:
         yield name, value.base
         yield from sizes
-        yield f"{name}.padding", getattr(value, "padding", "zero") == "nan"
-        yield f"{name}.round_f32_to_tf32", bool(getattr(value, "round_f32_to_tf32", False))
+        for flag, set_by in FLAGS.items():
+            if hasattr(value, flag):
+                yield f"{name}.{flag}", getattr(value, flag) == set_by
     yield from sizes
 
 

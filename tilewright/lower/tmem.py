@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilewright import isa
 from tilewright.errors import InstructionError, Span, warn
-from tilewright.ir import Argument, Body, Call, Evaluate, Stmt, const_value, expressions, map_body, statements
+from tilewright.ir import Argument, Body, Call, Evaluate, Stmt, const_value, map_body
 
 __all__ = ["LEAST_COLUMNS", "settle_tmem"]
 
@@ -76,16 +76,14 @@ def _rounded(stmt: Stmt) -> Stmt | None:
 def _check_agreement(body: Body) -> None:
     """Raises InstructionError where instructions differ in a modifier that a kernel's must agree in: the cta_group."""
     first: dict[str, tuple[Argument, str, Span | None]] = {}
-    for stmt in statements(body):
-        for node in expressions(stmt):
-            bound = isa.bind(node) if isinstance(node, Call) else None
-            if bound is None or not (name := bound.instruction.agrees):
-                continue
-            value, other, at = first.setdefault(name, (bound.mods[name], bound.instruction.name, stmt.at))
-            if bound.mods[name] != value:
-                raise InstructionError(
-                    f"T.{bound.instruction.name} has another {name} than T.{other} before it",
-                    given=f"{name}={bound.mods[name]} here, {name}={value}" + (f" at {at}" if at else " there"),
-                    allowed=f"one {name} in all such instructions of a kernel",
-                    at=stmt.at,
-                )
+    for stmt, bound in isa.calls_in(body):
+        if not (name := bound.instruction.agrees):
+            continue
+        value, other, at = first.setdefault(name, (bound.mods[name], bound.instruction.name, stmt.at))
+        if bound.mods[name] != value:
+            raise InstructionError(
+                f"T.{bound.instruction.name} has another {name} than T.{other} before it",
+                given=f"{name}={bound.mods[name]} here, {name}={value}" + (f" at {at}" if at else " there"),
+                allowed=f"one {name} in all such instructions of a kernel",
+                at=stmt.at,
+            )

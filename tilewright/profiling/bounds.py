@@ -21,7 +21,7 @@ from tilewright.errors import TilewrightError
 from tilewright.inputs import make_arguments
 from tilewright.ir import Call, For, If, While, as_expr, expressions, statements
 from tilewright.ir.special import CTA
-from tilewright.isa import bind
+from tilewright.isa import bind, calls_in
 from tilewright.profiling.gpus import SECTOR_RATE, Gpu
 
 if TYPE_CHECKING:
@@ -219,18 +219,14 @@ def _flops(exe: Executable, counts: Counts) -> dict[int, int]:
 
 def _products(exe: Executable) -> Iterator[tuple[str, int, int]]:
     """(instruction, bits of an operand, flops of one warp) of each matrix product that the kernel names."""
-    for stmt in statements(exe.lowered.body):
-        for node in expressions(stmt):
-            if not isinstance(node, Call):
-                continue
-            bound = bind(node)
-            text = bound.form.mnemonic(bound.mods) if "mma" in bound.instruction.name else ""
-            shape = re.search(r"m(\d+)n(\d+)k(\d+)", text)
-            kinds = re.findall(r"\.(?:bf|tf|f|e\dm|s|u)(\d+)", text)
-            if shape and kinds and "sp" not in text.split("."):
-                bits = {16: 16, 19: 32, 32: 32, 64: 64}.get(int(kinds[1] if len(kinds) > 1 else kinds[0]), 8)
-                share = 4 if "wgmma" in text else 1  # of a warpgroup's product each warp has a quarter
-                yield bound.instruction.name, bits, 2 * prod(map(int, shape.groups())) // share
+    for _, bound in calls_in(exe.lowered.body):
+        text = bound.mnemonic if "mma" in bound.instruction.name else ""
+        shape = re.search(r"m(\d+)n(\d+)k(\d+)", text)
+        kinds = re.findall(r"\.(?:bf|tf|f|e\dm|s|u)(\d+)", text)
+        if shape and kinds and "sp" not in text.split("."):
+            bits = {16: 16, 19: 32, 32: 32, 64: 64}.get(int(kinds[1] if len(kinds) > 1 else kinds[0]), 8)
+            share = 4 if "wgmma" in text else 1  # of a warpgroup's product each warp has a quarter
+            yield bound.instruction.name, bits, 2 * prod(map(int, shape.groups())) // share
 
 
 def _occupancy(exe: Executable, gpu: Gpu) -> Occupancy:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tilewright.dtypes import BOOL, DType, dtype
-from tilewright.ir import Const, Expr, Reinterpret, cast
+from tilewright.ir import AddressOf, Buffer, Const, Expr, Reinterpret, as_expr, cast
 from tilewright.ptx.names import element_bytes
 
-__all__ = ["bits_of", "number_dtype", "unsigned"]
+__all__ = ["bits_of", "number_dtype", "raw_dtype", "start_of", "unsigned"]
 
 
 def number_dtype(kind: str) -> DType:
@@ -14,12 +14,22 @@ def number_dtype(kind: str) -> DType:
     if kind[0] in "su" and kind[1:].isdigit():
         return dtype(f"{'' if kind[0] == 's' else 'u'}int{kind[1:]}")
     names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
-    return dtype(names[kind]) if kind in names else unsigned(8 * element_bytes(kind))
+    return dtype(names[kind]) if kind in names else raw_dtype(kind)
 
 
 def unsigned(bits: int) -> DType:
     """The dtype of so many bits."""
     return BOOL if bits == 1 else dtype(f"uint{bits}")
+
+
+def raw_dtype(kind: str) -> DType:
+    """The unsigned integer as wide as a type, by PTX's word."""
+    return unsigned(8 * element_bytes(kind))
+
+
+def start_of(buffer: Buffer) -> Expr:
+    """The address at which a buffer begins, in 64 bits."""
+    return cast(AddressOf(buffer, (as_expr(0),)), dtype("uint64"))
 
 
 def bits_of(value: Expr, kind: DType) -> Expr:

@@ -33,18 +33,19 @@ def registers(scan: Scanner, line: int) -> Registers:
     kind = scan.of(rf"\.v[248]|{_TYPE}", "the type of a register")
     if kind[1] == "v":
         vector, kind = int(kind[2:]), scan.of(_TYPE, "the type of a register")
-    names: list[tuple[str, int | None]] = []
-    while True:
-        name = scan.name("the name of a register")
-        count = None
-        if scan.accept("<"):
-            count = scan.integer()
-            scan.expect(">")
-        names.append((name, count))
-        if not scan.accept(","):
-            break
+    names = scan.listed(lambda: _register(scan))
     scan.expect(";")
     return Registers(kind[1:], tuple(names), vector, line)
+
+
+def _register(scan: Scanner) -> tuple[str, int | None]:
+    """The name of a register, and of a family ``%r<9>`` how many it has."""
+    name = scan.name("the name of a register")
+    if not scan.accept("<"):
+        return name, None
+    count = scan.integer()
+    scan.expect(">")
+    return name, count
 
 
 def variables(scan: Scanner, space: str, linkage: str, line: int) -> list[Variable]:
@@ -52,16 +53,15 @@ def variables(scan: Scanner, space: str, linkage: str, line: int) -> list[Variab
     if space == "const":  # a bank has its number in old texts
         _extents(scan)
     align, vector, kind, attributes = _qualifiers(scan)
-    found = []
-    while True:
-        name = scan.name("the name of a variable")
-        extents = _extents(scan)
+
+    def variable() -> Variable:
+        name, extents = scan.name("the name of a variable"), _extents(scan)
         initial = _initial(scan) if scan.accept("=") else ""
         if extents[:1] == (None,) and initial:
             extents = (_count(initial), *extents[1:])
-        found.append(Variable(space, kind, name, extents, align, vector, linkage, attributes, initial, line))
-        if not scan.accept(","):
-            break
+        return Variable(space, kind, name, extents, align, vector, linkage, attributes, initial, line)
+
+    found = scan.listed(variable)
     scan.expect(";")
     return found
 
@@ -138,9 +138,10 @@ def _count(initial: str) -> int:
 
 
 def params(scan: Scanner) -> tuple[Variable, ...]:
-    """Parameters in parentheses; in registers or in the space of parameters."""
-    scan.expect("(")
+    """Parameters in parentheses, in registers or in the space of parameters; none where there are no parentheses."""
     found: list[Variable] = []
+    if not scan.accept("("):
+        return ()
     while not scan.accept(")"):
         if found:
             scan.expect(",")
@@ -157,26 +158,18 @@ def header(scan: Scanner, kind: str, linkage: str, line: int) -> Function:
     attributes = []
     while scan.peek() in (".noreturn", ".attribute"):
         attributes.append(_attribute(scan) if scan.peek() == ".attribute" else scan.next())
-    returns = params(scan) if scan.peek() == "(" else ()
+    returns = params(scan)
     name = scan.name("the name of a function")
-    given = params(scan) if scan.peek() == "(" else ()
+    given = params(scan)
     directives = [Directive(text, line) for text in attributes]
     while (word := scan.peek()).startswith("."):
         at = scan.text.line(scan.text.skipped(scan.position))
         scan.next()
-        rest = ", ".join(map(str, _numbers(scan))) if word[1:] in NUMBERED else _tail(scan)
+        rest = ", ".join(map(str, scan.listed(scan.integer))) if word[1:] in NUMBERED else _tail(scan)
         directives.append(Directive(f"{word} {rest}".strip(), at))
         if word == ".pragma":
             scan.accept(";")
     return Function(name, kind == "entry", given, returns, tuple(directives), linkage, None, line)
-
-
-def _numbers(scan: Scanner) -> list[int]:
-    """One whole number or several."""
-    found = [scan.integer()]
-    while scan.accept(","):
-        found.append(scan.integer())
-    return found
 
 
 def _tail(scan: Scanner) -> str:
@@ -189,9 +182,9 @@ def _tail(scan: Scanner) -> str:
 
 def prototype(scan: Scanner, name: str, line: int) -> Prototype:
     """What follows ``name: .callprototype``."""
-    returns = params(scan) if scan.peek() == "(" else ()
+    returns = params(scan)
     scan.of(rf"_|{NAME}", "`_`")
-    given = params(scan) if scan.peek() == "(" else ()
+    given = params(scan)
     attributes = []
     while (word := scan.peek()).startswith("."):
         scan.next()

@@ -13,7 +13,7 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir import Assign, Branch, Exit, Expr, Jump, Load, Store, Var, cast, const
 from tilewright.isa.arch import since
 from tilewright.ptx.alloca import allocates
-from tilewright.ptx.bits import unsigned
+from tilewright.ptx.bits import raw_dtype, unsigned
 from tilewright.ptx.callgraph import addressed, call_parts
 from tilewright.ptx.declare import variable
 from tilewright.ptx.names import (
@@ -83,7 +83,7 @@ def leave(low: Lowering, step: Step) -> None:
 def table(low: Lowering, step: Step) -> None:
     """``brx.idx``: a jump through a table is a chain of branches."""
     index, named = step.ins.operands
-    targets = step.scope.find(named.text) if isinstance(named, Name) else None
+    targets = step.scope.named(named)
     if not isinstance(targets, Targets):
         raise KernelError("a jump through a table needs .branchtargets", given=str(named), at=step.at)
     value, after = read(low, index, step, UINT32), low.new()
@@ -148,8 +148,7 @@ def _through_pointer(
 ) -> None:
     """A call through a pointer: a branch on the pointer for each function whose address is taken."""
     after = low.new()
-    last = step.ins.operands[-1]
-    listed = step.scope.find(last.text) if isinstance(last, Name) else None
+    listed = step.scope.named(step.ins.operands[-1])
     names = listed.names if isinstance(listed, Targets) else addressed(low.module)
     for name in names:
         function = _of_parts(low.module.function_of[name])
@@ -201,7 +200,7 @@ def _called(
         low.stack.cycles.append(lowered[-1])
     site, places = lowered[-1].call(function, step)
     for param, operand in zip(function.params, arguments, strict=True):
-        own = _known(operand, step)
+        own = step.scope.named(operand)
         source = own if isinstance(own, Memory) and param.space == "param" else None
         _copied(low, param, places[param.name], source or read(low, operand, step, register_dtype(param.type)), step)
     lowered[-1].go(site, function, step)
@@ -209,18 +208,18 @@ def _called(
         lowered[-1].finish(inlined[0], step)
         lowered.pop()
     for result, operand in zip(function.returns, results, strict=True):
-        own = _known(operand, step)
+        own = step.scope.named(operand)
         if isinstance(own, Memory):
             _copied(low, result, own, places[result.name], step)
         else:
-            kind = unsigned(8 * element_bytes(result.type))
+            kind = raw_dtype(result.type)
             low.add(assigned(low, operand, element(low, places[result.name].at(), kind), step))
 
 
 def _copied(low: Lowering, declared: Variable, to: Memory, value: Memory | Expr, step: Step) -> None:
     """Copy a parameter or result to another place."""
     if not isinstance(value, Memory):
-        kind = unsigned(8 * element_bytes(declared.type))
+        kind = raw_dtype(declared.type)
         low.add([stored(low, to.at(), [cast(value, kind)], kind, "local", step.at)])
         return
     width = gcd(max(declared.align, element_bytes(declared.type)), nbytes(declared), 8)
@@ -251,19 +250,14 @@ def _inline(
         low.add([Assign(low.room_used, before, at=step.at)])
     low.lines.current = here
     for result, operand in zip(function.returns, results, strict=True):
-        own = step.scope.find(operand.text) if isinstance(operand, Name) else None
-        if isinstance(own, Var):
+        if isinstance(step.scope.named(operand), Var):
             symbol = inner.symbols[result.name]
             low.add(assigned(low, operand, symbol if isinstance(symbol, Var) else _whole(low, symbol, result), step))
 
 
-def _known(operand: Operand, step: Step) -> Symbol | None:
-    return step.scope.find(operand.text) if isinstance(operand, Name) else None
-
-
 def _passed(low: Lowering, param: Variable, operand: Operand, inner: Scope, step: Step) -> Symbol:
     """The value of a parameter: the caller's variable itself, or a copy of a register."""
-    known = _known(operand, step)
+    known = step.scope.named(operand)
     if isinstance(known, Memory) and param.space == "param":
         return known
     made = _place_of_result(low, param, operand, inner, step)
@@ -271,13 +265,13 @@ def _passed(low: Lowering, param: Variable, operand: Operand, inner: Scope, step
     if isinstance(made, Var):
         low.add([Assign(made, value, at=step.at)])
     else:
-        low.add([Store(_whole(low, made, param), cast(value, unsigned(8 * element_bytes(param.type))), at=step.at)])
+        low.add([Store(_whole(low, made, param), cast(value, raw_dtype(param.type)), at=step.at)])
     return made
 
 
 def _place_of_result(low: Lowering, result: Variable, operand: Operand, inner: Scope, step: Step) -> Symbol:
     """The place of a result: the caller's variable itself, a register, or a variable of its own."""
-    known = _known(operand, step)
+    known = step.scope.named(operand)
     if isinstance(known, Memory) and result.space == "param":
         return known
     if result.space == "reg":
@@ -288,7 +282,7 @@ def _place_of_result(low: Lowering, result: Variable, operand: Operand, inner: S
 def _whole(low: Lowering, symbol: Symbol, declared: Variable) -> Load:
     """The one number that a variable is."""
     assert isinstance(symbol, Memory)
-    return element(low, symbol.at(), unsigned(8 * element_bytes(declared.type)))
+    return element(low, symbol.at(), raw_dtype(declared.type))
 
 
 FLOW: Mapping[str, Callable[[Lowering, Step], None]] = {

@@ -9,26 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tilewright import isa
+from tilewright import ir, isa
 from tilewright.dtypes import BOOL, VOID, DType, dtype
 from tilewright.errors import InstructionError
-from tilewright.ir import (
-    AllocBuffer,
-    Assign,
-    Bind,
-    Buffer,
-    Component,
-    Evaluate,
-    Expr,
-    Load,
-    Reinterpret,
-    Stmt,
-    Var,
-    as_expr,
-    cast,
-    const,
-    unary,
-)
+from tilewright.ir import as_expr, cast, const, unary
 from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
@@ -56,7 +40,7 @@ MASKED = ("vote", "shfl")  # which had no mask before sm_70
 HINTED = "L2::cache_hint"  # a hint that a last operand belongs to, the cache policy
 
 
-def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
+def instruction(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
     """The statements of an instruction that stays in its block."""
     own = OWN.get(step.ins.opcode)
     made = own(low, step) if own is not None else None
@@ -69,7 +53,7 @@ def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
     yield from _by_row(low, step)
 
 
-def _barrier(low: Lowering, step: Step) -> Sequence[Stmt] | None:
+def _barrier(low: Lowering, step: Step) -> Sequence[ir.Stmt] | None:
     """``bar.sync`` and ``barrier.sync`` without a number of threads: all of the CTA."""
     words, operands = step.ins.modifiers, step.ins.operands
     if "red" in words:
@@ -78,27 +62,27 @@ def _barrier(low: Lowering, step: Step) -> Sequence[Stmt] | None:
         return None
     number = operands[0]
     if isinstance(number, Immediate) and number.value == 0:
-        return [Evaluate(isa.call("cuda.cta_sync"), at=step.at)]
+        return [ir.Evaluate(isa.call("cuda.cta_sync"), at=step.at)]
     threads = const(low.machine.launch.warps * 32, UINT32)
-    return [Evaluate(isa.call("ptx.bar.sync", read(low, number, step, UINT32), threads), at=step.at)]
+    return [ir.Evaluate(isa.call("ptx.bar.sync", read(low, number, step, UINT32), threads), at=step.at)]
 
 
-def _trap(low: Lowering, step: Step) -> Sequence[Stmt]:
+def _trap(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
     """``trap``: a thread that executes it ends the launch with an error."""
-    return [Evaluate(isa.call("cuda.trap"), at=step.at)]
+    return [ir.Evaluate(isa.call("cuda.trap"), at=step.at)]
 
 
-def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
+def _nothing(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
     """Do nothing: the instruction has no effect on values."""
     return ()
 
 
-def _policy(low: Lowering, step: Step) -> Sequence[Stmt]:
+def _policy(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
     """``createpolicy``: a policy for caches, which has no effect on values."""
     return assigned(low, step.ins.operands[0], const(0, UINT64), step)
 
 
-def _atomic(low: Lowering, step: Step) -> Iterable[Stmt] | None:
+def _atomic(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
     """``atom`` whose result nothing reads is a reduction, as an assembler makes it; it shows its thread nothing."""
     words, (target, *operands) = step.ins.modifiers, step.ins.operands
     is_read = not isinstance(target, Name) or all(target.text not in scope.unread for scope in step.scope.around())
@@ -108,7 +92,7 @@ def _atomic(low: Lowering, step: Step) -> Iterable[Stmt] | None:
     return _by_row(low, replace(step, ins=replace(step.ins, mnemonic=name, operands=tuple(operands))))
 
 
-def _wide_atomic(low: Lowering, step: Step) -> Sequence[Stmt] | None:
+def _wide_atomic(low: Lowering, step: Step) -> Sequence[ir.Stmt] | None:
     """``atom`` on 128 bits: of each value both halves."""
     if step.ins.modifiers[-1] != "b128":
         return None
@@ -119,10 +103,10 @@ def _wide_atomic(low: Lowering, step: Step) -> Sequence[Stmt] | None:
         leaves += value.parts if isinstance(value, Vector) and value is not target else [value]
     mods = dict[str, object](found.mods)
     given, after = _given(low, found.row, found.form, mods, leaves, step)
-    return [Evaluate(isa.call(found.row.name, **given, **_keywords(found.row, mods)), at=step.at), *after]
+    return [ir.Evaluate(isa.call(found.row.name, **given, **_keywords(found.row, mods)), at=step.at), *after]
 
 
-def _matrices(low: Lowering, step: Step) -> Iterable[Stmt] | None:
+def _matrices(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
     """``ldmatrix`` and ``stmatrix`` by a generic address, whose low half is the place in shared memory."""
     words, operands = step.ins.modifiers, list(step.ins.operands)
     if any(word.startswith("shared") for word in words):
@@ -130,15 +114,15 @@ def _matrices(low: Lowering, step: Step) -> Iterable[Stmt] | None:
     at = next(number for number, operand in enumerate(operands) if isinstance(operand, Address))
     address = operands[at]
     assert isinstance(address, Address)
-    held = Var(low.fresh("address"), UINT32)
+    held = ir.Var(low.fresh("address"), UINT32)
     step.scope.symbols[held.name] = held
     operands[at] = Address(Name(held.name))
     name = ".".join([step.ins.opcode, *words[:-1], "shared", words[-1]])
-    there = Assign(held, cast(number_of(pointer(low, address, step, ""), ""), UINT32), at=step.at)
+    there = ir.Assign(held, cast(number_of(pointer(low, address, step, ""), ""), UINT32), at=step.at)
     return [there, *_by_row(low, replace(step, ins=replace(step.ins, mnemonic=name, operands=tuple(operands))))]
 
 
-OWN: Mapping[str, Callable[[Lowering, Step], Iterable[Stmt] | None]] = {
+OWN: Mapping[str, Callable[[Lowering, Step], Iterable[ir.Stmt] | None]] = {
     "ld": load,
     "st": store,
     "mov": move,
@@ -163,7 +147,7 @@ OWN: Mapping[str, Callable[[Lowering, Step], Iterable[Stmt] | None]] = {
 # Every other instruction is a row of the table
 
 
-def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
+def _by_row(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
     if any(HINTED in one.hints for one in isa.opcodes(step.ins.mnemonic)):
         step = replace(step, ins=replace(step.ins, operands=step.ins.operands[:-1]))
     found = _fitting(step)
@@ -173,7 +157,7 @@ def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
     one = written(step.ins.mnemonic, step.ins.operands, lambda operand: _is_predicate(operand, step))
     low.check_target(step.ins.mnemonic, one.form.arch)
     given: dict[str, object] = {}
-    after: list[Stmt] = []
+    after: list[ir.Stmt] = []
     for kind in one.row.operands:
         if kind.kind == "note":  # no text has this operand: it is a fact about the one before
             given[kind.name] = next(reversed(given.values()))
@@ -183,7 +167,7 @@ def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
     if RESULT in one.operands:
         yield from _results(low, one.operands[RESULT], value, step)
     else:
-        yield Evaluate(value, at=step.at)
+        yield ir.Evaluate(value, at=step.at)
     yield from after
 
 
@@ -203,7 +187,7 @@ def _keywords(row: Row, mods: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[Stmt]:
+def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[ir.Stmt]:
     """A call of a row as compilers write it: operands in the row's order, which may lack the last ones."""
     low.check_target(step.ins.mnemonic, found.form.arch)
     row, mods = found.row, dict[str, object](found.mods)
@@ -219,7 +203,7 @@ def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[Stmt
     given, after = _given(low, found.row, found.form, mods, leaves, step)
     arguments = _keywords(row, mods)
     if not targets:
-        yield Evaluate(isa.call(row.name, **given, **arguments), at=step.at)
+        yield ir.Evaluate(isa.call(row.name, **given, **arguments), at=step.at)
     if mods.get("cc"):
         after += _carried(low, isa.call(row.name, **given, **arguments | {"out": "cc"}), step)
         yield after.pop(0)  # before the sum takes the place of an operand
@@ -235,11 +219,11 @@ def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[Stmt
     yield from after
 
 
-def _carried(low: Lowering, carry: Expr, step: Step) -> list[Stmt]:
+def _carried(low: Lowering, carry: ir.Expr, step: Step) -> list[ir.Stmt]:
     """Assign the carry that an instruction leaves to the carry flag, which no register names."""
-    held = Var(low.fresh("carry"), BOOL)
+    held = ir.Var(low.fresh("carry"), BOOL)
     carry = unary("not", carry) if step.ins.opcode in BORROWING else carry
-    return [Bind(held, carry, mutable=False, at=step.at), Assign(low.carry(step.scope), held, at=step.at)]
+    return [ir.Bind(held, carry, mutable=False, at=step.at), ir.Assign(low.carry(step.scope), held, at=step.at)]
 
 
 def _selected(mods: dict[str, object], name: str, operand: Operand) -> Operand:
@@ -255,7 +239,7 @@ def _selected(mods: dict[str, object], name: str, operand: Operand) -> Operand:
     return operand
 
 
-def _chosen_parts(low: Lowering, leaves: list[Operand], step: Step) -> Iterator[Stmt]:
+def _chosen_parts(low: Lowering, leaves: list[Operand], step: Step) -> Iterator[ir.Stmt]:
     """Operands of a video instruction on parts: a selector (``r1.h30``) takes parts of both of them, by a prmt."""
     names = [operand.text.partition(".") if isinstance(operand, Name) else ("", "", "") for operand in leaves[:2]]
     if not any(part for _, _, part in names):
@@ -266,21 +250,21 @@ def _chosen_parts(low: Lowering, leaves: list[Operand], step: Step) -> Iterator[
         if part:
             digits = [f"{2 * int(each) + 1}{2 * int(each)}" if part[0] == "h" else each for each in part[1:]]
             chosen = isa.call("ptx.prmt", *both, const(int("".join(digits), 16), UINT32), type="b32")
-            held = Var(low.fresh("parts"), UINT32)
+            held = ir.Var(low.fresh("parts"), UINT32)
             step.scope.symbols[held.name] = held
             leaves[place] = Name(held.name)
-            yield Assign(held, chosen, at=step.at)
+            yield ir.Assign(held, chosen, at=step.at)
 
 
-def _results(low: Lowering, target: Operand, value: Expr, step: Step) -> Sequence[Stmt]:
+def _results(low: Lowering, target: Operand, value: ir.Expr, step: Step) -> Sequence[ir.Stmt]:
     target = alone(target)
     if not isinstance(target, Vector):
         made = assigned(low, target, value, step)
-        return made or [Evaluate(value, at=step.at)]
-    whole = Var(low.fresh("vector"), value.dtype)
-    taken: list[Stmt] = [Bind(whole, value, mutable=False, at=step.at)]
+        return made or [ir.Evaluate(value, at=step.at)]
+    whole = ir.Var(low.fresh("vector"), value.dtype)
+    taken: list[ir.Stmt] = [ir.Bind(whole, value, mutable=False, at=step.at)]
     for index, part in enumerate(target.parts):
-        taken += assigned(low, part, Component(whole, index), step)
+        taken += assigned(low, part, ir.Component(whole, index), step)
     return taken
 
 
@@ -294,10 +278,10 @@ def _leaves(operands: Sequence[Operand]) -> Iterator[Operand]:
 
 def _given(
     low: Lowering, row: Row, form: Form, mods: dict[str, object], leaves: list[Operand], step: Step
-) -> tuple[dict[str, object], list[Stmt]]:
+) -> tuple[dict[str, object], list[ir.Stmt]]:
     """The arguments of a call by name, and the statements that assign its results to registers."""
     given: dict[str, object] = {}
-    after: list[Stmt] = []
+    after: list[ir.Stmt] = []
     for kind in row.operands:
         if kind.name == "carry":
             carry = low.carry(step.scope)
@@ -320,7 +304,7 @@ def _given(
 
 
 def _argument(
-    low: Lowering, kind: Kind, leaf: Operand, form: Form, mods: Mapping[str, object], step: Step, after: list[Stmt]
+    low: Lowering, kind: Kind, leaf: Operand, form: Form, mods: Mapping[str, object], step: Step, after: list[ir.Stmt]
 ) -> object:
     """One argument of a call. after: gets the statements that assign results to registers."""
     parts = leaf.parts if isinstance(leaf, Vector) else (leaf,)
@@ -333,14 +317,14 @@ def _argument(
     return tuple(values) if kind.many else values[0]
 
 
-def _in_flight(low: Lowering, parts: Sequence[Operand], step: Step) -> Iterator[Load]:
+def _in_flight(low: Lowering, parts: Sequence[Operand], step: Step) -> Iterator[ir.Load]:
     """The storage of registers that an operation reads or writes while the thread goes on."""
     own = [register(low, part, step) for part in parts]
     new = [each for each in dict.fromkeys(own) if each is not None and each not in low.in_flight]
     if new:
-        buffer = Buffer(low.fresh(new[0].name), new[0].dtype, (len(new),), "local", None)
-        low.allocated.append(AllocBuffer(buffer, at=step.at))
-        low.in_flight |= {each: Load(buffer, (as_expr(index),)) for index, each in enumerate(new)}
+        buffer = ir.Buffer(low.fresh(new[0].name), new[0].dtype, (len(new),), "local", None)
+        low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
+        low.in_flight |= {each: ir.Load(buffer, (as_expr(index),)) for index, each in enumerate(new)}
     for each in own:
         if each is None:
             raise InstructionError(f"{step.ins.mnemonic} has other operands", given="_", allowed="registers")
@@ -348,9 +332,8 @@ def _in_flight(low: Lowering, parts: Sequence[Operand], step: Step) -> Iterator[
 
 
 def _is_predicate(operand: Operand, step: Step) -> bool:
-    name = operand.name if isinstance(operand, Not) else operand
-    found = step.scope.find(name.text) if isinstance(name, Name) else None
-    return isinstance(found, Var) and found.dtype == BOOL
+    found = step.scope.named(operand.name if isinstance(operand, Not) else operand)
+    return isinstance(found, ir.Var) and found.dtype == BOOL
 
 
 def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, object], step: Step) -> object:
@@ -379,17 +362,17 @@ def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, objec
     return _of_type(bits, dtype(f"float{width}")) if kind.kind in ("f32", "f64") else bits
 
 
-def _of_type(bits: Expr, typed: DType) -> Expr:
+def _of_type(bits: ir.Expr, typed: DType) -> ir.Expr:
     """Bits as a value of a dtype."""
-    return bits if bits.dtype == typed else Reinterpret(bits, typed)
+    return bits if bits.dtype == typed else ir.Reinterpret(bits, typed)
 
 
-def _places(low: Lowering, kind: Kind, parts: Sequence[Operand], step: Step, after: list[Stmt]) -> Iterator[Load]:
+def _places(low: Lowering, kind: Kind, parts: Sequence[Operand], step: Step, after: list[ir.Stmt]) -> Iterator[ir.Load]:
     """Storage for registers that a row writes; those of the text take its values afterwards."""
     width = {"b16": 16, "b64": 64, "f64": 64}.get(kind.kind, 32)
-    buffer = Buffer(low.fresh(kind.name), unsigned(width), (len(parts),), "local", None)
-    low.allocated.append(AllocBuffer(buffer, at=step.at))
+    buffer = ir.Buffer(low.fresh(kind.name), unsigned(width), (len(parts),), "local", None)
+    low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
     for index, part in enumerate(parts):
-        place = Load(buffer, (as_expr(index),))
+        place = ir.Load(buffer, (as_expr(index),))
         after += assigned(low, part, place, step)
         yield place

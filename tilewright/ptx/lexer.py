@@ -9,8 +9,10 @@ from __future__ import annotations
 import linecache
 import re
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import cached_property
 from itertools import count
+from typing import TypeVar
 
 from tilewright.errors import KernelError, Span
 
@@ -39,6 +41,8 @@ _TOKEN = re.compile(
     rf'\s*(?:(?P<word>\.{NAME}(?:::\w+)*|{NAME}(?:\.\w+|::\w+)*)|(?P<number>{NUMBER})|(?P<string>"[^"]*")|(?P<mark>\S))'
 )
 _names = count(1)
+
+Item = TypeVar("Item")
 
 
 def _blank(found: re.Match[str]) -> str:
@@ -93,26 +97,33 @@ class Scanner:
         self.position = position
         self.end = len(text.clean) if end is None else end
 
+    def _token(self) -> tuple[str, int]:
+        """The next token, empty at the end, and where it stops."""
+        found = _TOKEN.match(self.text.clean, self.position, self.end)
+        return (found[0].strip(), found.end()) if found else ("", self.position)
+
     def peek(self) -> str:
         """The next token; empty at the end."""
-        found = _TOKEN.match(self.text.clean, self.position, self.end)
-        return found[0].strip() if found else ""
+        return self._token()[0]
 
     def next(self) -> str:
         """Read the next token."""
-        found = _TOKEN.match(self.text.clean, self.position, self.end)
-        if found is None:
-            return ""
-        self.position = found.end()
-        return found[0].strip()
+        token, self.position = self._token()
+        return token
 
     def accept(self, token: str) -> bool:
         """Is this the next token? If so, read it."""
-        found = _TOKEN.match(self.text.clean, self.position, self.end)
-        if found is None or found[0].strip() != token:
-            return False
-        self.position = found.end()
-        return True
+        found, stop = self._token()
+        if found == token:
+            self.position = stop
+        return found == token
+
+    def listed(self, item: Callable[[], Item]) -> list[Item]:
+        """What ``item`` reads, as often as a comma follows."""
+        found = [item()]
+        while self.accept(","):
+            found.append(item())
+        return found
 
     def expect(self, token: str) -> None:
         if not self.accept(token):

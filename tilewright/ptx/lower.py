@@ -9,30 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tilewright import ir
 from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, Span, TilewrightError
-from tilewright.ir import (
-    Assign,
-    Bind,
-    Branch,
-    Buffer,
-    Const,
-    Exit,
-    Expr,
-    If,
-    Jump,
-    Kernel,
-    Load,
-    Stmt,
-    Store,
-    Var,
-    map_body,
-    rewrite,
-    rewrite_values,
-    statements,
-    unary,
-)
-from tilewright.ir import Block as BasicBlock
+from tilewright.ir import map_body, rewrite, statements, unary
 from tilewright.ptx.declare import module_symbol, parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.fragments import place_fragments
@@ -103,14 +83,14 @@ class Lowered:
     address of each buffer, where those have 32 bits.
     """
 
-    kernel: Kernel
+    kernel: ir.Kernel
     globals: Mapping[str, Variable]
     in_bytes: Mapping[str, Variable]
     functions: Mapping[str, int]
     short: Mapping[str, int]
 
 
-def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine: Machine) -> Lowered:
+def lower(module: Module, entry: Function, arrays: Mapping[str, ir.Buffer], machine: Machine) -> Lowered:
     """The entry for a launch. arrays: the buffers that parameters point to, by the parameter's name.
 
     Raises KernelError, at the author's line, for what the simulator lacks; InstructionError for an unknown instruction.
@@ -126,13 +106,13 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
             if declared.space in ("global", "const") and not (declared.linkage == "extern" and not nbytes(declared)):
                 module_symbol(low, name)
     _body(low, entry.body or (), scope, None)
-    low.end(Exit(at=low.lines.current))
-    first: list[Stmt] = []
+    low.end(ir.Exit(at=low.lines.current))
+    first: list[ir.Stmt] = []
     if "stack" in vars(low):
         save_registers(low)
         first += low.stack.begin()
     launch = replace(machine.launch, shared_bytes=place_dynamic(low))
-    first += [Assign(var, value) for var, value in low.beginnings.items()]
+    first += [ir.Assign(var, value) for var, value in low.beginnings.items()]
     low.ended[0] = replace(low.ended[0], body=(*first, *low.ended[0].body))
     low.ended = {number: _constants_copied(low, block) for number, block in low.ended.items()}
     place_fragments(low)
@@ -141,7 +121,7 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
     dynamic = {name for name, _ in low.dynamic}
     shared = (each.buffer for each in low.allocated if each.buffer.is_shared and each.buffer.name not in dynamic)
     low.ended = dict(zip(low.ended, bounded(low.ended.values(), shared), strict=True))
-    kernel = Kernel(
+    kernel = ir.Kernel(
         entry.name, tuple(low.params), tuple(low.buffers.values()), tuple(low.allocated), stage="lowered",
         launch=launch, graph=low.graph(), at=module.span(entry.line),
     )  # fmt: skip
@@ -150,46 +130,43 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
     return Lowered(kernel, low.globals, low.in_bytes, numbers, short)
 
 
-def _in_storage(low: Lowering, block: BasicBlock) -> BasicBlock:
+def _in_storage(low: Lowering, block: ir.Block) -> ir.Block:
     """A block in which registers that operations read and write are places of local storage."""
 
-    def place(expr: Expr) -> Load | None:
-        return low.in_flight.get(expr) if isinstance(expr, (Var, Load)) else None
+    def place(expr: ir.Expr) -> ir.Load | None:
+        return low.in_flight.get(expr) if isinstance(expr, (ir.Var, ir.Load)) else None
 
-    def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        new = rewrite_values(stmt, place)
-        if isinstance(new, If):
-            new = replace(new, then=map_body(new.then, change), orelse=map_body(new.orelse, change))
-        if isinstance(new, Assign) and isinstance(new.var, Load):
-            return () if _is_same(new.var, new.value) else (Store(new.var, new.value, at=new.at),)
-        return (new,)
+    def store(stmt: ir.Stmt) -> ir.Body | None:
+        if isinstance(stmt, ir.Assign) and isinstance(stmt.var, ir.Load):
+            return () if _is_same(stmt.var, stmt.value) else (ir.Store(stmt.var, stmt.value, at=stmt.at),)
+        return None
 
     end = block.end
-    if isinstance(end, Branch):
+    if isinstance(end, ir.Branch):
         end = replace(end, cond=rewrite(end.cond, place))
-    return BasicBlock(map_body(block.body, change), end)
+    return ir.Block(map_body(rewrite(block.body, place), store), end)
 
 
-def _is_same(place: Load, value: Expr) -> bool:
+def _is_same(place: ir.Load, value: ir.Expr) -> bool:
     """Is a value what a place of storage holds? Registers that share it are views."""
-    return isinstance(value, Load) and place.buffer.data is not None and value.buffer.data is place.buffer.data
+    return isinstance(value, ir.Load) and place.buffer.data is not None and value.buffer.data is place.buffer.data
 
 
-def _constants_copied(low: Lowering, block: BasicBlock) -> BasicBlock:
+def _constants_copied(low: Lowering, block: ir.Block) -> ir.Block:
     """A block in which copies of registers that hold a constant are constants; operations change theirs meanwhile."""
-    known: dict[Var, Const] = {}
-    body: list[Stmt] = []
+    known: dict[ir.Var, ir.Const] = {}
+    body: list[ir.Stmt] = []
     for stmt in block.body:
         new = stmt
-        if isinstance(stmt, Assign) and isinstance(stmt.value, Var):
+        if isinstance(stmt, ir.Assign) and isinstance(stmt.value, ir.Var):
             new = replace(stmt, value=known.get(stmt.value, stmt.value))
         for inner in statements((new,)):
-            if isinstance(inner, (Assign, Bind)):
+            if isinstance(inner, (ir.Assign, ir.Bind)):
                 known.pop(inner.var, None)
-        if isinstance(new, Assign) and isinstance(new.value, Const) and new.var not in low.in_flight:
+        if isinstance(new, ir.Assign) and isinstance(new.value, ir.Const) and new.var not in low.in_flight:
             known[new.var] = new.value
         body.append(new)
-    return BasicBlock(tuple(body), block.end)
+    return ir.Block(tuple(body), block.end)
 
 
 def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
@@ -205,7 +182,7 @@ def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
         elif isinstance(statement, Loc):
             low.lines.move(statement)
         elif isinstance(statement, Label):
-            low.end(Jump(scope.labels[statement.name], at=low.lines.current), scope.labels[statement.name])
+            low.end(ir.Jump(scope.labels[statement.name], at=low.lines.current), scope.labels[statement.name])
         elif isinstance(statement, Registers):
             scope.declare(statement)
         elif isinstance(statement, Variable):
@@ -262,7 +239,7 @@ def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None,
         flow(low, step)
         return
     made = tuple(instruction(low, step))
-    low.add(made if guard is None or not made else [If(guard, made, at=at)])
+    low.add(made if guard is None or not made else [ir.If(guard, made, at=at)])
 
 
 def _names(ins: Instruction) -> Iterator[str]:
@@ -271,7 +248,7 @@ def _names(ins: Instruction) -> Iterator[str]:
     yield from (f"{ins.opcode}.{word}" for word in ins.modifiers)
 
 
-def _guard(low: Lowering, ins: Instruction, scope: Scope, at: Span) -> Expr | None:
+def _guard(low: Lowering, ins: Instruction, scope: Scope, at: Span) -> ir.Expr | None:
     if not ins.guard:
         return None
     value = read(low, Name(ins.guard.lstrip("!")), Step(ins, scope, None, None, at), BOOL)

@@ -186,6 +186,10 @@ class Scope:
                 return made
         return None
 
+    def named(self, operand: Operand) -> Symbol | None:
+        """The meaning of an operand that is a name; None of any other."""
+        return self.find(operand.text) if isinstance(operand, Name) else None
+
     def label(self, name: str) -> int | None:
         """The block that a label of this scope, or one outside, begins."""
         return next((scope.labels[name] for scope in self.around() if name in scope.labels), None)

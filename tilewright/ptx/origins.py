@@ -10,34 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from tilewright import ir
 from tilewright.dtypes import dtype
-from tilewright.ir import (
-    AddressOf,
-    Assign,
-    Binary,
-    Bind,
-    Block,
-    Buffer,
-    Call,
-    Cast,
-    Expr,
-    If,
-    Load,
-    Reinterpret,
-    Select,
-    Stmt,
-    Var,
-    as_expr,
-    binary,
-    cast,
-    map_body,
-    rewrite_values,
-    statements,
-)
+from tilewright.ir import as_expr, binary, cast, rewrite, statements
 
 __all__ = ["bounded"]
 
-Origin = frozenset[Buffer]
+Origin = frozenset[ir.Buffer]
 NONE: Origin = frozenset()
 INT64, UINT64 = dtype("int64"), dtype("uint64")
 SUMS: Mapping[str, Callable[[tuple[Origin, ...]], Origin | None]]
@@ -68,35 +47,35 @@ SUMS = {
 class _Origins:
     """The variables from whose addresses each register is made; None: also from something else."""
 
-    def __init__(self, body: Iterable[Stmt]) -> None:
-        self.assigned: dict[Var, list[Expr]] = {}
+    def __init__(self, body: Iterable[ir.Stmt]) -> None:
+        self.assigned: dict[ir.Var, list[ir.Expr]] = {}
         for stmt in body:
-            if isinstance(stmt, (Assign, Bind)) and isinstance(stmt.var, Var):
+            if isinstance(stmt, (ir.Assign, ir.Bind)) and isinstance(stmt.var, ir.Var):
                 self.assigned.setdefault(stmt.var, []).append(stmt.value)
-        self.known: dict[Var, Origin | None] = {}
+        self.known: dict[ir.Var, Origin | None] = {}
 
-    def of(self, expr: Expr) -> Origin | None:
+    def of(self, expr: ir.Expr) -> Origin | None:
         """The variables; none for a number that is no address."""
-        if isinstance(expr, AddressOf):
+        if isinstance(expr, ir.AddressOf):
             return frozenset((expr.buffer,)) if expr.buffer.data is None else NONE
-        if isinstance(expr, Var):
+        if isinstance(expr, ir.Var):
             return self._of_register(expr)
-        if isinstance(expr, (Cast, Reinterpret)):
+        if isinstance(expr, (ir.Cast, ir.Reinterpret)):
             return self.of(expr.a)
-        if isinstance(expr, Select):
+        if isinstance(expr, ir.Select):
             return self._joined((expr.a, expr.b), _only(0, 1))
-        if isinstance(expr, Binary):
+        if isinstance(expr, ir.Binary):
             return self._joined((expr.a, expr.b), SUMS.get(expr.op, _only()))
-        if isinstance(expr, Call):
-            return self._joined([arg for arg in expr.args if isinstance(arg, Expr)], SUMS.get(expr.op, _only()))
+        if isinstance(expr, ir.Call):
+            return self._joined([arg for arg in expr.args if isinstance(arg, ir.Expr)], SUMS.get(expr.op, _only()))
         return NONE
 
-    def _joined(self, parts: Iterable[Expr], join: Callable[[tuple[Origin, ...]], Origin | None]) -> Origin | None:
+    def _joined(self, parts: Iterable[ir.Expr], join: Callable[[tuple[Origin, ...]], Origin | None]) -> Origin | None:
         found = tuple(map(self.of, parts))
         known = tuple(one for one in found if one is not None)
         return join(known) if len(known) == len(found) else None
 
-    def _of_register(self, var: Var) -> Origin | None:
+    def _of_register(self, var: ir.Var) -> Origin | None:
         if var not in self.known:
             self.known[var] = NONE  # during the search: a loop that adds to a register gives it no new origin
             found = [self.of(value) for value in self.assigned.get(var, ())]
@@ -105,34 +84,28 @@ class _Origins:
         return self.known[var]
 
 
-def bounded(blocks: Iterable[Block], statics: Iterable[Buffer]) -> Iterator[Block]:
+def bounded(blocks: Iterable[ir.Block], statics: Iterable[ir.Buffer]) -> Iterator[ir.Block]:
     """The blocks with accesses of one shared variable held to it. statics: the variables."""
     blocks, own = tuple(blocks), frozenset(statics)
     origins = _Origins(stmt for block in blocks for stmt in statements(block.body)) if len(own) > 1 else None
 
-    def place(expr: Expr) -> Expr | None:
-        at = expr.buffer.data if isinstance(expr, Load) else None
-        if origins is None or at is None or isinstance(at, AddressOf) or not isinstance(expr, Load):
+    def place(expr: ir.Expr) -> ir.Expr | None:
+        at = expr.buffer.data if isinstance(expr, ir.Load) else None
+        if origins is None or at is None or isinstance(at, ir.AddressOf) or not isinstance(expr, ir.Load):
             return None
         found = origins.of(_offset(at))
         if not found or len(found) != 1 or not found <= own:
             return None
         (variable,) = found
-        start = cast(AddressOf(variable, (as_expr(0),)), UINT64)
-        inside = AddressOf(variable, (cast(binary("-", at, start), INT64),))
+        start = cast(ir.AddressOf(variable, (as_expr(0),)), UINT64)
+        inside = ir.AddressOf(variable, (cast(binary("-", at, start), INT64),))
         return replace(expr, buffer=replace(expr.buffer, data=inside))
 
-    def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        new = rewrite_values(stmt, place)
-        if isinstance(new, If):
-            new = replace(new, then=map_body(new.then, change), orelse=map_body(new.orelse, change))
-        return (new,)
-
     for block in blocks:
-        yield replace(block, body=map_body(block.body, change)) if origins is not None else block
+        yield replace(block, body=rewrite(block.body, place)) if origins is not None else block
 
 
-def _offset(at: Expr) -> Expr:
+def _offset(at: ir.Expr) -> ir.Expr:
     """An address in shared memory without the start of its window, which stands before it."""
-    is_sum = isinstance(at, Binary) and at.op == "+" and isinstance(at.b, Binary) and at.b.op == "&"
-    return at.a if is_sum and isinstance(at, Binary) else at
+    is_sum = isinstance(at, ir.Binary) and at.op == "+" and isinstance(at.b, ir.Binary) and at.b.op == "&"
+    return at.a if is_sum and isinstance(at, ir.Binary) else at

@@ -8,7 +8,7 @@ from tilewright import isa
 from tilewright.ir import Evaluate, Load, Stmt
 from tilewright.ptx.names import Memory
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
-from tilewright.ptx.tree import Name, Operand
+from tilewright.ptx.tree import Operand
 from tilewright.ptx.values import element, read
 
 __all__ = ["OUTSIDE"]
@@ -16,7 +16,7 @@ __all__ = ["OUTSIDE"]
 
 def _argument(low: Lowering, operand: Operand, step: Step) -> Load | object:
     """The bits of an argument, which lies in a variable of the call or is a register."""
-    found = step.scope.find(operand.text) if isinstance(operand, Name) else None
+    found = step.scope.named(operand)
     if isinstance(found, Memory):
         kind = UINT64 if found.buffer.storage_size() >= 8 else UINT32
         return element(low, found.at(), kind)

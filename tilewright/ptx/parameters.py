@@ -5,7 +5,8 @@ Triton takes the latter, and makes the former of it by ``cvta.param``.
 
 from __future__ import annotations
 
-from tilewright.ir import AddressOf, Expr, as_expr, binary, cast, const, select
+from tilewright.ir import Expr, binary, const, select
+from tilewright.ptx.bits import start_of
 from tilewright.ptx.names import Memory, Scope, nbytes
 from tilewright.ptx.state import UINT64, Lowering
 
@@ -30,6 +31,6 @@ def generic_address(low: Lowering, scope: Scope, address: Expr) -> Expr:
         assert isinstance(memory, Memory)
         assert place is not None
         inside = address - const(place, UINT64)
-        start = cast(AddressOf(memory.buffer, (as_expr(0),)), UINT64)
-        found = select(binary("<", inside, const(nbytes(declared), UINT64)), start + inside, found)
+        fits = binary("<", inside, const(nbytes(declared), UINT64))
+        found = select(fits, start_of(memory.buffer) + inside, found)
     return found

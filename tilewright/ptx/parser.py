@@ -120,11 +120,9 @@ class _Reader:
                 numbers = bytes(int(part, 0) & 255 for part in re.findall(r"-?\b(?:0x[\da-fA-F]+|\d+)\b", found[3]))
                 self.strings[label] = self.strings.get(label, b"") + numbers
 
-    def _hint(self, line: int) -> None:
-        self.directives.append(Directive(f".pragma {self.scan.until(';')};", line))
-
-    def _alias(self, line: int) -> None:
-        self.directives.append(Directive(f".alias {self.scan.until(';')};", line))
+    def kept(self, word: str, line: int) -> None:
+        """A directive that stays as it is written."""
+        self.directives.append(Directive(f".{word} {self.scan.until(';')};", line))
 
 
 _DIRECTIVES: Mapping[str, Callable[[_Reader, int], None]] = {
@@ -133,6 +131,6 @@ _DIRECTIVES: Mapping[str, Callable[[_Reader, int], None]] = {
     "address_size": _Reader._address_size,
     "file": _Reader._file,
     "section": _Reader._section,
-    "pragma": _Reader._hint,
-    "alias": _Reader._alias,
+    "pragma": lambda reader, line: reader.kept("pragma", line),
+    "alias": lambda reader, line: reader.kept("alias", line),
 }

@@ -10,27 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright import isa
+from tilewright import ir, isa
 from tilewright.dtypes import BOOL
-from tilewright.ir import (
-    AllocBuffer,
-    Assign,
-    Bind,
-    Block,
-    Branch,
-    Buffer,
-    Evaluate,
-    Exit,
-    If,
-    Jump,
-    Stmt,
-    Var,
-    binary,
-    cast,
-    const,
-    statements,
-)
-from tilewright.ptx.bits import unsigned
+from tilewright.ir import binary, cast, const, statements
+from tilewright.ptx.bits import raw_dtype
 from tilewright.ptx.live import live_before
 from tilewright.ptx.names import Memory, Scope, element_bytes, identifier, nbytes, register_dtype
 from tilewright.ptx.state import CLOCK, UINT8, UINT32, Lowering, Step
@@ -51,22 +34,22 @@ class Site:
     block: int
     back: int
     frame: Frame | None
-    room: Var
+    room: ir.Var
 
 
 class Stack:
     """The stack of each thread of a kernel, for recursive calls. top: where the current frame begins, in bytes."""
 
     def __init__(self, low: Lowering) -> None:
-        self.buffer = Buffer(low.fresh("stack"), UINT8, (STACK_BYTES,), "local", None, align=16)
-        self.top, self.depth = Var(low.fresh("top"), UINT32), Var(low.fresh("depth"), UINT32)
+        self.buffer = ir.Buffer(low.fresh("stack"), UINT8, (STACK_BYTES,), "local", None, align=16)
+        self.top, self.depth = ir.Var(low.fresh("top"), UINT32), ir.Var(low.fresh("depth"), UINT32)
         self.cycles: list[Cycle] = []
         self.lowered: list[Cycle] = []  # those that are being lowered, the innermost last
-        low.allocated.append(AllocBuffer(self.buffer, at=low.lines.current))
+        low.allocated.append(ir.AllocBuffer(self.buffer, at=low.lines.current))
 
-    def begin(self) -> list[Stmt]:
+    def begin(self) -> list[ir.Stmt]:
         """The statements that come first in the kernel: the stack is empty."""
-        return [Assign(self.top, const(0, UINT32)), Assign(self.depth, const(0, UINT32))]
+        return [ir.Assign(self.top, const(0, UINT32)), ir.Assign(self.depth, const(0, UINT32))]
 
     def word(self, offset: int) -> Memory:
         """The place that lies so many bytes behind the start of the current frame."""
@@ -109,7 +92,7 @@ class Cycle:
 
     def __init__(self, low: Lowering, names: frozenset[str]) -> None:
         self.low, self.names = low, names
-        self.goal = Var(low.fresh("goal"), UINT32)
+        self.goal = ir.Var(low.fresh("goal"), UINT32)
         self.head = self.last = low.new()
         self.targets: list[int] = []
         self.sites: list[Site] = []
@@ -134,10 +117,10 @@ class Cycle:
     def call(self, function: Function, step: Step) -> tuple[Site, Mapping[str, Memory]]:
         """Begin a call. Returns it, and where its parameters and results will lie: behind the caller's frame."""
         low = self.low
-        made = Site(low.new(), low.new(), low.frame, Var(low.fresh("room"), UINT32))
+        made = Site(low.new(), low.new(), low.frame, ir.Var(low.fresh("room"), UINT32))
         self.sites.append(made)
         self.following[made.block] = (made.back,)
-        low.end(Jump(made.block, at=step.at), made.block)
+        low.end(ir.Jump(made.block, at=step.at), made.block)
         start = binary("+", low.stack.top, made.room)
         places = self.instance(function).places
         return made, {name: replace(place, start=start) for name, place in places.items()}
@@ -146,13 +129,13 @@ class Cycle:
         """Emit the call itself. The code after it takes the results."""
         low, stack, own = self.low, self.low.stack, self.instance(function)
         low.add([
-            Assign(stack.top, binary("+", stack.top, site.room), at=step.at),
-            Assign(stack.depth, binary("+", stack.depth, const(1, UINT32)), at=step.at),
+            ir.Assign(stack.top, binary("+", stack.top, site.room), at=step.at),
+            ir.Assign(stack.depth, binary("+", stack.depth, const(1, UINT32)), at=step.at),
         ])  # fmt: skip
         back = const(self._target(site.back), UINT32)
         low.add([stored(low, stack.word(0).at(), [back], UINT32, "local", step.at)])
-        low.add([Assign(self.goal, const(own.goal, UINT32), at=step.at)])
-        low.end(Jump(self.head, at=step.at), site.back)
+        low.add([ir.Assign(self.goal, const(own.goal, UINT32), at=step.at)])
+        low.end(ir.Jump(self.head, at=step.at), site.back)
 
     def finish(self, body: Callable[[Lowering, Body, Scope, int | None], None], step: Step) -> None:
         """Lower the functions that are called, and the head of the loop. The block that is open comes after it."""
@@ -166,10 +149,10 @@ class Cycle:
         low.open = self.head
         for number, block in enumerate(self.targets[:-1]):
             following = low.new()
-            low.end(Branch(binary("==", self.goal, const(number, UINT32)), block, following, at=step.at), following)
+            low.end(ir.Branch(binary("==", self.goal, const(number, UINT32)), block, following, at=step.at), following)
         self.last = low.new()
-        low.end(Jump(self.targets[-1], at=step.at), self.last)
-        low.end(Exit(at=step.at), behind)
+        low.end(ir.Jump(self.targets[-1], at=step.at), self.last)
+        low.end(ir.Exit(at=step.at), behind)
 
     def after(self, block: int) -> tuple[int, ...]:
         """The blocks that follow in the same function: those of the functions that it calls are left out."""
@@ -190,7 +173,7 @@ class Cycle:
                 new, end = self.low.new(), self.low.ended[last].end
                 goal = const(self._target(first), UINT32)
                 self.following[new] = (first,)
-                self.low.ended[new] = Block((Assign(self.goal, goal, at=end.at),), Jump(self.head, at=end.at))
+                self.low.ended[new] = ir.Block((ir.Assign(self.goal, goal, at=end.at),), ir.Jump(self.head, at=end.at))
                 turned = end.renumbered(lambda way, first=first, new=new: new if way == first else way)  # type: ignore[misc]
                 self.low.ended[last] = replace(self.low.ended[last], end=turned)
 
@@ -203,21 +186,21 @@ class Cycle:
             if each.space != "reg":
                 scope.symbols[each.name] = symbol
                 continue
-            register = Var(identifier(each.name, scope.suffix), register_dtype(each.type))
+            register = ir.Var(identifier(each.name, scope.suffix), register_dtype(each.type))
             scope.symbols[each.name] = register
             if each in function.params:
-                kind = unsigned(8 * element_bytes(each.type))
-                low.add([Assign(register, cast(element(low, symbol.at(), kind), register.dtype), at=step.at)])
+                kind = raw_dtype(each.type)
+                low.add([ir.Assign(register, cast(element(low, symbol.at(), kind), register.dtype), at=step.at)])
         scope.gather(tuple(scope.symbols))
         body(low, function.body or (), scope, leave)
-        low.end(Jump(leave, at=step.at), leave)
+        low.end(ir.Jump(leave, at=step.at), leave)
         for each in function.returns:
             register_of = scope.symbols[each.name]
-            if isinstance(register_of, Var):
-                kind = unsigned(8 * element_bytes(each.type))
+            if isinstance(register_of, ir.Var):
+                kind = raw_dtype(each.type)
                 low.add([stored(low, own.places[each.name].at(), [cast(register_of, kind)], kind, "local", step.at)])
-        low.add([Assign(self.goal, element(low, low.stack.word(0).at(), UINT32), at=step.at)])
-        low.end(Jump(self.head, at=step.at))
+        low.add([ir.Assign(self.goal, element(low, low.stack.word(0).at(), UINT32), at=step.at)])
+        low.end(ir.Jump(self.head, at=step.at))
         self.following[leave] = ()
 
 
@@ -255,7 +238,7 @@ def save_registers(low: Lowering) -> None:
     for cycle in cycles:
         inside = (low.ended[number] for number in range(cycle.head, cycle.last))
         changed = {stmt.var for block in inside for stmt in statements(block.body)
-                   if isinstance(stmt, (Assign, Bind))} - kept  # fmt: skip
+                   if isinstance(stmt, (ir.Assign, ir.Bind))} - kept  # fmt: skip
         rooms = [
             _complete(low, site, sorted(live[site.back] & changed, key=lambda var: var.name) if number else [])
             for number, site in enumerate(cycle.sites)
@@ -271,10 +254,10 @@ def _check(low: Lowering, own: Instance, entry: int, last: int) -> None:
     at = low.module.span(own.function.line)
     call = isa.call("cuda.out_of_stack", own.function.name, stack.depth, const(STACK_BYTES, UINT32))
     full = binary(">=", stack.top, const(max(0, last), UINT32))
-    low.ended[entry] = replace(block, body=(If(full, (Evaluate(call, at=at),), at=at), *block.body))
+    low.ended[entry] = replace(block, body=(ir.If(full, (ir.Evaluate(call, at=at),), at=at), *block.body))
 
 
-def _complete(low: Lowering, site: Site, saved: Sequence[Var]) -> int:
+def _complete(low: Lowering, site: Site, saved: Sequence[ir.Var]) -> int:
     """Make a call save registers and the block after it restore them. Returns the bytes between the two frames."""
     stack, begin = low.stack, site.frame.room if site.frame else 0
     room = const(-(-(begin + SAVED_BYTES * len(saved)) // ALIGN) * ALIGN, UINT32)
@@ -285,13 +268,13 @@ def _complete(low: Lowering, site: Site, saved: Sequence[Var]) -> int:
     at = call.end.at
     saves = [stored(low, place, [cast(var, kind)], kind, "local", at)
              for place, var, kind in zip(places, saved, kinds, strict=True)]  # fmt: skip
-    low.ended[site.block] = Block((Assign(site.room, room, at=at), *saves, *call.body), call.end)
+    low.ended[site.block] = ir.Block((ir.Assign(site.room, room, at=at), *saves, *call.body), call.end)
     first = [
-        Assign(site.room, room, at=at),
-        Assign(stack.top, binary("-", stack.top, room), at=at),
-        Assign(stack.depth, binary("-", stack.depth, const(1, UINT32)), at=at),
-        *(Assign(var, cast(element(low, place, kind), var.dtype), at=at)
+        ir.Assign(site.room, room, at=at),
+        ir.Assign(stack.top, binary("-", stack.top, room), at=at),
+        ir.Assign(stack.depth, binary("-", stack.depth, const(1, UINT32)), at=at),
+        *(ir.Assign(var, cast(element(low, place, kind), var.dtype), at=at)
           for place, var, kind in zip(places, saved, kinds, strict=True)),
     ]  # fmt: skip
-    low.ended[site.back] = Block((*first, *back.body), back.end)
+    low.ended[site.back] = ir.Block((*first, *back.body), back.end)
     return int(room.value)

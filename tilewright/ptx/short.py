@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.ir import AddressOf, Buffer, Expr, as_expr, binary, cast, const, select
+from tilewright.ir import Buffer, Expr, binary, cast, const, select
+from tilewright.ptx.bits import start_of
 from tilewright.ptx.state import UINT32, UINT64, Lowering
 
 __all__ = ["SHARED", "are_short", "short_address", "widened"]
@@ -45,6 +46,5 @@ def widened(low: Lowering, address: Expr, shared: Expr | None) -> Expr:
         found = select(binary("<", inside, const(FIRST - SHARED, UINT32)), shared + cast(inside, UINT64), found)
     for buffer, start, size in _ranges(low):
         inside = own - const(start, UINT32)
-        begin = cast(AddressOf(buffer, (as_expr(0),)), UINT64)
-        found = select(binary("<", inside, const(size, UINT32)), begin + cast(inside, UINT64), found)
+        found = select(binary("<", inside, const(size, UINT32)), start_of(buffer) + cast(inside, UINT64), found)
     return found

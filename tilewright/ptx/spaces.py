@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilewright.dtypes import BOOL
-from tilewright.ir import AddressOf, Expr, Stmt, as_expr, binary, cast, const, unary
+from tilewright.ir import Expr, Stmt, binary, cast, const, unary
+from tilewright.ptx.bits import start_of
 from tilewright.ptx.names import Memory
 from tilewright.ptx.parameters import generic_address
 from tilewright.ptx.short import SHARED, are_short, widened
@@ -78,5 +79,4 @@ def _among(low: Lowering, address: Expr, space: str) -> Iterator[Expr]:
         found = [Memory(buffer) for buffer in in_memory if buffer is not None]
     for memory in found:
         if isinstance(memory, Memory):
-            start = cast(AddressOf(memory.buffer, (as_expr(0),)), UINT64)
-            yield binary("-", address, start) < const(int(memory.buffer.storage_size()), UINT64)
+            yield binary("-", address, start_of(memory.buffer)) < const(int(memory.buffer.storage_size()), UINT64)

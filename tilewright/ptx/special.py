@@ -61,23 +61,18 @@ def _mask(compare: str) -> Callable[[Machine], Expr]:
     return mask
 
 
-def _along(kind: str, axis: int) -> Callable[[Machine], Expr]:
-    def value(machine: Machine) -> Expr:
-        cluster = machine.launch.cluster
-        match kind:
-            case "tid":
-                return _tid(machine, axis)
-            case "ntid":
-                return _number(machine.block[axis])
-            case "nctaid":
-                return _number(machine.grid[axis])
-            case "cluster_nctaid":
-                return _number(cluster[axis])
-            case "nclusterid":
-                return _number(machine.grid[axis] // cluster[axis])
-        return _register(f"{kind}.{'xyz'[axis]}")
+_COUNTED: Mapping[str, Callable[[Machine, int], Expr]] = {
+    "tid": _tid,
+    "ntid": lambda machine, axis: _number(machine.block[axis]),
+    "nctaid": lambda machine, axis: _number(machine.grid[axis]),
+    "cluster_nctaid": lambda machine, axis: _number(machine.launch.cluster[axis]),
+    "nclusterid": lambda machine, axis: _number(machine.grid[axis] // machine.launch.cluster[axis]),
+}
 
-    return value
+
+def _along(kind: str, axis: int) -> Callable[[Machine], Expr]:
+    own = _COUNTED.get(kind)
+    return lambda machine: own(machine, axis) if own else _register(f"{kind}.{'xyz'[axis]}")
 
 
 def _cluster_ctas(machine: Machine) -> int:

@@ -7,22 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tilewright import ir
 from tilewright.dtypes import BOOL, HANDLE, dtype
 from tilewright.errors import Span, TargetError
-from tilewright.ir import (
-    AddressOf,
-    AllocBuffer,
-    Blocks,
-    Buffer,
-    Expr,
-    Load,
-    Stmt,
-    Var,
-    as_expr,
-    cast,
-    const,
-)
+from tilewright.ir import const
 from tilewright.isa.arch import Requirement, nearest
+from tilewright.ptx.bits import start_of
 from tilewright.ptx.callgraph import cycles
 from tilewright.ptx.lines import Lines
 from tilewright.ptx.names import Scope, all_statements, identifier, nbytes
@@ -36,7 +26,7 @@ __all__ = ["CLOCK", "UINT8", "UINT32", "UINT64", "Lowering", "Step"]
 
 UINT8, UINT32, UINT64 = dtype("uint8"), dtype("uint32"), dtype("uint64")
 WORKSPACE = Variable("global", "b8", "grid barrier", (64,))
-CLOCK = Var("clock__n", UINT64)
+CLOCK = ir.Var("clock__n", UINT64)
 FUNCTION_ADDRESSES = 0x7E0000000000  # an address where no memory is
 
 
@@ -47,52 +37,45 @@ class Step:
     ins: Instruction
     scope: Scope
     returns: int | None
-    guard: Expr | None
+    guard: ir.Expr | None
     at: Span
 
 
-class Lowering(Blocks):
+class Lowering(ir.Blocks):
     """The state: blocks, and what they name. arrays: the buffers that parameters point to, by name."""
 
-    def __init__(self, module: Module, entry: Function, arrays: Mapping[str, Buffer], machine: Machine) -> None:
+    def __init__(self, module: Module, entry: Function, arrays: Mapping[str, ir.Buffer], machine: Machine) -> None:
         super().__init__()
         self.module, self.entry, self.arrays, self.machine = module, entry, arrays, machine
         self.lines = Lines(module)
-        self.buffers: dict[str, Buffer] = {}  # in global memory, by name
-        self.params: list[Var] = []
-        self.allocated: list[AllocBuffer] = []
+        self.buffers: dict[str, ir.Buffer] = {}  # in global memory, by name
+        self.params: list[ir.Var] = []
+        self.allocated: list[ir.AllocBuffer] = []
         self.globals: dict[str, Variable] = {}  # of the module, as far as they are named
         self.in_bytes: dict[str, Variable] = {}  # parameters that lie in memory
         self.outside = Scope()  # the module's names
         self.shared_end = 0
         self.dynamic: list[tuple[str, int]] = []  # names of dynamic shared memory, their alignments
         self.functions: dict[str, int] = {}
-        self.room: Buffer | None = None  # what `alloca` takes from
+        self.room: ir.Buffer | None = None  # what `alloca` takes from
         self.frame: Frame | None = None  # of the recursive function that is being lowered
         self.scopes = self.calls = self.labels = 0
-        self.in_flight: dict[Expr, Load] = {}  # registers that are places of storage, and other names of such places
-        self.beginnings: dict[Var, Expr] = {}  # what registers that no text names hold at first
-        self.carries: dict[str, Var] = {}  # the carry flag of each function's instance
+        self.in_flight: dict[ir.Expr, ir.Load] = {}  # registers that are places of storage, and such places
+        self.beginnings: dict[ir.Var, ir.Expr] = {}  # what registers that no text names hold at first
+        self.carries: dict[str, ir.Var] = {}  # the carry flag of each function's instance
 
     @cached_property
     def has_local(self) -> bool:
         """Does any function of the module have variables in local memory?"""
-        bodies = (each.body or () for each in self.module.functions)
-        statements = (each for body in bodies for each in all_statements(body))
-        in_module = any(each.space == "local" for each in self.module.variables)
-        return (
-            bool(self.cycles)
-            or in_module
-            or any(
-                each.space == "local" if isinstance(each, Variable) else getattr(each, "opcode", "") == "alloca"
-                for each in statements
-            )
-        )
+        inside = (each for function in self.module.functions for each in all_statements(function.body or ()))
+        local = (getattr(each, "space", "") == "local" or getattr(each, "opcode", "") == "alloca"
+                 for each in (*self.module.variables, *inside))  # fmt: skip
+        return bool(self.cycles) or any(local)
 
     @cached_property
-    def room_used(self) -> Var:
+    def room_used(self) -> ir.Var:
         """The bytes that `alloca` has given away."""
-        used = Var(self.fresh("used"), UINT32)
+        used = ir.Var(self.fresh("used"), UINT32)
         self.beginnings[used] = const(0, UINT32)
         return used
 
@@ -126,22 +109,22 @@ class Lowering(Blocks):
         self.labels += 1
         return f"{name}_{self.labels}"
 
-    def add(self, statements: Sequence[Stmt]) -> None:
+    def add(self, statements: Sequence[ir.Stmt]) -> None:
         """Statements of the current block."""
         self.statements += statements
 
     # Memory
 
-    def global_bytes(self, name: str, size: int, align: int) -> Buffer:
+    def global_bytes(self, name: str, size: int, align: int) -> ir.Buffer:
         """A buffer of bytes in global memory, which the caller of the kernel fills."""
         return self.add_buffer(
-            Buffer(name, UINT8, (size,), "global", None, data=Var(identifier(name, "_ptr"), HANDLE), align=align)
+            ir.Buffer(name, UINT8, (size,), "global", None, data=ir.Var(identifier(name, "_ptr"), HANDLE), align=align)
         )
 
-    def add_buffer(self, buffer: Buffer) -> Buffer:
+    def add_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         if buffer.name not in self.buffers:
             self.buffers[buffer.name] = buffer
-            assert isinstance(buffer.data, Var)
+            assert isinstance(buffer.data, ir.Var)
             self.params.append(buffer.data)
         return self.buffers[buffer.name]
 
@@ -149,17 +132,17 @@ class Lowering(Blocks):
         """The number that stands for a function in pointers."""
         return FUNCTION_ADDRESSES + 16 * self.functions.setdefault(function.name, len(self.functions) + 1)
 
-    def workspace(self) -> Expr:
+    def workspace(self) -> ir.Expr:
         """The address of the counter of grid-wide barriers, which the driver provides."""
         self.globals[WORKSPACE.name] = WORKSPACE
-        return cast(AddressOf(self.global_bytes(WORKSPACE.name, nbytes(WORKSPACE), 256), (as_expr(0),)), UINT64)
+        return start_of(self.global_bytes(WORKSPACE.name, nbytes(WORKSPACE), 256))
 
-    def carry(self, scope: Scope) -> Var:
+    def carry(self, scope: Scope) -> ir.Var:
         """The carry flag of the function that a scope belongs to."""
         *_, function = scope.around()
-        return self.carries.setdefault(function.suffix, Var(f"carry{function.suffix}__n", BOOL))
+        return self.carries.setdefault(function.suffix, ir.Var(f"carry{function.suffix}__n", BOOL))
 
-    def now(self) -> Var:
+    def now(self) -> ir.Var:
         """The thread's clock: it goes on with each read, so that a loop which waits for it ends."""
         self.beginnings.setdefault(CLOCK, const(0, UINT64))
         return CLOCK

@@ -5,25 +5,11 @@ from __future__ import annotations
 import re
 import struct
 
+from tilewright import ir
 from tilewright.dtypes import BOOL, DType
 from tilewright.errors import KernelError, Span
-from tilewright.ir import (
-    AddressOf,
-    Assign,
-    Buffer,
-    Expr,
-    Load,
-    Reinterpret,
-    Store,
-    Var,
-    Vector,
-    as_expr,
-    binary,
-    cast,
-    const,
-    unary,
-)
-from tilewright.ptx.bits import bits_of
+from tilewright.ir import as_expr, binary, cast, const, unary
+from tilewright.ptx.bits import bits_of, start_of
 from tilewright.ptx.declare import RESERVED_PARTS, module_symbol, reserved
 from tilewright.ptx.names import Memory, Scope, Symbol
 from tilewright.ptx.parameters import place_of
@@ -63,7 +49,7 @@ def lookup(low: Lowering, name: str, scope: Scope) -> Symbol | None:
     return module_symbol(low, name) if found is None else found
 
 
-def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
+def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> ir.Expr:
     """The bits of an operand, as many as ``kind`` has: of a wider register the low ones.
 
     An integer among floats is their bits; a float of 64 bits is rounded to 32 where 32 are needed.
@@ -75,7 +61,7 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
             return unary("not", read(low, name, step, BOOL))
         case Not(name, sign):
             raise KernelError(f"{step.ins.mnemonic} takes no {sign} before an operand", given=operand_text(operand))
-        case Sum(name, offset) if isinstance(own := step.scope.find(name.text), Var):
+        case Sum(name, offset) if isinstance(own := step.scope.find(name.text), ir.Var):
             return cast(own + const(offset, own.dtype), kind)
         case Sum(name, offset):
             return cast(address_of(low, name, offset, step), kind)
@@ -97,16 +83,16 @@ def check_number(operand: Operand, word: str, step: Step) -> None:
         )
 
 
-def _number(number: Immediate, kind: DType) -> Expr:
+def _number(number: Immediate, kind: DType) -> ir.Expr:
     if number.bits == 64 and kind.bits == 32:
         value = struct.unpack(">d", number.value.to_bytes(8, "big"))[0]
         return const(int.from_bytes(struct.pack(">f", value), "big"), kind)
     return const(number.value, kind)
 
 
-def _named(low: Lowering, name: Name, step: Step) -> Expr:
+def _named(low: Lowering, name: Name, step: Step) -> ir.Expr:
     found = step.scope.find(name.text)
-    if isinstance(found, Var):
+    if isinstance(found, ir.Var):
         return found
     if name.text in CLOCKS:
         return cast(low.now(), CLOCKS[name.text])
@@ -120,17 +106,17 @@ def _named(low: Lowering, name: Name, step: Step) -> Expr:
     return special if special is not None else address_of(low, name, 0, step)
 
 
-def _narrowed(value: Expr, kind: DType, name: str, at: Span) -> Expr:
+def _narrowed(value: ir.Expr, kind: DType, name: str, at: Span) -> ir.Expr:
     if (value.dtype.kind == "bool") != (kind.kind == "bool"):
         what = "a predicate" if kind.kind == "bool" else f"a register of {kind.bits} bits"
         raise KernelError(f"{name} is not {what}", given=f"{value.dtype}", allowed=what, at=at)
     return cast(value, kind)
 
 
-def exact(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
+def exact(low: Lowering, operand: Operand, step: Step, kind: DType) -> ir.Expr:
     """The bits of an operand whose register is as wide as ``kind``; only conversions take wider ones."""
-    found = step.scope.find(operand.text) if isinstance(operand, Name) else None
-    if isinstance(found, Var) and found.dtype.bits != max(kind.bits, 16) and kind != BOOL != found.dtype:
+    found = step.scope.named(operand)
+    if isinstance(found, ir.Var) and found.dtype.bits != max(kind.bits, 16) and kind != BOOL != found.dtype:
         _check_width(found.dtype.bits, kind.bits, operand, step)
     return read(low, operand, step, kind)
 
@@ -146,7 +132,7 @@ def _check_width(own: int, wanted: int, operand: Operand, step: Step) -> None:
 # Addresses
 
 
-def address_of(low: Lowering, name: Name, offset: int, step: Step) -> Expr:
+def address_of(low: Lowering, name: Name, offset: int, step: Step) -> ir.Expr:
     """The address of a variable or function: in shared memory its offset there, else the one it has everywhere."""
     found = lookup(low, name.text, step.scope)
     if isinstance(found, Function):
@@ -161,7 +147,7 @@ def address_of(low: Lowering, name: Name, offset: int, step: Step) -> Expr:
     return cast(cast(address, UINT32), UINT64) if found.shared else address  # windows are 40 bits wide
 
 
-def pointer(low: Lowering, address: Address, step: Step, space: str) -> Expr:
+def pointer(low: Lowering, address: Address, step: Step, space: str) -> ir.Expr:
     """Where an address operand points: a place in a variable, or a number of 64 bits, of 32 in shared memory."""
     kind = UINT32 if space.startswith("shared") else UINT64
     if address.base is None:
@@ -179,30 +165,29 @@ def pointer(low: Lowering, address: Address, step: Step, space: str) -> Expr:
     return base + const(address.offset, kind) if address.offset else base
 
 
-def number_of(at: Expr, space: str) -> Expr:
+def number_of(at: ir.Expr, space: str) -> ir.Expr:
     """A pointer as an integer, without its element type, since rows have types of their own."""
-    return cast(at, UINT32 if space.startswith("shared") else UINT64) if isinstance(at, AddressOf) else at
+    return cast(at, UINT32 if space.startswith("shared") else UINT64) if isinstance(at, ir.AddressOf) else at
 
 
-def window(low: Lowering, space: str) -> Expr | None:
+def window(low: Lowering, space: str) -> ir.Expr | None:
     """Where the window of shared or local memory begins, in the one address space; None where the kernel has none."""
     for alloc in low.allocated:
         if alloc.buffer.is_shared == (space == "shared"):
-            here = cast(AddressOf(alloc.buffer, (as_expr(0),)), UINT64)
-            return binary("&", here, const(-1 << WINDOW_BITS, UINT64))
+            return binary("&", start_of(alloc.buffer), const(-1 << WINDOW_BITS, UINT64))
     return None
 
 
-def element(low: Lowering, at: Expr, kind: DType, space: str = "", *, constant: bool = False) -> Load:
+def element(low: Lowering, at: ir.Expr, kind: DType, space: str = "", *, constant: bool = False) -> ir.Load:
     """The element of ``kind`` where a pointer leads. constant: see `Buffer`."""
     shared = window(low, "shared") if at.dtype.bits == 32 else None
     if shared is not None:
         at = cast(at, UINT64) + shared
-    if isinstance(at, AddressOf):
+    if isinstance(at, ir.AddressOf):
         name, space = f"{at.buffer.name}.{kind}", at.buffer.space
     else:
         name, space = f"*{kind}", _reached(low, space)
-    return Load(Buffer(name, kind, (1,), space, None, data=at, constant=constant), (as_expr(0),))
+    return ir.Load(ir.Buffer(name, kind, (1,), space, None, data=at, constant=constant), (as_expr(0),))
 
 
 def _reached(low: Lowering, space: str) -> str:
@@ -218,28 +203,27 @@ def _reached(low: Lowering, space: str) -> str:
 # Registers
 
 
-def register(low: Lowering, operand: Operand, step: Step) -> Var | None:
+def register(low: Lowering, operand: Operand, step: Step) -> ir.Var | None:
     """The register that an operand names as a destination; None for the sink ``_``."""
-    if isinstance(operand, Name):
-        if operand.text == "_":
-            return None
-        found = step.scope.find(operand.text)
-        if isinstance(found, Var):
-            return found
+    if operand == Name("_"):
+        return None
+    found = step.scope.named(operand)
+    if isinstance(found, ir.Var):
+        return found
     raise KernelError(
         "the destination is no register", given=operand_text(operand), allowed="a declared register", at=step.at
     )
 
 
-def assigned(low: Lowering, operand: Operand, value: Expr, step: Step) -> list[Assign]:
+def assigned(low: Lowering, operand: Operand, value: ir.Expr, step: Step) -> list[ir.Assign]:
     """The assignment of a value's bits to a register."""
     own = register(low, operand, step)
     if own is not None:
         _check_result(own, value, operand, step)
-    return [] if own is None else [Assign(own, bits_of(value, own.dtype), at=step.at)]
+    return [] if own is None else [ir.Assign(own, bits_of(value, own.dtype), at=step.at)]
 
 
-def _check_result(own: Var, value: Expr, operand: Operand, step: Step) -> None:
+def _check_result(own: ir.Var, value: ir.Expr, operand: Operand, step: Step) -> None:
     """Raises KernelError unless a result has its register's width; loads and conversions may go to wider ones."""
     bits, boolean = value.dtype.bits, value.dtype.kind == "bool"
     if (own.dtype.kind == "bool") != boolean or own.dtype.bits < bits:
@@ -253,8 +237,10 @@ def _check_result(own: Var, value: Expr, operand: Operand, step: Step) -> None:
         )  # fmt: skip
 
 
-def stored(low: Lowering, at: Expr, values: list[Expr], kind: DType, space: str, where: Span) -> Store:
+def stored(low: Lowering, at: ir.Expr, values: list[ir.Expr], kind: DType, space: str, where: Span) -> ir.Store:
     """Values, as many as a vector has, go where a pointer leads; each is bits as wide as ``kind``."""
-    parts = [value if value.dtype == kind else Reinterpret(value, kind) for value in values]
-    whole = kind.with_lanes(len(parts)) if len(parts) > 1 else kind
-    return Store(element(low, at, whole, space), Vector(tuple(parts), whole) if len(parts) > 1 else parts[0], at=where)
+    parts = [value if value.dtype == kind else ir.Reinterpret(value, kind) for value in values]
+    if len(parts) == 1:
+        return ir.Store(element(low, at, kind, space), parts[0], at=where)
+    whole = kind.with_lanes(len(parts))
+    return ir.Store(element(low, at, whole, space), ir.Vector(tuple(parts), whole), at=where)

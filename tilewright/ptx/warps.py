@@ -12,7 +12,8 @@ from dataclasses import replace
 from tilewright import isa
 from tilewright.dtypes import BOOL
 from tilewright.errors import InstructionError
-from tilewright.ir import AddressOf, Assign, Bind, Evaluate, Expr, Stmt, Var, as_expr, binary, cast, const, select
+from tilewright.ir import Assign, Bind, Evaluate, Expr, Stmt, Var, binary, cast, const, select
+from tilewright.ptx.bits import start_of
 from tilewright.ptx.names import nbytes
 from tilewright.ptx.special import cta_number
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
@@ -85,4 +86,4 @@ def _counter(low: Lowering, number: Expr) -> Expr:
     low.globals[COUNTERS] = variable
     buffer = low.global_bytes(COUNTERS, nbytes(variable), 256)
     offset = (cta_number(low.machine) * BARRIERS + (number & (BARRIERS - 1))) * 4
-    return cast(AddressOf(buffer, (as_expr(0),)), UINT64) + cast(offset, UINT64)
+    return start_of(buffer) + cast(offset, UINT64)

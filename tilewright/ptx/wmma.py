@@ -12,24 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilewright import isa
+from tilewright import ir, isa
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import InstructionError
-from tilewright.ir import (
-    AllocBuffer,
-    Bind,
-    Buffer,
-    Evaluate,
-    Expr,
-    Load,
-    Reinterpret,
-    Stmt,
-    Var,
-    as_expr,
-    binary,
-    cast,
-    const,
-)
+from tilewright.ir import as_expr, binary, cast, const
 from tilewright.isa.arch import since
 from tilewright.ptx.bits import bits_of, unsigned
 from tilewright.ptx.special import special_register
@@ -107,7 +93,7 @@ def _sum(rows: int, columns: int, k: int, bits: int) -> Iterator[list[tuple[Plac
 _FRAGMENTS = {"left": _left, "right": _right, "sum": _sum}
 
 
-def matrix(low: Lowering, step: Step) -> Sequence[Stmt]:
+def matrix(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
     """``wmma.load``, ``wmma.mma`` or ``wmma.store``."""
     words = step.ins.modifiers
     name = next((word for word in words if word in INPUTS), "")
@@ -120,7 +106,7 @@ def matrix(low: Lowering, step: Step) -> Sequence[Stmt]:
     return _moved(low, step, shape, words[1], words[-1])
 
 
-def _moved(low: Lowering, step: Step, shape: Shape, operand: str, kind: str) -> Sequence[Stmt]:
+def _moved(low: Lowering, step: Step, shape: Shape, operand: str, kind: str) -> Sequence[ir.Stmt]:
     """A fragment from memory, or to it."""
     allowed = INPUTS[shape.name] if operand in "ab" else [one for k in INPUTS[shape.name] for one in RESULTS[k]]
     loads = step.ins.modifiers[0] == "load"
@@ -156,25 +142,25 @@ class _Memory:
         self.space = next((word for word in words if word.partition("::")[0] in ("shared", "global")), "")
         rows, columns = {"a": (shape.m, shape.k), "b": (shape.k, shape.n)}.get(operand, (shape.m, shape.n))
         given = step.ins.operands[2] if len(step.ins.operands) > 2 else Immediate("", columns if self.by_rows else rows)
-        self.made: list[Stmt] = []
+        self.made: list[ir.Stmt] = []
         lane = special_register("%laneid", low.machine)
         assert lane is not None
         self.group, self.within = self._held(binary(">>", lane, 2)), self._held(binary("&", lane, 3))
         self.stride = self._held(read(low, given, step, UINT32))
         self.start = self._held(number_of(pointer(low, address, step, self.space), self.space))
 
-    def _held(self, value: Expr) -> Var:
-        var = Var(self.low.fresh("wmma"), value.dtype)
-        self.made.append(Bind(var, value, mutable=False, at=self.step.at))
+    def _held(self, value: ir.Expr) -> ir.Var:
+        var = ir.Var(self.low.fresh("wmma"), value.dtype)
+        self.made.append(ir.Bind(var, value, mutable=False, at=self.step.at))
         return var
 
-    def _at(self, place: Place) -> Expr:
-        found: Expr = const(place.start, UINT32)
+    def _at(self, place: Place) -> ir.Expr:
+        found: ir.Expr = const(place.start, UINT32)
         for var, times in ((self.group, place.group), (self.within, place.within)):
             found = found + var * times if times else found
         return found
 
-    def _address(self, row: Place, column: Place) -> Expr:
+    def _address(self, row: Place, column: Place) -> ir.Expr:
         far, near = (row, column) if self.by_rows else (column, row)
         offset = self._at(far) * self.stride + self._at(near)
         bits = BITS[self.kind]
@@ -194,7 +180,7 @@ class _Memory:
     def load(self, register: Operand, elements: list[tuple[Place, Place]]) -> None:
         """A register from memory: as a whole, or element by element."""
         pieces, kind = self._pieces(elements)
-        whole: Expr | None = None
+        whole: ir.Expr | None = None
         for number, place in enumerate(pieces):
             part = cast(element(self.low, self._address(*place), kind, self.space), unsigned(self.word))
             whole = part if whole is None else whole | binary("<<", part, const(kind.bits * number, UINT32))
@@ -223,7 +209,7 @@ def _types(step: Step, shape: Shape) -> tuple[str, str, str, str]:
     return d, inputs[0], inputs[1], c
 
 
-def _multiplied(low: Lowering, step: Step, shape: Shape) -> Sequence[Stmt]:
+def _multiplied(low: Lowering, step: Step, shape: Shape) -> Sequence[ir.Stmt]:
     """The product, as many rows as an mma has, and 8 columns, at a time."""
     types = _types(step, shape)
     low.check_target(step.ins.mnemonic, since("sm_80" if "and" in step.ins.modifiers else FIRST[types[1]]))
@@ -242,32 +228,32 @@ def _multiplied(low: Lowering, step: Step, shape: Shape) -> Sequence[Stmt]:
     columns, width = across // 8, max(1, 32 // BITS[kinds[1]])
     tall, wide = high * shape.k // (32 * width), 8 * shape.k // (32 * width)  # registers of A and B for a piece
     sums = high * 8 // (64 if kinds[0] == "f16" else 32)
-    made: list[Stmt] = []
+    made: list[ir.Stmt] = []
     for piece in range(down // high * columns):
         row, column = divmod(piece, columns)
         own = slice(sums * piece, sums * (piece + 1))
         made += _piece(low, step, d[own], (left[tall * row :][:tall], right[wide * column :][:wide], c[own]), which)
-    return sorted(made, key=lambda each: not isinstance(each, Evaluate))  # results may stand among operands
+    return sorted(made, key=lambda each: not isinstance(each, ir.Evaluate))  # results may stand among operands
 
 
 def _piece(
     low: Lowering, step: Step, d: Sequence[Operand], parts: Sequence[Sequence[Operand]], which: tuple[str, str]
-) -> Iterator[Stmt]:
+) -> Iterator[ir.Stmt]:
     """One mma; its registers take the values when all are done."""
     words, kind = step.ins.modifiers, which[1].split(".")[1]
     op = next((word for word in words if word in ("xor", "and")), "")
     word = unsigned(max(32, BITS[kind]))
-    buffer = Buffer(low.fresh("wmma"), word, (len(d),), "local", None)
-    low.allocated.append(AllocBuffer(buffer, at=step.at))
-    places = [Load(buffer, (as_expr(number),)) for number in range(len(d))]
+    buffer = ir.Buffer(low.fresh("wmma"), word, (len(d),), "local", None)
+    low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
+    places = [ir.Load(buffer, (as_expr(number),)) for number in range(len(d))]
     values = ([read(low, part, step, word) for part in each] for each in parts)
     if kind == "f64":
-        values = ([Reinterpret(bits, dtype("float64")) for bits in each] for each in values)
+        values = ([ir.Reinterpret(bits, dtype("float64")) for bits in each] for each in values)
     a, b, c = map(tuple, values)
     rounding = next((word for word in words if word in ("rn", "rz", "rm", "rp")), None)
     given = {"saturate": "satfinite" in words or None, "rnd": rounding}
     row = f"ptx.mma.{op}" if op else ROWS.get(kind, "ptx.mma")
     more = {key: value for key, value in given.items() if value is not None}
-    yield Evaluate(isa.call(row, *which, d=tuple(places), a=a, b=b, c=c, **more), at=step.at)
+    yield ir.Evaluate(isa.call(row, *which, d=tuple(places), a=a, b=b, c=c, **more), at=step.at)
     for part, place in zip(d, places, strict=True):
         yield from assigned(low, part, place, step)

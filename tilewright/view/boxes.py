@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright import compiler, isa
-from tilewright.ir import AddressOf, Call, const_value, expressions, statements
+from tilewright.ir import AddressOf, const_value
 from tilewright.ir.tensor_map import ELEMENTS
 from tilewright.layout import ComposeLayout, Layout
 from tilewright.view.box_kernel import loading
@@ -65,14 +65,12 @@ def boxes_of(layout: Layout, shape: Sequence[int], kind: DType) -> BoxPicture:
 
 def _issued(kernel: Kernel) -> Iterator[tuple[tuple[int, ...], int]]:
     """Coordinates and first element of each box that is loaded."""
-    for stmt in statements(kernel.body):
-        for node in expressions(stmt):
-            bound = isa.bind(node) if isinstance(node, Call) else None
-            if bound is not None and bound.form.issue is not None:
-                (dst,) = bound.operands["dst"]
-                assert isinstance(dst, AddressOf)
-                coords = tuple(int(const_value(coord) or 0) for coord in bound.operands["coords"])
-                yield coords, int(const_value(dst.indices[0]) or 0)
+    for _, bound in isa.calls_in(kernel.body):
+        if bound.form.issue is not None:
+            (dst,) = bound.operands["dst"]
+            assert isinstance(dst, AddressOf)
+            coords = tuple(int(const_value(coord) or 0) for coord in bound.operands["coords"])
+            yield coords, int(const_value(dst.indices[0]) or 0)
 
 
 def tma_grid(layout: Layout, shape: Sequence[int], kind: DType, boxes: BoxPicture) -> Grid:

@@ -8,8 +8,6 @@ from tilewright.isa.scalar import floats, integers
 from tilewright.isa.scalar.approximate import near
 from tilewright.isa.scalar.rows import flag, maybe, registers, scalar, words
 
-__all__: list[str] = []
-
 BOTH = "Integer Arithmetic Instructions, Floating Point Instructions"
 INTEGERS, FLOATS = "Integer Arithmetic Instructions", "Floating Point Instructions"
 WHOLE = words("u16", "s16", "u32", "s32", "u64", "s64")

@@ -7,8 +7,6 @@ from typing import Any
 from tilewright.isa.scalar.logic import MEANINGS
 from tilewright.isa.scalar.rows import flag, predicate_pattern, scalar, words
 
-__all__: list[str] = []
-
 LOGIC, INTEGERS = "Logic and Shift Instructions", "Integer Arithmetic Instructions"
 BITS = words("b16", "b32", "b64")
 PRED = words("pred")

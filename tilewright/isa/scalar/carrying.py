@@ -15,8 +15,6 @@ from tilewright.isa.scalar.integers import mad
 from tilewright.isa.scalar.rows import scalar, words
 from tilewright.isa.types import TYPES, Numbers
 
-__all__: list[str] = []
-
 CHAPTER = "Extended-Precision Integer Arithmetic Instructions"
 TYPES_OF_CARRY = words("u32", "s32", "u64", "s64")
 GIVE = {"add": "add.cc.u32 t_, {carry}, 0xffffffff;", "sub": "sub.cc.u32 t_, 0, {carry};"}

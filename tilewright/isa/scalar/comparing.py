@@ -5,21 +5,18 @@ Source: PTX ISA, "Comparison and Selection Instructions".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.isa.operands import Operand
 from tilewright.isa.scalar.floats import flushed
-from tilewright.isa.scalar.rows import flag, predicate_pattern, registers, scalar, words
+from tilewright.isa.scalar.rows import MeaningOf, flag, predicate_pattern, registers, scalar, words
+from tilewright.isa.table import Spellings
 from tilewright.isa.types import TYPES, Numbers
 
-__all__: list[str] = []
-
 CHAPTER = "Comparison and Selection Instructions"
-HALF = "Half Precision Comparison Instructions"
 COMPARE: dict[str, Any] = {
     "eq": np.equal,
     "ne": np.not_equal,
@@ -120,36 +117,45 @@ ORDERED = ("eq", "ne", "lt", "le", "gt", "ge")
 OF_BITS, OF_SIGNED = words("eq", "ne"), words(*ORDERED)
 OF_UNSIGNED = words(*ORDERED, *UNSIGNED)
 OF_FLOATS = words(*ORDERED, *(f"{name}u" for name in ORDERED), "num", "nan")
-BOOL_OPS = {None: "", **words("and", "or", "xor")}
 JOINED = words("and", "or", "xor")
-KINDS = (  # sources: their types, comparisons, ftz, since when
-    (words("b16", "b32", "b64"), OF_BITS, False, "sm_75"),
-    (words("s16", "s32", "s64"), OF_SIGNED, False, "sm_75"),
-    (words("u16", "u32", "u64"), OF_UNSIGNED, False, "sm_75"),
-    (words("f32"), OF_FLOATS, True, "sm_75"),
-    (words("f64"), OF_FLOATS, False, "sm_75"),
-)
-HALVES: tuple[tuple[Any, Any, bool, str], ...] = (
-    (words("f16"), OF_FLOATS, True, "sm_75"),
-    (words("bf16"), OF_FLOATS, False, "sm_90"),
-)
-PAIRS: tuple[tuple[Any, Any, bool, str], ...] = (
-    (words("f16x2"), OF_FLOATS, True, "sm_75"),
-    (words("bf16x2"), OF_FLOATS, False, "sm_90"),
-)
 
 
-def _predicate_rows(name: str, operands: str, bool_ops: Any, joined: str) -> None:
-    """One row without a third operand, and one with it."""
+class Compared(NamedTuple):
+    """Types of the numbers that are compared, and how. flushes: may subnormals be flushed? first: since when."""
+
+    types: Spellings
+    compare: Spellings
+    flushes: bool = False
+    first: str = "sm_75"
+
+
+KINDS = (
+    Compared(words("b16", "b32", "b64"), OF_BITS),
+    Compared(words("s16", "s32", "s64"), OF_SIGNED),
+    Compared(words("u16", "u32", "u64"), OF_UNSIGNED),
+    Compared(words("f32"), OF_FLOATS, flushes=True),
+    Compared(words("f64"), OF_FLOATS),
+)
+HALVES = (Compared(words("f16"), OF_FLOATS, flushes=True), Compared(words("bf16"), OF_FLOATS, first="sm_90"))
+PAIRS = (Compared(words("f16x2"), OF_FLOATS, flushes=True), Compared(words("bf16x2"), OF_FLOATS, first="sm_90"))
+
+
+def _spelled(opcode: str, joined: str, one: Compared, **types: Spellings) -> tuple[str, dict[str, Spellings]]:
+    """The text of a comparison and its modifiers. joined: the hole of the operation that joins it with c, if any."""
+    ftz = {"ftz": flag("ftz")} if one.flushes else {}
+    table = {**types, "compare": one.compare, "bool_op": JOINED if joined else {None: ""}, **ftz}
+    return f"{opcode}{{compare}}{joined}{''.join(f'{{{name}}}' for name in (*ftz, *types))}", table
+
+
+def _predicate_row(name: str, operands: str, joined: str = "") -> None:
     shapes: list[tuple[Any, ...]] = []
-    listed = ", ".join(["{a}, {b}", *(["p_c"] if joined else [])])
+    listed = "{a}, {b}, p_c" if joined else "{a}, {b}"
     for kinds, meaning, outs in ((KINDS, set_predicate, "pq"), (HALVES, set_predicate, "p"), (PAIRS, _of_pair, "pq")):
-        for (types, compare, may_flush, first), out in product(kinds, outs):
-            table: dict[str, Any] = {"type": types, "compare": compare, "bool_op": bool_ops, "out": {out: ""}}
-            table |= {"ftz": flag("ftz")} if may_flush else {}
+        for one, out in product(kinds, outs):
+            text, table = _spelled("setp", joined, one, type=one.types)
             written = {"p": "d_|p_", "q": "p_|d_"}[out] if len(outs) == 2 else "d_"
-            text = f"setp{{compare}}{joined}{'{ftz}' if may_flush else ''}{{type}}"
-            shapes.append((text, table, meaning, first, predicate_pattern(written, listed)))
+            pattern = predicate_pattern(written, listed)
+            shapes.append((text, {**table, "out": {out: ""}}, meaning, one.first, pattern))
     more = ", joined with c" if joined else ""
     scalar(
         name,
@@ -162,42 +168,37 @@ def _predicate_rows(name: str, operands: str, bool_ops: Any, joined: str) -> Non
     )
 
 
-_predicate_rows("setp", "a b", {None: ""}, "")
-_predicate_rows("setp.joined", "a b c:pred", JOINED, "{bool_op}")
-
-TARGETS = ((words("u32", "s32", "f32", "f16"), ""), (words("bf16"), "sm_90"))  # and since when, if that is later
+_predicate_row("setp", "a b")
+_predicate_row("setp.joined", "a b c:pred", "{bool_op}")
 
 
-def _number_rows(name: str, operands: tuple[Operand, ...], bool_ops: Any, joined: str) -> None:
-    shapes = []
-    for (types, compare, flushable, first), (target, least) in product(KINDS, TARGETS):
-        may_flush = flushable and "bf16" not in target
-        flushes = "{ftz}" if may_flush else ""
-        table: dict[str, Any] = {"type": target, "stype": types, "compare": compare, "bool_op": bool_ops}
-        table |= {"ftz": flag("ftz")} if may_flush else {}
-        shapes.append((f"set{{compare}}{joined}{flushes}{{type}}{{stype}}", table, set_number, least or first))
-    for types, compare, may_flush, first in HALVES:
-        flushes = "{ftz}" if may_flush else ""
-        for target in (types, words("u16", "s16", "u32", "s32")):
-            table = {"type": target, "stype": types, "compare": compare, "bool_op": bool_ops}
-            table |= {"ftz": flag("ftz")} if may_flush else {}
-            shapes.append((f"set{{compare}}{joined}{flushes}{{type}}{{stype}}", table, set_number, first))
-    for types, compare, may_flush, first in PAIRS:
-        flushes = "{ftz}" if may_flush else ""
-        table = {"type": types | words("u32", "s32"), "stype": types, "compare": compare, "bool_op": bool_ops}
-        table |= {"ftz": flag("ftz")} if may_flush else {}
-        shapes.append((f"set{{compare}}{joined}{flushes}{{type}}{{stype}}", table, _set_pair, first))
+def _results() -> Iterator[tuple[Compared, Spellings, MeaningOf]]:
+    """What ``set`` compares, the types of its results, and its meaning."""
+    for one in KINDS:
+        yield one, words("u32", "s32", "f32", "f16"), set_number
+        yield one._replace(flushes=False, first="sm_90"), words("bf16"), set_number
+    for one in HALVES:
+        yield one, one.types, set_number
+        yield one, words("u16", "s16", "u32", "s32"), set_number
+    for one in PAIRS:
+        yield one, {**one.types, **words("u32", "s32")}, _set_pair
+
+
+def _number_row(name: str, operands: str, joined: str = "") -> None:
     scalar(
         name,
         operands,
-        *shapes,
+        *(
+            (*_spelled("set", joined, one, type=types, stype=one.types), meaning, one.first)
+            for one, types, meaning in _results()
+        ),
         doc="All ones, or 1.0, where a comparison of a and b holds" + (", joined with c." if joined else "."),
         chapter=CHAPTER,
     )
 
 
-_number_rows("set", registers("a:stype b:stype"), {None: ""}, "")
-_number_rows("set.joined", registers("a:stype b:stype c:pred"), JOINED, "{bool_op}")
+_number_row("set", "a:stype b:stype")
+_number_row("set.joined", "a:stype b:stype c:pred", "{bool_op}")
 
 SELECTED = words("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64")
 scalar(

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from tilewright.isa.convert import FP6_FP4
-from tilewright.isa.scalar import narrow_floats, narrowing
+from tilewright.isa.scalar import narrowing
 from tilewright.isa.scalar.floats import canonical, carried, flushed, flushed_as_rounded, saturated
-from tilewright.isa.scalar.rows import flag, scalar, words
+from tilewright.isa.scalar.narrow_floats import exponents, of_exponents, packed, widened
+from tilewright.isa.scalar.rows import flag, maybe, scalar, words
+from tilewright.isa.table import Spellings
 from tilewright.isa.types import TYPES, Numbers
 
-__all__: list[str] = []
-
 CHAPTER = "Data Movement and Conversion Instructions"
-INTEGERS = words("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
-WIDER = words("u16", "u32", "u64", "s16", "s32", "s64")
+INTEGERS = "u8 u16 u32 u64 s8 s16 s32 s64"
+WIDER = "u16 u32 u64 s16 s32 s64"
+FP8, FP6 = "e4m3x2 e5m2x2", "e2m3x2 e3m2x2"
 FTZ, SAT, RELU, FINITE = flag("ftz"), flag("sat"), flag("relu"), flag("satfinite")
-UP = {"rnd": {"rn": ""}, "relu": RELU}
-DOWN = {"rnd": {"rn": ""}, "finite": {True: ""}, "relu": RELU}
+ALWAYS: Spellings = {True: ""}  # of a flag whose word is part of the text
+RN, RN_RZ, RND = words("rn"), words("rn", "rz"), words("rn", "rz", "rm", "rp")
+WHOLE, MAYBE_WHOLE = words("rni", "rzi", "rmi", "rpi"), maybe("rni", "rzi", "rmi", "rpi")
+UP: Mapping[str, Any] = {"rnd": RN, "relu": RELU}
+DOWN: Mapping[str, Any] = {"rnd": RN, "finite": ALWAYS, "relu": RELU}
 OF_BYTE = "{{ .reg .b8 b_; cvt.u8.u16 b_, {a}; {mnemonic} {result}, b_; }}"
 TO_BYTE = "{{ .reg .b8 b_; {mnemonic} b_, {a}; cvt.u16.u8 {result}, b_; }}"
-RND, IRND = words("rn", "rz", "rm", "rp"), words("rni", "rzi", "rmi", "rpi")
+PAIR_TO_BYTE = "{{ .reg .b8 b_; {mnemonic} b_, {a}, {b}; cvt.u16.u8 {result}, b_; }}"
 
 
 def _flush_if(ftz: bool, word: str) -> Callable[[Numbers], Numbers]:
@@ -39,7 +43,7 @@ def _of_integers(*, type: str, atype: str, sat: bool = False, **_: object) -> Ca
 def _beyond(to: str) -> list[str]:
     """The types that have numbers which this one lacks: elsewhere nothing is clamped, and the assembler says so."""
     ends = np.iinfo(TYPES[to].numpy)  # type: ignore[type-var]  # an integer
-    others = {name: np.iinfo(TYPES[name].numpy) for name in INTEGERS}  # type: ignore[type-var]
+    others = {name: np.iinfo(TYPES[name].numpy) for name in INTEGERS.split()}  # type: ignore[type-var]
     return [name for name, other in others.items() if other.min < ends.min or other.max > ends.max]
 
 
@@ -140,245 +144,83 @@ def _packed_integers(*, type: str, **_: object) -> Callable[..., Numbers]:
     return execute
 
 
+def _cvt(
+    spelled: str, types: str, sources: str, meaning: Any, first: Any = "sm_75", own: str = "", **modifiers: Spellings
+) -> Any:
+    """A shape of cvt. spelled: what stands between the opcode and the types."""
+    table = {"type": words(*types.split()), "atype": words(*sources.split()), **modifiers}
+    return f"cvt{spelled}{{type}}{{atype}}", table, meaning, first, own
+
+
+OF_INTEGERS: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
+    ("{rnd}{sat}", "f16 f64", INTEGERS, "sm_75", {"sat": SAT}),
+    ("{rnd}{ftz}{sat}", "f32", INTEGERS, "sm_75", {"ftz": FTZ, "sat": SAT}),
+    ("{rnd}{sat}", "bf16", WIDER, "sm_90", {}),
+)
+"""Conversions between integers and floats: what is spelled, the types of both, since when, modifiers."""
 scalar(
     "cvt",
     "a:atype",
-    ("cvt{type}{atype}", {"type": INTEGERS, "atype": INTEGERS}, _of_integers),
-    *(
-        ("cvt.sat{type}{atype}", {"type": words(to), "atype": words(*_beyond(to)), "sat": {True: ""}}, _of_integers)
-        for to in INTEGERS
-        if _beyond(to)
-    ),
+    _cvt("", INTEGERS, INTEGERS, _of_integers),
+    *(_cvt(".sat", to, " ".join(_beyond(to)), _of_integers, sat=ALWAYS) for to in INTEGERS.split() if _beyond(to)),
     *(
         shape
-        for floats, first, flushes in (
-            (words("f16", "f64"), "sm_75", False),
-            (words("f32"), "sm_75", True),
-            (words("bf16"), "sm_90", False),  # widths of 16 bits and more
-        )
+        for spelled, floats, integers, first, more in OF_INTEGERS
         for shape in (
-            (
-                "cvt{rnd}{sat}{type}{atype}" if not flushes else "cvt{rnd}{ftz}{sat}{type}{atype}",
-                {
-                    "type": floats,
-                    "atype": WIDER if first == "sm_90" else INTEGERS,
-                    "rnd": RND,
-                    **({"sat": SAT} if first == "sm_75" else {}),
-                }
-                | ({"ftz": FTZ} if flushes else {}),
-                _from_integer,
-                first,
-            ),
-            (
-                "cvt{rnd}{sat}{type}{atype}" if not flushes else "cvt{rnd}{ftz}{sat}{type}{atype}",
-                {
-                    "type": WIDER if first == "sm_90" else INTEGERS,
-                    "atype": floats,
-                    "rnd": IRND,
-                    **({"sat": SAT} if first == "sm_75" else {}),
-                }
-                | ({"ftz": FTZ} if flushes else {}),
-                _to_integer,
-                first,
-            ),
+            _cvt(spelled, floats, integers, _from_integer, first, rnd=RND, **more),
+            _cvt(spelled, integers, floats, _to_integer, first, rnd=WHOLE, **more),
         )
     ),
-    (
-        "cvt{rnd}{ftz}{sat}{type}{atype}",
-        {"type": words("f32"), "atype": words("f32"), "rnd": {None: "", **IRND}, "ftz": FTZ, "sat": SAT},
-        _of_floats,
-    ),
-    *(
-        (
-            "cvt{rnd}{sat}{type}{atype}",
-            {"type": words(same), "atype": words(same), "rnd": {None: "", **IRND}, "sat": SAT},
-            _of_floats,
-        )
-        for same in ("f16", "f64")
-    ),
-    (
-        "cvt{rnd}{ftz}{sat}{type}{atype}",
-        {"type": words("f16"), "atype": words("f32"), "rnd": RND, "ftz": FTZ, "sat": SAT},
-        _of_floats,
-    ),
-    (
-        "cvt{rnd}{ftz}{sat}{type}{atype}",
-        {"type": words("f32"), "atype": words("f64"), "rnd": RND, "ftz": FTZ, "sat": SAT},
-        _of_floats,
-    ),
-    ("cvt{rnd}{sat}{type}{atype}", {"type": words("f16"), "atype": words("f64"), "rnd": RND, "sat": SAT}, _of_floats),
-    ("cvt{ftz}{sat}{type}{atype}", {"type": words("f32"), "atype": words("f16"), "ftz": FTZ, "sat": SAT}, _of_floats),
-    ("cvt{ftz}{sat}{type}{atype}", {"type": words("f64"), "atype": words("f32"), "ftz": FTZ, "sat": SAT}, _of_floats),
-    ("cvt{sat}{type}{atype}", {"type": words("f64"), "atype": words("f16"), "sat": SAT}, _of_floats),
-    ("cvt{type}{atype}", {"type": words("f32"), "atype": words("bf16")}, _of_floats, "sm_80"),
-    ("cvt{type}{atype}", {"type": words("f64"), "atype": words("bf16")}, _of_floats, "sm_90"),
-    ("cvt{rnd}{type}{atype}", {"type": words("bf16"), "atype": words("f64", "f16"), "rnd": RND}, _of_floats, "sm_90"),
-    ("cvt{rnd}{type}{atype}", {"type": words("f16"), "atype": words("bf16"), "rnd": RND}, _of_floats, "sm_90"),
-    *(
-        ("cvt{type}{atype}", {"type": words(to), "atype": words(of), "rnd": {None: ""}}, _of_floats, "sm_90")
-        for to, of in (("bf16", "f16"), ("f16", "bf16"))
-    ),
-    (
-        "cvt{rnd}{relu}{type}{atype}",
-        {"type": words("bf16"), "atype": words("f32"), "rnd": words("rn", "rz"), "relu": RELU},
-        _single,
-        "sm_80",
-    ),
-    (
-        "cvt{rnd}.relu{type}{atype}",
-        {"type": words("f16"), "atype": words("f32"), "rnd": words("rn", "rz"), "relu": {True: ""}},
-        _single,
-        "sm_80",
-    ),
-    *(
-        (
-            f"cvt{{rnd}}{relu}.satfinite{{type}}{{atype}}",
-            {
-                "type": words(to),
-                "atype": words("f32"),
-                "rnd": words("rn", "rz"),
-                "relu": {bool(relu): ""},
-                "finite": {True: ""},
-            },
-            _single,
-            first,
-        )
-        for to, relu, first in (
-            ("f16", "", "sm_75"),
-            ("f16", ".relu", "sm_80"),
-            ("bf16", "", "sm_80"),
-            ("bf16", ".relu", "sm_80"),
-        )
-    ),
-    (
-        "cvt{rnd}{type}{atype}",
-        {"type": words("bf16"), "atype": words("f32"), "rnd": words("rm", "rp")},
-        _of_floats,
-        "sm_80",
-    ),
-    (
-        "cvt{rnd}{type}{atype}",
-        {"type": words("bf16"), "atype": words("bf16"), "rnd": {None: "", **IRND}},
-        _of_floats,
-        "sm_90",
-    ),
-    ("cvt{rnd}{type}{atype}", {"type": words("tf32"), "atype": words("f32"), "rnd": words("rna")}, _tf32, "sm_80"),
-    (
-        "cvt{rnd}{relu}{type}{atype}",
-        {"type": words("tf32"), "atype": words("f32"), "rnd": words("rn", "rz"), "relu": RELU},
-        _tf32,
-        "sm_90",
-    ),
-    (
-        "cvt{rnd}.satfinite{type}{atype}",
-        {"type": words("tf32"), "atype": words("f32"), "rnd": words("rna"), "finite": {True: ""}},
-        _tf32,
-        "sm_80",
-    ),
-    (
-        "cvt{rnd}.satfinite{relu}{type}{atype}",
-        {"type": words("tf32"), "atype": words("f32"), "rnd": words("rn", "rz"), "relu": RELU, "finite": {True: ""}},
-        _tf32,
-        "sm_100",
-    ),
-    (
-        "cvt{rnd}{relu}{type}{atype}",
-        {"type": words("f16x2"), "atype": words("e4m3x2", "e5m2x2"), "rnd": words("rn"), "relu": RELU},
-        narrow_floats.widened,
-        "sm_89",
-    ),
-    (
-        "cvt{rnd}.satfinite{relu}{type}{atype}",
-        {
-            "type": words("e4m3x2", "e5m2x2"),
-            "atype": words("f16x2"),
-            "rnd": words("rn"),
-            "relu": RELU,
-            "finite": {True: ""},
-        },
-        narrow_floats.packed,
-        "sm_89",
-    ),
-    *(
-        (
-            "cvt.rn{finite}{relu}{type}{atype}",
-            {"type": words(to), "atype": words(*of), **UP, "finite": FINITE if to == "bf16x2" else {False: ""}},
-            narrow_floats.widened,
-            FP6_FP4,
-            own,
-        )
-        for to, of, own in (
-            ("f16x2", ("e2m3x2", "e3m2x2"), ""),
-            ("f16x2", ("e2m1x2",), OF_BYTE),
-            ("bf16x2", ("e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2"), ""),
-            ("bf16x2", ("e2m1x2",), OF_BYTE),
-        )
-    ),
-    *(
-        (
-            "cvt.rn.satfinite{relu}{type}{atype}",
-            {"type": words(*to), "atype": words(*of), **DOWN},
-            narrow_floats.packed,
-            FP6_FP4,
-            own,
-        )
-        for to, of, own in (
-            (("e4m3x2", "e5m2x2"), ("bf16x2",), ""),
-            (("e2m3x2", "e3m2x2"), ("f16x2", "bf16x2"), ""),
-            (("e2m1x2",), ("f16x2", "bf16x2"), TO_BYTE),
-        )
-    ),
-    (
-        "cvt{rnd}{finite}{type}{atype}",
-        {"type": words("ue8m0x2"), "atype": words("bf16x2"), "rnd": words("rz", "rp"), "finite": FINITE},
-        narrow_floats.exponents,
-        FP6_FP4,
-    ),
-    (
-        "cvt{rnd}{type}{atype}",
-        {"type": words("bf16x2"), "atype": words("ue8m0x2"), "rnd": words("rn")},
-        narrow_floats.of_exponents,
-        FP6_FP4,
-    ),
+    _cvt("{rnd}{ftz}{sat}", "f32", "f32", _of_floats, rnd=MAYBE_WHOLE, ftz=FTZ, sat=SAT),
+    _cvt("{rnd}{sat}", "f16", "f16", _of_floats, rnd=MAYBE_WHOLE, sat=SAT),
+    _cvt("{rnd}{sat}", "f64", "f64", _of_floats, rnd=MAYBE_WHOLE, sat=SAT),
+    _cvt("{rnd}{ftz}{sat}", "f16", "f32", _of_floats, rnd=RND, ftz=FTZ, sat=SAT),
+    _cvt("{rnd}{ftz}{sat}", "f32", "f64", _of_floats, rnd=RND, ftz=FTZ, sat=SAT),
+    _cvt("{rnd}{sat}", "f16", "f64", _of_floats, rnd=RND, sat=SAT),
+    _cvt("{ftz}{sat}", "f32", "f16", _of_floats, ftz=FTZ, sat=SAT),
+    _cvt("{ftz}{sat}", "f64", "f32", _of_floats, ftz=FTZ, sat=SAT),
+    _cvt("{sat}", "f64", "f16", _of_floats, sat=SAT),
+    _cvt("", "f32", "bf16", _of_floats, "sm_80"),
+    _cvt("", "f64", "bf16", _of_floats, "sm_90"),
+    _cvt("{rnd}", "bf16", "f64 f16", _of_floats, "sm_90", rnd=RND),
+    _cvt("{rnd}", "f16", "bf16", _of_floats, "sm_90", rnd=RND),
+    _cvt("", "bf16", "f16", _of_floats, "sm_90"),
+    _cvt("", "f16", "bf16", _of_floats, "sm_90"),
+    _cvt("{rnd}{relu}", "bf16", "f32", _single, "sm_80", rnd=RN_RZ, relu=RELU),
+    _cvt("{rnd}.relu", "f16", "f32", _single, "sm_80", rnd=RN_RZ, relu=ALWAYS),
+    _cvt("{rnd}.satfinite", "f16", "f32", _single, "sm_75", rnd=RN_RZ, finite=ALWAYS),
+    _cvt("{rnd}.relu.satfinite", "f16", "f32", _single, "sm_80", rnd=RN_RZ, relu=ALWAYS, finite=ALWAYS),
+    _cvt("{rnd}.satfinite", "bf16", "f32", _single, "sm_80", rnd=RN_RZ, finite=ALWAYS),
+    _cvt("{rnd}.relu.satfinite", "bf16", "f32", _single, "sm_80", rnd=RN_RZ, relu=ALWAYS, finite=ALWAYS),
+    _cvt("{rnd}", "bf16", "f32", _of_floats, "sm_80", rnd=words("rm", "rp")),
+    _cvt("{rnd}", "bf16", "bf16", _of_floats, "sm_90", rnd=MAYBE_WHOLE),
+    _cvt("{rnd}", "tf32", "f32", _tf32, "sm_80", rnd=words("rna")),
+    _cvt("{rnd}{relu}", "tf32", "f32", _tf32, "sm_90", rnd=RN_RZ, relu=RELU),
+    _cvt("{rnd}.satfinite", "tf32", "f32", _tf32, "sm_80", rnd=words("rna"), finite=ALWAYS),
+    _cvt("{rnd}.satfinite{relu}", "tf32", "f32", _tf32, "sm_100", rnd=RN_RZ, finite=ALWAYS, relu=RELU),
+    _cvt("{rnd}{relu}", "f16x2", FP8, widened, "sm_89", **UP),
+    _cvt("{rnd}.satfinite{relu}", FP8, "f16x2", packed, "sm_89", **DOWN),
+    _cvt(".rn{finite}{relu}", "f16x2", FP6, widened, FP6_FP4, **UP),
+    _cvt(".rn{finite}{relu}", "f16x2", "e2m1x2", widened, FP6_FP4, OF_BYTE, **UP),
+    _cvt(".rn{finite}{relu}", "bf16x2", f"{FP8} {FP6}", widened, FP6_FP4, **UP, finite=FINITE),
+    _cvt(".rn{finite}{relu}", "bf16x2", "e2m1x2", widened, FP6_FP4, OF_BYTE, **UP, finite=FINITE),
+    _cvt(".rn.satfinite{relu}", FP8, "bf16x2", packed, FP6_FP4, **DOWN),
+    _cvt(".rn.satfinite{relu}", FP6, "f16x2 bf16x2", packed, FP6_FP4, **DOWN),
+    _cvt(".rn.satfinite{relu}", "e2m1x2", "f16x2 bf16x2", packed, FP6_FP4, TO_BYTE, **DOWN),
+    _cvt("{rnd}{finite}", "ue8m0x2", "bf16x2", exponents, FP6_FP4, rnd=words("rz", "rp"), finite=FINITE),
+    _cvt("{rnd}", "bf16x2", "ue8m0x2", of_exponents, FP6_FP4, rnd=RN),
     doc="a as another type: integers chopped or clamped; floats rounded once; floats to integers always clamped.",
     chapter=CHAPTER,
 )
-PAIR = {"atype": words("f32"), "rnd": words("rn", "rz"), "relu": RELU}
 scalar(
     "cvt.pair",
     "a:atype b:atype",
-    ("cvt{rnd}{relu}{type}{atype}", {"type": words("f16x2", "bf16x2"), **PAIR}, _halves, "sm_80"),
-    (
-        "cvt{rnd}{relu}.satfinite{type}{atype}",
-        {"type": words("f16x2", "bf16x2"), **PAIR, "finite": {True: ""}},
-        _halves,
-        "sm_80",
-    ),
-    (
-        "cvt{rnd}.satfinite{relu}{type}{atype}",
-        {"type": words("e4m3x2", "e5m2x2"), **PAIR, "rnd": words("rn"), "finite": {True: ""}},
-        narrow_floats.packed,
-        "sm_89",
-    ),
-    (
-        "cvt{rnd}.satfinite{relu}{type}{atype}",
-        {"type": words("e2m3x2", "e3m2x2"), **PAIR, "rnd": words("rn"), "finite": {True: ""}},
-        narrow_floats.packed,
-        FP6_FP4,
-    ),
-    (
-        "cvt{rnd}.satfinite{relu}{type}{atype}",
-        {"type": words("e2m1x2"), **PAIR, "rnd": words("rn"), "finite": {True: ""}},
-        narrow_floats.packed,
-        FP6_FP4,
-        "{{ .reg .b8 b_; {mnemonic} b_, {a}, {b}; cvt.u16.u8 {result}, b_; }}",
-    ),
-    (
-        "cvt{rnd}{finite}{type}{atype}",
-        {"type": words("ue8m0x2"), "atype": words("f32"), "rnd": words("rz", "rp"), "finite": FINITE},
-        narrow_floats.exponents,
-        FP6_FP4,
-    ),
+    _cvt("{rnd}{relu}", "f16x2 bf16x2", "f32", _halves, "sm_80", rnd=RN_RZ, relu=RELU),
+    _cvt("{rnd}{relu}.satfinite", "f16x2 bf16x2", "f32", _halves, "sm_80", rnd=RN_RZ, relu=RELU, finite=ALWAYS),
+    _cvt("{rnd}.satfinite{relu}", FP8, "f32", packed, "sm_89", **DOWN),
+    _cvt("{rnd}.satfinite{relu}", FP6, "f32", packed, FP6_FP4, **DOWN),
+    _cvt("{rnd}.satfinite{relu}", "e2m1x2", "f32", packed, FP6_FP4, PAIR_TO_BYTE, **DOWN),
+    _cvt("{rnd}{finite}", "ue8m0x2", "f32", exponents, FP6_FP4, rnd=words("rz", "rp"), finite=FINITE),
     doc="Two float32 as narrower floats in one register, a in the upper half.",
     chapter=CHAPTER,
 )

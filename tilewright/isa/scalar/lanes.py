@@ -8,7 +8,6 @@ shuffle has its segments and its end in one register, and returns whether it sta
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -18,10 +17,20 @@ from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.redux import reduced_by
 from tilewright.isa.scalar.floats import extreme
 from tilewright.isa.scalar.rows import flag, predicate_pattern, words
-from tilewright.isa.table import BY_MASK, REQUIRED, Form, Meaning, Operand, Ptx, Spellings, counts, instruction, reads
-from tilewright.isa.warp import activemask, all_of, any_of, ballot, elect
-
-__all__: list[str] = []
+from tilewright.isa.table import (
+    BY_MASK,
+    REQUIRED,
+    Form,
+    Meaning,
+    Operand,
+    Ptx,
+    Spellings,
+    counts,
+    instruction,
+    reads,
+    single,
+)
+from tilewright.isa.warp import activemask, all_of, any_of, ballot, elect, voters
 
 LANE = np.arange(32)
 MOVING = "Data Movement and Conversion Instructions"
@@ -97,7 +106,6 @@ def _inside_form(mode: str) -> Form:
 
 instruction(
     "ptx.shfl.sync",
-    params=("a", "b", "c", "mask"),
     keywords={"mode": REQUIRED, "out": "d"},
     operands=(reads("a", "typed"), counts("b"), counts("c"), counts("mask")),
     lanes=BY_MASK,
@@ -138,7 +146,6 @@ def _vote(mode: str) -> Form:
 
 instruction(
     "ptx.vote.sync",
-    params=("a", "mask"),
     keywords={"mode": REQUIRED},
     operands=(reads("a", "pred"), counts("mask")),
     lanes=BY_MASK,
@@ -150,9 +157,9 @@ instruction(
 
 def matched(machine: Machine, a: Lanes, mask: Lanes) -> Lanes:
     """The lanes that take part and have the same value."""
-    voters = machine.active & ((mask.astype(np.int64) >> LANE & 1) != 0)
-    a = np.broadcast_to(a, voters.shape)
-    same = (a[..., :, None] == a[..., None, :]) & voters[..., None, :]
+    there = voters(machine, mask)
+    a = np.broadcast_to(a, there.shape)
+    same = (a[..., :, None] == a[..., None, :]) & there[..., None, :]
     found: Lanes = np.packbits(same, axis=-1, bitorder="little").view("<u4")[..., 0]
     return found
 
@@ -187,7 +194,6 @@ def _match(text: str, kind: str, out: str | None) -> Form:
 
 instruction(
     "ptx.match.sync",
-    params=("a", "mask"),
     keywords={"mode": REQUIRED, "type": "b32", "out": "d"},
     operands=(Operand("a", "bits", of="type"), counts("mask")),
     lanes=BY_MASK,
@@ -204,22 +210,8 @@ instruction(
 SPECIFIC: Requirement = only("sm_100a", "sm_100f", "sm_103a", "sm_103f")
 
 
-def _ones(kind: Any) -> int:
-    return (1 << 32) - 1 if kind.kind == "u" else -1
-
-
-JOINS: dict[str, tuple[Any, Callable[[Any], int]]] = {
-    "add": (np.add, lambda _: 0),
-    "min": (np.minimum, lambda kind: int(np.iinfo(kind).max)),
-    "max": (np.maximum, lambda kind: int(np.iinfo(kind).min)),
-    "and": (np.bitwise_and, _ones),
-    "or": (np.bitwise_or, lambda _: 0),
-    "xor": (np.bitwise_xor, lambda _: 0),
-}
-
-
 def _redux(op: str, types: dict[str, str]) -> Form:
-    reduce = reduced_by(*JOINS[op])
+    reduce = reduced_by(op)
     return Form(
         Ptx(
             "redux.sync{op}{dtype}",
@@ -234,23 +226,21 @@ def _redux(op: str, types: dict[str, str]) -> Form:
 
 def _float_redux(machine: Machine, a: Lanes, mask: Lanes, *, op: str, nan: bool, magnitude: bool) -> Lanes:
     """The smallest or largest float of the lanes that take part."""
-    voters = machine.active & ((mask.astype(np.int64) >> LANE & 1) != 0)
-    values = np.broadcast_to(np.abs(a) if magnitude else a, voters.shape)
+    there = voters(machine, mask)
+    values = np.broadcast_to(np.abs(a) if magnitude else a, there.shape)
     joined = extreme(op)(nan=nan)
     nothing = np.float32(np.inf if op == "min" else -np.inf) if nan else np.float32(np.nan)
-    found = np.where(voters, values, nothing)
+    found = np.where(there, values, nothing)
     while found.shape[-1] > 1:
         half = found.shape[-1] // 2
         found = joined(found[..., :half], found[..., half:])
-    return np.broadcast_to(found, voters.shape)
+    return np.broadcast_to(found, there.shape)
 
 
 instruction(
     "ptx.redux.sync",
-    params=("a", "mask"),
     keywords={"op": REQUIRED, "nan": False, "magnitude": False},
     operands=(reads("a", "typed"), counts("mask")),
-    pattern="{result}, {a}, {mask}",
     lanes=BY_MASK,
     written=True,
     doc="What the values of the lanes of the mask come to.",
@@ -269,22 +259,15 @@ instruction(
         ),
     ),
 )
-instruction(
+single(
     "ptx.activemask",
-    params=(),
-    operands=(),
-    pattern="{result}",
+    Ptx("activemask.b32"),
+    since("sm_75"),
+    f'PTX ISA, "{PARALLEL}: activemask"',
+    Meaning(activemask, on="machine"),
     written=True,
     doc="One bit per lane of the warp that executes this together with the caller.",
-    forms=(
-        Form(
-            Ptx("activemask.b32"),
-            since("sm_75"),
-            f'PTX ISA, "{PARALLEL}: activemask"',
-            Meaning(activemask, on="machine"),
-            result=UINT32,
-        ),
-    ),
+    result=UINT32,
 )
 
 
@@ -296,7 +279,6 @@ def _elected(machine: Machine, mask: Lanes) -> Lanes:
 
 instruction(
     "ptx.elect.sync",
-    params=("mask",),
     keywords={"out": "d"},
     operands=(counts("mask"),),
     lanes=BY_MASK,
@@ -316,19 +298,13 @@ instruction(
         )
     ),
 )
-instruction(
+single(
     "ptx.nanosleep",
-    params=("ns",),
+    Ptx("nanosleep.u32"),
+    since("sm_75"),
+    'PTX ISA, "Miscellaneous Instructions: nanosleep"',
+    Meaning(lambda ns: None),
     operands=(counts("ns"),),
-    pattern="{ns}",
     written=True,
     doc="The thread rests for about ``ns`` nanoseconds.",
-    forms=(
-        Form(
-            Ptx("nanosleep.u32"),
-            since("sm_75"),
-            'PTX ISA, "Miscellaneous Instructions: nanosleep"',
-            Meaning(lambda ns: None),
-        ),
-    ),
 )

@@ -29,6 +29,7 @@ from tilewright.isa.table import (
     Spellings,
     instruction,
     reads,
+    single,
 )
 from tilewright.isa.types import TYPES, value_dtype
 
@@ -183,10 +184,8 @@ CONSTANT = tuple(
 
 instruction(
     "ptx.ld.reg",
-    params=("ptr",),
     keywords={**ORDERED, "nc": False},
     operands=(reads("ptr", "place"),),
-    pattern="{result}, [{ptr}]",
     check=check_place,
     doc="A register, or a vector of some, from where ``ptr`` points; with ``nc`` from what nobody writes meanwhile.",
     forms=(*_forms("ld", "acquire", _loading), *CONSTANT[:3]),
@@ -195,10 +194,8 @@ instruction(
 )
 instruction(
     "ptx.ldu",
-    params=("ptr",),
     keywords={**ORDERED, "space": "global", "nc": True},
     operands=(reads("ptr", "place"),),
-    pattern="{result}, [{ptr}]",
     doc="A register, or a vector of some, from an address that all lanes share, and that nobody writes meanwhile.",
     forms=CONSTANT[3:],
     hints=CACHES,
@@ -210,10 +207,8 @@ for _name, _value_of, _make, _doc in (
 ):
     instruction(
         f"ptx.st.{_name}",
-        params=("ptr", _value_of),
         keywords=ORDERED | ({} if _name == "reg" else {"vec": REQUIRED}),
         operands=(reads("ptr", "place"), Operand("value", "bits", of="type", many=_name == "vec")),
-        pattern="[{ptr}], {value}",
         check=check_place,
         doc=_doc,
         forms=tuple(_forms("st", "release", _make)),
@@ -224,46 +219,35 @@ for _text, _kind, _table in (
     ("prefetch", "place", {"level": words("L1", "L2"), "space": maybe("global", "local")}),
     ("prefetchu", "generic", {"level": words("L1")}),
 ):
-    instruction(
+    single(
         f"ptx.{_text}",
-        params=("ptr",),
+        Ptx(f"{_text}{'{space}' if _kind == 'place' else ''}{{level}}", _table),
+        since("sm_75"),
+        SOURCE.format("prefetch, prefetchu"),
+        Meaning(lambda address: None),
         keywords={"level": REQUIRED, **({"space": None} if _kind == "place" else {})},
         operands=(reads("ptr", _kind),),
-        pattern="[{ptr}]",
         doc="A line of a cache is asked for; nothing else happens.",
-        forms=(
-            Form(
-                Ptx(f"{_text}{'{space}' if _kind == 'place' else ''}{{level}}", _table),
-                since("sm_75"),
-                SOURCE.format("prefetch, prefetchu"),
-                Meaning(lambda address: None),
-            ),
-        ),
         hints=("L2::.*",),
         written=True,
     )
-instruction(
+single(
     "ptx.createpolicy",
+    Ptx(
+        "createpolicy.fractional{level}{other}.b64",
+        {
+            "level": words("L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"),
+            "other": maybe("L2::evict_first", "L2::evict_unchanged"),
+            "fraction": {**LEFT_OUT, **GIVEN},
+        },
+    ),
+    since("sm_80"),
+    SOURCE.format("createpolicy"),
+    Meaning(lambda *fraction: np.zeros((1, 1, 1), np.uint64)),
     params=("level",),
     keywords={"other": None, "fraction": None},
     operands=(reads("fraction", "note"),),
-    pattern="{result}",
     doc="How caches are to treat an access, which means nothing to what it does.",
-    forms=(
-        Form(
-            Ptx(
-                "createpolicy.fractional{level}{other}.b64",
-                {
-                    "level": words("L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"),
-                    "other": maybe("L2::evict_first", "L2::evict_unchanged"),
-                    "fraction": {**LEFT_OUT, **GIVEN},
-                },
-            ),
-            since("sm_80"),
-            SOURCE.format("createpolicy"),
-            Meaning(lambda *fraction: np.zeros((1, 1, 1), np.uint64)),
-            result=value_dtype("b64"),
-        ),
-    ),
     written=True,
+    result=value_dtype("b64"),
 )

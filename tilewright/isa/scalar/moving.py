@@ -12,8 +12,6 @@ from tilewright.isa.scalar.rows import registers, scalar, words
 from tilewright.isa.table import Mods
 from tilewright.isa.types import TYPES, Numbers
 
-__all__: list[str] = []
-
 CHAPTER = "Data Movement and Conversion Instructions"
 MOVED = words("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64")
 

@@ -158,7 +158,6 @@ def scalar(
 
     return instruction(
         f"ptx.{name}",
-        params=tuple(operand.name for operand in read),
         keywords=_keywords(order, known, shapes),
         operands=read,
         doc=doc,

@@ -24,8 +24,6 @@ from tilewright.isa.scalar.rows import words
 from tilewright.isa.table import REQUIRED, Form, Meaning, Ptx, Spellings, instruction, reads
 from tilewright.isa.types import TYPES
 
-__all__: list[str] = []
-
 SOURCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: {}"'
 ORDERS = {"atom": ("relaxed", "acquire", "release", "acq_rel"), "red": ("relaxed", "release")}
 COMBINE: dict[str, Callable[..., Callable[..., Any]]] = {
@@ -93,7 +91,6 @@ for _name in ORDERS:
     _gives = "; what stood there before" if _name == "atom" else ""
     instruction(
         f"ptx.{_name}.vec",
-        params=("ptr", "*value"),
         keywords={
             "op": REQUIRED,
             "type": REQUIRED,
@@ -103,7 +100,6 @@ for _name in ORDERS:
             "scope": "gpu",
         },
         operands=(reads("ptr", "place"), Operand("value", "bits", of="type", many=True)),
-        pattern=f"{'{result}, ' if _name == 'atom' else ''}[{{ptr}}], {{value}}",
         check=check_place,
         doc=f"Combines several numbers in global memory with registers, each for itself{_gives}.",
         forms=tuple(_forms(_name)),

@@ -16,8 +16,6 @@ from tilewright.isa.scalar.rows import flag, maybe, scalar, words
 from tilewright.isa.table import Spellings
 from tilewright.isa.types import Numbers
 
-__all__: list[str] = []
-
 VIDEO = "Scalar Video Instructions"
 OTHERS = words("s32", "u32")  # the types of b, so that those of a and b differ where tables are walked
 PART: Spellings = maybe("b0", "b1", "b2", "b3", "h0", "h1")

@@ -17,8 +17,6 @@ from tilewright.isa.scalar.rows import scalar, words
 from tilewright.isa.table import Spellings
 from tilewright.isa.types import Numbers
 
-__all__: list[str] = []
-
 VIDEO = "SIMD Video Instructions"
 OTHERS = words("s32", "u32")  # the types of b, so that those of a and b differ where tables are walked
 PATTERN = "{mnemonic} {result}{d_part}, {a}, {b}, {c};"

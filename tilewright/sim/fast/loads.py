@@ -4,12 +4,12 @@ A kernel fills its fragments by loops around one ``ldmatrix``, compiled code by 
 a few rows for every warp, at a fixed cost that is larger than the gather. All that only reads shared memory and writes
 registers, so all addresses are known before the first row is read: one gather fetches the rows of all turns, and
 neighbouring registers are written at once. Warps with the same addresses get the same: rows are fetched for one of
-them, and the registers remember it (`Registers.alike`).
+them, and the registers remember it (`Registers.alike`). So do CTAs whose shared memory has the same bytes there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -19,14 +19,15 @@ import numpy as np
 from tilewright.ir import AddressOf, Attr, Call, DeclBuffer, Evaluate, Expr, For, Load, Stmt, const_value, walk
 from tilewright.isa import WHOLE_WARP, Form, bind
 from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.uniform import UniformWarps
+from tilewright.sim.machine.batch import Look, numbers
+from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.uniform import Uniform
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.address import Part
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.instructions import CompiledInstruction, RegisterFile
-    from tilewright.sim.machine.masks import Mask
 
 __all__ = ["Loads", "Turn", "is_load", "is_loop_of_loads", "load_all"]
 
@@ -41,15 +42,27 @@ Turn = tuple["Loads", Address, Address]  # of one load: the rows in shared memor
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadGroup:
-    """Turns in which the same warps are alike. addresses: (1, warps that are not alike * turns, 32).
+    """Turns in which the same warps are alike. addresses: (1, warps that are not alike * turns, 32). span: of the
+    bytes that they read, where few others lie between them.
 
     sinks: registers that follow each other, their address, and the turns that load them.
     """
 
     addresses: Ints
-    alike: UniformWarps
+    span: slice | None
+    alike: Uniform
     turns: int
     sinks: tuple[tuple[RegisterFile, Address, slice], ...]
+
+    def look(self, batch: Batch) -> tuple[Look, Uniform]:
+        """The CTAs that do not have the same bytes there as an earlier one, and which have."""
+        if self.span is not None and batch.shape[0] > 1:
+            alike = Uniform.of_rows(batch.wave.shared.data[batch.ctas, self.span].view(np.uint64))
+            if alike.same > 1 and alike.firsts is not None:
+                ctas = numbers(batch.ctas)[alike.firsts]
+                some = slice(ctas.start, ctas.stop, ctas.step)
+                return Look(batch.wave, some, batch.warps, (len(ctas), *batch.shape[1:])), alike
+        return batch, Uniform.nobody(batch.shape[0])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -76,19 +89,20 @@ class Loads:
 
     def _at_once(self, batch: Batch, mask: Mask, turns: list[Turn]) -> bool:
         """Load what all turns load; False, and nothing done, where it has to go turn by turn."""
-        if mask.array is not None or len(turns) < 2 or not all(map(self._is_known, turns)):
+        if mask.array is not None or len(turns) < 2:
             return False
         plan = self._plan(batch, turns)
-        if not self._is_harmless(batch, plan):
+        if plan is None or not self._is_harmless(batch, plan):
             return False
         for loads, source, _ in turns:
             loads.instruction.accesses[0][1].touch(batch, mask, source)
         for group in plan.groups:
-            rows = self.instruction.meaning(batch, mask, (group.addresses,), batch.wave.run.plain)
+            look, ctas = group.look(batch)
+            rows = self.instruction.meaning(look, Mask(look.shape), (group.addresses,), batch.wave.run.plain)
             words = rows.reshape(len(rows), -1, group.turns, *rows.shape[-2:])
             for sink, at, some in group.sinks:
                 part = words[:, :, some].reshape(*words.shape[:2], sink.count, 32)
-                sink.store(batch, mask, at, part, alike=group.alike)
+                sink.store(batch, mask, at, part, alike=(ctas, group.alike))
                 if self.instruction.with_shadows and not sink.is_initialised(batch, at):
                     sink.store_flags(batch, mask, at, None)
         return True
@@ -115,9 +129,12 @@ class Loads:
         is_same = loads is self or (mine.form is other.form and mine.mods == other.mods)
         return is_kept and is_same and not target.parts and not self.instruction.is_elsewhere(0, source.hi)
 
-    def _plan(self, batch: Batch, turns: list[Turn]) -> LoadPlan:
-        key = (batch.shape[1], *(number for turn in turns for number in _key(turn)))
+    def _plan(self, batch: Batch, turns: list[Turn]) -> LoadPlan | None:
+        """None where the turns cannot be done at once. Parts of the same identity were looked at before."""
+        key = (batch.shape[1], *map(_key, turns))
         if key not in self.plans:
+            if not all(map(self._is_known, turns)):
+                return None
             if len(self.plans) >= MOST_PLANS:
                 self.plans.clear()
             parts = tuple(part for _, source, _ in turns for part in source.parts)
@@ -126,10 +143,18 @@ class Loads:
 
     def _groups(self, batch: Batch, turns: list[Turn]) -> Iterator[LoadGroup]:
         full = [np.broadcast_to(source.full(), (1, batch.shape[1], 32)) for _, source, _ in turns]
-        for alike, numbers in groupby(range(len(turns)), lambda number: UniformWarps.among(full[number])):
-            some = list(numbers)
+        for alike, those in groupby(range(len(turns)), lambda number: Uniform.among(full[number])):
+            some = list(those)
             addresses = alike.once(np.stack([full[number] for number in some], axis=2)).reshape(1, -1, 32)
-            yield LoadGroup(addresses, alike, len(some), tuple(_sinks([turns[number] for number in some])))
+            sinks = tuple(_sinks([turns[number] for number in some]))
+            yield LoadGroup(addresses, self._span(addresses), alike, len(some), sinks)
+
+    def _span(self, addresses: Ints) -> slice | None:
+        """The bytes from the first to the last that is read, if at least half of them are."""
+        ((_, site),) = self.instruction.accesses
+        read = np.unique(addresses[..., : site.lanes])
+        first, last = int(read[0]), int(read[-1]) + site.width
+        return slice(first, last) if last - first <= 2 * site.width * len(read) else None
 
 
 def _sinks(turns: list[Turn]) -> Iterator[tuple[RegisterFile, Address, slice]]:
@@ -143,9 +168,9 @@ def _sinks(turns: list[Turn]) -> Iterator[tuple[RegisterFile, Address, slice]]:
             first, sink = last, other
 
 
-def _key(turn: Turn) -> Iterable[int]:
+def _key(turn: Turn) -> tuple[int, ...]:
     loads, source, target = turn
-    return (id(loads), source.start, *map(id, source.parts), target.start)
+    return (id(loads), source.start, target.start, len(target.parts), *map(id, source.parts))
 
 
 def load_all(batch: Batch, mask: Mask, turns: list[Turn]) -> None:

@@ -7,7 +7,7 @@ distinct and whose operands are not written in between may be done in any order.
 matrix, those with the same right fragments in one column, and a chain is a longer K: the 32 calls of a loop nest become
 one product of 64 x 32 by 32 x 32 for each warp, a single ``np.matmul`` over all warps. Which registers make up which
 matrix is found once; each operand is then one gather, widened once. Where warps are known to hold the same fragments,
-they are gathered and widened for one of them (`tilewright.sim.machine.uniform`).
+and likewise CTAs, they are gathered and widened for one of them (`tilewright.sim.machine.uniform`).
 
 The sums stay matrices after that. Most accumulators are next read by the same run, a turn of the loop later; only
 another reader puts them back into registers (`Registers.hold`).
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.uniform import UniformWarps
+    from tilewright.sim.machine.uniform import Alike, Grid
 
 __all__ = ["Fragments", "ProductRun", "Starts"]
 
@@ -98,13 +98,13 @@ class Gather:
         packs = spots.reshape(-1, count)
         return not (packs[:, 0] % count).any() and bool((packs == packs[:, :1] + np.arange(count)).all())
 
-    def alike(self, batch: Batch) -> UniformWarps:
-        """Which warps hold the same fragments."""
+    def alike(self, batch: Batch) -> Alike:
+        """Which CTAs and warps hold the same fragments."""
         return batch.wave.registers[self.name].alike(batch, self.registers)
 
-    def __call__(self, batch: Batch, warps: range) -> Patterns:
+    def __call__(self, batch: Batch, ctas: range, warps: range) -> Patterns:
         """The bits of the matrices of some warps, (CTAs, warps, rows, K)."""
-        words, first = batch.wave.registers[self.name].uniform(batch, self.registers, warps)
+        words, first = batch.wave.registers[self.name].uniform(batch, self.registers, ctas, warps)
         items = words.view(UNITS[self.width]).take(self.units - 4 * first // self.width, axis=-1)
         return items.view(UNITS[self.itemsize]).reshape(*words.shape[:2], *self.shape)
 
@@ -166,16 +166,15 @@ class ProductRun:
         return all(shadows.registers[place.name].all_set(look, which) for place, which in plan.used)
 
     def _multiply(self, block: LargeProduct, batch: Batch, mask: Mask) -> None:
-        alike = block.left.alike(batch), block.right.alike(batch)
-        grid = grid_of(batch.shape[1], *alike) if mask.array is None else None
-        warps = batch.shape[1]
-        down, across = (range(0, warps, grid[1]), range(grid[1])) if grid else (range(warps), range(warps))
-        left, right = (
-            one.reshape(len(one), 1, -1, one.shape[-1]) if grid else one
-            for one in (block.left(batch, down), block.right(batch, across))
-        )
+        left, right = block.left.alike(batch), block.right.alike(batch)
+        warps = grid_of(batch.shape[1], left[1], right[1]) if mask.array is None else None
+        ctas = grid_of(batch.shape[0], left[0], right[0]) if warps else None
+        rows, columns = zip(_firsts(batch.shape[0], ctas), _firsts(batch.shape[1], warps), strict=True)
+        a, b = block.left(batch, *rows), block.right(batch, *columns)
+        if warps:
+            a, b = (one.reshape(1 if ctas else len(one), 1, -1, one.shape[-1]) for one in (a, b))
         active = None if mask.array is None else mask.full[..., :1, None]
-        self._sums(block, batch).add(left, right, grid, active)
+        self._sums(block, batch).add(a, b, (ctas, warps), active)
 
     def _sums(self, block: LargeProduct, batch: Batch) -> Sums:
         """The accumulators as matrices: those that this run has left, or made from the registers."""
@@ -251,3 +250,8 @@ class ProductRun:
             for first in firsts:
                 found.setdefault(fragments.place, set()).update(fragments.registers(first))
         return tuple((place, np.array(sorted(which))) for place, which in found.items())
+
+
+def _firsts(count: int, grid: Grid | None) -> tuple[range, range]:
+    """The first of each row of a grid, and of each column; everybody where there is none."""
+    return (range(0, count, grid[1]), range(grid[1])) if grid else (range(count), range(count))

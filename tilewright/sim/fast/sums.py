@@ -2,7 +2,8 @@
 
 One turn of a kernel's loop multiplies along a short K, and BLAS is slow at that. So the factors of some turns are kept,
 as bits, until they are one long product, or until somebody reads a sum. Where the warps of a CTA stand in a grid whose
-rows have one left factor, and whose columns one right factor, their sums are one matrix.
+rows have one left factor, and whose columns one right factor, their sums are one matrix; where the CTAs stand in such a
+grid, these are one, too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.registers import Spread
     from tilewright.sim.machine.uniform import Grid
 
-__all__ = ["Sums"]
+__all__ = ["Grids", "Sums"]
+
+Grids = tuple["Grid | None", "Grid | None"]  # of CTAs, only with one of the warps of each
 
 DEPTH = 256  # the K of a product that is done
 ROWS_AT_ONCE = 1024  # so that widened matrices fit into the cache
@@ -35,43 +38,44 @@ class Sums(NewerMatrix):
     ) -> None:
         super().__init__(batch, spread, registers, sums)
         self._kinds = kinds
-        self._sums = sums  # (CTAs, warps, rows, columns), or (CTAs, 1, all rows, all columns) of warps in a grid
-        self._grid: Grid | None = None
+        self._sums = sums  # (CTAs, warps, rows, columns), or, in grids, (CTAs or 1, 1, all rows, all columns)
+        self._grids: Grids = (None, None)
         self._late: list[tuple[Patterns, Patterns]] = []
 
     @property
     def matrix(self) -> Floats:
         """The sums of each warp, (CTAs, warps, rows, columns)."""
         self._multiply(None)
-        self._arrange(None)
+        self._arrange((None, None))
         return self._sums
 
-    def add(self, left: Patterns, right: Patterns, grid: Grid | None, active: Bools | None) -> None:
-        """Add a product, of warps that stand in a grid, or of each warp its own, if it is active.
+    def add(self, left: Patterns, right: Patterns, grids: Grids, active: Bools | None) -> None:
+        """Add a product, of CTAs and warps that stand in a grid, or of each warp its own, if it is active.
 
-        left: (CTAs, 1 or warps, rows, K), right: (CTAs, 1 or warps, columns, K).
+        left: (CTAs or 1, warps or 1, rows, K), right: (CTAs or 1, warps or 1, columns, K); 1 of those in a grid.
         """
-        self._arrange(grid)
+        self._arrange(grids)
         if active is not None:
             self._multiply(None)
         self._late.append((left, right))
         if active is not None or sum(one.shape[-1] for one, _ in self._late) >= DEPTH:
             self._multiply(active)
 
-    def _arrange(self, grid: Grid | None) -> None:
-        """Let the sums be one matrix for a grid of warps, or one for each warp."""
-        if self._grid != grid:
-            self._multiply(None)
-            ctas, _, rows, columns = self._sums.shape
-            if self._grid is not None:
-                down, across = self._grid
-                parts = self._sums.reshape(ctas, down, rows // down, across, columns // across).swapaxes(2, 3)
-                self._sums = parts.reshape(ctas, down * across, rows // down, columns // across)
-                rows, columns = self._sums.shape[2:]
-            if grid is not None:
-                parts = self._sums.reshape(ctas, *grid, rows, columns).swapaxes(2, 3)
-                self._sums = parts.reshape(ctas, 1, grid[0] * rows, grid[1] * columns)
-            self._grid = grid
+    def _arrange(self, grids: Grids) -> None:
+        """Let the sums be one matrix for a grid of warps, or of CTAs and their warps, or one for each warp."""
+        if self._grids == grids:
+            return
+        self._multiply(None)
+        ctas, warps = self._grids
+        if ctas is not None:
+            self._sums = _parted(self._sums, ctas).swapaxes(0, 1)
+        if warps is not None:
+            self._sums = _parted(self._sums, warps)
+        ctas, warps = self._grids = grids
+        if warps is not None:
+            self._sums = _joined(self._sums, warps)
+        if ctas is not None:
+            self._sums = _joined(self._sums.swapaxes(0, 1), ctas)
 
     def _multiply(self, active: Bools | None) -> None:
         """Do the products that are late."""
@@ -86,3 +90,17 @@ class Sums(NewerMatrix):
             )
             total = self._sums[some]
             np.add(total, left @ right.swapaxes(-1, -2), out=total, where=True if active is None else active[some])
+
+
+def _joined(sums: Floats, grid: Grid) -> Floats:
+    """(n, matrices in a grid, rows, columns) as (n, 1, all rows, all columns)."""
+    many, _, rows, columns = sums.shape
+    parts = sums.reshape(many, *grid, rows, columns).swapaxes(2, 3)
+    return parts.reshape(many, 1, grid[0] * rows, grid[1] * columns)
+
+
+def _parted(sums: Floats, grid: Grid) -> Floats:
+    """The inverse of `_joined`."""
+    (down, across), (many, _, rows, columns) = grid, sums.shape
+    parts = sums.reshape(many, down, rows // down, across, columns // across).swapaxes(2, 3)
+    return parts.reshape(many, down * across, rows // down, columns // across)

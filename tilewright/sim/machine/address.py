@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Address", "Part", "int64", "keep"]
 
 MOST_PARTS, MOST_SUMS = 1024, 64  # parts that are kept
+SPARSE = 16  # times as many places as offsets: a flag for each place costs as much as sorting the offsets
 
 
 class Part:
@@ -71,9 +72,15 @@ class Part:
 
     @cached_property
     def is_one_to_one(self) -> bool:
-        """Are no two offsets equal?"""
-        ordered = np.sort(self.values, axis=None)
-        return bool((ordered[1:] != ordered[:-1]).all())
+        """Are no two offsets equal? Where they lie close together, as many flags are set as there are offsets."""
+        unit = self.bits & -self.bits or 1  # a power of 2 that divides all of them
+        places = (self.values - self.lo) // unit if (self.hi - self.lo) // unit < SPARSE * self.values.size else None
+        if places is None:
+            ordered = np.sort(self.values, axis=None)
+            return bool((ordered[1:] != ordered[:-1]).all())
+        flags = np.zeros(int(places.max()) + 1, np.bool_)
+        flags[places] = True
+        return int(np.count_nonzero(flags)) == places.size
 
     def scaled(self, up: int, down: int) -> Part:
         """The offsets, multiples of ``down``, times ``up / down``."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.uniform import UniformWarps
+    from tilewright.sim.machine.uniform import Alike
 
 __all__ = ["RegisterFile", "stacked"]
 
@@ -107,9 +107,9 @@ class RegisterFile:
         result: Any,
         *,
         checked: bool = False,
-        alike: UniformWarps | None = None,
+        alike: Alike | None = None,
     ) -> None:
-        """alike: warps that get the same, which then comes once."""
+        """alike: CTAs and warps that get the same, which then comes once."""
         if not checked:
             self.check(batch, mask, at)
         self._write(batch, mask, at, result, batch.wave.registers, alike)
@@ -146,9 +146,7 @@ class RegisterFile:
         look, active, flags = batch.wave.shadows.view_to_store(batch, mask, flags, *self._each(at))
         self._write(look, active, at, flags, batch.wave.shadows.registers)
 
-    def _write(
-        self, batch: Look, mask: Mask, at: Any, result: Any, registers: Any, alike: UniformWarps | None = None
-    ) -> None:
+    def _write(self, batch: Look, mask: Mask, at: Any, result: Any, registers: Any, alike: Alike | None = None) -> None:
         bits = np.asarray(result)
         bits = bits.view(UNITS[self.width]) if bits.dtype.itemsize == self.width else bits.astype(UNITS[self.width])
         if self.run and self.width == 4 and self.many and not at.parts:

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.memory import UNITS
-from tilewright.sim.machine.uniform import UniformWarps
+from tilewright.sim.machine.uniform import Uniform
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.uniform import Alike
 
 __all__ = ["Newer", "NewerMatrix", "Registers", "Spread"]
 
@@ -89,22 +90,26 @@ class NewerMatrix(Newer):
 
 
 class NewerWords(Newer):
-    """The words of registers from number ``first`` on, (CTAs, warps that are not alike, registers, 32)."""
+    """The words of registers from number ``first`` on, (CTAs and warps that are not alike, registers, 32)."""
 
-    def __init__(self, look: Look, first: int, words: Bits, alike: UniformWarps) -> None:
+    def __init__(self, look: Look, first: int, words: Bits, alike: Alike) -> None:
         super().__init__(look.ctas, look.warps, frozenset(range(first, first + words.shape[2])))
         self.first, self.words, self.alike = first, words, alike
 
     def put(self, registers: Registers) -> None:
         place = registers.view(4)[self.ctas, self.warps, self.first : self.first + self.words.shape[2], :, 0]
-        self.alike.spread(place)[...] = self.words.reshape(
-            len(self.words), self.alike.outer, 1, self.alike.inner, *self.words.shape[2:]
+        ctas, warps = self.alike
+        rest = self.words.shape[2:]
+        place.reshape(*ctas.digits, *warps.digits, *rest)[...] = self.words.reshape(
+            ctas.outer, 1, ctas.inner, warps.outer, 1, warps.inner, *rest
         )
 
-    def of(self, warps: range) -> Bits:
-        """The words of these warps of the batch, (CTAs, warps, words)."""
-        which = [self.alike.number(warp) for warp in warps]
-        some = self.words if which == list(range(self.words.shape[1])) else self.words[:, which]
+    def of(self, ctas: range, warps: range) -> Bits:
+        """The words of these CTAs and warps of the batch, (CTAs, warps, words)."""
+        some = self.words
+        for axis, (alike, those) in enumerate(zip(self.alike, (ctas, warps), strict=True)):
+            which = [alike.number(one) for one in those]
+            some = some if which == list(range(some.shape[axis])) else some.take(which, axis)
         return some.reshape(*some.shape[:2], -1)
 
 
@@ -121,7 +126,7 @@ class Registers:
         self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self._views: dict[int, Bits] = {}
         self._held: dict[object, Newer] = {}
-        self._alike: dict[int, tuple[object, UniformWarps]] = {}  # by register: warps of a batch that hold the same
+        self._alike: dict[int, tuple[object, Alike]] = {}  # by register: who of a batch holds the same
 
     @property
     def rows(self) -> int:
@@ -198,38 +203,41 @@ class Registers:
             return view
         return np.stack([self.slot(batch, start + 4 * k, 4) for k in range(count)], axis=2)
 
-    def store_words(self, batch: Look, start: int, words: Bits, mask: Mask, alike: UniformWarps | None = None) -> None:
+    def store_words(self, batch: Look, start: int, words: Bits, mask: Mask, alike: Alike | None = None) -> None:
         """Write (..., count, 32) words to neighbouring registers.
 
-        alike: warps to which the same words go, all lanes of them; they then come once.
+        alike: CTAs and warps to which the same words go, all lanes of them; they then come once.
         """
         first, count = (start - self.start) // 4, words.shape[-2]
-        if alike is not None and self.unit == 4:
-            self.hold(("words", first, batch.key), NewerWords(batch, first, words, alike))
+        newer = None if alike is None else NewerWords(batch, first, words, alike)
+        if newer is not None and self.unit == 4:
+            self.hold(("words", first, batch.key), newer)
         elif self.unit == 4 and mask.array is None:
             self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0] = words
         else:
-            whole = words if alike is None else words[:, [alike.number(warp) for warp in range(batch.shape[1])]]
+            if newer is not None:
+                words = newer.of(*map(range, batch.shape[:2])).reshape(*batch.shape[:2], count, 32)
             for k in range(count):
-                np.copyto(self.slot(batch, start + 4 * k, 4), whole[..., k, :], where=mask.full)
+                np.copyto(self.slot(batch, start + 4 * k, 4), words[..., k, :], where=mask.full)
         for number in range(first, first + count):
             self._alike.pop(number, None)
             if alike is not None:
                 self._alike[number] = (batch.key, alike)
 
-    def alike(self, batch: Look, registers: Iterable[int]) -> UniformWarps:
-        """The warps of the batch that certainly hold the same in these registers, by their numbers."""
-        nobody = UniformWarps.nobody(batch.shape[1])
+    def alike(self, batch: Look, registers: Iterable[int]) -> Alike:
+        """The CTAs and warps of the batch that certainly hold the same in these registers, by their numbers."""
+        nobody = Uniform.nobody(batch.shape[0]), Uniform.nobody(batch.shape[1])
         (key, alike), *others = {self._alike.get(number, (batch.key, nobody)) for number in registers}
         return nobody if others or key != batch.key else alike
 
-    def uniform(self, batch: Look, numbers: frozenset[int], warps: range) -> tuple[Bits, int]:
+    def uniform(self, batch: Look, numbers: frozenset[int], ctas: range, warps: range) -> tuple[Bits, int]:
         """Words of registers of some warps, (CTAs, warps, words), and how many words before them are left out."""
         for held in self._held.values():
             same = (held.ctas, held.warps) == (batch.ctas, batch.warps)
             if same and isinstance(held, NewerWords) and numbers <= held.numbers:
-                return held.of(warps), 32 * held.first
-        return self.flat(batch.ctas, batch.warps)[:, slice(warps.start, warps.stop, warps.step)], 0
+                return held.of(ctas, warps), 32 * held.first
+        some = tuple(slice(one.start, one.stop, one.step) for one in (ctas, warps))
+        return self.flat(batch.ctas, batch.warps)[some], 0
 
     # Registers that are kept in another shape
 

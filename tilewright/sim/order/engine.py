@@ -14,23 +14,26 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
-from tilewright.sim.order.accesses import AccessRecord
-from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Signals, arrivals_of, signals_of, together, visits_of
-from tilewright.sim.order.completion import check_freed, check_issue
-from tilewright.sim.order.constants import check_constants
-from tilewright.sim.order.hearsay import Hearsay
-from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
-from tilewright.sim.order.knowledge import HEARD, ISSUED, SEEN, Known
-from tilewright.sim.order.locations import Locations
-from tilewright.sim.order.missing import missing_commit
-from tilewright.sim.order.on_behalf import awaited, places_of
-from tilewright.sim.order.operations import Stretch
-from tilewright.sim.order.places import TaggedPlaces
-from tilewright.sim.order.protocol import CLUSTER
-from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
-from tilewright.sim.order.releases import Pattern, Release
-from tilewright.sim.order.reports import report, warning
+from tilewright.sim.order.asynchronous.completion import check_freed, check_issue
+from tilewright.sim.order.asynchronous.in_flight import check_global, check_in_flight, check_shared
+from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
+from tilewright.sim.order.asynchronous.operations import Stretch
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN, Known
+from tilewright.sim.order.knowledge.locations import Locations
+from tilewright.sim.order.knowledge.releases import Pattern, Release
+from tilewright.sim.order.knowledge.signals import Signals, arrivals_of, signals_of, together, visits_of
+from tilewright.sim.order.proxies.global_accesses import LastAccesses
+from tilewright.sim.order.races.accesses import AccessRecord
+from tilewright.sim.order.races.clash import Clash
+from tilewright.sim.order.races.hearsay import Hearsay
+from tilewright.sim.order.races.judge import clash_of, clash_with_reads, lost_store
+from tilewright.sim.order.races.places import TaggedPlaces
+from tilewright.sim.order.reports.missing import missing_commits
+from tilewright.sim.order.reports.race import report, warning
+from tilewright.sim.order.rules.barriers import CLUSTER
+from tilewright.sim.order.rules.constants import check_constants
+from tilewright.sim.order.rules.mbarriers import check_not_early
 from tilewright.sim.order.wave import WaveOrder
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.records import Candidates
+    from tilewright.sim.order.races.records import Candidates
 
 __all__ = ["Order"]
 
@@ -71,12 +74,13 @@ class Order(Check):
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
         self.hearsay = Hearsay(self.orders, self.program.sites)
+        self.last_accesses = LastAccesses.of(self.program)
         touched = (one for bound in self.program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
 
     def start(self, wave: Wave) -> None:
-        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW))
+        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW), self.last_accesses)
 
     def is_written(self, window: int) -> bool:
         """May anything write to a buffer?"""
@@ -97,23 +101,22 @@ class Order(Check):
             return self._watch_registers(site, place) if self.program.has_asynchronous else None
         if site.goes_on or (site.atomic and not site.write):  # others need to find its write
             return None
-        is_global = place.space == "global"
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
-            if not is_global:
+            if place.space != "global":
                 order = self.orders[batch.wave]
                 if order.operations is not None and order.operations.spans:
                     check_shared(order.operations, site, batch, mask, None, at)
                 self._access(order.shared, site, batch, mask, order.located(batch, at))
-                if order.stores is not None:  # which notes the time of the record
-                    order.stores.accessed(site, batch, mask, at)
+                if order.proxies is not None:  # which notes the time of the record
+                    order.proxies.shared.accessed(site, batch, mask, at)
             elif self.is_written(place.window):
                 operations = self.orders[batch.wave].operations
-                if operations is not None and operations.abroad:
-                    check_abroad(operations, site, batch, mask, at)
+                if operations is not None and operations.in_global:
+                    check_global(operations, site, batch, mask, at)
                 self._access(self.buffer(place, batch), site, batch, mask, at)
-                if (abroad := self.orders[batch.wave].abroad) is not None:
-                    abroad.accessed(site, batch, mask, at)
+                if self.last_accesses is not None:
+                    self.last_accesses.accessed(self.orders[batch.wave].clocks, site, batch, mask, at)
 
         return hook
 
@@ -126,9 +129,9 @@ class Order(Check):
         if order.operations is not None and order.operations.spans:
             check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
         self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
-        if order.stores is not None:
-            order.stores.reached(site, batch, mask, (home, offset))
-        order.protocol.visited(visits_of(batch, mask, home), site.at, arrives=False)
+        if order.proxies is not None:
+            order.proxies.shared.reached(site, batch, mask, (home, offset))
+        order.remote.touched(visits_of(batch, mask, home), site.at, arrives=False)
 
     def _watch_registers(self, site: Site, place: Place) -> Hook:
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
@@ -156,12 +159,12 @@ class Order(Check):
     def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
         strong = self._meet(access)
-        self._tell(self.hearsay.met(access, strong))
+        self._report(self.hearsay.met(access, strong))
         if not access.site.write:
             return
         lost = access.places.write(access)
         if lost is not None:
-            self._tell(lost_store(access, *lost))
+            self._report(lost_store(access, *lost))
             if access.site.sem != "weak":
                 access.places.mark_many(access, lost[0])
         if strong is not None and len(strong) and access.site.sem != "weak":
@@ -171,12 +174,12 @@ class Order(Check):
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
         found = access.places.writes_before(access)
         clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)
-        self._tell(clash)
+        self._report(clash)
         found = access.places.reads_before(access) if access.site.write else None
-        self._tell(clash_with_reads(access, found) if found is not None else None)
+        self._report(clash_with_reads(access, found) if found is not None else None)
         return strong
 
-    def _tell(self, clash: Clash | None) -> None:
+    def _report(self, clash: Clash | None) -> None:
         """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
@@ -199,7 +202,11 @@ class Order(Check):
         orders = sync.sync is None or sync.sync.orders
         which, own = np.nonzero(here)
         who = Actors.whole_warps(ctas[which], np.arange(wave.run.warps)[warps][own])
-        order.protocol.arrived(who, barrier, sync.at)
+        if barrier >= CLUSTER:
+            for rules in order.cluster_rules:
+                rules.cluster_arrived(who)
+        else:
+            order.barriers.arrived(who, barrier, sync.at)
         known = order.clocks.published(who)
         order.meetings[barrier].add(rows[which], known if orders else known.of_execution())
         for k in range(len(who)) if not orders else ():
@@ -214,7 +221,11 @@ class Order(Check):
         for key, own in ((barrier, rows[which]), (~barrier, who.rows)):
             if key in order.meetings:
                 order.clocks.learn(who, order.meetings[key].of(own))
-        order.protocol.over(ctas, waiting, barrier)
+        if barrier >= CLUSTER:
+            for rules in order.cluster_rules:
+                rules.cluster_met(ctas)
+        else:
+            order.barriers.met(ctas, waiting, barrier)
 
     def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
         meetings = self.orders[wave].meetings
@@ -245,23 +256,20 @@ class Order(Check):
         if isinstance(fence, Fence):
             sem = "" if fence.only == "mbarrier.init" else str(fence.sem)
             if fence.scope != "cta":
-                order.protocol.fenced(who)
+                order.mbarriers.fenced(who)
         else:
             sem = str(fence.side)  # of a pair: each is a fence of that kind too
             if fence.proxy == "tmem":
-                order.clocks.expand()
                 alone = order.operations.alone() if order.operations and sem == "release" else ()
                 order.clocks.promote(who, SEEN if sem == "release" else HEARD | ISSUED, alone)
                 return
-            if fence.proxy == "tensormap" and order.maps is not None:
-                order.maps.fenced(batch, who, fence, where)
+            if fence.proxy == "tensormap" and order.proxies is not None and order.proxies.maps is not None:
+                order.proxies.maps.fenced(batch, who, fence, where)
         self.locations.awake |= bool(sem)
         if sem in ACQUIRES:
             self.locations.fenced(order.clocks, who, sem, str(fence.scope), of_shared=fence.is_of_shared)
-        if order.stores is not None:
-            order.stores.fenced(who, fence)
-        if order.abroad is not None:
-            order.abroad.fence(who, fence)
+        if order.proxies is not None:
+            order.proxies.fenced(who, fence)
         if sem in RELEASES:
             order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared)
 
@@ -277,20 +285,21 @@ class Order(Check):
         signals = signals_of(batch, mask, barrier, found if signal.kind == "arrive" else None)
         if signal.kind == "init":
             order.phases.forget(signals)
-            order.protocol.initialised(signals, at)
-            if order.stores is not None:
-                order.stores.initialised(signals)
+            order.mbarriers.initialised(signals, at)
+            if order.proxies is not None:
+                order.proxies.mbarriers.initialised(signals)
         elif signal.kind == "inval":
             order.phases.forget(signals)
-            order.protocol.ended(signals)
+            order.mbarriers.ended(signals)
         elif signal.kind == "arrive":
-            order.clocks.signalled.note(signals, at, order.clocks.now, waits=False)
-            order.protocol.signalled(signals, at)
+            order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
+            order.mbarriers.arrives(signals, at)
             self._arrived(batch.wave, signals, signal, at)
-            order.protocol.visited(signals, at, arrives=True)
+            order.remote.touched(signals, at, arrives=True)
         else:
-            order.clocks.signalled.note(signals, at, order.clocks.now, waits=True)
-            order.protocol.seen(signals, at)
+            order.clocks.signal_history.note(signals, at, order.clocks.now, waits=True)
+            order.mbarriers.waits(signals, at)
+            order.remote.phase_over(signals)
             for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
                 self._waited(batch.wave, signals.who[those], known, signal)
 
@@ -305,7 +314,7 @@ class Order(Check):
                 for pattern in order.fences.before(signals.who, k):
                     one = np.array([k])
                     order.phases.arrived(signals[one], pattern.known, after, wide=wide and pattern.scope != "cta")
-        order.protocol.arrived_early(signals, order.phases.arrived(signals, known, after, wide=wide), at)
+        check_not_early(wave, signals, order.phases.arrived(signals, known, after, wide=wide), at)
 
     def _waited(self, wave: Wave, who: Actors, known: Known, signal: Signal) -> None:
         order = self.orders[wave]
@@ -322,17 +331,14 @@ class Order(Check):
 
     def issued(self, operation: Operation) -> None:
         order = self.orders[operation.batch.wave]
-        operations = order.operations
+        operations, proxies = order.operations, order.proxies
         assert operations is not None
+        assert proxies is not None
         self._expand(operation.batch.wave)
-        key, unseen = (str(operation.instruction.at), ""), ""
-        if order.stores is not None and key not in self.warned:
-            unseen = next(order.stores.unseen_by(operation, operations, self.program, order.shared.log), "")
-            if not unseen and order.abroad is not None:
-                unseen = next(order.abroad.unseen_by(operation, self.program), "")
-            if not unseen and order.maps is not None:
-                unseen = next(order.maps.unseen_by(operation, self.program), "")
-        order.protocol.told(operation)
+        key, unfenced = (str(operation.instruction.at), ""), ""
+        if key not in self.warned:
+            unfenced = next(proxies.unfenced_by(operation, operations, order.shared.log), "")
+        order.mbarriers.issued(operation)
         if operation.issuers.lanes > 1:
             rows, threads = operation.issuers.each()
             order.phases.warps_met(rows[:, ::32].reshape(-1), threads[:, ::32].reshape(-1))
@@ -343,9 +349,9 @@ class Order(Check):
         for one in (*operation.consulted, *operation.touched):
             for access in places_of(self, operation, one):
                 self._meet(access)
-        if unseen:
+        if unfenced:
             self.warned.add(key)
-            operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {unseen}")
+            operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {unfenced}")
 
     def completing(self, operation: Operation) -> None:
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""
@@ -363,7 +369,7 @@ class Order(Check):
             early = self.orders[wave].phases.arrived(signals, given, reach, wide=True)
             if one.effect.kind == "arrive":
                 who = operation.who(int(one.issuer[0]))
-                self.orders[wave].protocol.arrived_early(signals, early, operation.instruction.at, who)
+                check_not_early(wave, signals, early, operation.instruction.at, who)
 
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
         if (operations := self.orders[wave].operations) is not None:
@@ -379,17 +385,16 @@ class Order(Check):
         order.phases.closed()
         check_constants(self.program, self.globals.values(), wave)
         self.doubtful |= order.phases.overtaken
-        order.protocol.closed()
+        order.barriers.closed()
+        order.remote.closed()
         if order.operations is not None:
             order.operations.remote.closed()
         for places in self.globals.values():
             places.let_go()
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
-        if (operations := self.orders[wave].operations) is None:
-            return ""
-        parts = [(each, int(each.operation.issuers.rows[0])) for each in operations.parts.values()]
-        return next(filter(None, (missing_commit(operations, each, row) for each, row in parts)), "")
+        operations = self.orders[wave].operations
+        return next(missing_commits(operations), "") if operations is not None else ""
 
 
 register("races", "accesses to one place, one of them a write, that nothing orders", Order)

@@ -6,19 +6,21 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.order.channels import Fences, Phases
-from tilewright.sim.order.clocks import Clocks
-from tilewright.sim.order.knowledge import Ledger
-from tilewright.sim.order.operations import Operations
-from tilewright.sim.order.places import TaggedPlaces
-from tilewright.sim.order.protocol import Protocol
-from tilewright.sim.order.proxies import GlobalStores, Stores, overwrites
-from tilewright.sim.order.tensor_maps import TensorMaps
+from tilewright.sim.order.asynchronous.operations import Operations
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.fences import Fences
+from tilewright.sim.order.knowledge.known import Ledger
+from tilewright.sim.order.knowledge.phases import Phases
+from tilewright.sim.order.proxies.proxies import Proxies
+from tilewright.sim.order.races.places import TaggedPlaces
+from tilewright.sim.order.rules.barriers import BarrierRules
+from tilewright.sim.order.rules.mbarriers import MBarrierRules
+from tilewright.sim.order.rules.remote_accesses import RemoteAccesses
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.proxies.global_accesses import LastAccesses
 
 __all__ = ["WaveOrder"]
 
@@ -26,13 +28,12 @@ PITCH = 256  # the shared memories of a cluster follow each other in multiples o
 
 
 class WaveOrder:
-    """The order of a wave of CTAs. operations, stores: where the kernel has asynchronous instructions; abroad: where
-    those touch global memory through the async proxy.
+    """The order of a wave of CTAs. operations, proxies: where the kernel has asynchronous instructions.
 
     meetings: the knowledge that barriers hand on, by number; by ~number, to the same CTA alone.
     """
 
-    def __init__(self, wave: Wave, grain: int) -> None:
+    def __init__(self, wave: Wave, grain: int, last: LastAccesses | None) -> None:
         asynchronous = wave.run.program.has_asynchronous
         self.clocks = Clocks(wave, has_parts=asynchronous)
         name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
@@ -44,19 +45,14 @@ class WaveOrder:
         self.phases = Phases(self.clocks)
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
-        self.stores = Stores(self.clocks, overwrite=overwrites(wave.run.program)) if asynchronous else None
-        self.abroad = GlobalStores(self.clocks) if _comes_abroad(wave.run.program) else None
-        self.maps = TensorMaps(self.clocks, self.abroad) if self.abroad is not None else None
-        self.protocol = Protocol(self.clocks)
+        self.proxies = Proxies(self.clocks, last) if asynchronous else None
+        self.barriers = BarrierRules(self.clocks)
+        self.mbarriers = MBarrierRules(self.clocks)
+        self.remote = RemoteAccesses(self.clocks)
+        self.cluster_rules = (self.mbarriers, self.remote)
 
     def located(self, batch: Batch, at: Address) -> Address:
         """Addresses of the own CTA's shared memory as `TaggedPlaces` has them."""
         if not self.shared.is_global:
             return at
         return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))
-
-
-def _comes_abroad(program: Subject) -> bool:
-    """May an operation of the kernel touch global memory through the async proxy?"""
-    touched = (one for bound in program.operations for one in bound.form.touched)
-    return any(one.space == "global" and one.proxy == "async" for one in touched)

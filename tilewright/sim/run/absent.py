@@ -25,6 +25,8 @@ def look_for_lanes(batch: Batch) -> None:
     of all threads. Sources: PTX ISA, "bar, barrier": all threads of a warp execute an aligned one; "exit": a barrier of
     all threads that only threads hold up that end is released.
     """
+    if batch.mask.has_whole_warps:
+        return
     crossing, here = batch.meeting, batch.mask.full
     missing: Bools = batch.wave.run.exists[:, batch.warps] & here.any(-1, keepdims=True) & ~here
     if isinstance(crossing, Crossing) and crossing.alive is not None:

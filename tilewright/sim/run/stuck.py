@@ -12,7 +12,7 @@ from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.machine.batch import lanes_text, numbers
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.sync import Crossing, Polling
-from tilewright.sim.order.advice import kept_apart
+from tilewright.sim.order.reports.advice import kept_apart
 
 if TYPE_CHECKING:
     from tilewright.errors import Span

@@ -1,0 +1,108 @@
+"""Accesses of threads while an operation may be incomplete: registers, shared memory and global buffers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.machine.address import Address
+from tilewright.sim.machine.masks import Mask, spread
+from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.order.asynchronous.issue_order import keeps_order
+from tilewright.sim.order.asynchronous.operations import Operations, Stretch, along, stretches_of
+from tilewright.sim.order.knowledge.known import SEEN
+from tilewright.sim.order.reports.operations import early_access, early_use
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.units import Touched
+
+__all__ = ["check_global", "check_in_flight", "check_shared"]
+
+
+def check_in_flight(known: Operations, used: Stretch, batch: Look, mask: Mask, site: Site) -> None:
+    """Registers are used: may an operation still be filling them, or reading what is written now?"""
+    issuing = known.wave.pending.issuing
+    for loading in known.loading:
+        waiting = loading.warps[batch.ctas, batch.warps] & mask.full.any(-1)
+        if not waiting.any() or (issuing is not None and keeps_order(loading.operation, issuing)):
+            continue
+        issue = loading.operation.form.issue
+        alone = issue is not None and issue.fenced and issuing is None
+        held = [
+            (one, fills)
+            for one, fills in stretches_of(loading.operation)
+            if (site.write or fills or alone) and used.overlaps(one)
+        ]
+        if not held:
+            continue
+        rows, warps = batch.rows_and_warps(waiting)
+        row, warp = int(rows[0]), int(warps[0])
+        earlier = next(p for p in loading.parts if p.warp == warp and p.rank == known.ranks[row])
+        did = "filled" if any(fills for _, fills in held) else "read"
+        raise early_use(known, used.name, earlier, (row, warp), site.at, did)
+
+
+def check_shared(
+    known: Operations, site: Site, batch: Batch, mask: Mask, home: tuple[Ints, Ints] | None, at: Address
+) -> None:
+    """Threads touch shared memory: may an operation still be writing it, or reading what is written now?
+
+    home: rows and offsets of all lanes, where they are not those of the own CTA.
+    """
+    last = at.hi + site.width
+    if home is None and not any(first < last and at.lo < end for first, end in known.spans.values()):
+        return
+    rows, warps, lanes = batch.threads(mask.full)
+    knowers = known.clocks.knower[32 * warps + lanes]
+    there, address = (rows, spread(at.full(), batch.shape)[mask.full]) if home is None else home
+    for table, did in [
+        (known.filling, "writing"),
+        *((each, "reading") for each in known.holders.values() if site.write),
+    ]:
+        for byte in range(0, max(site.width, 1) + known.unit - 1, known.unit):
+            unit = np.minimum((address + min(byte, site.width - 1)) // known.unit, table.shape[1] - 1)
+            number = table[np.zeros_like(there) if known.is_collapsed else there, unit]
+            complete = known.clocks.parts[rows, knowers, number] & SEEN != 0
+            if not complete.all():
+                k = int(np.argmin(complete))
+                earlier = known.parts[int(number[k])]
+                raise early_access(known, site, earlier, (int(rows[k]), int(knowers[k])), int(warps[k]), did)
+
+
+def check_global(known: Operations, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+    """Threads touch a global buffer: may an operation still be writing it, or reading what is written now?"""
+    assert site.place is not None
+    base = site.place.window << WINDOW_BITS
+    low, high = base + at.lo, base + at.hi + site.width
+    for operation, own in known.in_global:
+        for one in operation.touched:
+            if one.space in ("shared", "tmem") or not (site.write or one.writes):
+                continue
+            first, last = one.reach
+            if last <= low or first >= high:
+                continue
+            _check_each(known, site, batch, mask, base + spread(at.full(), batch.shape), (operation, own, one))
+
+
+def _check_each(
+    known: Operations, site: Site, batch: Batch, mask: Mask, address: Ints, flight: tuple[Operation, Ints, Touched]
+) -> None:
+    operation, own, one = flight
+    numbers = np.broadcast_to(along(own[one.issuer], one.at), one.at.shape)[one.touches]
+    order = np.argsort(one.at[one.touches], kind="stable")
+    places, numbers = one.at[one.touches][order], numbers[order]
+    rows, warps, lanes = batch.threads(mask.full)
+    knowers, own_address = known.clocks.knower[32 * warps + lanes], address[mask.full]
+    first = np.searchsorted(places, own_address - one.width, "right")
+    last = np.searchsorted(places, own_address + site.width, "left")
+    for k in np.flatnonzero(first < last).tolist():
+        for number in set(numbers[first[k] : last[k]].tolist()) & set(known.parts):
+            earlier = known.parts[number]
+            if earlier.operation is operation and not known.clocks.parts[rows[k], knowers[k], number] & SEEN:
+                place = (int(rows[k]), int(knowers[k]))
+                raise early_access(known, site, earlier, place, int(warps[k]), "writing" if one.writes else "reading")

@@ -1,0 +1,15 @@
+"""How much of the past is kept, so that a long run needs no more memory than a short one. What is older is forgotten.
+
+A race with an access whose record is forgotten is found all the same; its report does not name the line.
+"""
+
+RECORDS = 4096  # of accesses to one memory
+LATE_ACCESSES = 64  # of one memory, that no tag shows yet
+SIGNALS = 1024  # arrivals and waits at m-barriers, of a wave
+FENCED_READS = 256  # of a CTA, and of all
+PROXY_FENCES = 64  # of one kind in a CTA
+RELEASE_LINKS = 32  # of a chain, that need not become one
+HEARSAY = 256  # threads that others have heard of, by the threads of one CTA or at one counter
+GLOBAL_OPERATIONS = 256  # on global memory
+REMOTE_OPERATIONS = 64  # before those that are known to be complete are left out
+MBARRIER_CHECKS = 256  # that have passed

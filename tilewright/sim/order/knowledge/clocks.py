@@ -1,0 +1,373 @@
+"""The clocks of a wave of CTAs: what each thread knows of every other thread, and of asynchronous operations.
+
+Time is the number of a record: each statement that touches memory makes one, and a thread's accesses come in their
+order. To know a thread up to a time is to come after all that it did until then. Knowledge is kept per warp, as what
+all of its lanes know; a lane that knows more has a row of its own until it meets its warp again. While all CTAs of a
+wave do the same, one row of clocks stands for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.fence_sc import KnownBySc
+from tilewright.sim.order.knowledge.known import (
+    HEARD,
+    ISSUED,
+    OFFERED,
+    ORDERED,
+    SEEN,
+    Far,
+    Known,
+    Ledger,
+    joined,
+    published_flags,
+    widened,
+)
+from tilewright.sim.order.knowledge.signal_history import SignalHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.batch import Look
+    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.knowledge.known import Flags, Times
+
+__all__ = ["Clocks"]
+
+NUMBERS = 256  # of operations' parts, to begin with
+FOREVER = 1 << 30  # the time up to which threads are known that do not exist
+
+
+class Clocks:
+    """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps. In clusters a second
+    block of columns begins at ``loose``: the times up to which *reads* certainly come first in practice, though no
+    scope says so. Where fences of kind sc are used, ``by_sc`` has blocks. Where fences of shared memory alone are
+    used, a block begins at ``narrow``: the times up to which accesses of shared memory come first. Where there are
+    operations, a block begins at ``proxied``: for each CTA of the cluster and each of the cluster's warps, the time up
+    to which a proxy fence in that CTA comes after what the warp did; blocks like it of ``by_sc`` follow. parts: (rows,
+    knowers, numbers), flags; number 0 belongs to no part and is known. knower: for each thread its knower. far: what
+    is known of CTAs of other clusters, see `Far`.
+
+    now: the time. floor: all CTAs' threads know all others of their CTA up to then. version changes with what is known.
+    """
+
+    def __init__(self, wave: Wave, *, has_parts: bool) -> None:
+        self.wave = wave
+        run = wave.run
+        self.threads = 32 * run.warps
+        self.size: int = run.cluster_ctas * self.threads
+        self.loose: int = self.size if run.cluster_ctas > 1 else 0
+        first = self.size + self.loose
+        self.by_sc = KnownBySc(self, first, run.program.sc_scopes)
+        first = self.by_sc.columns.stop
+        self.narrow: int = first if run.program.fences_shared else 0
+        first += self.size if self.narrow else 0
+        self.proxied: int = first
+        fences = run.cluster_ctas * self.size // 32 if has_parts else 0
+        self.fences: int = -(-fences // 32) * 32
+        self.width: int = first + self.fences * (1 + len(self.by_sc.first))
+        self.goes_far = (0, *(column for reach, column in self.by_sc.first.items() if reach != "cta"))
+        rows = 1 if run.cluster_ctas == 1 and not has_parts else wave.ctas
+        self.known: Times = np.zeros((rows, run.warps, self.width), np.int32)
+        self.known[..., : self.proxied][..., np.tile(~run.exists.reshape(-1), self.proxied // self.threads)] = FOREVER
+        self.known[..., list(self.by_sc.columns)] = 0
+        flags = np.uint32 if self.by_sc.first and has_parts else np.uint8
+        self.parts: Flags = np.zeros((rows, run.warps, NUMBERS if has_parts else 1), flags)
+        self.parts[..., 0] = SEEN | OFFERED | HEARD | ORDERED
+        self.knower: Ints = np.arange(self.threads) >> 5
+        self.alone: dict[int, int] = {}  # thread -> the knower that it is
+        self.far: dict[tuple[int, int], Far] = {}  # row and knower
+        self.ledgers: list[Ledger] = []
+        self.signal_history = SignalHistory()
+        self.now = 0
+        self.floor = 0
+        self.version = 0
+        self._bounds: dict[object, Times] = {}
+
+    @property
+    def is_collapsed(self) -> bool:
+        """Does one row stand for all CTAs?"""
+        return len(self.known) == 1 and self.wave.ctas > 1
+
+    def expand(self) -> None:
+        """From now on every CTA has clocks of its own."""
+        if self.is_collapsed:
+            self.known = np.repeat(self.known, self.wave.ctas, axis=0)
+            self.parts = np.repeat(self.parts, self.wave.ctas, axis=0)
+            self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._bounds.clear()
+
+    def at(self, rows: Ints) -> Ints:
+        """Where the clocks of CTAs are kept."""
+        return np.zeros_like(rows) if self.is_collapsed else rows
+
+    def first_column(self, rows: Ints) -> Ints:
+        """Where the threads of CTAs are among those of their cluster."""
+        return np.asarray(self.wave.rank(rows) * self.threads)
+
+    def cluster_of(self, rows: Ints) -> Ints:
+        """The number in the grid of the clusters that CTAs are in."""
+        return np.asarray((rows + self.wave.first) // self.wave.run.cluster_ctas)
+
+    # Questions of accesses
+
+    def known_warps(self, look: Look) -> Times:
+        """(rows, warps, warps of the own CTA): up to when each warp of a batch knows all lanes of each other."""
+        if look.key not in self._bounds:
+            rows = slice(0, 1) if len(self.known) == 1 else look.ctas
+            mine = self.known[rows, look.warps]
+            if self.width > self.threads:
+                own = self.first_column(np.array(numbers(look.ctas)))[:, None, None] + np.arange(self.threads)
+                mine = np.take_along_axis(mine, own, axis=-1)
+            self._bounds[look.key] = mine.reshape(*mine.shape[:2], -1, 32).min(-1)
+        return self._bounds[look.key]
+
+    @property
+    def of_shared(self) -> tuple[int, ...]:
+        """The blocks of columns that count for shared memory, beside the first."""
+        return (self.narrow,) if self.narrow else ()
+
+    def knows(
+        self, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints, times: Ints, *, also: tuple[int, ...] = ()
+    ) -> Bools:
+        """Does each knower of the CTAs in ``rows`` know those threads of CTAs of the grid up to those times?
+
+        also: the first columns of further blocks that count.
+        """
+        size = self.wave.run.cluster_ctas
+        near = ctas // size == self.cluster_of(rows)
+        columns = np.where(near, ctas % size * self.threads + threads, 0)
+        found: Bools = self.known[self.at(rows), knowers, columns] >= times
+        for first in also:
+            found |= self.known[self.at(rows), knowers, columns + first] >= times
+        found &= near
+        if self.far and not near.all():
+            for k in np.flatnonzero(~near).tolist():
+                far = self.far.get((int(rows[k]), int(knowers[k])), {}).get(int(ctas[k]))
+                found[k] = far is not None and far[threads[k]] >= times[k]
+        return found
+
+    def are_in(self, known: Known, ctas: Ints, threads: Ints, times: Ints) -> Bools:
+        """Does the first row of knowledge hold those threads of CTAs of the grid up to those times?"""
+        size = self.wave.run.cluster_ctas
+        near = ctas // size == int(known.cluster[0])
+        found = near & (known.threads[0, np.where(near, ctas % size * self.threads + threads, 0)] >= times)
+        for cta, there in known.far[0].items() if known.far else ():
+            found |= (ctas == cta) & (there[threads] >= times)
+        return np.asarray(found)
+
+    def flags_of(self, rows: Ints, threads: Ints) -> Flags:
+        """(n, numbers): what threads know of the parts of operations."""
+        return np.asarray(self.parts[self.at(rows), self.knower[threads]])
+
+    def flags_of_knowers(self, rows: Ints, knowers: Ints) -> Flags:
+        """(n, numbers): what knowers know of the parts of operations."""
+        return np.asarray(self.parts[self.at(rows), knowers])
+
+    # Handing knowledge on
+
+    def published(self, who: Actors) -> Known:
+        """All that these lanes have done or know by now, to be handed on."""
+        rows = self.at(who.rows)
+        threads, parts = self.known[rows, who.warps], published_flags(self.parts[rows, who.warps])
+        far = [self.far.get((row, warp), {}) for row, warp in zip(who.rows.tolist(), who.warps.tolist(), strict=True)]
+        which, lane = np.nonzero(who.lanes)
+        for thread in self.alone.keys() & set((32 * who.warps[which] + lane).tolist()):
+            knower = self.alone[thread]
+            here = np.flatnonzero((who.warps == thread >> 5) & who.lanes[:, thread & 31])
+            threads[here] = np.maximum(threads[here], self.known[rows[here], knower])
+            parts[here] |= published_flags(self.parts[rows[here], knower])
+            for k in here.tolist() if self.far else ():
+                far[k] = joined(far[k], self.far.get((int(who.rows[k]), knower), {}))
+        own = self.first_column(who.rows) + 32 * who.warps
+        threads[which, own[which] + lane] = np.maximum(threads[which, own[which] + lane], self.now)
+        self.by_sc.publish(threads, which, own[which] + lane, who.rows[which], 32 * who.warps[which] + lane)
+        return Known(threads, parts, self.cluster_of(who.rows), far if self.far else [])
+
+    def about_shared(self, known: Known) -> Known:
+        """The part of this knowledge that a fence of shared memory alone hands on."""
+        threads = np.zeros_like(known.threads)
+        threads[:, self.narrow : self.proxied] = self.times_of_shared(known)
+        proxied = slice(self.proxied, self.proxied + self.fences)
+        threads[:, proxied] = known.threads[:, proxied]
+        return Known(threads, known.parts, known.cluster)
+
+    def times_of_shared(self, known: Known) -> Times:
+        """Up to when threads of the cluster are known as to shared memory."""
+        return np.maximum(known.threads[:, : self.size], known.threads[:, self.narrow : self.narrow + self.size])
+
+    def learn(self, who: Actors, known: Known) -> None:
+        """These lanes, no warp twice, come after what was published, a row of it for each."""
+        if not len(who):
+            return
+        self.expand()
+        whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
+        if whole.all():
+            self._join(who.rows, who.warps, known)
+        else:
+            self._join(who.rows[whole], who.warps[whole], known[whole])
+        for thread, knower in list(self.alone.items()) if whole.any() else ():
+            here = whole & (who.warps == thread >> 5)
+            if here.any():
+                self._join(who.rows[here], np.full(int(here.sum()), knower), known[here])
+        k, lanes = np.nonzero(who.lanes & ~whole[:, None])
+        knowers = [self._alone(thread) for thread in (32 * who.warps[k] + lanes).tolist()]
+        self._join(who.rows[k], np.array(knowers, np.int64), known[k])
+        self._changed()
+
+    def _join(self, rows: Ints, knowers: Ints, known: Known) -> None:
+        if not len(rows):
+            return
+        near = known.cluster == self.cluster_of(rows)
+        times = known.threads if near.all() else np.where(near[:, None], known.threads, 0)
+        self.known[rows, knowers] = np.maximum(self.known[rows, knowers], times)
+        self.parts[rows, knowers] |= known.parts
+        if known.far or not near.all():
+            for k in range(len(rows)):
+                self._join_far(int(rows[k]), int(knowers[k]), known, k)
+
+    def _join_far(self, row: int, knower: int, known: Known, k: int) -> None:
+        size, n = self.wave.run.cluster_ctas, self.threads
+        mine = (row + self.wave.first) // size
+        far = dict(known.far[k]) if known.far else {}
+        if int(known.cluster[k]) != mine:
+            far = joined(far, self.near_as_far(known, k))
+        for cta in [cta for cta in far if cta // size == mine]:  # knowledge that returns to its own cluster
+            times = far.pop(cta)
+            for i, block in enumerate(self.goes_far):
+                columns = slice(block + cta % size * n, block + (cta % size + 1) * n)
+                self.known[row, knower, columns] = np.maximum(
+                    self.known[row, knower, columns], times[i * n : i * n + n]
+                )
+        if far:
+            self.far[row, knower] = joined(self.far.get((row, knower), {}), far)
+
+    def near_as_far(self, known: Known, k: int) -> Far:
+        """What a row of knowledge holds of its own cluster, for others."""
+        size = self.wave.run.cluster_ctas
+        blocks = [known.threads[k, first : first + self.size].reshape(size, self.threads) for first in self.goes_far]
+        return {int(known.cluster[k]) * size + rank: times for rank, times in enumerate(np.concatenate(blocks, axis=1))}
+
+    def knowers_of(self, who: Actors) -> tuple[Ints, Ints]:
+        """Rows and knowers that these lanes are: warps of which all lanes are there, and lanes that know more. A lane
+        that acts alone is one of those from now on.
+        """
+        whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
+        for k in np.flatnonzero(~whole & (who.lanes.sum(1) == 1)).tolist():
+            self._alone(int(who.warps[k]) * 32 + int(who.lanes[k].argmax()))
+        rows, knowers = [who.rows[whole]], [who.warps[whole]]
+        for thread, knower in self.alone.items():
+            here = (who.warps == thread >> 5) & who.lanes[:, thread & 31]
+            rows.append(who.rows[here])
+            knowers.append(np.full(int(here.sum()), knower))
+        return np.concatenate(rows), np.concatenate(knowers)
+
+    def _alone(self, thread: int) -> int:
+        """The knower that a thread is from now on, as it knows more than its warp does."""
+        if thread not in self.alone:
+            self.alone[thread] = self.known.shape[1]
+            self.known = np.concatenate((self.known, self.known[:, [thread >> 5]]), axis=1)
+            self.parts = np.concatenate((self.parts, self.parts[:, [thread >> 5]]), axis=1)
+            for (row, knower), far in list(self.far.items()):
+                if knower == thread >> 5:
+                    self.far[row, self.alone[thread]] = far
+            self.knower[thread] = self.alone[thread]
+        return self.alone[thread]
+
+    def promote(self, who: Actors, flags: int, issued: Iterable[tuple[int, int, int]] = ()) -> None:
+        """For operations of which these lanes have one of the flags, set the next one, too.
+
+        issued: rank, thread and number of parts that threads have issued alone; where these are among the lanes, the
+        parts are offered in the order of issue.
+        """
+        self.expand()
+        by_warp: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for rank, thread, number in issued:
+            by_warp.setdefault((rank, thread >> 5), []).append((thread & 31, number))
+        for k in range(len(who)):
+            row, warp = int(self.at(who.rows[k])), int(who.warps[k])
+            own = [knower for thread, knower in self.alone.items() if thread >> 5 == warp and who.lanes[k, thread & 31]]
+            if (who.lanes[k] | ~self.wave.run.exists[0, warp]).all():
+                own.append(warp)
+            else:
+                own += [self._alone(32 * warp + lane) for lane in np.flatnonzero(who.lanes[k]).tolist()]
+            self.parts[row, own] |= (self.parts[row, own] & flags) << 1
+            for lane, number in by_warp.get((int(self.wave.rank(who.rows[k])), warp), ()):
+                if who.lanes[k, lane]:
+                    self.parts[row, own, number] |= ISSUED
+        self._changed()
+
+    def complete(self, rows: Ints, warps: Ints, numbers: Ints) -> None:
+        """All lanes of warps have seen that a part of theirs is complete."""
+        self.parts[rows, warps, numbers] |= SEEN | ORDERED
+        for thread, knower in self.alone.items():
+            own = warps == thread >> 5
+            self.parts[rows[own], knower, numbers[own]] |= SEEN | ORDERED
+
+    # Meetings
+
+    def all_met(self, ctas: slice) -> None:
+        """All threads of these CTAs have met."""
+        if len(numbers(ctas)) < self.wave.ctas:
+            self.expand()
+        rows = slice(0, 1, 1) if len(self.known) == 1 else ctas
+        if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # the CTA has no other knowers
+            self.known[rows, :, self.wave.run.exists.reshape(-1)] = self.now
+            self._changed()
+        else:
+            self._meet(np.array(numbers(rows)), slice(None), self.wave.run.exists.reshape(-1), slice(0, self.threads))
+        if len(numbers(ctas)) == self.wave.ctas:
+            self.floor = self.now
+
+    def _meet(self, rows: Ints, knowers: slice | list[int], exists: Bools, threads: slice) -> None:
+        """Some knowers of each row, all that there are of some threads, know the same from now on."""
+        mine = self.known[rows][:, knowers].max(1)
+        own = self.first_column(rows)[:, None] + np.arange(threads.start, threads.stop)[exists]
+        each = np.arange(len(rows))[:, None]
+        mine[each, own] = self.now
+        self.by_sc.publish(mine, each, own, rows[:, None], np.arange(threads.start, threads.stop)[exists])
+        flags = self.parts[rows][:, knowers]
+        flags |= np.bitwise_or.reduce(published_flags(flags), axis=1)[:, None]
+        who = np.arange(self.known.shape[1])[knowers]
+        self.known[rows[:, None], who] = mine[:, None]
+        self.parts[rows[:, None], who] = flags
+        for row in rows.tolist() if self.far else ():
+            far: Far = {}
+            for knower in who.tolist():
+                far = joined(far, self.far.get((row, knower), {}))
+            self.far |= {(row, knower): far for knower in who.tolist() if far}
+        self._changed()
+
+    def warps_met(self, look: Look, active: Bools) -> None:
+        """The lanes of each warp with active lanes."""
+        alike = len(self.known) == 1
+        here = np.asarray(active.any(-1))
+        for k, warp in enumerate(numbers(look.warps)):
+            rows = np.zeros(1, np.int64) if alike else np.array(numbers(look.ctas))[here[:, k]]
+            if here[:, k].any():
+                knowers = [warp, *(knower for thread, knower in self.alone.items() if thread >> 5 == warp)]
+                self._meet(rows, knowers, self.wave.run.exists[0, warp], slice(32 * warp, 32 * warp + 32))
+
+    # Numbers of operations
+
+    def forget(self, gone: list[int]) -> None:
+        """Forget numbers of parts, which are going to be used again."""
+        for flags in (self.parts, *(ledger.parts for ledger in self.ledgers)):
+            flags[..., gone] = 0
+        self._changed()
+
+    def widen(self, numbers: int) -> None:
+        """Make room for more numbers of parts."""
+        self.parts = widened(self.parts, numbers)
+        for ledger in self.ledgers:
+            ledger.parts = widened(ledger.parts, numbers)

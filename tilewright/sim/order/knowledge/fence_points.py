@@ -1,0 +1,128 @@
+"""Fences as points of the order: what comes before each of them, and which threads come after it.
+
+A fence counts for two accesses where the first comes before it and the other after it, by whatever channels. Lanes of a
+warp that pass a fence together are one point: each of them brings what all of them know, and its own accesses.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.order.bounds import PROXY_FENCES
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.releases import holds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.known import Known
+
+__all__ = ["FencePoints", "Stamps", "apart"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Stamps:
+    """Accesses of threads of CTAs of the grid, and their times."""
+
+    times: Ints
+    ctas: Ints
+    threads: Ints
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __getitem__(self, which: Bools) -> Stamps:
+        return Stamps(self.times[which], self.ctas[which], self.threads[which])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FencePoint:
+    """A fence that lanes of a warp have passed at a time. known: what all of these lanes knew, a row of it; number:
+    counts the points; scope: of a fence of a pair.
+    """
+
+    row: int
+    warp: int
+    lanes: Bools
+    time: int
+    known: Known
+    number: int
+    scope: str
+
+    def covers(self, clocks: Clocks, passed: Bools, done: Stamps) -> Bools:
+        """Do the fences of the lanes ``passed`` come after these accesses?"""
+        own = (done.ctas == self.row + clocks.wave.first) & (done.threads >> 5 == self.warp) & passed[done.threads & 31]
+        known = clocks.are_in(self.known, done.ctas, done.threads, done.times)
+        return np.asarray(known | (own & (done.times <= self.time)))
+
+
+class FencePoints:
+    """The last fences of one kind in each CTA of a wave. also: see `Clocks.knows`."""
+
+    def __init__(self, clocks: Clocks, *, also: tuple[int, ...] = ()) -> None:
+        self.clocks = clocks
+        self.also = also
+        self._of: dict[int, list[FencePoint]] = defaultdict(list)
+        self._count = 0
+
+    def add(self, who: Actors, scope: str = "") -> None:
+        """Threads have passed a fence."""
+        self.clocks.now += 1
+        self._count += 1
+        for k, lanes, known in apart(self.clocks, who):
+            row, warp = int(who.rows[k]), int(who.warps[k])
+            here = self._of[row]
+            here.append(FencePoint(row, warp, lanes, self.clocks.now, known, self._count, scope))
+            del here[:-PROXY_FENCES]
+
+    def left(self, row: int, thread: int, done: Stamps, *, home: int | None = None, scope: str = "") -> Stamps:
+        """The accesses that no fence comes after, of those that the thread of a CTA comes after.
+
+        home: the CTA whose fences count; of all CTAs where None. scope: of the thread, if the scopes must hold both.
+        """
+        wave, size = self.clocks.wave, self.clocks.wave.run.cluster_ctas
+        for point, passed in self._before(row, thread, self._of if home is None else (home,)):
+            both = row + wave.first, point.row + wave.first
+            if not scope or (holds(scope, *both, size) and holds(point.scope, *both, size)):
+                done = done[~point.covers(self.clocks, passed, done)]
+            if not len(done):
+                break
+        return done
+
+    def _before(self, row: int, thread: int, homes: Iterable[int]) -> Iterator[tuple[FencePoint, Bools]]:
+        """The fences that a thread of a CTA comes after, the last first, and which of their lanes it comes after."""
+        points = sorted((one for home in homes for one in self._of.get(home, ())), key=lambda one: -one.number)
+        if not points:
+            return
+        each = (np.array([getattr(one, name) for one in points]).repeat(32) for name in ("row", "warp", "time"))
+        rows, warps, times = each
+        threads = 32 * warps + np.tile(np.arange(32), len(points))
+        knowers = np.full(len(threads), self.clocks.knower[thread])
+        ctas = rows + self.clocks.wave.first
+        after = self.clocks.knows(np.full(len(threads), row), knowers, ctas, threads, times, also=self.also)
+        after |= (rows == row) & (threads == thread)
+        for point, lanes in zip(points, after.reshape(-1, 32), strict=True):
+            if (passed := lanes & point.lanes).any():
+                yield point, passed
+
+
+def apart(clocks: Clocks, who: Actors) -> Iterator[tuple[int, Bools, Known]]:
+    """Of each warp its number, and lanes that know the same, with that: all that they know together, and one by one
+    those lanes that know more. Their own accesses are not in it.
+    """
+    common = clocks.published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)))
+    for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
+        rest = who.lanes[k].copy()
+        for thread in clocks.alone:
+            if thread >> 5 == warp and rest[thread & 31]:
+                one = Actors.threads(np.array([row]), np.array([thread]))
+                yield k, one.lanes[0], clocks.published(one)
+                rest[thread & 31] = False
+        if rest.any():
+            yield k, rest, common[np.array([k])]

@@ -1,0 +1,196 @@
+"""Fences of kind sc: what comes before them comes before what follows another, where one order of the two is left.
+
+Any two fence.sc that hold each other have an order, Fence-SC, and the earlier one synchronizes with the later. A run
+decides which is the earlier; but where a strong write W after the one fence has been observed by a strong read R before
+the other, one order is left. Were the fence after R the earlier, R would come before W in causality, and no read
+observes a write that comes after it. So what comes before a fence F comes before all that follows a fence G where
+
+    F -> W   the write comes after F in base causality, which may lead over barriers to another thread: `KnownBySc`
+    W ~> R   the read observes the write, through atomics, all of them morally strong: `Release`
+    R -> G   G comes after the read in base causality, over barriers too: `FencedReads`
+
+and the scopes of F and G hold each other. Release and acquire patterns have their fences in the threads of W and R;
+here other threads may fence. Orders that a run fixes in other ways (by what a read has missed) are not looked at.
+
+Source: PTX ISA, "Memory Consistency Model: Fence-SC, Synchronizes, Causality order, Coherence".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.order.bounds import FENCED_READS
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.known import Known, published_flags
+from tilewright.sim.order.knowledge.releases import WIDE, take
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.known import Far, Times
+    from tilewright.sim.order.knowledge.releases import Release
+
+__all__ = ["FencedRead", "FencedReads", "KnownBySc"]
+
+WARPS = 32  # of a CTA, at most
+CLUSTER = "cluster"  # a fence of that scope counts within its own CTA alone
+LOWEST = 0xFF  # byte of flags
+GRID, CTA = "gpu", "cta"  # how far what a fence puts in order reaches
+
+
+class KnownBySc:
+    """What comes before each thread by way of a fence.sc, for fences that reach the GPU, and those of one CTA.
+
+    first: by reach, the block of the clocks' columns that says so; of one CTA, only its own columns count. A block of
+    proxy fences follows `Clocks.proxied` for each reach, a byte of flags the lowest. own: by reach, (CTAs, threads), up
+    to when a thread itself has fenced what it did, of which the other lanes of its warp need not know.
+    """
+
+    def __init__(self, clocks: Clocks, first: int, scopes: set[str]) -> None:
+        reaches = [GRID] * (not scopes.isdisjoint(WIDE)) + [CTA] * (not scopes.isdisjoint((CTA, CLUSTER)))
+        self.clocks = clocks
+        self.first = {reach: first + k * clocks.size for k, reach in enumerate(reaches)}
+        self.columns = range(first, first + len(reaches) * clocks.size)
+        self.own = {reach: np.zeros((clocks.wave.ctas, clocks.threads), np.int32) for reach in reaches}
+
+    def publish(self, table: Times, at: Ints, columns: Ints, rows: Ints, threads: Ints) -> None:
+        """In rows ``at`` of knowledge: what threads, whose columns these are, have fenced themselves."""
+        for reach, first in self.first.items():
+            table[at, first + columns] = np.maximum(table[at, first + columns], self.own[reach][rows, threads])
+
+    def fenced(self, who: Actors, scope: str) -> None:
+        """Lanes have passed a fence.sc."""
+        reaches = [reach for reach in self.first if scope in WIDE or reach == CTA]
+        if not reaches:
+            return
+        clocks = self.clocks
+        clocks.expand()
+        which, lane = np.nonzero(who.lanes)
+        rows, knowers = clocks.knowers_of(who)
+        now, flags = clocks.known[rows, knowers], clocks.parts[rows, knowers]
+        for reach in reaches:
+            self.own[reach][who.rows[which], 32 * who.warps[which] + lane] = clocks.now
+            for columns, source in self._blocks(reach):
+                counts = self._counts(reach, rows, source.stop - source.start)
+                now[:, columns] = np.maximum(now[:, columns], np.where(counts, now[:, source], 0))
+            flags |= (published_flags(flags) & LOWEST) << self._shift(reach) if clocks.fences else 0
+        clocks.known[rows, knowers], clocks.parts[rows, knowers] = now, flags
+        if GRID in reaches and clocks.far:
+            for place in zip(rows.tolist(), knowers.tolist(), strict=True):
+                far = clocks.far.get(place, {})
+                clocks.far[place] = {cta: np.tile(times[: clocks.threads], 2) for cta, times in far.items()}
+
+    def _shift(self, reach: str) -> int:
+        """Where the byte of flags begins that is about a reach."""
+        return 8 + 8 * list(self.first).index(reach)
+
+    def _blocks(self, reach: str) -> Iterator[tuple[slice, slice]]:
+        """The columns of a reach, and those that they are filled from: of accesses, and of proxy fences."""
+        clocks, first = self.clocks, self.first[reach]
+        yield slice(first, first + clocks.size), slice(0, clocks.size)
+        proxied = clocks.proxied + (1 + list(self.first).index(reach)) * clocks.fences
+        count = clocks.wave.run.cluster_ctas * clocks.size // 32 if clocks.fences else 0
+        yield slice(proxied, proxied + count), slice(clocks.proxied, clocks.proxied + count)
+
+    def _counts(self, reach: str, rows: Ints, columns: int) -> Bools:
+        """(n, columns): those of the CTA that what CTAs fence with that reach is about, of so many for a cluster."""
+        ctas = np.arange(columns) * self.clocks.wave.run.cluster_ctas // max(columns, 1)
+        found: Bools = (reach == GRID) | (ctas == self.clocks.wave.rank(rows)[:, None])
+        return found
+
+    def before(self, row: int, thread: int) -> Iterator[tuple[str, Known]]:
+        """What comes before a thread by way of fences, by their reach."""
+        clocks = self.clocks
+        knower = clocks.knower[thread]
+        for reach in self.first:
+            times, at = np.zeros((1, clocks.width), np.int32), clocks.at(np.array([row]))
+            for columns, source in self._blocks(reach):
+                counts = self._counts(reach, np.array([row]), source.stop - source.start)
+                times[:, source] = np.where(counts, clocks.known[at, knower, columns], 0)
+            own = int(clocks.first_column(np.array(row))) + thread
+            times[0, own] = max(times[0, own], self.own[reach][row, thread])
+            far: Far = {}
+            n = clocks.threads
+            for cta, there in clocks.far.get((row, int(knower)), {}).items() if reach == GRID else ():
+                if there[n:].any():
+                    far[cta] = np.concatenate((there[n:], np.zeros(n, np.int32)))
+            if times.any() or far:
+                flags = np.asarray(clocks.parts[at, knower] >> self._shift(reach) & LOWEST)
+                yield reach, Known(times, flags, clocks.cluster_of(np.array([row])), [far] if far else [])
+
+
+@dataclass(eq=False, slots=True)
+class FencedRead:
+    """A strong read: by which thread of a CTA of the grid, when, and what had been published there. taken: by scope of
+    a fence and its CTA, (warps, 32), who has taken that over.
+    """
+
+    cta: int
+    thread: int
+    time: int
+    release: Release
+    taken: dict[tuple[str, int], Bools] = field(default_factory=dict)
+
+    def left(self, who: Actors, scope: str, cta: int, after: Bools) -> Bools:
+        """Which of the lanes ``after`` have not taken it over; they do now."""
+        if not after.any():
+            return after
+        taken = self.taken.setdefault((scope, cta), np.zeros((WARPS, 32), np.bool_))
+        left = after & ~taken[who.warps]
+        taken[who.warps] |= after
+        return left
+
+
+class FencedReads:
+    """The strong reads that have observed what comes after a fence.sc: the last of each CTA of the grid, and of all."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, dict[tuple[int, int], FencedRead]] = {}
+        self._last: deque[FencedRead] = deque(maxlen=FENCED_READS)
+
+    def add(self, read: FencedRead) -> None:
+        """A thread has observed what was published."""
+        own = self._of.setdefault(read.cta, {})
+        if (read.thread, id(read.release)) in own:
+            return  # it polls
+        own[read.thread, id(read.release)] = read
+        self._last.append(read)
+        if len(own) > FENCED_READS:
+            del own[next(iter(own))]
+
+    def fenced(self, clocks: Clocks, who: Actors, scope: str) -> None:
+        """Lanes have passed a fence.sc: they come after the fences that come before what was seen before theirs."""
+        for row in np.unique(who.rows).tolist() if self._last else ():
+            those = who[who.rows == row]
+            own = row + clocks.wave.first
+            reads = [*self._of.get(own, {}).values(), *(read for read in self._last if read.cta != own)]
+            found: dict[bytes, list[Release]] = {}
+            for read, after in zip(reads, _come_after(clocks, those, reads), strict=True):
+                left = read.left(those, scope, own, after)
+                if left.any():
+                    found.setdefault(left.tobytes(), []).append(read.release)
+            for lanes, releases in found.items():
+                each = np.frombuffer(lanes, np.bool_).reshape(those.lanes.shape)
+                some = each.any(1)
+                take(clocks, Actors(those.rows[some], those.warps[some], each[some]), scope, releases, by_sc=True)
+
+
+def _come_after(clocks: Clocks, who: Actors, reads: list[FencedRead]) -> Bools:
+    """For each read, (warps, 32): which lanes of one CTA come after it."""
+    which, lane = np.nonzero(who.lanes)
+    threads = 32 * who.warps[which] + lane
+    knowers, at = np.unique(clocks.knower[threads], return_inverse=True)
+    ctas, readers, times = (np.array([getattr(read, name) for read in reads]) for name in ("cta", "thread", "time"))
+    pairs = np.repeat(np.arange(len(reads)), len(knowers))
+    rows = np.full(len(pairs), who.rows[0])
+    known = clocks.knows(rows, np.tile(knowers, len(reads)), ctas[pairs], readers[pairs], times[pairs])
+    after = np.zeros((len(reads), *who.lanes.shape), np.bool_)
+    after[:, which, lane] = known.reshape(len(reads), -1)[:, at]
+    own = ctas == int(who.rows[0]) + clocks.wave.first
+    after[:, which, lane] |= own[:, None] & (readers[:, None] == threads)
+    return after

@@ -1,0 +1,68 @@
+"""Fences that release: what a thread knew at its last fence is published by its strong writes from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.fence_points import apart
+from tilewright.sim.order.knowledge.known import Known
+from tilewright.sim.order.knowledge.releases import Pattern
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools
+
+__all__ = ["Fences"]
+
+
+@dataclass(eq=False, slots=True)
+class _Passed:
+    """Lanes of a warp that have passed a fence. known: what all of them knew; time: of the fence. first: the block of
+    columns that it is about, 0 for all memory.
+    """
+
+    lanes: Bools
+    scope: str
+    known: Known
+    time: int
+    first: int
+
+
+class Fences:
+    """The knowledge of threads at their last fence, which their strong writes publish from then on."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.latest: dict[tuple[int, int], list[_Passed]] = {}  # row and warp
+
+    def passed(self, who: Actors, scope: str, *, of_shared: bool) -> None:
+        """Lanes have passed a fence that releases. of_shared: shared memory alone."""
+        clocks = self.clocks
+        first = clocks.narrow if of_shared else 0
+        for row, warp, lanes in zip(who.rows.tolist(), who.warps.tolist(), who.lanes, strict=True):
+            for passed in self.latest.get((row, warp), ()):
+                if (passed.scope, passed.first) == (scope, first):
+                    passed.lanes = passed.lanes & ~lanes
+        for k, lanes, known in apart(clocks, who):
+            now = _Passed(lanes, scope, clocks.about_shared(known) if first else known, clocks.now, first)
+            older = self.latest.get((key := (int(who.rows[k]), int(who.warps[k]))), [])
+            self.latest[key] = [passed for passed in (*older, now) if passed.lanes.any()]
+
+    def before(self, who: Actors, k: int) -> Iterator[Pattern]:
+        """The knowledge that a relaxed arrival of the warp number k among these publishes."""
+        return self.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
+
+    def of(self, row: int, warp: int, lanes: Bools) -> Iterator[Pattern]:
+        """The knowledge that some lanes of a warp publish by a strong write."""
+        for passed in self.latest.get((row, warp), ()):
+            if (own := passed.lanes & lanes).any():
+                first = passed.first + int(self.clocks.first_column(np.array(row))) + 32 * warp
+                times = passed.known.threads.copy()
+                times[:, first : first + 32][:, own] = passed.time
+                known = Known(times, passed.known.parts, passed.known.cluster, passed.known.far)
+                yield Pattern(own, passed.scope, row + self.clocks.wave.first, known)

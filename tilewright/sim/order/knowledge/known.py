@@ -1,0 +1,145 @@
+"""Knowledge that is handed on: of each thread the time up to which it is known, and flags of asynchronous operations.
+
+For each operation there are flags:
+
+    SEEN      it is complete, as a thread has seen or learnt from another one
+    OFFERED   a fence before a meeting has put it in order for others
+    HEARD     other threads have offered it, which any meeting hands on, also a relaxed one
+    ORDERED   a fence after a meeting has put it before all that comes now
+    FENCED    a proxy fence has come after it
+    OVER      it is complete, as relaxed meetings tell, too: enough to end a CTA
+    ISSUED    its thread has fenced before a meeting: it comes first for operations that keep the order of issue
+    BEHIND    a fence after a meeting has put those that are issued now behind it
+
+Where fences of kind sc are used, the flags have further bytes: of what a thread knows by way of such fences, for each
+reach of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.sim.machine.arrays import Ints
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.order.knowledge.clocks import Clocks
+
+__all__ = [
+    "BEHIND",
+    "FENCED",
+    "HEARD",
+    "ISSUED",
+    "OFFERED",
+    "ORDERED",
+    "OVER",
+    "SEEN",
+    "Far",
+    "Flags",
+    "Known",
+    "Ledger",
+    "Times",
+    "gather_at",
+    "joined",
+    "published_flags",
+    "widened",
+]
+
+SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER, ISSUED, BEHIND = 1, 2, 4, 8, 16, 32, 64, 128
+
+Times: TypeAlias = "NDArray[np.int32]"
+Flags: TypeAlias = "NDArray[np.unsignedinteger]"
+Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and once more for each block that goes far
+
+
+def published_flags(flags: Flags) -> Flags:
+    """The flags that others get by meeting a thread with these flags: what is complete, fenced, and ordered of it."""
+    own = flags.dtype.type(OFFERED | HEARD | ORDERED | BEHIND)
+    return np.asarray(flags & ~own | (flags | flags << 1) & HEARD)
+
+
+def joined(a: Far, b: Far) -> Far:
+    """For each CTA and thread the later of two times: what both together know of other clusters."""
+    return {**a, **{cta: np.maximum(times, a[cta]) if cta in a else times for cta, times in b.items()}}
+
+
+@dataclass(eq=False)
+class Known:
+    """Knowledge on its way from thread to thread, n rows of it. threads: (n, threads of the cluster). parts: (n,
+    numbers), flags.
+
+    cluster: whose threads the columns are. far: of each row, what is known of other clusters; empty for nothing.
+    """
+
+    threads: Times
+    parts: Flags
+    cluster: Ints
+    far: list[Far] = field(default_factory=list)
+
+    def __getitem__(self, which: Ints | Bools) -> Known:
+        chosen = np.arange(len(self.threads))[which].tolist() if self.far else []
+        return Known(self.threads[which], self.parts[which], self.cluster[which], [self.far[k] for k in chosen])
+
+    def of_execution(self) -> Known:
+        """The part of this knowledge that a relaxed meeting hands on."""
+        parts = self.parts & (HEARD | OVER | ISSUED) | np.where(self.parts & SEEN, OVER, 0)
+        return Known(np.zeros_like(self.threads), np.asarray(parts, self.parts.dtype), self.cluster)
+
+
+def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values: NDArray[np.integer]) -> None:
+    """``combine.at(table, rows, values)`` for whole rows, of which some may come several times."""
+    if not len(rows):
+        return
+    if (rows[1:] < rows[:-1]).any():
+        order = np.argsort(rows, kind="stable")
+        rows, values = rows[order], values[order]
+    (first,) = np.nonzero(np.diff(rows, prepend=-1))
+    once, each = rows[first], len(rows) // len(first)
+    if np.array_equal(first, np.arange(0, len(rows), each)):  # as many of each
+        found = combine.reduce(values.reshape(len(once), each, -1), axis=1)
+    else:
+        found = combine.reduceat(values, first, axis=0)
+    table[once] = combine(table[once], found)
+
+
+class Ledger:
+    """Published knowledge that may still be acquired, a row for each CTA of the wave."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        rows = clocks.wave.ctas
+        self.clocks = clocks
+        self.threads: Times = np.zeros((rows, clocks.width), np.int32)
+        self.parts: Flags = np.zeros((rows, clocks.parts.shape[-1]), clocks.parts.dtype)
+        self.far: dict[int, Far] = {}
+        clocks.ledgers.append(self)
+
+    def add(self, rows: Ints, known: Known) -> None:
+        """Publish more knowledge, each row of it at the CTA that ``rows`` says."""
+        gather_at(np.maximum, self.threads, rows, known.threads)
+        gather_at(np.bitwise_or, self.parts, rows, known.parts)
+        for row, far in zip(rows.tolist(), known.far, strict=bool(known.far)):
+            self.far[row] = joined(self.far.get(row, {}), far)
+
+    def of(self, rows: Ints) -> Known:
+        """What is published in rows."""
+        far = [self.far.get(row, {}) for row in rows.tolist()] if self.far else []
+        return Known(self.threads[rows], self.parts[rows], self.clocks.cluster_of(rows), far)
+
+    def move_to(self, other: Ledger, rows: Ints) -> None:
+        """Move what was published in one ledger to another."""
+        other.add(rows, self.of(rows))
+        self.clear(rows)
+
+    def clear(self, rows: Ints) -> None:
+        """Forget all that was published."""
+        self.threads[rows], self.parts[rows] = 0, 0
+        for row in rows.tolist() if self.far else ():
+            self.far.pop(row, None)
+
+
+def widened(flags: Flags, width: int) -> Flags:
+    return np.pad(flags, [(0, 0)] * (flags.ndim - 1) + [(0, width - flags.shape[-1])])

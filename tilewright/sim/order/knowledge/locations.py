@@ -1,0 +1,206 @@
+"""Locations of memory hand knowledge on, from threads that write there to threads that read.
+
+A release pattern (a release; or a fence, and later a strong write by the same thread) meets an acquire pattern (an
+acquire; or a strong read, and later a fence by the same thread) that has observed it. Both pairs of scopes must hold
+each other: those of the accesses, and those of the patterns' ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.fence_sc import FencedRead, FencedReads
+from tilewright.sim.order.knowledge.fences import Fences
+from tilewright.sim.order.knowledge.releases import Pattern, Release, holds, take
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.order.races.accesses import AccessRecord
+
+__all__ = ["Locations", "Where", "threads_of"]
+
+Where: TypeAlias = "tuple[object, int]"  # a memory (a buffer's name, or the row of a CTA), and the address in it
+
+
+@dataclass(eq=False, slots=True)
+class _Location:
+    """What the last write is part of. scope, cta, width: of that write; release: what may be acquired from it. readers:
+    threads of CTAs that have observed what comes before the write by way of a fence.sc.
+    """
+
+    scope: str
+    cta: int
+    width: int
+    release: Release | None
+    readers: set[tuple[int, int]] = field(default_factory=set)
+
+
+@dataclass(eq=False, slots=True)
+class _Observed:
+    """What lanes of a warp have observed, and not yet acquired."""
+
+    lanes: Bools
+    release: Release
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Strong:
+    """A strong access of a thread. reads: does it that besides writing, as an atomic does? time: of its record."""
+
+    where: Where
+    cta: int
+    row: int
+    thread: int
+    width: int
+    sem: str
+    scope: str
+    reads: bool
+    time: int
+
+
+class Locations:
+    """The knowledge that strong accesses hand on. Nothing is kept before the first release."""
+
+    def __init__(self) -> None:
+        self.awake = False
+        self._at: dict[Where, _Location] = {}
+        self.memories: set[str] = set()  # where anything was released
+        self.unacquired: dict[tuple[int, int], list[_Observed]] = {}  # CTA and warp
+        self.fenced_reads = FencedReads()
+        self.releases: dict[tuple[int, int, Where], Pattern] = {}  # the last by a thread on a location
+
+    def touched(self, access: AccessRecord, fences: Fences) -> None:
+        """Record an access: a strong one releases and acquires; a read of a weak write observes nothing."""
+        site, places = access.site, access.places
+        if site.sem == "weak":
+            for _, where in threads_of(access) if site.write and places.name in self.memories else ():
+                self.overwritten(where)
+            return
+        releasing = site.write and site.sem in ("release", "acq_rel")
+        if site.is_signal or not (self.awake or releasing):
+            return
+        self.awake = True
+        if site.write:
+            self.memories.add(places.name)
+        threads = list(threads_of(access))
+        every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
+        for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
+            self._of_warp(access, fences, list(warp))  # the lanes have no order among themselves
+
+    def _of_warp(self, access: AccessRecord, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
+        site, clocks = access.site, access.clocks
+        accesses = []
+        for (row, thread), where in threads:
+            own, cta = np.arange(32) == thread & 31, row + access.batch.wave.first
+            released = list(fences.of(row, thread >> 5, own)) if site.write else []
+            by_sc = clocks.by_sc.before(row, thread) if site.write else ()
+            before = [Pattern(own, reach, cta, known) for reach, known in by_sc]
+            if released or before or site.sem in ("release", "acq_rel") or self.has(where):
+                strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic, access.time)
+                accesses.append((strong, released, before))
+        for strong, *_ in accesses if site.shows else ():
+            self.read(clocks, strong)
+        for strong, released, before in accesses if site.write else ():
+            self.written(clocks, strong, released, before)
+
+    def overwritten(self, where: Where) -> None:
+        """Record a weak write, of which a read observes nothing."""
+        self._at.pop(where, None)
+
+    def has(self, where: Where) -> bool:
+        """Was anything written strongly there that may be observed?"""
+        return where in self._at
+
+    def read(self, clocks: Clocks, access: Strong) -> None:
+        """Record a strong read: what it observes is acquired, now or by a later fence."""
+        found = self._at.get(access.where)
+        size = clocks.wave.run.cluster_ctas
+        if found is None or found.release is None or not self._morally_strong(found, access, size):
+            return
+        who = Actors.threads(np.array([access.row]), np.array([access.thread]))
+        acquires = access.sem in ("acquire", "acq_rel")
+        if not (acquires and take(clocks, who, access.scope, [found.release])):
+            self.observed((access.cta, access.thread >> 5), who.lanes[0], found.release)
+        if found.release.has_sc:
+            found.readers.add((access.cta, access.thread))
+            self.fenced_reads.add(FencedRead(access.cta, access.thread, access.time, found.release))
+
+    def observed(self, key: tuple[int, int], lanes: Bools, release: Release) -> None:
+        """What lanes of a warp may acquire by a later fence."""
+        kept = self.unacquired.setdefault(key, [])
+        for each in kept:
+            if each.release is release:
+                each.lanes = each.lanes | lanes
+                return
+            if each.release.root is release.root:
+                each.lanes = each.lanes & ~lanes  # who comes later to a location has observed more
+        kept[:] = [*(each for each in kept if each.lanes.any()), _Observed(lanes, release)]
+
+    @staticmethod
+    def _morally_strong(found: _Location, access: Strong, size: int) -> bool:
+        near = holds(found.scope, found.cta, access.cta, size) & holds(access.scope, access.cta, found.cta, size)
+        return bool(near) and found.width == access.width
+
+    def written(self, clocks: Clocks, access: Strong, released: list[Pattern], by_sc: list[Pattern]) -> None:
+        """A strong write: it publishes what the thread releases, an atomic also what it has found there."""
+        found = self._at.get(access.where)
+        key = (access.cta, access.thread, access.where)
+        if access.sem in ("release", "acq_rel"):
+            who = Actors.threads(np.array([access.row]), np.array([access.thread]))
+            self.releases[key] = Pattern(who.lanes[0], access.scope, access.cta, clocks.published(who))
+        released = [*released, *filter(None, [self.releases.get(key)])]
+        release = self._kept(found, access, clocks.wave.run.cluster_ctas)
+        if release is not None:
+            release = release.followed_by(released, by_sc)
+        elif released or by_sc:
+            release = Release(released, by_sc)
+        if release is not None or found is not None:
+            self._at[access.where] = _Location(access.scope, access.cta, access.width, release)
+
+    def _kept(self, found: _Location | None, access: Strong, size: int) -> Release | None:
+        """What was published there before a write and is so still: an atomic hands all on. Who stores over what it has
+        observed does so later for all (coherence): what came before that by way of fences, comes before the store.
+        """
+        if found is None or found.release is None or not self._morally_strong(found, access, size):
+            return None
+        if access.reads:
+            return found.release
+        has_read = (access.cta, access.thread) in found.readers
+        return Release([], list(found.release.each(by_sc=True))) if has_read else None
+
+    def fenced(self, clocks: Clocks, who: Actors, sem: str, scope: str, *, of_shared: bool) -> None:
+        """Lanes have passed a fence that acquires: what they have observed comes before them now; after one of kind sc
+        also what others have observed that come before them.
+
+        of_shared: as to shared memory alone.
+        """
+        for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
+            waiting = self.unacquired.get((row + clocks.wave.first, warp), [])
+            for each in waiting:
+                lanes = each.lanes & who.lanes[k]
+                now = Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None])
+                if lanes.any() and take(clocks, now, scope, [each.release], of_shared=of_shared):
+                    each.lanes = each.lanes if of_shared else each.lanes & ~lanes  # they know it for good
+            waiting[:] = [each for each in waiting if each.lanes.any()]
+        if sem == "sc":
+            self.fenced_reads.fenced(clocks, who, scope)
+            clocks.by_sc.fenced(who, scope)
+
+
+def threads_of(access: AccessRecord) -> Iterator[tuple[tuple[int, int], Where]]:
+    """Row and thread of each lane of an access, and the location that it touches."""
+    batch, places = access.batch, access.places
+    active = np.broadcast_to(access.mask.full, batch.shape)
+    rows, warps, lanes = batch.threads(active)
+    address = np.broadcast_to(access.at.full(), batch.shape)[active].tolist()
+    for row, thread, where in zip(rows.tolist(), (32 * warps + lanes).tolist(), address, strict=True):
+        memory = places.name if places.is_global else (places.name, batch.wave.first + row)
+        yield (row, thread), (memory, where)

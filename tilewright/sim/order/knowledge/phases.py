@@ -1,0 +1,157 @@
+"""Phases of m-barriers hand knowledge on, from the threads that arrive to those that find the phase over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.isa import phase_of
+from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.known import Known, Ledger, Times, gather_at
+from tilewright.sim.order.knowledge.signals import Signals
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["Phases"]
+
+
+class _Barriers:
+    """The m-barriers at one offset, of all CTAs: the running phase, what is published in it and before it.
+
+    remote: what other CTAs have published with a scope that holds them, the running phase's and that of those before.
+    unobserved: m-barriers whose last phase no thread has seen over. waited: (CTAs, threads of the cluster), the time at
+    which threads last saw the phase before the running one over, 0 where an arrival at the running one comes after
+    that. met: (CTAs, warps of the cluster), the time at which such a warp then first executed an instruction together:
+    from then on a thread that comes after one of its lanes comes after all.
+    """
+
+    def __init__(self, clocks: Clocks) -> None:
+        rows = clocks.wave.ctas
+        self.phase = np.zeros(rows, np.int64)
+        self.unobserved = np.zeros(rows, np.bool_)
+        self.waited = np.zeros((rows, clocks.width), np.int32)
+        self.met = np.zeros((rows, clocks.width // 32), np.int32)
+        self.running, self.over = Ledger(clocks), Ledger(clocks)
+        self.remote = (Ledger(clocks), Ledger(clocks)) if clocks.wave.run.cluster_ctas > 1 else None
+
+
+class Phases:
+    """The knowledge that arrivals at m-barriers have published, phase by phase.
+
+    A phase that is over publishes what its arrivals knew to every thread that finds it over; arrivals at the running
+    phase publish nothing yet.
+    """
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self._at: dict[int, _Barriers] = {}
+        self._looked_at: dict[int, _Barriers] = {}  # m-barriers at which warps have waited without meeting since
+        self.overtaken = False  # may a phase have ended before threads looked for the one before it?
+
+    def _now(self, offset: int, phase: int, home: Ints) -> _Barriers:
+        """The m-barriers at an offset, after those of the CTAs ``home`` are moved to the phase that they run."""
+        if offset not in self._at:
+            self._at[offset] = _Barriers(self.clocks)
+        state = self._at[offset]
+        moved = np.unique(home[state.phase[home] != phase])
+        if len(moved):
+            state.running.move_to(state.over, moved)
+            if state.remote is not None:
+                state.remote[0].move_to(state.remote[1], moved)
+            self._moved(state, moved)
+            state.phase[moved] = phase
+            state.unobserved[moved] = True
+        return state
+
+    def _moved(self, state: _Barriers, rows: Ints) -> None:
+        self.overtaken |= bool(state.waited[rows].any())
+        state.waited[rows] = 0
+
+    def closed(self) -> None:
+        """The phases that have ended by the end of the wave without a thread that waited for them."""
+        words = self.clocks.wave.shared.view(8)
+        for offset, state in self._at.items():
+            self._moved(state, np.flatnonzero(phase_of(words[:, offset >> 3]) != state.phase))
+
+    def arrived(self, signals: Signals, known: Known, after: Times, *, wide: bool) -> Ints:
+        """Arrivals, with what each of them publishes; returns those at phases whose predecessor no thread saw over.
+
+        after: up to when they come after each thread, published or not. wide: does their scope hold the cluster?
+        """
+        early: list[Ints] = []
+        for offset, phase, those in signals.groups():
+            home = signals.home[those]
+            state = self._now(offset, phase, home)
+            early.append(those[state.unobserved[home]])
+            if state.waited[home].any():
+                reach = np.zeros_like(state.waited)
+                gather_at(np.maximum, reach, home, after[those])
+                state.waited[reach >= state.waited] = 0
+                of_warps = reach.reshape(*state.met.shape, 32).max(-1)
+                state.waited.reshape(*of_warps.shape, 32)[(state.met > 0) & (of_warps >= state.met)] = 0
+            own = signals.who.rows[those] == home
+            near = those[own]
+            state.running.add(home[own], known if len(near) == len(signals.home) else known[near])
+            far = those[~own]
+            if len(far) and state.remote is not None:
+                given = known[far]
+                state.remote[0].add(home[~own], given if wide else self._loosened(given))
+                nothing = np.zeros_like(given.threads)  # all threads get completions
+                state.running.add(home[~own], Known(nothing, given.parts, given.cluster))
+        return np.concatenate(early) if early else np.zeros(0, np.int64)
+
+    def over(self, signals: Signals, *, wide: bool) -> Iterator[tuple[Ints, Known]]:
+        """The knowledge that phases before the running one have published, for parts of the signals.
+
+        No warp is twice in one part. wide: does the scope of the wait hold the cluster?
+        """
+        for offset, phase, those in signals.groups():
+            home = signals.home[those]
+            state = self._now(offset, phase, home)
+            state.unobserved[home] = False
+            self._looked(state, signals.who[those], home)
+            known = state.over.of(home)
+            if state.remote is not None:
+                far = state.remote[1].of(home)
+                far = far if wide else self._loosened(far)
+                known.threads = np.maximum(known.threads, far.threads)
+                known.far = known.far or far.far
+            yield those, known
+
+    def _loosened(self, known: Known) -> Known:
+        """The knowledge that goes to CTAs which a scope does not hold: the order of reads, with a warning."""
+        threads, size = np.zeros_like(known.threads), self.clocks.size
+        threads[:, size : 2 * size] = np.maximum(known.threads[:, :size], known.threads[:, size : 2 * size])
+        return Known(threads, known.parts, known.cluster)
+
+    def _looked(self, state: _Barriers, who: Actors, home: Ints) -> None:
+        self.clocks.now += 1
+        warps = (self.clocks.first_column(who.rows) >> 5) + who.warps
+        waited = state.waited.reshape(*state.met.shape, 32)
+        waited[home, warps] = np.where(who.lanes, self.clocks.now, waited[home, warps])
+        state.met[home, warps] = 0
+        self._looked_at[id(state)] = state
+
+    def warps_met(self, rows: Ints, threads: Ints) -> None:
+        """Warps have executed an instruction together, given by their first threads."""
+        if self._looked_at:
+            self.clocks.now += 1
+            warps = (self.clocks.first_column(rows) + threads) >> 5
+            for number, state in list(self._looked_at.items()):
+                state.met[rows, warps] = np.where(state.met[rows, warps], state.met[rows, warps], self.clocks.now)
+                if (state.met > 0)[(state.waited > 0).reshape(*state.met.shape, 32).any(-1)].all():
+                    del self._looked_at[number]
+
+    def forget(self, signals: Signals) -> None:
+        """New m-barriers begin here."""
+        for offset, _, those in signals.groups():
+            if (state := self._at.get(offset)) is not None:
+                home = signals.home[those]
+                state.phase[home], state.unobserved[home], state.waited[home] = 0, False, 0
+                for ledger in (state.running, state.over, *(state.remote or ())):
+                    ledger.clear(home)

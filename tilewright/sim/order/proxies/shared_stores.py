@@ -1,0 +1,187 @@
+"""Accesses of threads and of asynchronous units to the same shared memory, and the proxy fences between them.
+
+The units of a CTA see stores of threads to its memory only after a fence in that CTA, by the thread itself or by one
+that comes after the store; the operation comes after the fence. For stores of a CTA to its own memory a pair of half
+fences does as well: one that releases there, and one in any CTA of the cluster that acquires and comes after it. Loads
+need the same before a unit overwrites the bytes. In practice kernels work without that fence, so its absence is a
+warning.
+
+Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.isa import ProxyFence
+from tilewright.sim.machine.masks import spread
+from tilewright.sim.order.asynchronous.operations import along
+from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
+from tilewright.sim.order.proxies.half_fences import HalfFence
+from tilewright.sim.order.reports.proxy_fences import unfenced_copy, unfenced_shared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from tilewright.isa import Access
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.order.asynchronous.operations import Operations
+    from tilewright.sim.order.knowledge.actors import Actors
+    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.known import Flags, Times
+    from tilewright.sim.order.races.records import Log
+
+__all__ = ["SharedStores"]
+
+
+UNIT = 16  # bytes of shared memory that share one entry
+
+
+class SharedStores:
+    """What the units may not see yet of what threads stored. Up to when there were fences, clocks say: the issuer of an
+    operation knows those that come before it.
+
+    stored: (CTAs, warps of the cluster, units), the time of a warp's last store there; 0 for none. loaded: the same of
+    loads, where units may overwrite what was loaded. last: (CTAs, warps, 32), the time of a thread's last access.
+    """
+
+    def __init__(self, clocks: Clocks, touched: Iterable[Access]) -> None:
+        wave = clocks.wave
+        self.clocks = clocks
+        writing = {one.proxy for one in touched if one.write and one.space == "shared"}
+        units = -(-max(wave.run.shared_bytes, 1) // UNIT)
+        self.stored = np.zeros((wave.ctas, wave.run.cluster_ctas * wave.run.warps, units), np.int32)
+        # zeros_like would touch all of it
+        self.loaded = np.zeros(self.stored.shape, np.int32) if "async" in writing else None
+        self.last = np.zeros((wave.ctas, wave.run.warps, 32), np.int32)
+        self.halves: list[HalfFence] = []
+        self._may_copy = "generic" in writing
+        self._noted = {"stored": False, "loaded": False}  # was there any?
+
+    def _warp(self, rows: Ints, warps: Ints) -> Ints:
+        """The number of warps of CTAs in their cluster."""
+        return np.asarray(self.clocks.wave.rank(rows) * self.clocks.wave.run.warps + warps)
+
+    def _table(self, site: Site) -> NDArray[np.int32] | None:
+        if site.is_signal:
+            return None
+        return self.stored if site.write else self.loaded
+
+    def accessed(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        """Threads have touched their own CTA's memory."""
+        if (table := self._table(site)) is not None:
+            rows, own = batch.rows_and_warps(mask.full)
+            self._note(table, (rows, own), rows, spread(at.full(), batch.shape)[mask.full])
+            self.last[batch.ctas, batch.warps][mask.full] = self.clocks.now
+
+    def reached(self, site: Site, batch: Batch, mask: Mask, where: tuple[Ints, Ints]) -> None:
+        """Threads have touched the memory of CTAs of their cluster, ``where``: their rows, and the offsets."""
+        if (table := self._table(site)) is not None:
+            home, offset = where
+            self._note(table, batch.rows_and_warps(mask.full), home[mask.full], offset[mask.full])
+            self.last[batch.ctas, batch.warps][mask.full] = self.clocks.now
+
+    def _note(self, table: NDArray[np.int32], who: tuple[Ints, Ints], home: Ints, offset: Ints) -> None:
+        units = offset // UNIT
+        inside = units < table.shape[-1]
+        table[home[inside], self._warp(*who)[inside], units[inside]] = self.clocks.now
+        self._noted["stored" if table is self.stored else "loaded"] = True
+
+    def fenced(self, who: Actors, fence: ProxyFence) -> None:
+        """Threads have fenced the async proxy: their own stores, and those that they come after."""
+        if fence.side == "acquire":
+            self._acquired(who)
+            return
+        until = self._known_warps(who)
+        seen = self.clocks.flags_of(who.rows, 32 * who.warps + who.lanes.argmax(1)) & SEEN
+        if fence.side == "release":
+            self.clocks.now += 1
+            for k, row, thread in who.each():
+                self.halves.append(HalfFence(row, thread, self.clocks.now, until[k], parts=np.flatnonzero(seen[k])))
+            return
+        if fence.space != "global":
+            self._cover(who, who.rows, until, np.asarray(seen * FENCED))
+
+    def _known_warps(self, who: Actors) -> Times:
+        """(n, warps of the cluster): up to when lanes come after all that each warp did. A thread of which they know
+        the last access did nothing since.
+        """
+        clocks, wave = self.clocks, self.clocks.wave
+        first = who.rows - wave.rank(who.rows)
+        last = self.last[first[:, None] + np.arange(wave.run.cluster_ctas)].reshape(len(who), -1)
+        known = clocks.times_of_shared(clocks.published(who))
+        return np.asarray(np.where(known >= last, clocks.now, known).reshape(len(who), -1, 32).min(-1))
+
+    def _acquired(self, who: Actors) -> None:
+        """Complete the fence of each releasing half that these threads come after."""
+        clocks, count = self.clocks, len(who)
+        knowers = clocks.knower[32 * who.warps + who.lanes.argmax(1)]
+        for half in self.halves:
+            homes = np.full(count, half.row)
+            after = clocks.cluster_of(who.rows) == clocks.cluster_of(homes)
+            cta, thread, time = (np.full(count, of) for of in (half.row + clocks.wave.first, half.thread, half.time))
+            after &= clocks.knows(who.rows, knowers, cta, thread, time, also=clocks.of_shared)
+            flags = np.zeros((count, clocks.parts.shape[-1]), clocks.parts.dtype)
+            flags[:, half.parts] = FENCED
+            self._cover(who[after], homes[after], np.tile(half.until, (count, 1))[after], flags[after])
+
+    def _cover(self, who: Actors, homes: Ints, until: Times, flags: Flags) -> None:
+        """These lanes come after fences in the CTAs ``homes``, and so do all that come after them."""
+        threads = np.zeros((len(who), self.clocks.width), np.int32)
+        first = self.clocks.proxied + self.clocks.wave.rank(homes) * until.shape[1]
+        np.put_along_axis(threads, first[:, None] + np.arange(until.shape[1]), until, axis=1)
+        self.clocks.learn(who, Known(threads, flags, self.clocks.cluster_of(who.rows)))
+
+    def _fenced(self, operation: Operation, one: Touched) -> Times:
+        """(m, ..., warps of the cluster): up to when fences before an operation come after what each warp did where
+        ``one`` is.
+        """
+        clocks = self.clocks
+        rows, threads = operation.issuers.each()
+        known = clocks.known[clocks.at(rows), clocks.knower[threads], clocks.proxied :].max(1)
+        size, warps = clocks.wave.run.cluster_ctas, clocks.size // 32
+        upto = known[:, : size * warps].reshape(-1, size, warps)
+        return np.asarray(upto[along(one.issuer, one.at), clocks.wave.rank(one.rows)])
+
+    def unfenced_by(self, operation: Operation, operations: Operations, log: Log) -> Iterator[str]:
+        """The stores that an operation which begins now may not see, in words, and the missing fence.
+
+        log: of shared memory.
+        """
+        for one in operation.touched:
+            if one.proxy != "async" or one.space != "shared":
+                continue
+            yield from self._unfenced_copies(operation, one, operations)
+            for table, did in ((self.stored, "stored"), (self.loaded if one.writes else None, "loaded")):
+                if table is None or not self._noted[did]:
+                    continue
+                unfenced = table.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
+                if unfenced.any() and (unfenced := unfenced * (unfenced > self._fenced(operation, one))).any():
+                    *where, writer = map(int, np.argwhere(unfenced)[0])
+                    row, time = int(one.rows[tuple(where)]), int(unfenced[(*where, writer)])
+                    at = log.line_at(row + self.clocks.wave.first, time)
+                    yield unfenced_shared(self.clocks, one, tuple(where), did, writer, at)
+
+    def _unfenced_copies(self, operation: Operation, one: Touched, operations: Operations) -> Iterator[str]:
+        """Stores of operations through the generic proxy, such as `cp.async`, that the units may not see, in words."""
+        parts = operations.parts.values() if self._may_copy else ()
+        copies = [part.number for part in parts if part.writes_shared_as_threads_do]
+        if copies:
+            operations.expand()
+            known, issuer = operations.flags_of_issuers(operation), along(one.issuer, one.at)
+        for rows, units in operations.units_of(one) if copies else ():
+            number = np.where(one.touches, operations.filling[rows, units], 0)
+            unfenced = np.isin(number, copies) & (known[issuer, number] & FENCED == 0)
+            if unfenced.any():
+                place = tuple(np.argwhere(unfenced)[0].tolist())
+                yield unfenced_copy(self.clocks.wave, one, int(one.at[place]), operations.parts[int(number[place])])

@@ -1,0 +1,179 @@
+"""One access, as the tags of its places will tell of it, and how those are read and written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.memory import UNITS, MemoryRows
+from tilewright.sim.machine.sites import harmless
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.known import Times
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.order.races.places import TaggedPlaces
+
+    Tags: TypeAlias = "NDArray[np.unsignedinteger]"
+
+__all__ = ["CTA", "CTA_BITS", "EQUAL", "MANY", "ROUNDED", "THREAD", "AccessRecord", "bound_of"]
+
+THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; the bit of "several threads"; bits below the CTA
+CTA_BITS = 23
+
+EQUAL, ROUNDED = "with equal values", "with values that differ by rounding alone"
+NEAR = 2.0**-10  # of the smaller: how far apart sums of the same numbers are at most
+
+
+@dataclass(eq=False, slots=True)  # not frozen: one is made per access of a run, and freezing takes time
+class AccessRecord:
+    """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
+    count as known, beside the first.
+    """
+
+    places: TaggedPlaces
+    clocks: Clocks
+    site: Site
+    batch: Batch
+    look: Look
+    mask: Mask
+    at: Address
+    time: int
+    also: tuple[int, ...] = ()
+
+    def tags(self) -> Tags:
+        """The tag of each lane, (CTAs or 1, warps, 32)."""
+        threads = np.array(numbers(self.look.warps)).reshape(1, -1, 1) * 32 + np.arange(32)
+        own = threads | self.time << self.places.shift
+        if self.site.collective:
+            own = own | MANY
+        if self.places.is_global:
+            own = own | (self.batch.rows(1) + self.batch.wave.first) << CTA
+        return own.astype(self.places.tag)
+
+    def known(self) -> Times:
+        """(CTAs or 1, warps, warps): up to when each warp knows each other of its CTA."""
+        return self.clocks.known_warps(self.look)
+
+    def load(self, block: MemoryRows) -> Tags:
+        """The tags in a block, (CTAs or 1, warps or 1, 32 or 1, tags of an access)."""
+        found = np.ascontiguousarray(block.load(self.look, self.where, self.width))
+        return found[..., None].view(self.places.tag)
+
+    def store(self, block: MemoryRows, tags: Tags, mask: Mask | None = None) -> None:
+        """Store the tag of each lane at all places that it touches."""
+        if self.grains > 1:
+            wide = np.ascontiguousarray(np.broadcast_to(tags[..., None], (*tags.shape, self.grains)))
+            tags = wide.view(block.view(self.width).dtype)[..., 0]
+        where = self.where if mask is None else harmless(self.where, mask)
+        block.store(self.look, where, self.width, tags, mask or self.mask)
+
+    @property
+    def grains(self) -> int:
+        """Places that each lane touches."""
+        return self.site.width // self.places.grain
+
+    @property
+    def where(self) -> Address:
+        """The tags of each lane."""
+        return _scaled(self.at, self.places.grain, self.places.tag.itemsize)
+
+    @property
+    def width(self) -> int:
+        """Bytes of these tags."""
+        return self.grains * self.places.tag.itemsize
+
+    def is_aligned(self) -> bool:
+        """Is each lane's address a multiple of the width?"""
+        return not self.at.bits & (self.site.width - 1)
+
+    def marks(self) -> tuple[NDArray[np.generic], Ints]:
+        """The marks of late writes in items as wide as this access, which is aligned, and the items that it touches."""
+        rows, pitch = self.places.late.shape
+        width = self.site.width
+        shift = width.bit_length() - 1
+        first, items = self.at.units(self.look, shift, pitch // self.grains if rows > 1 else 0)
+        return self.places.late.reshape(-1).view(UNITS[self.grains])[first:], items
+
+    def is_one_to_one(self) -> bool:
+        """Is it certain that no two lanes touch one place?"""
+        rows, pitch = self.places.late.shape
+        return self.is_aligned() and self.at.is_one_to_one(self.look, pitch * self.places.grain if rows > 1 else 0)
+
+    def lost(self, block: MemoryRows, tags: Tags) -> Bools | None:
+        """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
+        differs = self.load(block) != tags[..., None]
+        if not differs.any():
+            return None
+        lanes: Bools = differs.any(-1) & self.mask.full
+        return lanes if lanes.any() else None
+
+    def address(self, lane: tuple[int, int, int]) -> int:
+        """Where a lane's bytes begin."""
+        return int(np.broadcast_to(self.at.full(), self.batch.shape)[lane])
+
+    def shown_address(self, lane: tuple[int, int, int]) -> int:
+        """That address as a kernel counts, from the first byte of the CTA whose memory it is."""
+        return self.address(lane) % self.places.pitch
+
+    def wrote_alike(self) -> str:
+        """Do lanes that write one place at once write equal values (`EQUAL`), nearly so (`ROUNDED`), or not ("")?"""
+        if (pending := self.site.to_write) is None:
+            return ""
+        row = 0 if self.places.is_global else self.batch.rows(1 << 40)
+        active = spread(self.mask.full, self.batch.shape)
+        place = np.broadcast_to(self.where.full() + row, self.batch.shape)[active]
+        given = np.broadcast_to(pending, self.batch.shape)[active]
+        bits = np.ascontiguousarray(given)[:, None].view(np.uint8)
+        order = np.argsort(place, kind="stable")
+        meets = np.diff(place[order]) == 0
+        return _likeness(bits[order][1:][meets], bits[order][:-1][meets])
+
+    def finds_equal(self, racing: Bools) -> bool:
+        """Does memory already hold the values that the racing lanes are about to write?"""
+        if (pending := self.site.to_write) is None or self.site.place is None or self.at.hi >= self.places.pitch:
+            return False
+        old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
+        same = np.broadcast_to(old == pending, self.batch.shape)
+        return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
+
+
+def bound_of(known: Times) -> Ints:
+    """The time up to which each warp knows all threads of its CTA, (CTAs or 1, warps, 1, 1)."""
+    return np.asarray(known.min(-1)[..., None, None], np.int64)
+
+
+def _scaled(at: Address, grain: int, tag_bytes: int) -> Address:
+    """Where the tags of an address are: ``tag_bytes`` for each ``grain`` bytes."""
+    if grain == tag_bytes:
+        return at
+    if all(part.bits % grain == 0 for part in at.parts):
+        return Address(at.start * tag_bytes // grain, *(part.scaled(tag_bytes, grain) for part in at.parts))
+    return Address(0, Part(at.full() // grain * tag_bytes))
+
+
+def _likeness(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> str:
+    """Are all rows of bytes `EQUAL`, or float32 that may be sums of the same numbers in other orders: `ROUNDED`? "" for
+    no.
+
+    Bytes of small integers do not count as such floats.
+    """
+    if (one == other).all():
+        return EQUAL
+    if one.shape[-1] % 4:
+        return ""
+    a, b = one.view("<f4"), other.view("<f4")
+    least = np.minimum(np.abs(a), np.abs(b))
+    near = (least >= np.finfo(np.float32).tiny) & (np.abs(a - b) <= NEAR * least)
+    return ROUNDED if (near | (a.view(np.uint32) == b.view(np.uint32))).all() else ""

@@ -1,0 +1,303 @@
+"""The last accesses of each place of a memory. One mechanism for shared memory and for global buffers.
+
+A place is as wide as the narrowest access of the kernel there, and has two tags: of its last write, and of its last
+read since. A tag is a number: time, CTA of the grid (where memory is global), whether several threads that do not know
+each other made it, and the thread. An access at a time that all threads know cannot race, which for most accesses one
+comparison per buffer shows. Tags are written late, only when a later access has to read them: with barriers in between,
+or without another access of the place, that is never. Until then one byte for each place marks it as late.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.sim.machine.address import Address
+from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.memory import WIDEST, MemoryRows
+from tilewright.sim.machine.sites import harmless
+from tilewright.sim.order.bounds import LATE_ACCESSES
+from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.known import Times
+from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, AccessRecord, bound_of
+from tilewright.sim.order.races.records import Candidates, Log, Record
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.sites import Site
+
+    Tags: TypeAlias = "NDArray[np.unsignedinteger]"
+
+__all__ = ["TaggedPlaces"]
+
+NOWHERE = (1 << 62, -1)  # a span without bytes
+
+
+class TaggedPlaces:
+    """The tags of a wave's shared memory, or of a global buffer. grain: bytes that share a tag.
+
+    is_global: may all CTAs touch it? So is the shared memory of clusters: their CTAs' follow each other, ``pitch``
+    bytes apart.
+    """
+
+    def __init__(self, name: str, nbytes: int, grain: int, *, is_global: bool, pitch: int = 1 << 62) -> None:
+        self.pitch = pitch
+        self.name = name
+        self.grain = grain
+        self.is_global = is_global
+        self.is_shared = not is_global or pitch < 1 << 62
+        self.tag = np.dtype(np.uint64 if is_global else np.uint32)
+        self.shift = CTA + (CTA_BITS if is_global else 0)
+        self.nbytes = nbytes
+        self.rows = 1  # that tags and marks have
+        self.written: dict[str, Times] = {}  # by buffer: when each warp wrote there last
+        self.read: dict[str, Times] = {}
+        self.has_strong = False  # any strong accesses?
+        self.log = Log()
+        self._late: list[tuple[AccessRecord, Times]] = []  # reads without tags so far, and what the readers knew then
+        self._late_writes: list[AccessRecord] = []
+        self.late = self._marks()  # for each place: was it written since the last turn, and the tag not?
+        self._turn = 1
+        self._marked = 0  # late writes that are marked there
+        self._late_span = NOWHERE  # of their bytes
+        self._spans = {True: NOWHERE, False: NOWHERE}  # of bytes that were written, that were read
+
+    @cached_property
+    def writers(self) -> MemoryRows:
+        """The tags of the last writes; there once an access looks at them or is written down, as is `readers`."""
+        return self._block()
+
+    @cached_property
+    def readers(self) -> MemoryRows:
+        """The tags of the last reads."""
+        return self._block()
+
+    def _block(self) -> MemoryRows:
+        return MemoryRows.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
+
+    def _marks(self) -> NDArray[np.uint8]:
+        whole = -(-max(self.nbytes, 1) // (WIDEST * self.grain))  # of the widest accesses
+        return np.zeros((self.rows, whole * WIDEST), np.uint8)
+
+    def expand(self, ctas: int) -> None:
+        """From now on every CTA has tags of its own."""
+        if not self.is_global and self.rows == 1 and ctas > 1:
+            self._write_all_down()
+            self.rows = ctas
+            for name, old in self._tags().items():
+                setattr(self, name, old.expanded(ctas))
+            self.late = self._marks()
+
+    def _tags(self) -> dict[str, MemoryRows]:
+        """The blocks of tags that are there."""
+        return {name: vars(self)[name] for name in ("writers", "readers") if name in vars(self)}
+
+    def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
+        if self.is_global or batch.wave.ctas == 1 or self.rows > 1:
+            return batch, mask
+        if batch.is_whole_wave and not mask.varies_by_cta and not at.varies_by_cta:
+            return batch.single, mask.single
+        self.expand(batch.wave.ctas)
+        return batch, mask
+
+    def access(self, clocks: Clocks, site: Site, batch: Batch, mask: Mask, at: Address) -> AccessRecord:
+        """An access that is about to take place, with its record."""
+        look, active = self._view(clocks, batch, mask, at)
+        if active.array is not None:
+            at = harmless(at, active)
+        clocks.now += 1
+        if self.tag.itemsize == 4 and clocks.now >> 32 - self.shift:
+            self._widen()
+        also = clocks.of_shared if self.is_shared else ()
+        return AccessRecord(self, clocks, site, batch, look, active, at, clocks.now, also)
+
+    def _widen(self) -> None:
+        """Times have outgrown the tags."""
+        self._write_all_down()
+        self.tag = np.dtype(np.uint64)
+        for name, old in self._tags().items():
+            wide = self._block()
+            wide.view(8)[:, : old.pitch // 4] = old.view(4)
+            setattr(self, name, wide)
+
+    # Candidates for a race
+
+    def _may_race(self, access: AccessRecord, latest: dict[str, Times]) -> bool:
+        """Has the buffer been touched since the time up to which the warps of the access know all threads?"""
+        if self.is_global:
+            low, high = self._spans[latest is self.written]
+            return access.at.lo <= high and access.at.hi + access.site.width > low
+        name, arena = access.site.line.buffer, access.batch.wave.run.places.arena.name
+        names = latest if name == arena else (name, arena)  # a pointer of run time may have touched any buffer
+        times = [latest[each] for each in names if each in latest]
+        if not times:
+            return False
+        found = np.max(times, axis=0) if len(times) > 1 else times[0]
+        clocks = access.clocks
+        return bool(found.max() > clocks.floor and (clocks.known_warps(access.look) < found).any())
+
+    def writes_before(self, access: AccessRecord) -> Candidates | None:
+        """The last writes at an access's places that may not be ordered before it."""
+        if self._late_writes and self._meets_late(access):
+            self._settle_writes()
+        return self._candidates(access, self.writers) if self._may_race(access, self.written) else None
+
+    def _meets_late(self, access: AccessRecord) -> bool:
+        """May an access touch what a late write does?"""
+        if not access.is_aligned() or (not self.is_global and self._late_writes[-1].time <= access.clocks.floor):
+            return True
+        low, high = self._late_span
+        if access.at.lo >= high or access.at.hi + access.site.width <= low:
+            return False
+        for late in self._late_writes[self._marked :]:
+            self._mark_late(late)
+        self._marked = len(self._late_writes)
+        marks, items = access.marks()
+        return bool((marks.take(items).view(np.uint8) == self._turn).any())
+
+    def _mark_late(self, access: AccessRecord) -> None:
+        marks, items = access.marks()
+        shape = access.look.shape if len(self.late) > 1 or self.is_global else (1, *access.look.shape[1:])
+        items = spread(items, shape).reshape(-1)
+        if access.mask.array is not None:
+            items = items.take(access.mask.flat)
+        marks[items] = np.full(access.grains, self._turn, np.uint8).view(marks.dtype)[0]
+
+    def reads_before(self, access: AccessRecord) -> Candidates | None:
+        """The last reads at an access's places that may not be ordered before it."""
+        if not self._may_race(access, self.read):
+            return None
+        self._settle_reads()
+        return self._candidates(access, self.readers)
+
+    def _candidates(self, access: AccessRecord, block: MemoryRows) -> Candidates | None:
+        tags = access.load(block)
+        late = tags >> self.shift > bound_of(access.known())
+        if self.is_global:
+            ctas = access.batch.rows(1) + access.batch.wave.first
+            late = (tags != 0) & (late | (tags >> CTA & (1 << CTA_BITS) - 1 != ctas[..., None]))
+        if not late.any():
+            return None
+        if not access.site.collective:  # a thread comes after itself
+            own = access.tags()[..., None].astype(self.tag)
+            late = late & ((tags ^ own) & ((1 << self.shift) - 1) != 0)
+        late = late & access.mask.full[..., None]
+        cta, warp, lane, unit = where = np.nonzero(late)
+        if not len(cta):
+            return None
+        return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
+
+    def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
+        """Is it certain that no thread has written between two bytes of the buffer (nor read, before a write)?"""
+        spans = [self._late_span]
+        if self.is_global:
+            spans += [self._spans[True], self._spans[not write]]
+        elif not {name, self.name}.isdisjoint([*self.written, *(self.read if write else ())]) or name == self.name:
+            return False
+        return all(high < reach[0] or low >= reach[1] for low, high in spans)
+
+    # Records for later accesses
+
+    def _latest(self, access: AccessRecord, latest: dict[str, Times]) -> None:
+        if self.is_global:
+            low, high = self._spans[latest is self.written]
+            span = min(low, access.at.lo), max(high, access.at.hi + access.site.width - 1)
+            self._spans[latest is self.written] = span
+            return
+        name = access.site.line.buffer
+        if name not in latest:
+            latest[name] = np.zeros(access.batch.wave.run.warps, np.int32)
+        latest[name][access.batch.warps] = access.time
+
+    def write(self, access: AccessRecord) -> tuple[Bools, Ints] | None:
+        """Records a write; returns lanes that another lane of it has overwritten, and the tags there now."""
+        if access.is_one_to_one():
+            self._late_writes.append(access)
+            low, high = self._late_span
+            self._late_span = min(low, access.at.lo), max(high, access.at.hi + access.site.width)
+            if len(self._late_writes) >= LATE_ACCESSES:
+                self._settle_writes()
+            return None
+        self._settle_writes()
+        self._latest(access, self.written)
+        tags = np.broadcast_to(access.tags(), access.look.shape)
+        access.store(self.writers, tags)
+        lost = access.lost(self.writers, tags)
+        if lost is None:
+            return None
+        now = access.load(self.writers)
+        return lost, np.broadcast_to(now, (*lost.shape, now.shape[-1])).astype(np.int64)
+
+    def mark_many(self, access: AccessRecord, lanes: Bools) -> None:
+        """Mark strong writes that do not know of earlier ones, which must be kept, too."""
+        self._settle_writes()
+        self._store_many(access, self.writers, np.broadcast_to(access.tags(), access.look.shape), lanes)
+
+    def _store_many(self, access: AccessRecord, block: MemoryRows, tags: Tags, lanes: Bools) -> None:
+        if (mask := access.mask.narrowed(lanes)) is not None:
+            access.store(block, (tags | MANY).astype(self.tag), mask)
+
+    def remember(self, access: AccessRecord, *, reads: bool) -> None:
+        """Remember an access; the tags of a read are written when a later write needs them."""
+        self.has_strong |= access.site.sem != "weak"
+        self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at))
+        if reads:
+            self._latest(access, self.read)
+            self._late.append((access, access.known()))
+            if len(self._late) >= LATE_ACCESSES:
+                self._late = [each for each in self._late if self._matters(each[0])]
+                if len(self._late) >= LATE_ACCESSES // 2:
+                    self._settle_reads()
+
+    def let_go(self) -> None:
+        """A wave has ended: drop what its late accesses keep for speed alone."""
+        for access in (*self._late_writes, *(read for read, _ in self._late)):
+            access.look.sums.clear()
+
+    def _write_all_down(self) -> None:
+        self._settle_writes()
+        self._settle_reads()
+
+    def _settle_writes(self) -> None:
+        late, self._late_writes = self._late_writes, []
+        self._late_span, marked, self._marked = NOWHERE, self._marked, 0
+        if marked:
+            self._turn = self._turn % 255 + 1
+            if self._turn == 1:
+                self.late[...] = 0
+        for access in late:
+            if self._matters(access):
+                self._latest(access, self.written)
+                access.store(self.writers, np.broadcast_to(access.tags(), access.look.shape))
+
+    def _matters(self, access: AccessRecord) -> bool:
+        """Is there a thread that does not know of an access?"""
+        return self.is_global or access.time > access.clocks.floor
+
+    def _settle_reads(self) -> None:
+        """Writes the tags of late reads, except those that all threads know."""
+        late, self._late = self._late, []
+        for access, known in late:
+            if self._matters(access):
+                self._read(access, bound_of(known))
+
+    def _read(self, access: AccessRecord, bound: Ints) -> None:
+        """Write the tags of a read. Where a reader does not know the last one, or two read at once, it says "many"."""
+        tags = np.broadcast_to(access.tags(), access.look.shape)
+        old = access.load(self.readers)
+        mine = tags[..., None]
+        others = ((old ^ mine) & self.tag.type((1 << self.shift) - 1) != 0) & (old != 0)
+        if not self.is_global:
+            others &= old >> self.shift > bound
+        access.store(self.readers, tags)
+        differs = access.load(self.readers) != mine
+        lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)
+        if lanes.any():
+            self._store_many(access, self.readers, tags, lanes)

@@ -1,0 +1,141 @@
+"""Records of accesses: one for each statement that touches memory, by the time at which it did."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.machine.address import Address
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.order.bounds import RECORDS
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools, Ints, Shape
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.precedence import Precedence
+    from tilewright.sim.machine.sites import Site
+
+__all__ = ["Candidates", "Log", "Record"]
+
+
+class Record:
+    """What is kept of an access: its place and its threads, and no larger object."""
+
+    __slots__ = ("at", "ctas", "first", "mask", "site", "time", "warps", "whole")
+
+    def __init__(self, time: int, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        self.time = time
+        self.site = site
+        self.ctas, self.warps = batch.ctas, batch.warps
+        self.whole = batch.wave.ctas
+        self.first = batch.wave.first
+        self.mask = mask
+        self.at = Address(at.start, *at.parts)
+
+    def is_of(self, ctas: Ints) -> Bools:
+        """Which CTAs of the grid are in the wave that did this?"""
+        return (ctas >= self.first) & (ctas < self.first + self.whole)
+
+    def threads(self) -> tuple[Ints, Ints, Ints]:
+        """The CTA of the grid, the thread and the address of each that took part."""
+        own = np.array(numbers(self.ctas)), np.array(numbers(self.warps))
+        shape = (len(own[0]), len(own[1]), 32)
+        rows, warps, lanes = np.nonzero(np.broadcast_to(self.mask.full, shape))
+        address = np.broadcast_to(self.at.full(), shape)[rows, warps, lanes]
+        return own[0][rows] + self.first, own[1][warps] * 32 + lanes, address
+
+    def touched(self, cta: int, thread: int, address: int, width: int) -> bool:
+        """Did this thread touch these bytes here?"""
+        ctas, threads, there = self.threads()
+        hit: Bools = (ctas == cta) & (threads == thread) & (there < address + width)
+        return bool((hit & (there + self.site.width > address)).any())
+
+    def of_thread(self, cta: int, thread: int) -> bool:
+        """Did this thread take part?"""
+        return bool(self.holds(np.array([cta]), np.array([thread]))[0])
+
+    def holds(self, ctas: Ints, threads: Ints) -> Bools:
+        """Which threads, of CTAs of the grid, took part?"""
+        own = np.zeros((self.whole, max(numbers(self.warps)) + 1, 32), np.bool_)
+        own[self.ctas, self.warps] = self.mask.full
+        inside = self.is_of(ctas) & (threads >> 5 < own.shape[1])
+        found: Bools = (
+            inside & own[np.where(inside, ctas - self.first, 0), np.where(inside, threads >> 5, 0), threads & 31]
+        )
+        return found
+
+    def comes_first(self, one: tuple[int, int], other: tuple[int, int], precedence: Precedence) -> bool:
+        """Does an atomic of one (CTA of the grid, thread) take place before that of the other?"""
+        ctas, threads, _ = self.threads()
+        order = precedence.taken(np.arange(len(ctas)))
+        places = [np.flatnonzero((ctas[order] == cta) & (threads[order] == thread)) for cta, thread in (one, other)]
+        return all(map(len, places)) and bool(places[0][0] < places[1][0])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Candidates:
+    """Earlier accesses that may race, n of them. cta, warp, lane, unit: where in the access that finds them."""
+
+    cta: Ints
+    warp: Ints
+    lane: Ints
+    unit: Ints
+    tags: Ints
+
+    def __getitem__(self, which: Bools) -> Candidates:
+        return Candidates(*(part[which] for part in (self.cta, self.warp, self.lane, self.unit, self.tags)))
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def lanes(self, shape: Shape) -> Bools:
+        """The lanes of that access, which has this shape, that have any."""
+        found = np.zeros(shape, np.bool_)
+        found[self.cta, self.warp, self.lane] = True
+        return found
+
+
+class Log:
+    """The records of one memory, the newest of them. Those of several waves may have one time.
+
+    writes: the newest of the writes of each kind, by what decides whether two are morally strong.
+    """
+
+    def __init__(self) -> None:
+        self.writes: dict[object, Record] = {}
+        self._records: deque[Record] = deque()
+        self._by_time: dict[int, list[Record]] = {}
+
+    def add(self, record: Record) -> None:
+        """One more; the oldest is forgotten."""
+        self._records.append(record)
+        if record.site.write:
+            self.writes[record.site.sem, record.site.scope, record.site.element] = record
+        self._by_time.setdefault(record.time, []).append(record)
+        if len(self._records) > RECORDS:
+            oldest = self._records.popleft()
+            of_that_time = self._by_time[oldest.time]
+            of_that_time.remove(oldest)
+            if not of_that_time:
+                del self._by_time[oldest.time]
+
+    def at(self, time: int) -> list[Record]:
+        """Those of all waves at a time that are remembered."""
+        return self._by_time.get(time, [])
+
+    def find(self, cta: int, time: int) -> Record | None:
+        """Of a CTA of the grid at a time, if it is remembered."""
+        return next((each for each in self.at(time) if each.first <= cta < each.first + each.whole), None)
+
+    def line_at(self, cta: int, time: int) -> tuple[int, int]:
+        """The line of the record of a CTA of the grid at a time, 0 where it is forgotten; and the time."""
+        record = self.find(cta, time)
+        return (record.site.at.line if record is not None and record.site.at else 0), time
+
+    def newest_first(self) -> list[Record]:
+        """All of them."""
+        return list(reversed(self._records))

@@ -1,0 +1,14 @@
+"""What users are told: errors, warnings, and the step that is missing. Nothing here decides whether a kernel is right.
+
+words            how threads, elements and fences are named
+race             the error of a race, or its warning
+updates          do both threads change one place? Then an atomic is missing
+advice           a barrier that can stand between two accesses, and helps
+handover         the step that is missing where threads synchronise by flags, m-barriers or the cluster's barrier
+mbarrier_phases  a wait for another phase, or for another m-barrier
+missing          the step between an operation's completion and a thread that relies on it
+operations       errors of operations that may still be under way
+proxy_fences     warnings for a missing proxy fence
+rules            errors of barriers, m-barriers and the memory of other CTAs
+constants        the error of constants that are written, or its warning
+"""

@@ -1,0 +1,247 @@
+"""Advice that orders two racing accesses: the missing step of a handover, or a barrier where one can stand and helps.
+
+A barrier can stand where all threads that it waits for come by: under no condition in which they differ, and not
+between taking and releasing a lock. It helps where it lies on the way from one access to the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.ir import Body, For, If, Stmt, While, bodies, statements
+from tilewright.isa import Fence, bind
+from tilewright.sim.codegen.axes import CTA, LANE, WARP, Axes
+from tilewright.sim.codegen.loops import polls
+from tilewright.sim.codegen.prepare import calls_of
+from tilewright.sim.order.reports.handover import arrivals_behind, handover_advice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tilewright.errors import Span
+    from tilewright.sim.machine.subject import Subject
+
+__all__ = ["BARRIERS", "StepDown", "advice", "arrivals_after", "handover", "kept_apart", "lock_advice", "statement_at"]
+
+BARRIERS = {  # the axes over which the threads that meet there differ
+    "T.cuda.warp_sync()": LANE,
+    "T.cuda.cta_sync()": LANE | WARP,
+    "T.cuda.cluster_sync()": LANE | WARP | CTA,
+}
+SECOND = "or another array to write to"
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown:
+    """A statement on the way down to an access, and the body that it stands in."""
+
+    body: Body
+    stmt: Stmt
+
+    @property
+    def index(self) -> int:
+        return next(k for k, stmt in enumerate(self.body) if stmt is self.stmt)
+
+
+def advice(program: Subject, barrier: str, first: Span | None, then: Span | None, *, one_turn: bool) -> str | None:
+    """What to change so that the access at line ``first`` comes before that at ``then``; None where that is not known.
+
+    barrier: a key of `BARRIERS`, the narrowest that all racing threads meet at. one_turn: is it certain that both
+    accesses are of one turn of the loops around them?
+    """
+    if first is None or then is None:
+        return barrier
+    body = program.kernel.body
+    before, after = _way(body, first), _way(body, then)
+    if not before or not after:
+        return _by_lines(barrier, first, then, one_turn=one_turn)
+    return _waited_for(before, after) or _between(Axes(program.kernel), barrier, before, after, one_turn=one_turn)
+
+
+def _by_lines(barrier: str, first: Span, then: Span, *, one_turn: bool) -> str:
+    """The same for compiled code, which has lines and no statements."""
+    if first.line != then.line:
+        return f"{barrier} between line {first.line} and line {then.line}"
+    if first != then:
+        return f"{barrier} between {first} and {then}"
+    if one_turn:
+        return _taken_apart(barrier, then.line)
+    turn = f"at the end of each turn of a loop around line {then.line}, outside of its `if`s"
+    return f"{barrier} {turn}; where no loop is around it, between the two accesses"
+
+
+def _taken_apart(barrier: str, line: int, branch: Stmt | None = None) -> str:
+    """One line that reads and writes, with a barrier in between."""
+    outside = f" behind the `if` of line {_line(branch)}" if branch is not None else ""
+    then = "then the store under that condition" if branch is not None else "then the rest"
+    return f"line {line} as two statements: what it reads into a variable, {barrier}{outside}, {then}; {SECOND}"
+
+
+def lock_advice(program: Subject, first: Span | None, then: Span | None) -> str | None:
+    """The fence that is missing where accesses are made while a lock is held; None where none is."""
+    ways = [_way(program.kernel.body, at) for at in (first, then) if at is not None]
+    return next((lock for way in ways if (lock := _lock(way)) is not None), None)
+
+
+def handover(program: Subject, first: Span | None, then: Span | None, scope: str) -> str | None:
+    """The missing step of threads that synchronise through memory; None where they do not, or where they use a lock."""
+    before, after = (_way(program.kernel.body, at) if at is not None else () for at in (first, then))
+    if not before or not after or _lock(before) or _lock(after):
+        return None
+    return handover_advice(Axes(program.kernel), before, after, scope)
+
+
+def _way(body: Body, at: Span) -> tuple[StepDown, ...]:
+    """From the kernel's body down to the last statement of a line's place; empty where there is none.
+
+    Statements that prepare a tile call come before the access itself.
+    """
+    for stmt in reversed(body):
+        if stmt.at == at:
+            return (StepDown(body, stmt),)
+        for inner in bodies(stmt):
+            if way := _way(inner, at):
+                return (StepDown(body, stmt), *way)
+    return ()
+
+
+def arrivals_after(program: Subject, at: Span | None) -> Iterator[tuple[str, int]]:
+    """The m-barriers that are arrived at behind a line, and where; none in compiled code."""
+    return arrivals_behind(_way(program.kernel.body, at) if at is not None else ())
+
+
+def statement_at(program: Subject, at: Span | None) -> Stmt | None:
+    """The last statement of a line's place; None in compiled code."""
+    way = _way(program.kernel.body, at) if at is not None else ()
+    return way[-1].stmt if way else None
+
+
+def kept_apart(program: Subject, at: Span | None, among: int) -> Span | None:
+    """The innermost branch or loop around a line at which threads diverge, over the axes in ``among``."""
+    way = _way(program.kernel.body, at) if at is not None else ()
+    axes = Axes(program.kernel)
+    return next((step.stmt.at for step in reversed(way[:-1]) if _parting(axes, step.stmt) & among), None)
+
+
+# A barrier between the two
+
+
+def _between(
+    axes: Axes, barrier: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...], *, one_turn: bool
+) -> str | None:
+    depth = _common(before, after)
+    around = [step.stmt for step in before[:depth]]
+    parting = [stmt for stmt in around if _parting(axes, stmt) & BARRIERS[barrier]]
+    first, then = before[depth], after[depth]
+    if first.body is then.body and first.index < then.index:
+        found = _in_order(barrier, around, parting, _last_line(first.stmt), _line(then.stmt))
+        return None if _stands(barrier, first.body[first.index + 1 : then.index]) else found
+    turns = _each_turn(axes, barrier, before, after)
+    if first.stmt is not then.stmt or bodies(first.stmt) or not (one_turn or turns is None):
+        return turns
+    branches = [stmt for stmt in parting if isinstance(stmt, If)]
+    if len(branches) < len(parting):
+        return f"another array to write to than line {_line(first.stmt)} reads"
+    apart = _taken_apart(barrier, _line(first.stmt), branches[0] if branches else None)
+    return f"{apart}; and {turns}" if turns else apart
+
+
+def _each_turn(axes: Axes, barrier: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> str | None:
+    """A barrier between two turns of the innermost loop around both accesses; None where one stands, or none can."""
+    depth, among = _common(before, after), BARRIERS[barrier]
+    loop = next((k for k in reversed(range(depth)) if isinstance(before[k].stmt, (For, While))), None)
+    if loop is None or any(_parting(axes, step.stmt) & among for step in before[: loop + 1]):
+        return None
+    behind = ""
+    for k, step in enumerate(before[loop + 1 : depth + 1], loop + 1):
+        until = after[depth].index if k == depth else step.index
+        if _stands(barrier, (*step.body[:until], *step.body[step.index + 1 :])):
+            return None
+        if k < depth and _parting(axes, step.stmt) & among:
+            behind = f", behind the `if` of line {_line(step.stmt)}"
+            break
+    return f"{barrier} at the end of each turn of the loop at line {_line(before[loop].stmt)}{behind}"
+
+
+def _stands(barrier: str, stmts: Sequence[Stmt]) -> bool:
+    """Is there a barrier among statements that is as wide?"""
+    wide = [name[2:-2] for name in list(BARRIERS)[list(BARRIERS).index(barrier) :]]
+    return any(call.op in wide and not call.args for stmt in stmts for call in calls_of(stmt))
+
+
+def _in_order(barrier: str, around: list[Stmt], parting: list[Stmt], start: int, end: int) -> str | None:
+    """Between two lines of one body, or, where threads diverge there, with their `if` cut in two."""
+    if not parting:
+        return f"{barrier} between line {start} and line {end}"
+    if len(parting) == 1 and parting[0] is around[-1] and isinstance(parting[0], If):
+        twice = f"the `if` of line {_line(parting[0])} twice"
+        return f"{twice}, up to line {start} and from line {end}, {barrier} between them"
+    return None
+
+
+def _common(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> int:
+    """How many steps both ways have in common, before they reach different statements of one body, or the access."""
+    depth = 0
+    most = min(len(before), len(after)) - 1
+    while depth < most and before[depth].stmt is after[depth].stmt and before[depth + 1].body is after[depth + 1].body:
+        depth += 1
+    return depth
+
+
+def _parting(axes: Axes, stmt: Stmt) -> int:
+    if isinstance(stmt, If):
+        return axes.of(stmt.cond)
+    return axes.divergence(stmt) if isinstance(stmt, (For, While)) else 0
+
+
+def _line(stmt: Stmt) -> int:
+    return stmt.at.line if stmt.at else 0
+
+
+def _last_line(stmt: Stmt) -> int:
+    return max([_line(stmt), *(_line(inner) for body in bodies(stmt) for inner in statements(body))])
+
+
+# Other means than a barrier
+
+
+def _waited_for(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> str | None:
+    """A wait for an m-barrier, where it is signalled between the first access and the other."""
+    for step in reversed(before):
+        until = next((other.index for other in after if other.body is step.body), len(step.body))
+        for stmt in step.body[step.index + 1 : until]:
+            if any(bind(call).form.signal_of("arrive") for call in calls_of(stmt)):
+                told = f"the phase of the m-barrier that line {_line(stmt)} arrives at"
+                return f"a wait for {told}, before line {_line(after[-1].stmt)}"
+    return None
+
+
+def _lock(way: tuple[StepDown, ...]) -> str | None:
+    """A fence, where an access is between a loop that takes a lock by an atomic and the statement that releases it."""
+    for step in reversed(way):
+        takes = [stmt for stmt in step.body[: step.index] if isinstance(stmt, While) and polls(stmt) and _atomic(stmt)]
+        gives = [stmt for stmt in step.body[step.index + 1 :] if _atomic(stmt)]
+        if takes and gives:
+            return _fences(step, takes[-1], gives[0])
+    return None
+
+
+def _fences(step: StepDown, take: Stmt, give: Stmt) -> str | None:
+    """The fences that are missing between a lock's loop, an access, and the release of the lock."""
+    first, last = (next(k for k, stmt in enumerate(step.body) if stmt is one) for one in (take, give))
+    ends = (f"after the loop at line {_line(take)}", step.body[first + 1 : step.index])
+    others = (f"before line {_line(give)}", step.body[step.index + 1 : last])
+    lacks = [where for where, stmts in (ends, others) if not any(_is_fence(stmt) for stmt in stmts)]
+    told = f"T.cuda.thread_fence() {', and again '.join(lacks)}: no barrier can stand where a lock is held"
+    return told if lacks else None
+
+
+def _is_fence(stmt: Stmt) -> bool:
+    return any(isinstance(bound.fence, Fence) for bound in map(bind, calls_of(stmt)))
+
+
+def _atomic(stmt: Stmt) -> bool:
+    """Does a statement hold an atomic whose spelling has no order?"""
+    inner = [bind(call) for part in statements((stmt,)) for call in calls_of(part)]
+    return any(access.rmw for bound in inner if "sem" not in bound.mods for access in bound.form.accesses)

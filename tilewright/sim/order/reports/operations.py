@@ -1,0 +1,114 @@
+"""Errors of asynchronous operations that may still be under way where others touch what they use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.errors import SimulationError
+from tilewright.sim.machine.tmem import cells_text
+from tilewright.sim.order.asynchronous.issue_order import may_queue
+from tilewright.sim.order.reports.missing import missing_step
+from tilewright.sim.order.reports.words import shared_text, warp_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.order.asynchronous.operations import OperationPart, Operations
+
+__all__ = ["early_access", "early_operation", "early_tmem_operation", "early_use", "freed_early"]
+
+STATE = {"filled": "loaded", "read": "read"}
+PAST = {"reading": "read", "writing": "written"}
+KIND = {"reading": "copy", "writing": "write"}
+COMPLETE = "an operation after that one is known to be complete"
+
+
+def early_operation(
+    operations: Operations, now: Operation, one: Touched, place: NDArray[np.int64], earlier: OperationPart, did: str
+) -> SimulationError:
+    """An operation touches bytes of shared memory, ``place`` in ``one``, that an earlier one may not have read, or
+    written.
+    """
+    k, at = int(one.issuer[place[0]]), now.instruction.at
+    row, byte = int(now.issuers.rows[k]), int(one.at[tuple(place)])
+    knower = int(operations.knowers(now)[k * max(now.issuers.lanes // 32, 1)])
+    what = f"{'writes' if one.writes else 'reads'} {shared_text(operations.wave, byte)}"
+    return SimulationError(
+        f"{now.name} {what}, which {earlier.operation.name} may still not have {did}",
+        given=f"{at}: {now.who(k)}\n{did} at {earlier.at}: {earlier.who(row)}",
+        allowed=COMPLETE,
+        hint=missing_step(operations, earlier, (row, knower), at, fences=False),
+        at=at,
+    )
+
+
+def early_tmem_operation(
+    operations: Operations, earlier: OperationPart, now: Operation, actor: int, cells: tuple[Ints, Ints], did: str
+) -> SimulationError:
+    """An actor of an operation touches cells, given by lane and column, that an earlier one may not have read,
+    or written.
+    """
+    row, knower, at = int(now.issuers.rows[actor]), int(operations.knowers(now)[actor]), now.instruction.at
+    return SimulationError(
+        f"{now.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
+        given=f"{cells_text(*cells)}\n{at}: {now.who(actor)}\n{did} at {earlier.at}: {earlier.who(row)}",
+        allowed=COMPLETE,
+        hint=missing_step(operations, earlier, (row, knower), at, queues=_may_queue(operations, earlier, now, actor)),
+        at=at,
+    )
+
+
+def _may_queue(operations: Operations, earlier: OperationPart, now: Operation, actor: int) -> bool:
+    """Would the order of issue be enough, if the actor knew of it?"""
+    alone = earlier.is_alone and now.issuers.lanes == 1
+    return alone and bool(may_queue(earlier, now, operations.ranks)[actor])
+
+
+def freed_early(
+    operations: Operations, earlier: OperationPart, place: tuple[int, int], at: Span | None, did: str
+) -> SimulationError:
+    """A warp, ``place`` is its row and number, gives back columns that an operation may not have read, or written."""
+    return SimulationError(
+        f"tensor memory is given back that {earlier.operation.name} may still not have {did}",
+        given=f"{at}: {warp_text(operations.wave, *place)}\n{did} at {earlier.at}: {earlier.who(place[0])}",
+        allowed="dealloc after everyone has waited for their operations, and met",
+        hint=missing_step(operations, earlier, place, at, fences=False),
+        at=at,
+    )
+
+
+def early_use(
+    operations: Operations, name: str, earlier: OperationPart, warp: tuple[int, int], at: Span | None, did: str
+) -> SimulationError:
+    """A warp, given by its row and number, uses registers that an operation may not have filled, or read."""
+    return SimulationError(
+        f"{name} is used while {earlier.operation.name} may not have {did} it",
+        given=f"{at}: {warp_text(operations.wave, *warp)}\n{STATE[did]} at {earlier.at}",
+        allowed="registers after the warp has waited for its loads",
+        hint=missing_step(operations, earlier, warp, at),
+        at=at,
+    )
+
+
+def early_access(
+    operations: Operations, site: Site, earlier: OperationPart, place: tuple[int, int], warp: int, doing: str
+) -> SimulationError:
+    """A thread, of the warp and the knower at ``place`` (row and number), touches memory that an operation may still be
+    reading, or writing.
+    """
+    verb = "overwrites" if site.write else "reads"
+    memory = f"{site.place.space} memory" if site.place is not None else "shared memory"
+    thread = warp_text(operations.wave, place[0], warp)
+    return SimulationError(
+        f"{site.op} {verb} {memory} that {earlier.operation.name} may still be {doing}",
+        given=f"{site.at}: {thread}\n{PAST[doing]} at {earlier.at}: {earlier.who(place[0])}",
+        allowed=f"{'a store' if site.write else 'a load'} after that {KIND[doing]} is known to be complete",
+        hint=missing_step(operations, earlier, place, site.at, fences=False),
+        at=site.at,
+    )

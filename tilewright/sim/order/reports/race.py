@@ -1,0 +1,149 @@
+"""Race reports: both lines, the place, the threads, and the missing step between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.errors import SimulationError
+from tilewright.isa.effects import SCOPES
+from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.sim.order.races.accesses import EQUAL, ROUNDED
+from tilewright.sim.order.reports.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
+from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
+from tilewright.sim.order.reports.updates import atomic_for, in_one_turn, is_update
+from tilewright.sim.order.reports.words import grid_thread_text
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.order.races.clash import Clash
+
+__all__ = ["report", "warning"]
+
+VOLATILE = "fences between the data and the flag on both sides: volatile orders no other access"
+IN_STEP = "; the lanes of a warp are not in step since sm_70"
+NO_BARRIER_BETWEEN = "no barrier orders CTAs: write to a second array, which nobody reads, or split the kernel in two"
+NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
+
+
+def report(program: Subject, clash: Clash) -> SimulationError:
+    """The error for a race."""
+    site = clash.site
+    verb = "writes" if site.write else "reads"
+    other = clash.other.site if clash.other is not None else None
+    did = "written" if clash.with_writer else "read"
+    where = f" at {other.at}" if other is not None and other.at else ""
+    place = coordinate_text(program, site, clash.access.shown_address(clash.lane))
+    return SimulationError(
+        f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
+        given=f"{site.at}: {_later(clash)}\n{did}{where}: {_other(clash)}",
+        allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * clash.is_inside_warp()}",
+        hint=_missing(program, clash, other),
+        at=site.at,
+    )
+
+
+APART = "different places for the lanes of this statement, or atomics"
+ONE_IS_ENOUGH = "; one of them is enough: if T.thread_id() == 0: ..."
+
+
+def warning(program: Subject, clash: Clash) -> str:
+    """The warning where both wrote the same, or where the m-barrier that signals a read names too narrow a scope."""
+    place = coordinate_text(program, clash.site, clash.access.shown_address(clash.lane))
+    if clash.loose:
+        return (
+            f"{clash.site.at}: {place} is written by {_later(clash)}, and was read by "
+            f"{_other(clash)}, which tells of that at an m-barrier by a scope that does not hold both; "
+            "scope='cluster' belongs to the arrival and to the wait"
+        )
+    other = clash.other
+    if clash.ends:
+        return (
+            f"{clash.site.at}: an m-barrier, {place}, is ended by {_later(clash)}, and "
+            f"{_other(clash)} has used it, unordered; nobody may use it any more by then"
+        )
+    if clash.numbered:
+        return (
+            f"{clash.site.at}: a CTA {'writes' if clash.site.write else 'reads'} {clash.site.line.buffer} once it has "
+            "taken a number at a counter, and others wrote there before each passed a fence and took its own; a fence "
+            "belongs behind that atomic, too: __threadfence()"
+        )
+    if clash.checked:
+        return (
+            f"{clash.site.at}: {place} is read plainly and changed by a compare-and-swap, unordered, by "
+            f"{_later(clash)} and {_other(clash)}; a relaxed or volatile read makes that right"
+        )
+    return (
+        f"{clash.site.at}: {place} is written by {_other(clash)} and by "
+        f"{_later(clash)}, unordered, {ROUNDED if clash.rounded else EQUAL}"
+        f"{ONE_IS_ENOUGH if other is not None and other.site.at == clash.site.at else ''}"
+    )
+
+
+def _later(clash: Clash) -> str:
+    return grid_thread_text(clash.batch.wave, clash.cta, clash.thread)
+
+
+def _other(clash: Clash) -> str:
+    who = grid_thread_text(clash.batch.wave, clash.other_cta, clash.other_thread)
+    together = clash.other is not None and clash.other.site.collective
+    return who.rpartition(",")[0] if together else who
+
+
+def _whose(clash: Clash) -> str:
+    if clash.is_inside_warp() and clash.other is not None and clash.other.site.collective:
+        return "its warp"
+    same = (clash.other_cta, clash.other_thread) == (clash.cta, clash.thread)
+    return "the same thread" if same else "another thread"
+
+
+def _missing(program: Subject, clash: Clash, other: Site | None) -> str | None:
+    size = clash.batch.wave.run.cluster_ctas
+    barrier = tuple(BARRIERS)[min(clash.apart, 2)]
+    first, then = other.at if other else None, clash.site.at
+    far = clash.other_cta // size != clash.cta // size
+    scope = "gpu" if far else "cluster" if clash.other_cta != clash.cta else "cta"
+    hint = other and (_strength(clash.site, other, scope) or handover(program, first, then, scope) or too_early(clash))
+    hint = hint or let_pass(clash, arrivals_after(program, then)) or lock_advice(program, first, then)
+    if hint:
+        return hint
+    if is_update(clash):
+        return _update(program, clash)
+    if far:
+        return NO_BARRIER if clash.at_once or clash.with_writer is clash.site.write else NO_BARRIER_BETWEEN
+    if clash.at_once:
+        return APART
+    return advice(program, barrier, first, then, one_turn=in_one_turn(clash))
+
+
+def _update(program: Subject, clash: Clash) -> str:
+    """What to change where several threads change one place."""
+    sites = [clash.site, *([clash.other.site] if clash.other else [])]
+    at = next(site.at for site in sites if site.write)
+    address, place = clash.access.shown_address(clash.lane), clash.site.place
+    assert place is not None
+    name = (program.places.shared_at(address) if place is program.places.arena else place).name
+    atomic = atomic_for(program, name, statement_at(program, at))
+    if not atomic:
+        return "a place of its own for each thread, and one that combines them: no barrier ties a read to its write"
+    lines = sorted({site.at.line for site in sites if site.at})
+    where = f"line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
+    return f"{atomic} in place of {where}: it reads and writes at once; a barrier would not keep two threads apart"
+
+
+def _strength(one: Site, other: Site, scope: str) -> str | None:
+    """The missing strength of two accesses of which at least one is strong; None where neither is."""
+    weak = [site for site in (one, other) if site.sem == "weak"]
+    if len(weak) == 2:
+        return None
+    if weak:
+        strong = {"store": "T.ptx.st", "load": "T.ptx.ld"}.get(weak[0].op)
+        return strong and f"{strong}(..., sem='relaxed', scope={scope!r}), or stronger, at {_line(weak[0])}"
+    if one.element != other.element:
+        return "accesses of one size"
+    narrow = [site for site in (other, one) if site.scope in SCOPES[: SCOPES.index(scope)]]
+    return "; ".join(dict.fromkeys(f"scope={scope!r} at {_line(site)}" for site in narrow)) or None
+
+
+def _line(site: Site) -> str:
+    return f"line {site.at.line}" if site.at else "that access"

@@ -1,0 +1,119 @@
+"""Errors of rules that hold in every schedule: barriers, m-barriers, and the memory of other CTAs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.errors import SimulationError
+from tilewright.isa import Fence
+from tilewright.sim.order.reports.words import fence_name, shared_text, thread_text, warp_text
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.wave import Wave
+
+__all__ = [
+    "INIT",
+    "barrier_reused",
+    "cta_may_have_ended",
+    "early_arrival",
+    "ends_before_operation",
+    "ends_between",
+    "initialised_twice",
+    "uninitialised",
+]
+
+INIT = Fence("release", "cluster", "mbarrier.init")
+
+
+def barrier_reused(wave: Wave, barrier: int, row: int, warp: int, at: Span | None) -> SimulationError:
+    """A warp arrives again, and may still be counted in the last meeting."""
+    return SimulationError(
+        f"barrier {barrier} is used again by a warp that cannot know that its last meeting is over",
+        given=warp_text(wave, row, warp),
+        allowed="an arrival after a thread that has waited there: it may be counted in that meeting else",
+        hint="a barrier of another number, or a count of all threads that meet",
+        at=at,
+    )
+
+
+def ends_between(wave: Wave, row: int, warp: int) -> SimulationError:
+    """A warp ends between its arrival at the cluster's barrier and its wait."""
+    return SimulationError(
+        "a warp ends that has arrived at the cluster's barrier and not waited there",
+        given=warp_text(wave, row, warp),
+        allowed="one arrive and one wait, by turns",
+    )
+
+
+def initialised_twice(wave: Wave, row: int, thread: int, offset: int, at: Span | None) -> SimulationError:
+    """mbarrier.init of an m-barrier that is alive."""
+    return SimulationError(
+        f"{shared_text(wave, offset)} is initialised again, and was not ended before",
+        given=thread_text(wave, row, thread),
+        allowed="mbarrier.init once, or mbarrier.inval before it",
+        hint="one m-barrier for all turns, as phases follow each other; or mbarrier.inval before",
+        at=at,
+    )
+
+
+def uninitialised(
+    wave: Wave, use: tuple[str, str], who: tuple[int, int], where: tuple[int, int], at: Span | None
+) -> SimulationError:
+    """A use of an m-barrier that may come before mbarrier.init.
+
+    use: its noun, and the words before the m-barrier: ``("wait", "a wait at")``. who: row and thread. where: row and
+    offset of the m-barrier.
+    """
+    (noun, doing), (home, offset) = use, where
+    what, given = f"{doing} {shared_text(wave, offset)}", thread_text(wave, *who)
+    article = "an" if noun[0] in "aeiou" else "a"
+    if home == who[0]:
+        return SimulationError(
+            f"{what}, which may not have been initialised",
+            given=given,
+            allowed=f"{article} {noun} after a meeting with the thread of mbarrier.init",
+            hint=f"T.cuda.cta_sync() by all warps between mbarrier.init and the {noun}",
+            at=at,
+        )
+    return SimulationError(
+        f"{what} of another CTA, which may not have initialised it",
+        given=f"{given}, at that of CTA {wave.cta_name(home)}",
+        allowed=f"{article} {noun} after the CTAs have met behind mbarrier.init",
+        hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init, before the {noun}",
+        at=at,
+    )
+
+
+def early_arrival(wave: Wave, who: str, offset: int, at: Span | None) -> SimulationError:
+    """An arrival for the next phase, though no thread has found the last one over."""
+    return SimulationError(
+        f"an arrival at {shared_text(wave, offset)} for its next phase, and nobody has seen the last one over",
+        given=who,
+        allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
+        hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",
+        at=at,
+    )
+
+
+def cta_may_have_ended(wave: Wave, who: tuple[int, int], home: int, at: Span | None) -> SimulationError:
+    """A thread touches the shared memory of CTA ``home``, which does not wait for that. who: row and thread."""
+    return SimulationError(
+        "the shared memory of another CTA is touched, which may have ended by then",
+        given=f"{thread_text(wave, *who)}, that of CTA {wave.cta_name(home)}",
+        allowed="a CTA that ends after all that others do in its shared memory",
+        hint="T.cuda.cluster_sync() before the end of the kernel",
+        at=at,
+    )
+
+
+def ends_before_operation(operation: Operation, issuer: int, home: int) -> SimulationError:
+    """An operation touches the memory of CTA ``home``, where no thread knows that it is complete."""
+    return SimulationError(
+        f"the CTA may end while {operation.name} is under way",
+        given=f"issued by {operation.who(issuer)}\nmemory of CTA {operation.batch.wave.cta_name(home)}",
+        allowed="an end after a thread of the CTA has waited for the operation, or met one that has",
+        hint="T.cuda.cluster_sync() before the end of the kernel, after the wait",
+        at=operation.instruction.at,
+    )

@@ -1,0 +1,44 @@
+"""Words that reports share: threads, elements of shared memory, and the names of fences, as a kernel has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
+from tilewright.sim.machine.coordinates import element_text
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.wave import Wave
+
+__all__ = ["fence_name", "grid_thread_text", "shared_text", "thread_text", "warp_text"]
+
+
+def warp_text(wave: Wave, row: int, warp: int) -> str:
+    """``CTA (0, 0, 0), warp 1``."""
+    return f"CTA {wave.cta_name(row)}, warp {warp}"
+
+
+def thread_text(wave: Wave, row: int, thread: int) -> str:
+    """``CTA (0, 0, 0), warp 1, lane 2``."""
+    return f"{warp_text(wave, row, thread // 32)}, lane {thread % 32}"
+
+
+def grid_thread_text(wave: Wave, cta: int, thread: int) -> str:
+    """The same of a CTA of the grid, which has a number alone where it is in another wave."""
+    if wave.first <= cta < wave.first + wave.ctas:
+        return thread_text(wave, cta - wave.first, thread)
+    return f"CTA number {cta}, warp {thread // 32}, lane {thread % 32}"
+
+
+def shared_text(wave: Wave, byte: int) -> str:
+    """The element of shared memory that has a byte: ``bar[0]``."""
+    return element_text(wave.run.program, wave.run.places.shared_at(byte), byte)
+
+
+def fence_name(wanted: Fence | ProxyFence) -> str:
+    """``T.ptx.fence.proxy_async``: the instruction that is this fence."""
+    for name, row in INSTRUCTIONS.items():
+        for form in row.forms:
+            if form.fence is not None and any(form.fence_of(mods) == wanted for mods in form.all_mods()):
+                return f"T.{name}"
+    raise AssertionError(f"no instruction is {wanted}")

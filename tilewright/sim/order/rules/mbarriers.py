@@ -1,0 +1,179 @@
+"""m-barriers: made once, and before anybody signals them or waits for them.
+
+Source: PTX ISA, "mbarrier.init", "mbarrier.inval".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.order.bounds import MBARRIER_CHECKS
+from tilewright.sim.order.reports.rules import early_arrival, initialised_twice, uninitialised
+from tilewright.sim.order.reports.words import warp_text
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.knowledge.actors import Actors
+    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.signals import Signals
+
+__all__ = ["MBarrierRules", "check_not_early"]
+
+
+@dataclass(eq=False, slots=True)
+class LiveMBarrier:
+    """An m-barrier that was made and not ended: by which thread of its CTA, and when.
+
+    fenced: has that thread passed a fence for the cluster since? released: has a warp of its CTA arrived at the
+    cluster's barrier after that? published: is that meeting over? known_to_lanes: warps of its CTA, each with its
+    lanes, that certainly come after mbarrier.init; known_to_threads: threads that do, with the rows of their CTAs.
+    """
+
+    thread: int
+    time: int
+    fenced: bool = False
+    released: bool = False
+    published: bool = False
+    known_to_lanes: set[tuple[int, bytes]] = field(default_factory=set)
+    known_to_threads: set[tuple[int, int]] = field(default_factory=set)
+
+
+class MBarrierRules:
+    """The m-barriers of a wave that are alive, by row and offset."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.wave = clocks.wave
+        self.alive: dict[tuple[int, int], LiveMBarrier] = {}
+        self._checked: set[tuple[bytes, ...]] = set()  # see `_was_checked`
+
+    def _was_checked(self, *use: Ints | Bools) -> bool:
+        """Did the same threads use the same m-barriers before? What threads know, they go on knowing; and a check that
+        fails ends the run.
+        """
+        key = tuple(each.tobytes() for each in use)
+        if key in self._checked:
+            return True
+        if len(self._checked) >= MBARRIER_CHECKS:
+            self._checked.clear()
+        self._checked.add(key)
+        return False
+
+    # m-barriers are made and ended
+
+    def initialised(self, signals: Signals, at: Span | None) -> None:
+        """Record m-barriers that are made. Raises SimulationError for one that is alive already."""
+        for k, row, thread in signals.who.each():
+            where = (int(signals.home[k]), int(signals.offset[k]))
+            if where in self.alive:
+                raise initialised_twice(self.wave, row, thread, where[1], at)
+            self.alive[where] = LiveMBarrier(thread, self.clocks.now)
+        self._checked.clear()
+
+    def ended(self, signals: Signals) -> None:
+        """Remove m-barriers that have been invalidated."""
+        for row, offset in zip(signals.home.tolist(), signals.offset.tolist(), strict=True):
+            self.alive.pop((row, offset), None)
+        self._checked.clear()
+
+    # and other CTAs learn of them
+
+    def fenced(self, who: Actors) -> None:
+        """Threads have passed a fence for the cluster."""
+        for (row, _), one in self.alive.items():
+            here = (who.rows == row) & (who.warps == one.thread >> 5)
+            one.fenced |= bool(who.lanes[here][:, one.thread & 31].any())
+
+    def cluster_arrived(self, who: Actors) -> None:
+        """Warps have arrived at the cluster's barrier."""
+        rows = set(who.rows.tolist())
+        for (row, _), one in self.alive.items():
+            one.released |= one.fenced and row in rows
+
+    def cluster_met(self, ctas: Ints) -> None:
+        """A meeting of these CTAs at the cluster's barrier is over."""
+        rows = set(ctas.tolist())
+        for (row, _), one in self.alive.items():
+            one.published |= one.released and row in rows
+
+    # Uses: Raises SimulationError where an m-barrier may not have been made
+
+    def arrives(self, signals: Signals, at: Span | None) -> None:
+        """Threads arrive at m-barriers of other CTAs. Arrivals at the own CTA's race with init."""
+        far = np.flatnonzero(signals.home != signals.who.rows)
+        for k, row, thread in signals.who[far].each() if len(far) else ():
+            where = int(signals.home[far[k]]), int(signals.offset[far[k]])
+            one = self.alive.get(where)
+            if one is not None and not self._knows(row, thread, where[0], one):
+                raise uninitialised(self.wave, ("arrival", "an arrival at"), (row, thread), where, at)
+
+    def issued(self, operation: Operation) -> None:
+        """An operation begins that will signal m-barriers."""
+        issuers = operation.issuers
+        for signal in operation.signals:
+            if self._was_checked(issuers.rows, issuers.threads, signal.issuer, signal.rows, signal.at):
+                continue
+            for k, where in enumerate(zip(signal.rows.tolist(), signal.at.tolist(), strict=True)):
+                row, thread = (int(each[signal.issuer[k]]) for each in (issuers.rows, issuers.threads))
+                one = self.alive.get(where)
+                if (where[0] == row) if one is None else self._knows(row, thread, where[0], one):
+                    continue
+                use = ("operation", f"{operation.name} tells")
+                raise uninitialised(self.wave, use, (row, thread), where, operation.instruction.at)
+
+    def waits(self, signals: Signals, at: Span | None) -> None:
+        """Threads wait at m-barriers of their own CTA."""
+        who = signals.who
+        if self._was_checked(who.rows, who.warps, who.lanes, signals.home, signals.offset):
+            return
+        unknown: list[tuple[int, LiveMBarrier]] = []
+        for k, where in enumerate(zip(signals.home.tolist(), signals.offset.tolist(), strict=True)):
+            one = self.alive.get(where)
+            key = (int(who.warps[k]), who.lanes[k].tobytes())
+            if one is not None and key not in one.known_to_lanes:
+                one.known_to_lanes.add(key)
+                if not one.published:
+                    unknown.append((k, one))
+        if not unknown:
+            return
+        those = np.array([k for k, _ in unknown])
+        which, lanes = np.nonzero(who.lanes[those])
+        rows, homes, threads = who.rows[those][which], signals.home[those][which], 32 * who.warps[those][which] + lanes
+        makers, times = (np.array([getattr(one, of) for _, one in unknown])[which] for of in ("thread", "time"))
+        known = self._know(rows, threads, homes, makers, times)
+        if not known.all():
+            k = int(np.argmin(known))
+            where = int(homes[k]), int(signals.offset[those[which[k]]])
+            raise uninitialised(self.wave, ("wait", "a wait at"), (int(rows[k]), int(threads[k])), where, at)
+
+    def _knows(self, row: int, thread: int, home: int, one: LiveMBarrier) -> bool:
+        """Does a thread come after mbarrier.init in the CTA ``home``?"""
+        if one.published or (row, thread) in one.known_to_threads:
+            return True
+        each = (np.array([value]) for value in (row, thread, home, one.thread, one.time))
+        if known := bool(self._know(*each)[0]):
+            one.known_to_threads.add((row, thread))
+        return known
+
+    def _know(self, rows: Ints, threads: Ints, homes: Ints, makers: Ints, times: Ints) -> Bools:
+        """Do threads come after all that the threads ``makers`` of the CTAs ``homes`` did until that time?"""
+        clocks = self.clocks
+        found = clocks.knows(
+            rows, clocks.knower[threads], homes + self.wave.first, makers, times, also=clocks.of_shared
+        )
+        return np.asarray(found | ((threads == makers) & (rows == homes)))
+
+
+def check_not_early(wave: Wave, signals: Signals, early: Ints, at: Span | None, who: str = "") -> None:
+    """Raises SimulationError where arrivals, by their numbers, are for a phase though no thread has seen the last one
+    over. who: their author, if it is an operation.
+    """
+    for k in early.tolist():
+        who = who or warp_text(wave, int(signals.who.rows[k]), int(signals.who.warps[k]))
+        raise early_arrival(wave, who, int(signals.offset[k]), at)

@@ -1,0 +1,94 @@
+"""Accesses of threads to the shared memory of other CTAs, which must not have ended by then.
+
+Source: PTX ISA, "Cluster: distributed shared memory".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.order.reports.rules import cta_may_have_ended
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.order.knowledge.actors import Actors
+    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.signals import Signals
+
+__all__ = ["RemoteAccesses"]
+
+
+@dataclass(eq=False, slots=True)
+class RemoteAccess:
+    """An access of a thread to the shared memory of the CTA ``home``. phase: of the m-barrier at that offset, -1 for
+    none. released: has the thread's warp arrived at the cluster's barrier since?
+    """
+
+    home: int
+    row: int
+    thread: int
+    time: int
+    offset: int
+    phase: int
+    at: Span | None
+    released: bool = False
+
+
+class RemoteAccesses:
+    """Those of a wave that no meeting at the cluster's barrier has put before the end of the CTA whose memory it is."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.wave = clocks.wave
+        self.left: list[RemoteAccess] = []
+
+    def touched(self, signals: Signals, at: Span | None, *, arrives: bool) -> None:
+        """Threads have touched the memory of CTAs; one lane of each warp stands for all."""
+        self.clocks.now += 1
+        for k in np.flatnonzero(signals.home != signals.who.rows).tolist():
+            row, lane = int(signals.who.rows[k]), int(signals.who.lanes[k].argmax())
+            thread, phase = int(signals.who.warps[k]) * 32 + lane, int(signals.phase[k]) if arrives else -1
+            home, offset = int(signals.home[k]), int(signals.offset[k])
+            self.left.append(RemoteAccess(home, row, thread, self.clocks.now, offset, phase, at))
+
+    def awaited(self, operation: Operation, over: Bools) -> None:
+        """Threads have waited for an operation, which counts as their own access from now on."""
+        self.clocks.now += 1
+        rows, threads = operation.issuers.rows, operation.issuers.threads
+        for one in operation.in_ctas:
+            homes = one.rows.reshape(len(one.issuer), -1)[:, 0]
+            for k in np.flatnonzero(over[one.issuer] & (homes != rows[one.issuer])).tolist():
+                row, thread = (int(each[one.issuer[k]]) for each in (rows, threads))
+                at = operation.instruction.at
+                self.left.append(RemoteAccess(int(homes[k]), row, thread, self.clocks.now, 0, -1, at))
+
+    def phase_over(self, signals: Signals) -> None:
+        """Threads have found the phase of arrivals over: the CTAs of these m-barriers still ran."""
+        where = zip(signals.home.tolist(), signals.offset.tolist(), strict=True)
+        now = dict(zip(where, signals.phase.tolist(), strict=True))
+        self.left = [
+            one for one in self.left if one.phase < 0 or now.get((one.home, one.offset), one.phase) == one.phase
+        ]
+
+    def cluster_arrived(self, who: Actors) -> None:
+        """Warps have arrived at the cluster's barrier."""
+        warps = set(zip(who.rows.tolist(), who.warps.tolist(), strict=True))
+        for one in self.left:
+            one.released |= (one.row, one.thread >> 5) in warps
+
+    def cluster_met(self, ctas: Ints) -> None:
+        """A meeting of these CTAs at the cluster's barrier is over."""
+        rows = set(ctas.tolist())
+        self.left = [one for one in self.left if not (one.released and one.home in rows)]
+
+    def closed(self) -> None:
+        """The CTAs have ended. Raises SimulationError where one of them does not come after an access to its memory."""
+        for one in self.left:
+            column = int(self.clocks.first_column(np.array(one.row))) + one.thread
+            if not (self.clocks.known[one.home, :, column] >= one.time).any():
+                raise cta_may_have_ended(self.wave, (one.row, one.thread), one.home, one.at)

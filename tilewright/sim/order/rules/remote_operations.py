@@ -1,0 +1,61 @@
+"""Operations that touch the shared memory of other CTAs: none of these CTAs, nor the issuer's, may end before.
+
+Source: PTX ISA, "Cluster: distributed shared memory".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.order.bounds import REMOTE_OPERATIONS
+from tilewright.sim.order.knowledge.known import OVER, SEEN
+from tilewright.sim.order.reports.rules import ends_before_operation
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.order.knowledge.clocks import Clocks
+
+__all__ = ["RemoteOperations"]
+
+
+class RemoteOperations:
+    """Those of a wave, each with the numbers of its parts. read: the numbers of those whose sources have been read."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.issued: list[tuple[Operation, Ints]] = []
+        self.read: set[int] = set()
+
+    def add(self, operation: Operation, own: Ints) -> None:
+        """An operation begins."""
+        if operation.is_remote:
+            if len(self.issued) >= REMOTE_OPERATIONS:
+                self.issued = [each for each in self.issued if self._unknown(*each) is not None]
+            self.issued.append((operation, own))
+
+    def forget(self, gone: list[int]) -> None:
+        """Parts whose numbers are used again are known to be complete, or something later is."""
+        self.issued = [each for each in self.issued if not set(each[1].tolist()) & set(gone)]
+
+    def _unknown(self, operation: Operation, own: Ints) -> tuple[int, int] | None:
+        """The number of an issuer, and the row of a CTA where no thread knows that its part is complete."""
+        each, wave = max(operation.issuers.lanes // 32, 1), self.clocks.wave
+        for one in operation.in_ctas:
+            if not one.writes and operation.number in self.read:
+                continue
+            issuer = np.broadcast_to(one.issuer.reshape(-1, *[1] * (one.rows.ndim - 1)), one.rows.shape)
+            issuers, rows = np.divmod(np.unique(issuer * wave.ctas + one.rows), wave.ctas)
+            seen = (self.clocks.parts[rows, :, own[issuers * each]] & (SEEN | OVER)).any(1)
+            if not seen.all():
+                k = int(np.argmin(seen))
+                return int(issuers[k]), int(rows[k])
+        return None
+
+    def closed(self) -> None:
+        """The CTAs have ended. Raises SimulationError where one of them may have ended before an operation."""
+        for operation, own in self.issued:
+            if (found := self._unknown(operation, own)) is not None:
+                raise ends_before_operation(operation, *found)
