@@ -31,6 +31,14 @@ def test_a_product_of_several_tiles_is_exact_and_without_warnings() -> None:
     assert np.array_equal(c, wanted)
 
 
+def test_a_warp_knows_what_each_of_its_lanes_has_waited_for() -> None:
+    a, b, wanted = operands(2)
+    c = zeros()
+
+    assert simulate(product(parted=True), a, b, c) == []
+    assert np.array_equal(c, wanted)
+
+
 @pytest.mark.parametrize("wrong", ["no proxy fence", "proxy fence too early"])
 def test_stores_need_a_proxy_fence_before_a_product_reads_them(wrong: str) -> None:
     a, b, _ = operands(2)

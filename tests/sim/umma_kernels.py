@@ -52,8 +52,11 @@ MISTAKES = (
 )  # fmt: skip
 
 
-def product(wrong: str = "", turns: int = 2) -> Any:
-    """C = A * B, a tile of K after the other in the same shared memory; one thread issues, four warps store C."""
+def product(wrong: str = "", turns: int = 2, *, parted: bool = False) -> Any:
+    """C = A * B, a tile of K after the other in the same shared memory; one thread issues, four warps store C.
+
+    parted: lane 0 of each warp waits for itself.
+    """
     assert wrong in ("", *MISTAKES)
 
     @T.prim_func
@@ -97,7 +100,10 @@ def product(wrong: str = "", turns: int = 2) -> Any:
                     )  # fmt: skip  # multiplies
                 if wrong != "no commit":
                     T.ptx.tcgen05.commit(done.ptr_to([0]))
-            if wrong != "no wait" and (wrong != "no wait for the sources" or turn == turns - 1):
+            if (parted and lane == 0) or parted:
+                T.ptx.mbarrier.try_wait(done.ptr_to([0]), turn % 2)
+                T.ptx.tcgen05.fence.after_thread_sync()
+            elif wrong != "no wait" and (wrong != "no wait for the sources" or turn == turns - 1):
                 T.ptx.mbarrier.try_wait(done.ptr_to([0]), turn % 2)
         if wrong == "given back too early":
             T.cuda.cta_sync()

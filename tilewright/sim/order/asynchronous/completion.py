@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tilewright.sim.machine.tmem import cell_number
-from tilewright.sim.order.asynchronous.operations import Loading, Operations, along
+from tilewright.sim.order.asynchronous.operations import Loading, Operations, actors_of, along
 from tilewright.sim.order.bounds import GLOBAL_OPERATIONS
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
 from tilewright.sim.order.reports.operations import early_operation, early_tmem_operation, freed_early
@@ -29,6 +29,9 @@ Cells: TypeAlias = "tuple[Ints, Ints, Ints]"
 def check_issue(known: Operations, operation: Operation) -> None:
     """An operation begins: do its accesses come after those before? They are recorded for later operations."""
     parts, own = known.new_parts(operation)
+    if operation.issuers.lanes > 1:
+        _, rows, threads = actors_of(operation)
+        known.clocks.reunite(rows, threads // 32)
     for one in (*operation.reads, *operation.writes):
         if one.space == "tmem":
             _touch(known, operation, own, one)
@@ -132,6 +135,7 @@ def _check_order(
 def check_freed(known: Operations, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
     """Columns are given back by a warp, ``place`` is its row and number: is every operation on them complete?"""
     row, warp = place
+    known.clocks.reunite(np.array([row]), np.array([warp]))
     columns = slice(taken.first, taken.first + taken.columns)
     for table, did in known.touched:
         before = table[row, columns]
