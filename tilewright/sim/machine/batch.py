@@ -19,6 +19,7 @@ from tilewright.sim.machine.masks import Mask
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints, Shape
     from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
+    from tilewright.sim.machine.uniform import Uniform
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Batch", "Look", "SpecialValues", "lanes_text", "merged", "numbers"]
@@ -63,6 +64,7 @@ class Look:
         self._rows: dict[int, Ints] = {}
         self.sums: dict[tuple[int, ...], Ints] = {}  # of address parts, by what `Address.units` makes of them
         self.one_to_one: dict[tuple[int, ...], bool] = {}  # of address parts: see `Address.is_one_to_one`
+        self._firsts: dict[Uniform, Look] = {}
 
     def rows(self, pitch: int) -> Ints:
         """``pitch`` times the number of each CTA's row, (CTAs, 1, 1)."""
@@ -70,6 +72,17 @@ class Look:
             rows = np.array(numbers(self.ctas), np.int64)
             self._rows[pitch] = (rows * pitch).reshape(-1, 1, 1)
         return self._rows[pitch]
+
+    def firsts(self, alike: Uniform) -> Look:
+        """This look, without the CTAs that are like an earlier one."""
+        if alike.same == 1:
+            return self
+        if alike not in self._firsts:
+            assert alike.firsts is not None
+            ctas = numbers(self.ctas)[alike.firsts]
+            some = slice(ctas.start, ctas.stop, ctas.step)
+            self._firsts[alike] = Look(self.wave, some, self.warps, (len(ctas), *self.shape[1:]))
+        return self._firsts[alike]
 
     def rows_and_warps(self, active: Bools | np.bool_) -> tuple[Ints, Ints]:
         """Row of the CTA and number of the warp of each entry that is set in (CTAs, warps, ...) bools."""
@@ -106,7 +119,9 @@ class Look:
 @dataclass(eq=False)
 class Batch(Look):
     """ctas: of the wave's rows. env: values of the live variables by name. parts: address parts of these CTAs that
-    were made before; thread_parts: those that depend on the warps only, kept for good."""
+    were made before; thread_parts: those that depend on the warps only, kept for good. part: of those of a wave that
+    begin apart; batches of two parts are merged only where a collective needs lanes of both.
+    """
 
     wave: Wave
     ctas: slice
@@ -118,14 +133,12 @@ class Batch(Look):
     meeting: Crossing | Polling | None = None  # what it waits for: see `tilewright.sim.machine.sync`
     polls: int = 0
     again: bool = False
+    part: int = 0
 
     def __post_init__(self) -> None:
-        self.shape: Shape = self.mask.shape
+        super().__init__(self.wave, self.ctas, self.warps, self.mask.shape)
         self.special = SpecialValues(self.wave, self.ctas, self.warps)
         self.thread_parts: dict[int, Part] = self.wave.run.thread_parts(self.warps)
-        self._rows: dict[int, Ints] = {}
-        self.sums: dict[tuple[int, ...], Ints] = {}
-        self.one_to_one: dict[tuple[int, ...], bool] = {}
 
     @property
     def place(self) -> BarrierSite:
@@ -164,7 +177,20 @@ class Batch(Look):
             Mask.of(rest.shape, rest),
             env,
             segment,
+            part=self.part,
         )
+
+    def apart(self, parts: list[tuple[slice, slice]]) -> list[Batch]:
+        """A batch of its own for each of these ranges of its CTAs and warps."""
+        if len(parts) == 1:
+            return [self]
+        found = []
+        for number, (ctas, warps) in enumerate(parts):
+            chosen = np.zeros(self.shape, np.bool_)
+            chosen[ctas, warps] = True
+            found.append(self.narrowed(Mask(self.shape, chosen & self.mask.full), self.segment))
+            found[-1].part = number
+        return found
 
     def busy(self, mask: Mask, at: Address) -> tuple[Batch, Mask, Address]:
         """The batch, its mask and addresses without CTAs of which no lane is active, where these are most."""
@@ -216,9 +242,8 @@ def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
         env[name] = joined
     rest = both[ctas, warps]
     mask = Mask.of(shape, rest)
-    return Batch(
-        a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=min(a.polls, b.polls), again=a.again
-    )
+    polls, part = min(a.polls, b.polls), min(a.part, b.part)
+    return Batch(a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=polls, again=a.again, part=part)
 
 
 def _joined_value(a: Batch, b: Batch, name: str, over: int, where: tuple[slice, slice, Shape]) -> Value | None:

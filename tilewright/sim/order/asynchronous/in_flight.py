@@ -10,7 +10,7 @@ from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import Mask, spread
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.asynchronous.issue_order import keeps_order
-from tilewright.sim.order.asynchronous.operations import Operations, Stretch, along, stretches_of
+from tilewright.sim.order.asynchronous.operations import Operations, Stretch, stretches_of
 from tilewright.sim.order.knowledge.known import SEEN
 from tilewright.sim.order.reports.operations import early_access, early_use
 
@@ -93,7 +93,7 @@ def _check_each(
     known: Operations, site: Site, batch: Batch, mask: Mask, address: Ints, flight: tuple[Operation, Ints, Touched]
 ) -> None:
     operation, own, one = flight
-    numbers = np.broadcast_to(along(own[one.issuer], one.at), one.at.shape)[one.touches]
+    numbers = np.broadcast_to(one.along(own[one.issuer]), one.at.shape)[one.touches]
     order = np.argsort(one.at[one.touches], kind="stable")
     places, numbers = one.at[one.touches][order], numbers[order]
     rows, warps, lanes = batch.threads(mask.full)
