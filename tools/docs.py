@@ -112,7 +112,8 @@ def _opcodes() -> str:
         for form in row.forms:
             if isinstance(form.wording, Ptx):
                 name = re.split(r"[.{\s]", form.wording.template)[0]
-                counts[name] = counts.get(name, 0) + prod(len(values) for values in form.wording.modifiers.values())
+                several = (len(set(texts.values())) for texts in form.wording.modifiers.values())
+                counts[name] = counts.get(name, 0) + prod(several)
     rows = [f"| `{name}` | {number or 'all'} |" for name, number in sorted(counts.items()) if name]
     return "\n".join(["| opcode | spellings |", "| --- | --- |", *rows])
 

@@ -128,6 +128,7 @@ def _expression(bound: Bound) -> str:
         "b32": "word",
         "b64": "address",
         "pred": "word != 0",
+        "imm": LITERALS["imm"],
         "value": ["word"],
     }
     values: dict[str, str | list[str]] = {}

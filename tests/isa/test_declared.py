@@ -65,7 +65,7 @@ def row(*effects: Effect, meaning: Meaning | None = None, operands: Any = OPERAN
         (lambda: row(WRITE, BYTES, Issue(holds=("valeu",))), "Issue.holds", "'valeu'", "'value'"),
         (lambda: row(WRITE, BYTES, Issue(holds="value")), "Issue.holds", "'value', a str", "a tuple"),
         (lambda: row(WRITE, BYTES, Issue(accumulates="scale")), "Issue.accumulates", "'scale'", "dst, bar, value"),
-        (lambda: row(WRITE, BYTES, Issue(alike=("N",))), "Issue.alike", "'N'", "none"),
+        (lambda: row(WRITE, BYTES, Issue(alike=("N",))), "Issue.alike", "'N'", "dst, bar, value"),
         (lambda: row(WRITE, Signal("br", "bytes", change=completed), Issue()), "Signal.barrier", "'br'", "'bar'"),
         (lambda: row(WRITE, Signal("bar", "byte", change=completed), Issue()), "Signal.kind", "'byte'", "'bytes'"),
         (lambda: row(WRITE, Signal("bar", "bytes", "acquire"), Issue()), "Signal.sem", "'acquire'", "release"),

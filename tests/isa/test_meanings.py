@@ -15,6 +15,7 @@ from tests.isa import (
     scalar_oracles,
     tma_oracles,
     tmem_oracles,
+    umma_oracles,
     wgmma_oracles,
 )
 from tests.isa.assembling import every_form
@@ -49,6 +50,7 @@ OWN_ORACLES = {
     *mbarrier_oracles.COVERED,
     *tmem_oracles.COVERED,
     *descriptor_oracles.COVERED,
+    *umma_oracles.COVERED,
     *wgmma_oracles.COVERED,
     *wgmma_oracles.SPARSE,
     *tma_oracles.COVERED,

@@ -76,17 +76,30 @@ class PlainUnit:
         assert form.async_meaning.addresses is not None
         found = form.async_meaning.addresses(self, *operands.values(), **keywords)
         sources = [self.loaded(access, found[access.operand]) for access in form.touched if not access.write]
-        results = (meaning or form.meaning.execute)(
-            *sources, *(operands[name] for name in form.async_meaning.takes), **keywords
-        )
+        taken = [found[name].at if name in found else operands[name] for name in form.async_meaning.takes]
+        results = (meaning or form.meaning.execute)(*sources, *taken, **keywords)
         for access in form.touched:
             if access.write:
-                where = self.where(found[access.operand])
-                self.words[where[0], where[1], found[access.operand].column] = results
+                self.write(found[access.operand], results)
         return results
+
+    def write(self, found: Addresses, results: Array) -> None:
+        """Cells, as far as they count."""
+        assert found.column is not None
+        ctas, lane = self.where(found)
+        if found.nbytes is None:
+            self.words[ctas, lane, found.column] = results
+            return
+        for place in np.argwhere(np.broadcast_to(found.nbytes, lane.shape) == 4):
+            at = tuple(place)
+            self.words[ctas[at], lane[at], found.column[at]] = results[at]
 
     def loaded(self, access: Access, found: Addresses) -> Array:
         ctas, at = self.where(found)
+        nbytes = np.broadcast_to(int(access.nbytes) if found.nbytes is None else found.nbytes, at.shape)  # type: ignore[arg-type]
         if access.space == "tmem":
-            return np.asarray(self.words[ctas, at, found.column])
-        return np.asarray(self.bytes[ctas[..., None], at[..., None] + np.arange(int(access.nbytes))])  # type: ignore[arg-type]
+            assert found.column is not None
+            words = self.words[ctas, at, np.minimum(found.column, self.words.shape[2] - 1)]
+            return np.where(nbytes == 4, words, np.where(nbytes == 2, words & 0xFFFF, 0)).astype(words.dtype)
+        octets = self.bytes[ctas[..., None], at[..., None] + np.arange(int(access.nbytes))]  # type: ignore[arg-type]
+        return np.where(nbytes[..., None] > 0, octets, 0).astype(np.uint8)

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+
+from tilewright.load.cu import DEFAULT
 
 __all__ = ["FOLDER", "PROGRAMS", "Case"]
 
@@ -35,10 +38,17 @@ class Case:
     headers: bool = False
     globals: dict[str, Any] = field(default_factory=dict)
     output: str = ""
+    target: str = DEFAULT
 
 
 def f32(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).integers(-8, 8, shape).astype(np.float32)
+
+
+def bf16(*rows: int) -> list[Any]:
+    """Matrices of small integers, 64 columns each."""
+    rng = np.random.default_rng(2)
+    return [rng.integers(-2, 3, (n, 64)).astype(ml_dtypes.bfloat16) for n in rows]
 
 
 def i32(n: int, low: int = -9, high: int = 9, seed: int = 1) -> Any:
@@ -126,4 +136,8 @@ PROGRAMS = [
     Case("cluster", "exchanged", lambda: [i32(64), zeros(64, np.int32)], 2, 32, 1,
          lambda a: a[0].reshape(2, 32)[::-1, ::-1].reshape(-1),
          ("race: volatile load reads mine", "ld.shared::cluster")),
+    Case("umma", "product", lambda: [*bf16(128, 64), zeros((128, 64))], 1, 128, 2,
+         lambda a: a[0].astype(np.float32) @ a[1].astype(np.float32).T,
+         ("tcgen05.ld touches tensor memory that tcgen05.mma may still not have written", "tcgen05.ld"),
+         target="sm_100a"),
 ]  # fmt: skip

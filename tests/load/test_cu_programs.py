@@ -18,7 +18,7 @@ BY_FILE = pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: case.file)
 def loaded(case: Case, **defines: object) -> LoadedKernel:
     if case.headers and not wheel_folders():
         pytest.skip("NVIDIA's headers are not installed: pip install tilewright[cu]")
-    module = load_cu(FOLDER / f"{case.file}.cu", defines=defines)
+    module = load_cu(FOLDER / f"{case.file}.cu", case.target, defines=defines)
     for name, values in case.globals.items():
         module.globals[name][:] = values
     return module[case.kernel]

@@ -260,7 +260,7 @@ def _is_plain(value: object) -> bool:
 def _expression(row: Instruction, operand: Operand, value: object, typed: DType | None) -> Argument:
     """The value of one operand, converted as its kind asks."""
     what = f"T.{row.name}: {operand.name}"
-    if operand.optional and (value is None or const_value(value) == 0):
+    if operand.optional and not operand.many and (value is None or const_value(value) == 0):
         return None
     if isinstance(value, (Buffer, Region)):  # its first element
         region = value.region() if isinstance(value, Buffer) else value
@@ -320,9 +320,9 @@ def _bound(made: Call) -> Bound:
     operands: dict[str, tuple[Expr, ...]] = {
         operand.name: () for operand in row.operands if operand.many or operand.name in optional
     }
-    given = dict(positional) | keywords
+    given = {param.lstrip("*"): value for param, value in positional} | keywords
     optional += [operand.name for operand in row.operands if operand.optional]
-    mods.update((name, None if given[name] is None else "given") for name in optional)
+    mods.update((name, None if given.get(name) is None else "given") for name in optional)
     for param, value in [*positional, *((key, value) for key, value in keywords.items() if key not in row.folds)]:
         name = param.lstrip("*")
         kind = _kind(row, name)

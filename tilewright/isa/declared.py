@@ -119,7 +119,8 @@ def check_row(row: Instruction, lanes: Iterable[str]) -> None:
             elif isinstance(effect, Signal):
                 _check_signal(row.name, effect, begins=form.begins_operation)
             elif isinstance(effect, Issue):
-                _check_names(row.name, effect, {Issue: ("alike",)}, modifiers, "modifier")
+                takes = form.async_meaning.takes
+                _check_names(row.name, effect, {Issue: ("alike",)}, (*modifiers, *operands, *takes), "value")
         if (wrong := disagreement(form, by_name)) is not None:
             field, given, allowed = wrong
             raise misdeclared(row.name, field, "does not fit", repr(given), allowed)

@@ -1,19 +1,26 @@
-"""Making and moving matrix descriptors in a kernel; what their bits mean is in `tilewright.isa.descriptors`."""
+"""Making and moving descriptors in a kernel; what their bits mean is in `tilewright.isa.descriptors`, of instructions
+in `tilewright.isa.instruction_descriptors`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError
-from tilewright.ir import const_value
+from tilewright.ir import Argument, const_value
 from tilewright.isa.arch import since
 from tilewright.isa.descriptors import GENERATIONS, UNIT, swizzle_codes
+from tilewright.isa.instruction_descriptors import (
+    PRODUCT_FIELDS,
+    PRODUCT_KINDS,
+    InstructionDescriptor,
+)
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import Bound, Cuda, Meaning, counts, reads, single, writes
+from tilewright.isa.table import REQUIRED, Bound, Cuda, Form, Meaning, Mods, counts, instruction, reads, single, writes
 
 SOURCES = {
     "sm_90": 'PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: Matrix Descriptor Format"',
@@ -125,3 +132,73 @@ for _name in ("smem_desc_add_16B_offset", "cuda.smem_desc_add_16B_offset", "ptx.
         doc="The matrix descriptor of a tile that starts ``units`` times 16 bytes later.",
         result=dtype("uint64"),
     )
+
+# Instruction descriptors
+
+_PARTS = (
+    f"({f} / {at.step}) << {at.first}" if at.step > 1 else f"{f} << {at.first}" for f, at in PRODUCT_FIELDS.items()
+)
+PRODUCT = f"""\
+__device__ __forceinline__ unsigned int tw_instruction_descriptor(
+    {", ".join(f"unsigned int {name}" for name in PRODUCT_FIELDS)}) {{
+  return {" | ".join(_PARTS)};
+}}
+"""
+NUMBERS, FLAGS = ("M", "N"), ("trans_a", "trans_b", "neg_a", "neg_b", "sat_d")
+
+
+def _product(mods: Mods, values: Mapping[str, int]) -> InstructionDescriptor:
+    types = {name: str(mods[name]) for name in ("d_dtype", "a_dtype", "b_dtype")}
+    kind = next(name for name, row in PRODUCT_KINDS.items() if types["a_dtype"] in row.elements)
+    fields = {name: bool(value) if name in FLAGS else value for name, value in values.items()}
+    return InstructionDescriptor(kind, cta_group=int(str(mods["n_cta_groups"])), **types, **fields)  # type: ignore[arg-type]  # each of its type
+
+
+def _check_product(bound: Bound) -> None:
+    known = {name: const_value(bound.operands[name][0]) for name in (*NUMBERS, *FLAGS)}
+    if unknown := [name for name, value in known.items() if value is None]:
+        given = ", ".join(f"{name} = {bound.operands[name][0]}" for name in unknown)
+        raise InstructionError(f"T.{bound.instruction.name}: {unknown[0]}", given=given, allowed="a constant")
+    _product(bound.mods, known)  # type: ignore[arg-type]  # numbers
+
+
+def encode_product(machine: Machine, *values: Lanes, **mods: Argument) -> Lanes:
+    """The word, equal in all lanes: everything is known when the kernel is compiled."""
+    known = {name: int(value.flat[0]) for name, value in zip((*NUMBERS, *FLAGS), values, strict=True)}
+    return np.full((*machine.active.shape[:-1], 1), _product(mods, known).encode(), np.uint32)
+
+
+def _product_forms() -> Iterator[Form]:
+    for row in PRODUCT_KINDS.values():
+        types = {name: {each: str(code) for each, code in row.elements.items()} for name in ("a_dtype", "b_dtype")}
+        yield Form(
+            Cuda(
+                f"{{desc}} = tw_instruction_descriptor({', '.join(f'{{{name}}}' for name in PRODUCT_FIELDS)})",
+                {
+                    **types,
+                    "d_dtype": {each: str(code) for each, code in row.results.items()},
+                    "K": {row.k: ""},
+                    "n_cta_groups": {1: "", 2: ""},
+                    "is_sparse": {False: ""},
+                },
+                helper=PRODUCT,
+            ),
+            since("sm_75"),
+            'PTX ISA, "TensorCore 5th Generation: Instruction descriptor"',
+            Meaning(encode_product, on="machine", passes=("d_dtype", "a_dtype", "b_dtype", "n_cta_groups")),
+        )
+
+
+instruction(
+    "ptx.tcgen05.encode_instr_descriptor",
+    params=("desc",),
+    keywords={
+        **dict.fromkeys(("d_dtype", "a_dtype", "b_dtype", *NUMBERS, "K"), REQUIRED),
+        **{"trans_a": False, "trans_b": False, "n_cta_groups": 1},
+        **dict.fromkeys(("neg_a", "neg_b", "sat_d", "is_sparse"), False),
+    },
+    operands=(writes("desc", "b32"), *(reads(m, "imm") for m in NUMBERS), *(reads(flag, "pred") for flag in FLAGS)),
+    check=_check_product,
+    doc="The instruction descriptor of tcgen05.mma for D = A * B; ``trans_a`` and ``trans_b`` for MN-major operands.",
+    forms=tuple(_product_forms()),
+)

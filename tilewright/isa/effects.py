@@ -225,7 +225,8 @@ class Issue:
 
     group: what is counted together by the thread, warp or warpgroup that issues it; "" for none.
     in_order_after: instructions whose operations come first without a wait, where the same thread, warp or warpgroup
-    has issued both, with the same modifiers ``alike``. holds: operands whose registers it reads until it is complete;
+    has issued both, and they agree in what is ``alike`` and both have: modifiers; of a thread's operations also
+    operands, and what `AsyncMeaning.takes` beside them. holds: operands whose registers it reads until it is complete;
     registers of other operands are read at the issue. accumulates: a condition among the operands; where it is false,
     registers that the form updates are written and not read. fenced: a `RegisterFence` of the group must stand between
     other accesses of its registers and the operation, and only operations of the group may touch them before the wait,

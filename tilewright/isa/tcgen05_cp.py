@@ -36,7 +36,7 @@ from tilewright.isa.operations import access_of_unit, in_pairs
 from tilewright.isa.table import REQUIRED, Access, AsyncMeaning, Form, Issue, Ptx, counts, instruction, reads, single
 from tilewright.isa.tcgen05_alloc import CTA_GROUP, PLACE, SOURCE, TMEM_ARCHS
 
-__all__ = ["COPY_SHAPES", "CopyShape", "copied_lanes"]
+__all__ = ["COPY_SHAPES", "EXPAND", "CopyShape", "copied_lanes"]
 
 
 class CopyShape(NamedTuple):
@@ -205,6 +205,6 @@ single(
     effects=(
         Access("from", "tmem", 4, write=False, proxy="tmem", computed=True),
         Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
-        Issue("tmem"),
+        Issue("tmem", in_order_after=("ptx.tcgen05.mma",)),
     ),
 )

@@ -32,6 +32,7 @@ __all__ = [
     "gathered",
     "is_summed_in_float32",
     "multiplied",
+    "rounded_sum",
     "rows_of_registers",
     "spread_out",
 ]
@@ -118,9 +119,12 @@ def multiplied(
         narrow = [_floats(part, kind) for part, kind in zip((a, b), kinds, strict=True)]
         return float8_sum(narrow[0] * np.float32(sign), narrow[1], before)
     left, right = (_numbers(part, kind) for part, kind in zip((a, b), kinds, strict=True))
+    return rounded_sum(left * sign if sign < 0 else left, right, before, saturate=saturate)
+
+
+def rounded_sum(left: Wide, right: Wide, before: Array, *, saturate: bool = False) -> Array:
+    """The product of (..., rows, K) and (..., columns, K), and D as it was: exact, then rounded, wrapped or clamped."""
     total = left @ right.swapaxes(-1, -2)
-    if sign < 0:
-        np.negative(total, out=total)
     total += before
     if before.dtype != np.int32:
         return np.asarray(total.astype(before.dtype))

@@ -339,7 +339,8 @@ def _is_predicate(operand: Operand, step: Step) -> bool:
 def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, object], step: Step) -> object:
     """An operand that is read."""
     if isinstance(operand, Address):
-        space = "shared" if kind.kind in ("shared", "tmem") else ""  # both have addresses of 32 bits
+        short = kind.resolved(mods).kind in ("shared", "tmem", "b32")  # type: ignore[arg-type]  # modifiers
+        space = "shared" if short else ""  # of 32 bits
         space = str(mods.get("space") or "") if kind.kind == "place" else space
         return number_of(pointer(low, operand, step, space), space)
     if kind.kind == "imm":

@@ -6,7 +6,7 @@ from the device, a heap) are refused here, before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright import ir
@@ -46,8 +46,11 @@ UNSUPPORTED = {
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), "textures and surfaces"),
     "multimem": "memory that several GPUs have in common",
     "clusterlaunchcontrol": "clusters that take over the work of others, which have not begun",
-    "tcgen05.mma": "products that go to tensor memory",
+    "tcgen05.sp": "sparse products into tensor memory",
+    "tcgen05.ws": "products into tensor memory that keep B's columns",
+    "tcgen05.block_scale": "products with scales for blocks of K",
 }
+"""Why an opcode is not supported, or not with a modifier."""
 
 
 EARLY = {
@@ -226,7 +229,7 @@ def _in_bytes(low: Lowering, ins: Instruction, scope: Scope) -> Instruction:
 
 def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None, at: Span) -> None:
     family = ".".join((ins.opcode, *ins.modifiers[:1]))
-    reason = UNSUPPORTED.get(ins.opcode) or UNSUPPORTED.get(family)
+    reason = next((UNSUPPORTED[name] for name in _names(ins) if name in UNSUPPORTED), None)
     if reason is not None:
         raise KernelError(f"{ins.mnemonic} is not supported", given=reason)
     guard = _guard(low, ins, scope, at)
@@ -237,6 +240,12 @@ def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None,
         return
     made = tuple(instruction(low, step))
     low.add(made if guard is None or not made else [ir.If(guard, made, at=at)])
+
+
+def _names(ins: Instruction) -> Iterator[str]:
+    """Its opcode, and the opcode with each of its modifiers."""
+    yield ins.opcode
+    yield from (f"{ins.opcode}.{word}" for word in ins.modifiers)
 
 
 def _guard(low: Lowering, ins: Instruction, scope: Scope, at: Span) -> ir.Expr | None:

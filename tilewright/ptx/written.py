@@ -90,8 +90,9 @@ class _Taken:
         """Does an operand fit a place of the pattern?"""
         match place:
             case Name(text):
-                own = text.startswith(_HOLE)
-                return self.hole(text.removeprefix(_HOLE), given) if own else place == given == Name("_")
+                if text.startswith(_HOLE):
+                    return not isinstance(given, Address) and self.hole(text.removeprefix(_HOLE), given)
+                return place == given == Name("_")
             case Immediate():
                 return isinstance(given, Immediate) and given.value == place.value
             case Vector(parts):
@@ -102,7 +103,8 @@ class _Taken:
                 if not isinstance(given, Address):
                     return False
                 alone = Address(given.base, given.offset)
-                return base is not None and self.one(base, alone) and self.all(more, given.more)
+                inside = isinstance(base, Name) and base.text.startswith(_HOLE)
+                return inside and self.hole(base.text.removeprefix(_HOLE), alone) and self.all(more, given.more)  # type: ignore[union-attr]  # a name
         return False
 
     def lacking(self, mods: Mapping[str, object]) -> list[str]:

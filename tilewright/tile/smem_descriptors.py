@@ -8,13 +8,14 @@ table of addresses before the swizzle, in bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.ir import Value, const_value
+from tilewright.ir import AddressOf, Expr, Load, Value, as_expr, const_value
 from tilewright.layout import SwizzleLayout, SwizzleMode
+from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Change, Decline
 from tilewright.tile.mma_layouts import mma_layouts
@@ -25,9 +26,14 @@ __all__ = [
     "GROUP",
     "UNIT",
     "DescribedBlocks",
+    "blocks_of",
+    "blocks_text",
     "check_aligned",
     "described",
+    "encoded_blocks",
     "in_fields",
+    "long_extents",
+    "matrix_of",
     "mode_of",
     "other_layouts",
     "pattern_bytes",
@@ -139,3 +145,43 @@ def other_layouts(call: TileCall, side: Side) -> Iterator[Change]:
     """The layouts that descriptors are made for."""
     for text, layout, _ in mma_layouts(side.buffer, call.facts):
         yield Change(f"{text} for {side.name}", call.with_buffer(side, layout=layout))
+
+
+# Matrices, their blocks, and the code of descriptors
+
+
+def blocks_text(blocks: DescribedBlocks) -> str:
+    """``128-byte swizzle, MN-major``."""
+    swizzle = f"{blocks.swizzle.row_bytes}-byte swizzle" if blocks.swizzle else "no swizzle"
+    return f"{swizzle}, MN-major" if blocks.trans else swizzle
+
+
+def matrix_of(side: Side, *, trans: bool) -> Ints:
+    """The numbers of a matrix's elements in its region, rows along M or N first."""
+    shape = long_extents(side.extents)
+    numbers = np.arange(np.prod(shape)).reshape(shape)
+    return numbers.T if trans else numbers
+
+
+def long_extents(shape: Sequence[Value]) -> tuple[int, ...]:
+    """Constant extents as numbers, those of 1 aside."""
+    known = (int(const_value(extent) or 1) for extent in shape)
+    return tuple(extent for extent in known if extent != 1)
+
+
+def blocks_of(matrix: Ints, rows: int, k: int) -> Ints:
+    """(blocks, steps, rows, k) of a matrix."""
+    return matrix.reshape(-1, rows, matrix.shape[1] // k, k).swapaxes(1, 2)
+
+
+def encoded_blocks(side: Side, blocks: DescribedBlocks, out: Builder, family: str) -> Expr:
+    """The descriptor of a shared buffer's beginning, in a register, as "wgmma" or "tcgen05" has it."""
+
+    def encode(before: Builder) -> Expr:
+        before.comment(f"the matrix descriptor of {side.name}")
+        register = before.local("mma_desc", 1, "uint64")
+        start = AddressOf(side.buffer.flat(), (as_expr(0),))
+        before.call(f"ptx.{family}.encode_matrix_descriptor", register.pointer, start, *blocks.key)
+        return Load(register, (as_expr(0),))
+
+    return out.once_behind(side.buffer, (family, *blocks.key), encode)

@@ -15,16 +15,19 @@ from tilewright.isa import Access, Signal
 from tilewright.sim.machine.memory import SHIFT, UNITS
 from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS
 from tilewright.sim.machine.remote import atomic_words, split
-from tilewright.sim.machine.tmem import trouble_with
+from tilewright.sim.machine.tmem import INITIALISED, trouble_with
 
 if TYPE_CHECKING:
     from tilewright.isa import Addresses
     from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.issuers import Issuers
     from tilewright.sim.machine.memory import MemoryRows
+    from tilewright.sim.machine.tmem import Cells
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Touched"]
+
+LOW_BYTES = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)  # of a cell, by how many count
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +74,10 @@ class Touched:
                 who = np.isin(np.arange(len(issuers.rows)), issuer[beyond.reshape(len(at), -1).any(1)])
                 issuers.fault(f"an address of CTA {int((rows - own)[beyond][0])} of a cluster of {count} CTAs", who)
         nbytes = None if found.nbytes is None else np.broadcast_to(found.nbytes, shape).astype(np.int64)
-        return cls(effect, space, found.width or width, issuer, rows, at, found.column, nbytes, found.fill, ctas)
+        column = found.column
+        if column is not None and nbytes is not None:  # a cell that does not count may be anywhere
+            at, column = (np.where(nbytes > 0, axis, 0) for axis in (at, column))
+        return cls(effect, space, found.width or width, issuer, rows, at, column, nbytes, found.fill, ctas)
 
     @cached_property
     def at(self) -> Ints:
@@ -125,6 +131,19 @@ class Touched:
         """(m, ...) bools: the places of which at least one byte counts."""
         return np.broadcast_to(np.True_, self.shape) if self.nbytes is None else self.nbytes > 0
 
+    @cached_property
+    def cells(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Those of tensor memory that count: (p,), on whose behalf; (p, cells), their rows, lanes and columns."""
+        assert self.column is not None
+        count = len(self.issuer)
+        places = [np.broadcast_to(axis, self.shape).reshape(count, -1) for axis in (self.rows, self.at, self.column)]
+        issuer = self.issuer
+        if self.nbytes is not None:
+            which, place = np.nonzero(self.touches.reshape(count, -1))
+            issuer, places = issuer[which], [axis[which, place, None] for axis in places]
+        row, lane, column = places
+        return issuer, row, lane, column
+
     @property
     def count(self) -> int:
         """How many places count."""
@@ -146,11 +165,12 @@ class Touched:
         """Raises SimulationError for the first issuer with a place that is none."""
         wave = issuers.wave
         if self.space == "tmem":
-            assert self.column is not None
-            if trouble_with(wave.columns, self.rows, self.at, self.column, bounds):
-                for k in range(len(self.at)):
-                    if trouble := trouble_with(wave.columns, self.rows[k], self.at[k], self.column[k], bounds):
-                        issuers.fault(trouble, np.arange(len(issuers.rows)) == self.issuer[k])
+            issuer, row, lane, column = self.cells
+            if trouble_with(wave.columns, row, lane, column, bounds):
+                for k in np.unique(issuer):
+                    own = issuer == k
+                    if trouble := trouble_with(wave.columns, row[own], lane[own], column[own], bounds):
+                        issuers.fault(trouble, np.arange(len(issuers.rows)) == k)
             return
         if self._is_inside(wave):
             return
@@ -206,7 +226,7 @@ class Touched:
         once: what all issuers of a CTA read may come once for each CTA.
         """
         if self.space == "tmem":
-            return wave.tmem.load(self.rows, self.at, self.column)  # type: ignore[arg-type]  # tmem has one
+            return self._of_cells(wave.tmem) & self._bytes_that_count
         if self.space == "shared" and self.ctas is not None:
             return self._of_each_cta(wave.shared, once=once)
         if self.space != "shared" and self.nbytes is None and len(windows := list(self.windows())) == 1:
@@ -222,11 +242,27 @@ class Touched:
             self._gather(block, rows, at, there, found)
         return found
 
+    @cached_property
+    def _bytes_that_count(self) -> NDArray[np.uint32]:
+        """Of each cell the bits of its bytes that count."""
+        return LOW_BYTES[4 if self.nbytes is None else self.nbytes]
+
+    def _of_cells(self, cells: Cells) -> NDArray[np.uint32]:
+        return cells.load(self.rows, self.at, self.column)  # type: ignore[arg-type]  # tmem has one
+
+    def _to_cells(self, cells: Cells, words: Array) -> None:
+        if self.nbytes is None:
+            cells.store(self.rows, self.at, self.column, words)  # type: ignore[arg-type]  # tmem has one
+            return
+        _, row, lane, column = (axis.reshape(-1) for axis in self.cells)
+        there, new = self._bytes_that_count[self.touches], np.broadcast_to(words, self.shape)[self.touches]
+        cells.store(row, lane, column, cells.load(row, lane, column) & ~there | new & there)
+
     def load_flags(self, wave: Wave) -> Array | None:
         """The flags of what `load` finds; None where all of it is initialised."""
         shadows = wave.shadows
         if self.space == "tmem":
-            return shadows.tmem.load(self.rows, self.at, self.column)  # type: ignore[arg-type]  # tmem has one
+            return self._of_cells(shadows.tmem) | INITIALISED & ~self._bytes_that_count
         low, high = self.reach
         if self.space != "shared" or (shadows.is_collapsed and shadows.shared.data[0, low:high].all()):
             return None
@@ -273,7 +309,7 @@ class Touched:
         if len(data) != len(self.issuer):
             data = data[self.issuer]
         if self.space == "tmem":
-            wave.tmem.store(self.rows, self.at, self.column, data)  # type: ignore[arg-type]  # tmem has one
+            self._to_cells(wave.tmem, data)
             return
         data = np.broadcast_to(data, (*self.shape, self.width))
         if self.ctas is not None:
@@ -294,7 +330,7 @@ class Touched:
         if len(data) != len(self.issuer):
             data = data[self.issuer]
         if self.space == "tmem":
-            shadows.tmem.store(self.rows, self.at, self.column, data)  # type: ignore[arg-type]  # tmem has one
+            self._to_cells(shadows.tmem, data)
         elif self.space == "shared":
             shadows.expand()
             data = np.broadcast_to(data, (*self.shape, self.width))

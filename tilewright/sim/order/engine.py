@@ -19,7 +19,7 @@ from tilewright.sim.order.asynchronous.in_flight import check_global, check_in_f
 from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
 from tilewright.sim.order.asynchronous.operations import Stretch
 from tilewright.sim.order.knowledge.actors import Actors
-from tilewright.sim.order.knowledge.known import HEARD, SEEN, Known
+from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN, Known
 from tilewright.sim.order.knowledge.locations import Locations
 from tilewright.sim.order.knowledge.releases import Pattern, Release
 from tilewright.sim.order.knowledge.signals import Signals, arrivals_of, signals_of, together, visits_of
@@ -256,8 +256,8 @@ class Order(Check):
         else:
             sem = str(fence.side)  # of a pair: each is a fence of that kind too
             if fence.proxy == "tmem":
-                order.clocks.expand()
-                order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[sem])
+                alone = order.operations.alone() if order.operations and sem == "release" else ()
+                order.clocks.promote(who, SEEN if sem == "release" else HEARD | ISSUED, alone)
                 return
             if fence.proxy == "tensormap" and order.proxies is not None and order.proxies.maps is not None:
                 order.proxies.maps.fenced(batch, who, fence, where)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright import isa
 from tilewright.errors import LayoutError
-from tilewright.ir import AddressOf, Expr, Load, Region, Value, as_expr, const_value
+from tilewright.ir import AddressOf, Expr, Region, Value, as_expr
 from tilewright.layout import Layout, wgmma_fragment
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
@@ -18,7 +18,16 @@ from tilewright.tile.conditions import constant_extents
 from tilewright.tile.dispatch import Change, Condition, Decline, condition, variant
 from tilewright.tile.hints import check_target
 from tilewright.tile.owners import owners
-from tilewright.tile.smem_descriptors import DescribedBlocks, described, other_layouts
+from tilewright.tile.smem_descriptors import (
+    DescribedBlocks,
+    blocks_of,
+    blocks_text,
+    described,
+    encoded_blocks,
+    long_extents,
+    matrix_of,
+    other_layouts,
+)
 from tilewright.tile.walks import Ints, plus
 
 __all__ = ["WgmmaPlan"]
@@ -50,13 +59,8 @@ class WgmmaPlan:
     def summary(self) -> str:
         """``m64n128k16, 4 instructions; A 128-byte swizzle, B 128-byte swizzle, MN-major``."""
         times_ = "1 instruction" if self.count == 1 else f"{self.count} instructions"
-        a = _told(self.a) if isinstance(self.a, DescribedBlocks) else "in registers"
-        return f"m64n{self.n}k{self.k}, {times_}; A {a}, B {_told(self.b)}"
-
-
-def _told(blocks: DescribedBlocks) -> str:
-    swizzle = f"{blocks.swizzle.row_bytes}-byte swizzle" if blocks.swizzle else "no swizzle"
-    return f"{swizzle}, MN-major" if blocks.trans else swizzle
+        a = blocks_text(self.a) if isinstance(self.a, DescribedBlocks) else "in registers"
+        return f"m64n{self.n}k{self.k}, {times_}; A {a}, B {blocks_text(self.b)}"
 
 
 @condition("D is in registers, B in shared memory, A in either")
@@ -88,32 +92,19 @@ def wgmma(call: TileCall) -> WgmmaPlan:
     """wgmma.mma_async: a warpgroup multiplies 64 rows by up to 256 columns, a K of 32 bytes at a time."""
     row = isa.WGMMA_TYPES[call["A"].dtype]
     check_target(call, "wgmma", isa.lookup(NAMES[True]).forms[0])
-    a, b = (_numbers(call[name], trans=bool(call.option(f"trans{name}"))) for name in "AB")
+    a, b = (matrix_of(call[name], trans=bool(call.option(f"trans{name}"))) for name in "AB")
     m, n = len(a), _width(call, len(b))
     if m % ROWS or a.shape[1] % row.k:
         raise Decline(f"M is {m} and K {a.shape[1]}", allowed=f"M a multiple of 64, K of {row.k}")
-    right = _blocks(b, n, row.k)
-    d = _registers(call, call["D"], _fragments(_numbers(call["D"], trans=False), n), "D")
+    right = blocks_of(b, n, row.k)
+    d = _registers(call, call["D"], _fragments(matrix_of(call["D"], trans=False), n), "D")
     left: DescribedBlocks | Ints
     a_base: Value
     if call["A"].space == "shared":
-        left, a_base = described(call, call["A"], _blocks(a, ROWS, row.k), may_transpose=row.majors), 0
+        left, a_base = described(call, call["A"], blocks_of(a, ROWS, row.k), may_transpose=row.majors), 0
     else:
         left, a_base = _registers(call, call["A"], _fragments(a, row.k, operand="A"), "A")
     return WgmmaPlan(row.k, n, left, described(call, call["B"], right, may_transpose=row.majors), a_base, *d)
-
-
-def _numbers(side: Side, *, trans: bool) -> Ints:
-    """The numbers of a matrix's elements in its region, rows along M or N first."""
-    shape = _extents(side.extents)
-    numbers = np.arange(np.prod(shape)).reshape(shape)
-    return numbers.T if trans else numbers
-
-
-def _extents(shape: Sequence[Value]) -> tuple[int, ...]:
-    """Constant extents as numbers, those of 1 aside."""
-    known = (int(const_value(extent) or 1) for extent in shape)
-    return tuple(extent for extent in known if extent != 1)
 
 
 def _width(call: TileCall, columns: int) -> int:
@@ -124,14 +115,9 @@ def _width(call: TileCall, columns: int) -> int:
     return max(fitting)
 
 
-def _blocks(matrix: Ints, rows: int, k: int) -> Ints:
-    """(blocks, steps, rows, k) of a matrix."""
-    return matrix.reshape(-1, rows, matrix.shape[1] // k, k).swapaxes(1, 2)
-
-
 def _fragments(matrix: Ints, width: int, operand: str = "D") -> Ints:
     """The elements that each thread of the warpgroup holds: (blocks of 64 rows, of columns, threads, elements)."""
-    blocks = _blocks(matrix, ROWS, width)
+    blocks = blocks_of(matrix, ROWS, width)
     element = {8: "float32", 16: "float16", 32: "int8"}.get(width, "int8")
     table = wgmma_fragment(ROWS, width, operand, element).table((ROWS, width))
     thread, slot = (table[axis][..., 0] for axis in ("tid_in_wg", "m"))
@@ -159,7 +145,7 @@ def _registers(call: TileCall, side: Side, wanted: Ints, operand: str) -> tuple[
         fits = fits and not (registers[..., 0] % per_register).any()
         if fits:
             return registers[..., 0], held.base
-    rows, columns = _extents(side.extents)
+    rows, columns = long_extents(side.extents)
     layout = f'wgmma_fragment({rows}, {columns}, "{operand}", "{side.dtype}")'
     raise Decline(
         f"{side.name} is not dealt out as the instruction has it: {side.buffer.layout}",
@@ -170,7 +156,7 @@ def _registers(call: TileCall, side: Side, wanted: Ints, operand: str) -> tuple[
 
 def _refitted(call: TileCall, side: Side, operand: str, text: str) -> Iterator[Change]:
     """The same registers in the layout that the instruction has."""
-    shape = _extents(side.buffer.shape)
+    shape = long_extents(side.buffer.shape)
     if len(shape) != 2:
         return
     try:
@@ -200,7 +186,7 @@ def _(plan: WgmmaPlan, call: TileCall, out: Builder) -> None:
     if call.option("sync"):
         out.call("ptx.wgmma.fence")
     shared_a = isinstance(plan.a, DescribedBlocks)
-    encoded = {name: _encoded(call[name], blocks, out) for name, blocks in (("A", plan.a), ("B", plan.b))
+    encoded = {name: encoded_blocks(call[name], blocks, out, "wgmma") for name, blocks in (("A", plan.a), ("B", plan.b))
                if isinstance(blocks, DescribedBlocks)}  # fmt: skip
     signs = {"scaleA": -1} if call.option("negate") else {}
     majors = {"transB": plan.b.trans, **({"transA": plan.a.trans} if isinstance(plan.a, DescribedBlocks) else {})}
@@ -222,19 +208,6 @@ def _(plan: WgmmaPlan, call: TileCall, out: Builder) -> None:
     if call.option("sync"):
         out.call("ptx.wgmma.commit_group")
         out.call("ptx.wgmma.wait_group", 0)
-
-
-def _encoded(side: Side, blocks: DescribedBlocks, out: Builder) -> Expr:
-    """The descriptor of a shared buffer's beginning, in a register."""
-
-    def encode(before: Builder) -> Expr:
-        before.comment(f"the matrix descriptor of {side.name}")
-        register = before.local("mma_desc", 1, "uint64")
-        start = AddressOf(side.buffer.flat(), (as_expr(0),))
-        before.call("ptx.wgmma.encode_matrix_descriptor", register.pointer, start, *blocks.key)
-        return Load(register, (as_expr(0),))
-
-    return out.once_behind(side.buffer, ("wgmma", *blocks.key), encode)
 
 
 def _places(side: Side, slots: Ints, base: Value) -> list[Expr]:

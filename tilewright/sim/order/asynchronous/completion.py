@@ -30,6 +30,9 @@ Cells: TypeAlias = "tuple[Ints, Ints, Ints]"
 def check_issue(operations: Operations, operation: Operation) -> None:
     """An operation begins: do its accesses come after those before? They are recorded for later operations."""
     parts, own = operations.new_parts(operation)
+    if operation.issuers.lanes > 1:
+        _, rows, threads = operation.issuers.actors
+        operations.clocks.reunite(rows, threads // 32)
     for one in (*operation.reads, *operation.writes):
         if one.space == "tmem":
             _touch(operations, operation, own, one)
@@ -112,15 +115,14 @@ def _combining(operations: Operations, numbers: NDArray[np.int32]) -> list[int]:
 
 def _touch(operations: Operations, operation: Operation, own: Ints, one: Touched) -> None:
     """Has every operation that touched these cells before been put in order before this one?"""
-    assert one.column is not None
-    row, lane, column = (axis.reshape(len(axis), -1) for axis in (one.rows, one.at, one.column))
+    issuer, row, lane, column = one.cells
     cell = cell_number(row, lane, column)
-    actor, writes = one.issuer * operation.issuers.warps_each, one.writes
+    actor, writes = issuer * operation.issuers.warps_each, one.writes
     for table, did in operations.touched if writes else operations.touched[:1]:
         before = table.reshape(-1).take(cell)
         _check_order(operations, operation, own, (actor, lane, column), before, did)
     if not writes:
-        for group in np.unique(warpgroup := operation.issuers.threads[one.issuer] // 128):
+        for group in np.unique(warpgroup := operation.issuers.threads[issuer] // 128):
             of_group = warpgroup == group
             operations.readers[group].reshape(-1)[cell[of_group]] = own[actor][of_group][:, None]
         return
@@ -149,6 +151,7 @@ def _check_order(
 def check_freed(operations: Operations, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
     """Columns are given back by a warp, ``place`` is its row and number: is every operation on them complete?"""
     row, warp = place
+    operations.clocks.reunite(np.array([row]), np.array([warp]))
     columns = slice(taken.first, taken.first + taken.columns)
     for table, did in operations.touched:
         before = table[row, columns]

@@ -9,7 +9,8 @@ import numpy as np
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import Mask, spread
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.asynchronous.operations import Operations, Stretch, keeps_order, stretches_of
+from tilewright.sim.order.asynchronous.issue_order import keeps_order
+from tilewright.sim.order.asynchronous.operations import Operations, Stretch, stretches_of
 from tilewright.sim.order.knowledge.known import SEEN
 from tilewright.sim.order.reports.operations import early_access, early_use
 

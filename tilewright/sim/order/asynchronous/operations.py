@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.tmem import table_of_cells
+from tilewright.sim.order.asynchronous.issue_order import may_queue
 from tilewright.sim.order.bounds import WAITS
 from tilewright.sim.order.knowledge.actors import THREADS, Actors, numbered
 from tilewright.sim.order.knowledge.clocks import Clocks
-from tilewright.sim.order.knowledge.known import OFFERED, ORDERED, SEEN, Known, Times, published_flags
+from tilewright.sim.order.knowledge.known import BEHIND, OFFERED, ORDERED, SEEN, Known, Times, published_flags
 from tilewright.sim.order.knowledge.signals import arrivals_of
 from tilewright.sim.order.rules.remote_operations import RemoteOperations
 
@@ -35,13 +36,12 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.instructions import CompiledInstruction
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.knowledge.known import Flags
 
-__all__ = ["Committed", "Loading", "OperationPart", "Operations", "Stretch", "keeps_order", "stretches_of"]
+__all__ = ["Committed", "Loading", "OperationPart", "Operations", "Stretch", "stretches_of"]
 
 
 @dataclass(eq=False)
@@ -133,7 +133,8 @@ class Operations:
     part that writes it; one row of these stands for all CTAs while those do the same.
     spans: of operations on shared memory, their first and last byte. in_global: those on global memory.
     unawaited: those that some thread has not waited for, and which threads, (n, lanes).
-    committed: what commits, or signals of their own, will publish, and up to when they come after each thread.
+    committed: what commits, or signals of their own, will publish, and up to when they come after each thread. queued:
+    for a part those that it was issued behind, which are complete when it is.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -153,6 +154,7 @@ class Operations:
         self.unawaited: list[tuple[Operation, Ints, Bools]] = []
         self.committed: dict[int, tuple[Known, Times]] = {}
         self.commits: list[Committed] = []
+        self.queued: dict[int, set[int]] = {}
         self.waits: deque[Waiting] = deque(maxlen=WAITS)
         self.remote = RemoteOperations(clocks)
         self._free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
@@ -229,8 +231,13 @@ class Operations:
         for part in own:
             issued.setdefault((part.rank, part.thread), []).append(part.number)
         for k, key in enumerate(zip(self.ranks[rows].tolist(), threads.tolist(), strict=True)):
-            found[k, issued.get(key, [])] = True
+            for number in issued.get(key, []):
+                found[k, [number, *self.queued.get(number, ())]] = True
         return found
+
+    def alone(self) -> Iterator[tuple[int, int, int]]:
+        """Rank, thread and number of the parts that threads have issued alone."""
+        return ((part.rank, part.thread, number) for number, part in self.parts.items() if part.is_alone)
 
     def _make_room(self, wanted: int) -> None:
         """Free the numbers that are no longer in use; where most still are, double their count."""
@@ -253,6 +260,9 @@ class Operations:
     def _forget(self, gone: list[int]) -> None:
         for number in gone:
             del self.parts[number]
+            self.queued.pop(number, None)
+        for others in self.queued.values():
+            others -= {*gone}
         self.clocks.forget(gone)
         self.remote.forget(gone)
         self._free += sorted(gone, reverse=True)
@@ -359,21 +369,17 @@ class Operations:
     def are_ordered(self, number: int, now: Operation, own: Ints) -> Bools:
         """For each actor of an operation: does a part come before it?
 
-        Some kinds of one thread keep their order by themselves; an operation reads before it writes.
+        Some kinds keep the order of issue by themselves, of one thread or of threads that have fenced around a meeting;
+        an operation reads before it writes.
         """
         _, rows, threads = now.issuers.actors
         flags = self.clocks.parts[rows, self.knowers(now), number]
         in_order: Bools = (flags & ORDERED != 0) | (own == number)
         earlier = self.parts.get(number)
         if earlier is not None and earlier.is_alone and now.issuers.lanes == 1:
-            same = (threads == earlier.thread) & (self.ranks[rows] == earlier.rank)
-            in_order |= np.asarray(same & keeps_order(earlier.operation, now.instruction))
+            first = (threads == earlier.thread) & (self.ranks[rows] == earlier.rank) | (flags & BEHIND != 0)
+            queued = first & may_queue(earlier, now, self.ranks) if first.any() else first
+            for one in own[queued & ~in_order].tolist():
+                self.queued.setdefault(one, set()).update((number, *self.queued.get(number, ())))
+            in_order |= queued
         return in_order
-
-
-def keeps_order(earlier: Operation, now: CompiledInstruction) -> bool:
-    """Does an operation come before another of the same issuer without a wait?"""
-    issue, before, after = now.bound.form.issue, earlier.instruction.bound, now.bound
-    if issue is None or before.instruction.name not in issue.in_order_after:
-        return False
-    return all(before.mods.get(name) == after.mods.get(name) for name in issue.alike)

@@ -18,6 +18,7 @@ from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.fence_sc import KnownBySc
 from tilewright.sim.order.knowledge.known import (
     HEARD,
+    ISSUED,
     OFFERED,
     ORDERED,
     SEEN,
@@ -31,6 +32,8 @@ from tilewright.sim.order.knowledge.known import (
 from tilewright.sim.order.knowledge.signal_history import SignalHistory
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.wave import Wave
@@ -286,8 +289,16 @@ class Clocks:
             self.knower[thread] = self.alone[thread]
         return self.alone[thread]
 
-    def promote(self, who: Actors, flags: int) -> None:
-        """For operations of which these lanes have one flag, set the next one, too."""
+    def promote(self, who: Actors, flags: int, issued: Iterable[tuple[int, int, int]] = ()) -> None:
+        """For operations of which these lanes have one of the flags, set the next one, too.
+
+        issued: rank, thread and number of parts that threads have issued alone; where these are among the lanes, the
+        parts are offered in the order of issue.
+        """
+        self.expand()
+        by_warp: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for rank, thread, number in issued:
+            by_warp.setdefault((rank, thread >> 5), []).append((thread & 31, number))
         for k in range(len(who)):
             row, warp = int(self.at(who.rows[k])), int(who.warps[k])
             own = [knower for thread, knower in self.alone.items() if thread >> 5 == warp and who.lanes[k, thread & 31]]
@@ -296,7 +307,18 @@ class Clocks:
             else:
                 own += [self._alone(32 * warp + lane) for lane in np.flatnonzero(who.lanes[k]).tolist()]
             self.parts[row, own] |= (self.parts[row, own] & flags) << 1
+            for lane, number in by_warp.get((int(self.wave.rank(who.rows[k])), warp), ()):
+                if who.lanes[k, lane]:
+                    self.parts[row, own, number] |= ISSUED
         self._changed()
+
+    def reunite(self, rows: Ints, warps: Ints) -> None:
+        """Warps act as one: what each of their lanes knows for itself, they know."""
+        for row, warp in zip(self.at(rows).tolist(), warps.tolist(), strict=True) if self.alone else ():
+            lanes = self.knower[32 * warp : 32 * warp + 32][self.wave.run.exists[0, warp]]
+            if (lanes != warp).all():
+                self.known[row, warp] = np.maximum(self.known[row, warp], self.known[row, lanes].min(0))
+                self.parts[row, warp] |= np.bitwise_and.reduce(self.parts[row, lanes])
 
     def complete(self, rows: Ints, warps: Ints, numbers: Ints) -> None:
         """All lanes of warps have seen that a part of theirs is complete."""

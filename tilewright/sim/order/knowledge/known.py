@@ -8,6 +8,8 @@ For each operation there are flags:
     ORDERED   a fence after a meeting has put it before all that comes now
     FENCED    a proxy fence has come after it
     OVER      it is complete, as relaxed meetings tell, too: enough to end a CTA
+    ISSUED    its thread has fenced before a meeting: it comes first for operations that keep the order of issue
+    BEHIND    a fence after a meeting has put those that are issued now behind it
 
 Where fences of kind sc are used, the flags have further bytes: of what a thread knows by way of such fences, for each
 reach of them.
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Clocks
 
 __all__ = [
+    "BEHIND",
     "FENCED",
     "HEARD",
+    "ISSUED",
     "OFFERED",
     "ORDERED",
     "OVER",
@@ -45,7 +49,7 @@ __all__ = [
     "widened",
 ]
 
-SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER = 1, 2, 4, 8, 16, 32
+SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER, ISSUED, BEHIND = 1, 2, 4, 8, 16, 32, 64, 128
 
 Times: TypeAlias = "NDArray[np.int32]"
 Flags: TypeAlias = "NDArray[np.unsignedinteger]"
@@ -54,7 +58,8 @@ Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and
 
 def published_flags(flags: Flags) -> Flags:
     """The flags that others get by meeting a thread with these flags: what is complete, fenced, and ordered of it."""
-    return np.asarray(flags & ~flags.dtype.type(OFFERED | HEARD | ORDERED) | (flags | flags << 1) & HEARD)
+    own = flags.dtype.type(OFFERED | HEARD | ORDERED | BEHIND)
+    return np.asarray(flags & ~own | (flags | flags << 1) & HEARD)
 
 
 def joined(a: Far, b: Far) -> Far:
@@ -81,7 +86,7 @@ class Known:
 
     def of_execution(self) -> Known:
         """The part of this knowledge that a relaxed meeting hands on."""
-        parts = self.parts & (HEARD | OVER) | np.where(self.parts & SEEN, OVER, 0)
+        parts = self.parts & (HEARD | OVER | ISSUED) | np.where(self.parts & SEEN, OVER, 0)
         return Known(np.zeros_like(self.threads), np.asarray(parts, self.parts.dtype), self.cluster)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.awaiting import commit_text, is_uncommitted, wait_text
-from tilewright.sim.order.knowledge.known import HEARD, SEEN
+from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
 from tilewright.sim.order.reports.mbarrier_phases import too_soon
 from tilewright.sim.order.reports.words import fence_name
 
@@ -53,23 +53,26 @@ def missing_step(
     *,
     fences: bool = True,
     reads: bool = False,
+    queues: bool = False,
 ) -> str:
     """The statement, and its place, with which the knower at ``place`` (its row and number) may rely on ``earlier`` at
     ``at``.
 
     fences: is tensor memory touched? Otherwise knowing that the operation is complete is enough; reads: that it has
-    read its sources.
+    read its sources; queues: that it was issued.
     """
     between = "in between"
     if earlier.at and at:  # around a loop the later line may stand first
         first, then = earlier.at.line, at.line
         between = f"between line {first} and line {then}" + (" of the next turn" if then <= first else "")
-    if not operations.knows(*place, earlier, SEEN):
+    before = fence_name(ProxyFence("tmem", side="release"))
+    if queues and not operations.knows(*place, earlier, ISSUED):
+        return f"{before}() by the thread that issued it, and a barrier after it, {between}"
+    if not operations.knows(*place, earlier, SEEN) and not queues:
         return _how_to_see(operations, earlier, place, at, between, reads=reads)
     if not fences:
         return f"a meeting with the warp that has waited, {between}"
-    if not operations.knows(*place, earlier, HEARD):
-        before = fence_name(ProxyFence("tmem", side="release"))
+    if not operations.knows(*place, earlier, HEARD) and not queues:
         return f"{before}() by the warp that has waited, and a barrier after it, {between}"
     return f"{fence_name(ProxyFence('tmem', side='acquire'))}() after the wait or the barrier, {between}"
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.tmem import cells_text
+from tilewright.sim.order.asynchronous.issue_order import may_queue
 from tilewright.sim.order.reports.missing import missing_step
 from tilewright.sim.order.reports.words import shared_text
 
@@ -58,9 +59,15 @@ def early_tmem_operation(
         f"{now.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
         given=f"{cells_text(*cells)}\n{at}: {now.who(actor)}\n{did} at {earlier.at}: {earlier.who(row)}",
         allowed=COMPLETE,
-        hint=missing_step(operations, earlier, (row, knower), at),
+        hint=missing_step(operations, earlier, (row, knower), at, queues=_may_queue(operations, earlier, now, actor)),
         at=at,
     )
+
+
+def _may_queue(operations: Operations, earlier: OperationPart, now: Operation, actor: int) -> bool:
+    """Would the order of issue be enough, if the actor knew of it?"""
+    alone = earlier.is_alone and now.issuers.lanes == 1
+    return alone and bool(may_queue(earlier, now, operations.ranks)[actor])
 
 
 def freed_early(
