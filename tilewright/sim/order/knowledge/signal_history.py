@@ -57,7 +57,9 @@ class SignalHistory:
                 who, signals = moment.signals.who, moment.signals
                 for k in np.flatnonzero((who.rows == row) & (who.warps == warp)).tolist():
                     where = int(signals.home[k]), int(signals.offset[k])
-                    yield PastSignal(moment.at.line, moment.time, where, int(signals.phase[k]), who.lanes[k].tolist())
+                    yield PastSignal(
+                        moment.at.outermost.line, moment.time, where, int(signals.phase[k]), who.lanes[k].tolist()
+                    )
 
     def has_arrival(self, where: tuple[int, int], phase: int) -> bool:
         """Is it known that a thread arrived for such a phase of an m-barrier?"""
