@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -75,6 +75,7 @@ class Site:
     _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
     _parts: dict[int, Site] = field(init=False, default_factory=dict)
     far: Site | None = field(init=False, default=None)  # this site as it touches other CTAs' shared memory
+    elsewhere: ClassVar[type[Site]]  # what that is made of: `tilewright.sim.machine.elsewhere` says so
 
     def __post_init__(self) -> None:
         self.element = self.element or self.width
@@ -294,8 +295,6 @@ class Site:
 
     def _in_cluster(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:
         """The same for lanes that point into the shared memory of CTAs of the cluster: their own one, and others."""
-        from tilewright.sim.machine.elsewhere import Elsewhere  # which is a site, too
-
         full = np.broadcast_to(at.full(), batch.shape)
         rank = full >> OFFSET_BITS
         is_own = (rank == 0) | (rank == batch.wave.rank(batch.rows(1)) + 1)
@@ -304,7 +303,7 @@ class Site:
             yield self.inside(batch, SHARED_WINDOW, there, own), own, there
         if (far := mask.narrowed(~is_own)) is not None:
             arena = batch.wave.run.places.arena
-            self.far = self.far or Elsewhere(**{each.name: getattr(self, each.name) for each in fields(self)
+            self.far = self.far or self.elsewhere(**{each.name: getattr(self, each.name) for each in fields(self)
                                                 if each.init and each.name not in CHOSEN}, place=arena)  # fmt: skip
             yield self.far, far, harmless(Address(0, Part(full)), far)
 
