@@ -51,6 +51,11 @@ class Span:
         own = f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
         return own if self.outer is None else f"{own}, called from {self.outer}"
 
+    @property
+    def outermost(self) -> Span:
+        """The place where the function was called that is not inlined itself; the own place where there is none."""
+        return self if self.outer is None else self.outer.outermost
+
     def excerpt(self) -> list[str]:
         """The source line and a line of carets under it; nothing where the source cannot be read."""
         text = linecache.getline(self.file, self.line).rstrip("\n")

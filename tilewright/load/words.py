@@ -41,6 +41,8 @@ def _in_ptx(found: re.Match[str]) -> str:
 
 _CALL = r"T\.ptx\.(\w[\w.]*)\(([^()]*)\)"
 _ADD = r"T\.cuda\.atomic_add\((\w+)\.ptr_to\(\[\.\.\.\]\), value\)"
+_FENCE = r"T\.ptx\.fence\('acq_rel', '(\w+)'\)"
+_GPU_FENCE, _CTA_FENCE = (_FENCE.replace(r"(\w+)", scope) for scope in ("gpu", "cta"))
 _NO_BARRIER = r"(no barrier orders CTAs: .* split the kernel in two)"
 CUDA: Words = (
     (_ADD, "atomicAdd(&{0}[...], value)"),
@@ -54,6 +56,9 @@ CUDA: Words = (
     (r"ptx\.st\.\w+", "volatile store"),
     (r"ptx\.(shfl|vote|match|redux)\.sync", "__{0}_sync"),
     (_STRONG, "an atomic or volatile access"),
+    (_GPU_FENCE, "__threadfence()"),
+    (_CTA_FENCE, "__threadfence_block()"),
+    (_FENCE, "asm volatile(\"fence.acq_rel.{0};\" ::: \"memory\")"),
     (_NO_BARRIER, "{0}" + _FLAG.format("__threadfence()")),
     (r"T\.cuda\.trap\(\)", "__trap()"),
     (_CALL, _in_ptx),
@@ -71,6 +76,7 @@ PTX: Words = (
     (r"T\.cuda\.warp_sync\(\)", "bar.warp.sync"),
     (r"T\.cuda\.cluster_sync\(\)", "barrier.cluster"),
     (_STRONG, "{0}.relaxed"),
+    (_FENCE, "fence.acq_rel.{0}"),
     (_NO_BARRIER, "{0}" + _FLAG.format("fence.acq_rel.gpu")),
     (_CALL, _in_ptx),
     *_AFTER_BARRIERS,
@@ -81,6 +87,8 @@ NUMBA: Words = (
     (r"(?:T\.)?cuda\.cta_sync(?:\((?:\.\.\.)?\))?|__syncthreads(?:\(\))?", "cuda.syncthreads()"),
     (r"T\.cuda\.warp_sync\(\)", "cuda.syncwarp()"),
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if cuda.threadIdx.x == 0: ..."),
+    (_GPU_FENCE, "cuda.threadfence()"),
+    (_CTA_FENCE, "cuda.threadfence_block()"),
     (_NO_BARRIER, "{0}" + _FLAG.format("cuda.threadfence()")),
     *_AFTER_BARRIERS,
 )
@@ -91,6 +99,8 @@ TRITON: Words = (
     (_ADD, "tl.atomic_add({0} + ..., value)"),
     (r"(?:T\.)?cuda\.(?:cta|warp)_sync(?:\((?:\.\.\.)?\))?", "tl.debug_barrier()"),
     (_STRONG, "an atomic"),
+    (_FENCE + r" before (line \d+)", "sem='release' at {1}"),
+    (_FENCE + r" after (line \d+)", "sem='acquire' at {1}"),
     (
         _NO_BARRIER,
         "{0}; or tell of it by an atomic with sem='release', and look for it by one with sem='acquire'",

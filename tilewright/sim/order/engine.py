@@ -182,7 +182,7 @@ class Order(Check):
         if not clash.is_benign and self.tickets.excuses(clash):
             clash = replace(clash, excuse=NUMBERED)
         if not clash.is_benign:
-            raise report(self.program, clash)
+            raise report(self.program, clash, self.orders, self.globals, self.locations)
         key = (str(clash.site.at), clash.site.line.buffer)
         if key not in self.warned:
             self.warned.add(key)

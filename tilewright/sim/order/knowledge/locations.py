@@ -144,6 +144,11 @@ class Locations:
                 each.lanes = each.lanes & ~lanes  # who comes later to a location has observed more
         kept[:] = [*(each for each in kept if each.lanes.any()), _Observed(lanes, release)]
 
+    def published(self, where: Where) -> list[Pattern]:
+        """The releases that whoever observes the last write there may acquire."""
+        found = self._at.get(where)
+        return list(found.release.each(by_sc=False)) if found is not None and found.release is not None else []
+
     @staticmethod
     def _morally_strong(found: _Location, access: Strong, size: int) -> bool:
         near = holds(found.scope, found.cta, access.cta, size) & holds(access.scope, access.cta, found.cta, size)

@@ -68,7 +68,9 @@ class SignalHistory:
                 who, signals = moment.signals.who, moment.signals
                 for k in np.flatnonzero((who.rows == row) & (who.warps == warp)).tolist():
                     where = int(signals.home[k]), int(signals.offset[k])
-                    yield PastSignal(moment.at.line, moment.time, where, int(signals.phase[k]), who.lanes[k].tolist())
+                    yield PastSignal(
+                        moment.at.outermost.line, moment.time, where, int(signals.phase[k]), who.lanes[k].tolist()
+                    )
 
     def at(self, where: tuple[int, int]) -> Iterator[PastWait]:
         """The waits at an m-barrier."""

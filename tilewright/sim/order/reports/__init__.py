@@ -5,6 +5,7 @@ race             the error of a race, or its warning
 updates          do both threads change one place? Then an atomic is missing
 advice           a barrier that can stand between two accesses, and helps
 handover         the step that is missing where threads synchronise by flags, m-barriers or the cluster's barrier
+witness          the same in compiled code, from what the run has shown
 mbarrier_phases  a wait for another phase, or for another m-barrier
 missing          the step between an operation's completion and a thread that relies on it
 operations       errors of operations that may still be under way

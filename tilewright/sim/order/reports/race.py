@@ -11,12 +11,19 @@ from tilewright.sim.order.races.clash import CHECKED, LOOSE, NUMBERED
 from tilewright.sim.order.reports.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
 from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
 from tilewright.sim.order.reports.updates import atomic_for, in_one_turn, is_update
+from tilewright.sim.order.reports.witness import Witness
 from tilewright.sim.order.reports.words import grid_thread_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.knowledge.locations import Locations
     from tilewright.sim.order.races.clash import Clash
+    from tilewright.sim.order.races.places import TaggedPlaces
+    from tilewright.sim.order.wave import WaveOrder
 
 __all__ = ["report", "warning"]
 
@@ -26,9 +33,15 @@ NO_BARRIER_BETWEEN = "no barrier orders CTAs: write to a second array, which nob
 NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
 
 
-def report(program: Subject, clash: Clash) -> SimulationError:
-    """The error for a race."""
-    site = clash.site
+def report(
+    program: Subject,
+    clash: Clash,
+    orders: Mapping[Wave, WaveOrder],
+    buffers: Mapping[int, TaggedPlaces],
+    locations: Locations,
+) -> SimulationError:
+    """The error for a race. orders, buffers, locations: what the check remembers of the run."""
+    site, witness = clash.site, Witness(orders, buffers, locations)
     verb = "writes" if site.write else "reads"
     other = clash.other.site if clash.other is not None else None
     did = "written" if clash.with_writer else "read"
@@ -38,7 +51,7 @@ def report(program: Subject, clash: Clash) -> SimulationError:
         f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
         given=f"{site.at}: {_later(clash)}\n{did}{where}: {_other(clash)}",
         allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * clash.is_inside_warp()}",
-        hint=_missing(program, clash, other),
+        hint=_missing(program, clash, other, witness),
         at=site.at,
     )
 
@@ -97,13 +110,14 @@ def _whose(clash: Clash) -> str:
     return "the same thread" if same else "another thread"
 
 
-def _missing(program: Subject, clash: Clash, other: Site | None) -> str | None:
+def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witness) -> str | None:
     size = clash.batch.wave.run.cluster_ctas
     barrier = tuple(BARRIERS)[min(clash.apart, 2)]
     first, then = other.at if other else None, clash.site.at
     far = clash.earlier[0] // size != clash.later[0] // size
     scope = "gpu" if far else "cluster" if clash.earlier[0] != clash.later[0] else "cta"
     hint = other and (_strength(clash.site, other, scope) or handover(program, first, then, scope) or too_early(clash))
+    hint = hint or (witness.missing_step(clash, scope) if program.kernel.graph is not None else None)
     hint = hint or let_pass(clash, arrivals_after(program, then)) or lock_advice(program, first, then)
     if hint:
         return hint

@@ -1,0 +1,136 @@
+"""The missing step of a handover that a run has shown, for compiled code, which has lines and no statements.
+
+Between two accesses that race lie a strong write that the later thread's CTA has read, or an m-barrier's arrival and
+wait. What that write has published, and who made it, tells which step is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.isa import Fence
+from tilewright.sim.order.knowledge.releases import holds
+from tilewright.sim.order.reports.words import fence_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.knowledge.locations import Locations, Where
+    from tilewright.sim.order.races.clash import Clash
+    from tilewright.sim.order.races.places import TaggedPlaces
+    from tilewright.sim.order.races.records import Record
+    from tilewright.sim.order.wave import WaveOrder
+
+__all__ = ["Witness"]
+
+WARP = "T.cuda.warp_sync()"
+CTA = "T.cuda.cta_sync()"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Flag:
+    """A strong access of a thread, counted in its CTA, to a location."""
+
+    line: int
+    time: int
+    thread: int
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What the race check remembers of a run."""
+
+    orders: Mapping[Wave, WaveOrder]
+    buffers: Mapping[int, TaggedPlaces]
+    locations: Locations
+
+    def missing_step(self, clash: Clash, scope: str) -> str | None:
+        """The step with which the threads of a race would have handed over; None where the run shows no handover."""
+        other, then, wave = clash.other, clash.site.at, clash.batch.wave
+        inside = wave.first <= clash.earlier[0] < wave.first + wave.ctas  # other waves have times of their own
+        if other is None or other.site.at is None or then is None or not inside:
+            return None
+        first, last = other.site.at.outermost.line, then.outermost.line
+        if found := _by_signal(clash, other, first, last):
+            return found
+        for told, heard in self._handovers(clash, other):
+            if not self._has_published(clash, told, clash.earlier[1], other.time):
+                if self._has_published(clash, told, told.thread, other.time):
+                    return _meeting(clash.earlier[1], told.thread, first, told.line)
+                return f"{_fence(scope)} before line {told.line}"
+            if _knows(clash, heard.thread, other.time):
+                return _meeting(heard.thread, clash.later[1], heard.line, last)
+            return f"{_fence(scope)} after line {heard.line}"
+        return None
+
+    def _has_published(self, clash: Clash, told: _Flag, thread: int, time: int) -> bool:
+        """Has a write published to the later thread what a thread of its own CTA did up to a time?"""
+        clocks, size = clash.access.clocks, clash.batch.wave.run.cluster_ctas
+        who = np.array([clash.earlier[0]]), np.array([thread]), np.array([time])
+        published = self.locations.published(told.where)
+        return any(
+            clocks.are_in(one.known, *who) and holds(one.scope, one.cta, clash.later[0], size) for one in published
+        )
+
+    def _handovers(self, clash: Clash, other: Record) -> Iterator[tuple[_Flag, _Flag]]:
+        """The strong writes of one CTA behind its access that the other CTA has read, the last ones first."""
+        tells = [one for one in self._flags(clash, clash.earlier[0], writes=True) if one.time > other.time]
+        for heard in self._flags(clash, clash.later[0], writes=False):
+            for told in tells:
+                is_own = (clash.earlier[0], told.thread) == (clash.later[0], heard.thread)
+                if told.where == heard.where and told.time < heard.time and not is_own:
+                    yield told, heard
+
+    def _flags(self, clash: Clash, cta: int, *, writes: bool) -> Iterator[_Flag]:
+        """Strong accesses of the threads of a CTA, the newest first."""
+        found = []
+        for places in (self.orders[clash.batch.wave].shared, *self.buffers.values()):
+            for record in places.log.newest_first():
+                site = record.site
+                if site.sem == "weak" or site.is_signal or not (site.write if writes else site.shows) or not site.at:
+                    continue
+                memory = places.name if places.is_global else (places.name, cta)
+                for one, thread, address in zip(*map(np.ndarray.tolist, record.threads()), strict=True):
+                    if one == cta:
+                        found.append(_Flag(site.at.outermost.line, record.time, thread, (memory, address)))
+        yield from sorted(found, key=lambda flag: -flag.time)
+
+
+def _knows(clash: Clash, thread: int, time: int) -> bool:
+    """Does a thread of the later CTA know what the earlier one did?"""
+    clocks = clash.access.clocks
+    row = np.array([clash.later[0] - clash.batch.wave.first])
+    of = (np.array([each]) for each in (*clash.earlier, time))
+    return bool(clocks.knows(row, clocks.knower[[thread]], *of)[0])
+
+
+def _fence(scope: str) -> str:
+    return f"{fence_name(Fence('acq_rel', scope))}('acq_rel', {scope!r})"
+
+
+def _meeting(one: int, other: int, *lines: int) -> str:
+    """The barrier of two threads of a CTA, between two lines."""
+    first, then = sorted(lines)
+    return f"{WARP if one // 32 == other // 32 else CTA} between line {first} and line {then}"
+
+
+def _by_signal(clash: Clash, other: Record, first: int, last: int) -> str | None:
+    """The warp's barrier, where one lane arrives at an m-barrier, or waits there, for others of its warp."""
+    history, rows = clash.access.clocks.signal_history, clash.batch.wave.first
+    waits = list(history.of(clash.later[0] - rows, clash.later[1] // 32, waits=True))
+    for arrival in history.of(clash.earlier[0] - rows, clash.earlier[1] // 32, waits=False):
+        if arrival.time < other.time:
+            continue
+        for wait in waits:
+            if (wait.where, wait.phase) != (arrival.where, arrival.phase + 1 & 3):
+                continue
+            if not arrival.lanes[clash.earlier[1] % 32]:
+                return f"{WARP} between line {first} and line {arrival.line}"
+            if not wait.lanes[clash.later[1] % 32]:
+                return f"{WARP} between line {wait.line} and line {last}"
+    return None
