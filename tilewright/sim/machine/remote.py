@@ -121,3 +121,6 @@ class Elsewhere(Site):
         shadows = batch.wave.shadows
         own = shadows.valid(self.width) if flags is None else np.atleast_3d(flags)
         shadows.shared.store(batch, self._across(batch, shadows.shared, at), self.width, own, mask)
+
+
+Site.far_type = Elsewhere  # which is a site, so that those cannot import it

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -74,6 +74,7 @@ class Site:
     _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
     _parts: dict[int, Site] = field(init=False, default_factory=dict)
     _far: Site | None = field(init=False, default=None)
+    far_type: ClassVar[type[Site]]  # of other CTAs' shared memory: `tilewright.sim.machine.remote` says which
 
     def __post_init__(self) -> None:
         self.element = self.element or self.width
@@ -309,11 +310,9 @@ class Site:
 
     def elsewhere(self, batch: Batch) -> Site:
         """This site as it touches the shared memory of other CTAs of the cluster."""
-        from tilewright.sim.machine.remote import Elsewhere  # which is a site, too
-
         if self._far is None:
             kept = [each.name for each in fields(self) if each.init and each.name not in CHOSEN]
-            self._far = Elsewhere(**{name: getattr(self, name) for name in kept}, place=batch.wave.run.places.arena)
+            self._far = self.far_type(**{name: getattr(self, name) for name in kept}, place=batch.wave.run.places.arena)
         return self._far
 
     def inside(self, batch: Batch, window: int, at: Address, mask: Mask) -> Site:
