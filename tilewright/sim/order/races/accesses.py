@@ -109,7 +109,8 @@ class AccessRecord:
     def is_one_to_one(self) -> bool:
         """Is it certain that no two lanes touch one place?"""
         rows, pitch = self.places.late.shape
-        return self.is_aligned() and self.at.is_one_to_one(self.look, pitch * self.places.grain if rows > 1 else 0)
+        shift = self.site.width.bit_length() - 1
+        return self.is_aligned() and self.at.is_one_to_one(self.look, shift, pitch // self.grains if rows > 1 else 0)
 
     def lost(self, block: MemoryRows, tags: Tags) -> Bools | None:
         """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
