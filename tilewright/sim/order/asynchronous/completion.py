@@ -78,14 +78,14 @@ def _touch_bytes(known: Operations, operation: Operation, own: Ints, every: Touc
                 earlier = known.parts[int(known.filling[where][lost][0])]
                 raise early_operation(known, operation, one, np.argwhere(lost)[0], earlier, "written")
             continue
-        for k in range(each):
-            warps = operation.issuers.threads[one.issuer] // 32 + k
-            for warp in np.unique(warps).tolist():
-                of_warp = warps == warp
-                there = one.touches[of_warp]
-                rows_of, units = (part[of_warp][there] for part in where)
+        warps = operation.issuers.threads[one.issuer] // 32
+        for warp in np.unique(warps).tolist():
+            of_warp = warps == warp
+            there = one.touches[of_warp]
+            rows_of, units = (part[of_warp][there] for part in where)
+            for k in range(each):
                 numbers = along(own[one.issuer[of_warp] * each + k], one.at)
-                known.holders_of(warp)[rows_of, units] = np.broadcast_to(numbers, there.shape)[there]
+                known.holders_of(warp + k)[rows_of, units] = np.broadcast_to(numbers, there.shape)[there]
 
 
 def _combining(known: Operations, numbers: NDArray[np.int32]) -> list[int]:
