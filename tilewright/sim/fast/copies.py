@@ -43,9 +43,8 @@ class _Fill(Move):
         self.target.reach(batch, mask, target)
         self.target.pending = None
         batch.wave.shared.fill(batch.ctas, target.lo, units.take(order, axis=1), alike)
-        if self.with_shadows:
-            flags = self.source.flags(batch, mask, source)
-            self.target.store_flags(batch, mask, target, flags, (self.source, source))
+        if self.with_shadows and not batch.wave.shadows.are_set(target.lo, target.hi + self.target.width):
+            self.target.store_flags(batch, mask, target, None)
 
     def _order(self, batch: Batch, source: Address, target: Address) -> Ints | None:
         """The order in which the threads of a CTA write all bytes from the first to the last; None where they do not,
