@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tilewright.isa.table import (
     Access,
     AsyncMeaning,
     Commit,
+    Consults,
     Cuda,
     Effect,
     Fence,
@@ -84,6 +86,8 @@ def row(*effects: Effect, meaning: Meaning | None = None, operands: Any = OPERAN
         (lambda: row(meaning=Meaning(octets, on="disk")), "Meaning.on", "'disk'", "shared"),
         (lambda: row(meaning=Meaning(octets), operands=(reads("x", "b33"),)), "Operand.kind", "'b33'", "'b32'"),
         (lambda: row(WRITE, BYTES, Issue(), lanes="wrap"), "lanes", "'wrap'", "'warp'"),
+        (lambda: row(WRITE, Issue(), pattern="[{dts}]"), "pattern", "'dts'", "'dst'"),
+        (lambda: row(WRITE, Issue(), operands=OPERANDS[:1] * 2), "operands", "'dst'", "a name for each"),
     ],
 )  # fmt: skip
 def test_a_name_or_a_word_that_a_row_lacks_is_refused_where_it_is_declared(
@@ -95,6 +99,49 @@ def test_a_name_or_a_word_that_a_row_lacks_is_refused_where_it_is_declared(
     assert error.value.what.startswith(f"ptx.toy.put: {field} ")
     assert given in str(error.value.given)
     assert allowed in str(error.value.allowed)
+
+
+NARROW, STATE = Access("dst", "shared", 4, write=True), reads("n", "b32")
+
+
+@pytest.mark.parametrize(
+    ("declared", "field", "given", "allowed"),
+    [
+        (lambda: declared_by(Issue()), "Form.effects", "Issue(", "(Access(...), Issue(), ...)"),
+        (lambda: declared_by([NARROW]), "Form.effects", "[Access(", "(Access(...), Issue(), ...)"),
+        (lambda: row(WRITE, Issue(), Issue("toy")), "Form.effects", "two Issues", "one"),
+        (lambda: row(replace(NARROW, nbytes=0), Issue()), "Access.nbytes", "0", "positive"),
+        (lambda: row(replace(NARROW, lanes=64), Issue()), "Access.lanes", "64", "1..32"),
+        (lambda: row(replace(NARROW, sem="acquire", scope="cta"), Issue()), "Access.sem", "'acquire'", "of a write"),
+        (lambda: row(replace(NARROW, write=False, sem="release"), Issue()), "Access.sem", "'release'", "of a read"),
+        (lambda: row(replace(NARROW, scope="gpu"), Issue()), "Access.scope", "'gpu'", "weak"),
+        (lambda: row(replace(NARROW, space="global"), Issue()), "Access.space", "'global'", "operand leads to"),
+        (lambda: row(WRITE, Issue(), meaning=AsyncMeaning()), "Access.computed", "True", "addresses"),
+        (lambda: row(WRITE, meaning=Meaning()), "Access.computed", "True", "a form with Issue"),
+        (lambda: row(WRITE, Issue(holds=("dst",))), "Issue.holds", "'dst'", "from registers"),
+        (lambda: row(WRITE, Issue(in_order_after="ptx.toy")), "Issue.in_order_after", "'ptx.toy'", "a tuple"),
+        (lambda: row(Wait("toy", -1), meaning=Meaning()), "Wait.pending", "-1", "0 or more"),
+        (lambda: row(Wait("toy", "n"), meaning=Meaning(), operands=(STATE,)), "Wait.pending", "'n'", "kind imm"),
+        (lambda: row(Sync("named"), meaning=Meaning()), "Sync.barrier", "''", "names it"),
+        (lambda: row(Sync("cta", True, True), meaning=Meaning()), "Sync.wait_only", "True", "arrive_only"),
+        (lambda: row(WRITE, Issue(), Consults("dst", 128, "tensormap")), "Consults.operand", "'dst'", "global memory"),
+    ],
+)  # fmt: skip
+def test_fields_that_do_not_go_together_are_refused_where_they_are_declared(
+    declared: Callable[[], Instruction], field: str, given: str, allowed: str
+) -> None:
+    with pytest.raises(InstructionError) as error:
+        declared()
+
+    assert error.value.what.startswith(f"ptx.toy.put: {field} ")
+    assert given in str(error.value.given)
+    assert allowed in str(error.value.allowed)
+
+
+def declared_by(effects: Any) -> Instruction:
+    """A row whose effects need not be a tuple."""
+    form = Form(Ptx("toy.put"), isa.since("sm_90"), "a test", Meaning(), effects)
+    return Instruction("ptx.toy.put", (), OPERANDS, (form,))
 
 
 WIDE = {"a": {None: "", "gpu": ".gpu", "gup": ".gup"}, "b": {True: ".b", False: ""}, "c": {1: "", 2: ".2"}}

@@ -57,5 +57,5 @@ def test_fences_before_the_atomics_alone_are_a_warning(afterwards: str) -> None:
     ids=["none_before", "none", "of_the_block", "no_number_compared", "before_all_have_come"],
 )
 def test_everything_less_is_a_race(before: str, behind: str, last: str) -> None:
-    with pytest.raises(SimulationError, match="race: load reads element"):
+    with pytest.raises(SimulationError, match=r"race: (load reads|store writes) element"):
         warnings(before, behind, last)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tilewright.sim.machine.address import Address
-from tilewright.sim.order.bounds import RECORDS
+from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
 from tilewright.sim.order.races.places import TaggedPlaces
 from tilewright.sim.order.races.records import Log
 
@@ -37,11 +37,21 @@ def test_tags_are_kept_for_each_cta_only_once_they_differ() -> None:
     assert taken(places) == 8 * 9 * NBYTES // 4
 
 
-def test_the_last_records_are_kept_and_nothing_of_older_ones() -> None:
+def logged(records: int, nbytes: int) -> Log:
     log = Log()
-    for time in range(2 * RECORDS):
-        log.add(cast(Any, SimpleNamespace(time=time, at=Address(0), site=SimpleNamespace(write=False))))
+    for time in range(records):
+        log.add(cast(Any, SimpleNamespace(time=time, at=Address(0), site=SimpleNamespace(write=False), nbytes=nbytes)))
+    return log
+
+
+def test_the_last_records_are_kept_and_nothing_of_older_ones() -> None:
+    log = logged(2 * RECORDS, nbytes=0)
 
     assert [record.time for record in log.newest_first()] == list(range(2 * RECORDS - 1, RECORDS - 1, -1))
     assert log.find(0, 0) is None
     assert len(log._by_time) == RECORDS
+
+
+def test_records_are_kept_while_their_addresses_have_room() -> None:
+    assert [record.time for record in logged(20, nbytes=RECORD_BYTES // 8).newest_first()] == list(range(19, 11, -1))
+    assert [record.time for record in logged(3, nbytes=2 * RECORD_BYTES).newest_first()] == [2]

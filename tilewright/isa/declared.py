@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InstructionError, choices, described
 from tilewright.ir import Argument
+from tilewright.isa.agreement import disagreement
 from tilewright.isa.effects import (
     GENERIC,
     SCOPES,
@@ -20,6 +22,7 @@ from tilewright.isa.effects import (
     Access,
     Commit,
     Consults,
+    Effect,
     Fence,
     Issue,
     ProxyFence,
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["check_links", "check_row", "misdeclared"]
 
 NONE: Mapping[str, Spellings] = MappingProxyType({})
+EFFECTS = Effect.__args__  # the members of the union
+IN_BRACES = re.compile(r"\{(\w+)\}")
+IN_TEXT = (("pattern", "result"), ("pattern", "mnemonic"))  # stand in the text, and are no operands
 PROXIES = tuple(dict.fromkeys(proxy for space in SPACES.values() for proxy in space.proxies))
 Words = tuple[tuple[str, Iterable[str]], ...]
 
@@ -98,7 +104,10 @@ def check_row(row: Instruction, lanes: Iterable[str]) -> None:
     operands = [one.name for one in row.operands]
     for operand in row.operands:
         _check_words(row.name, operand)
+    _check_text(row, operands)
+    by_name = {one.name: one for one in row.operands}
     for form in row.forms:
+        _check_effects(row.name, form.effects)
         modifiers = (*form.wording.modifiers, *row.keywords)
         _check_meaning(row.name, form, operands, modifiers)
         for effect in form.effects:
@@ -111,6 +120,29 @@ def check_row(row: Instruction, lanes: Iterable[str]) -> None:
                 _check_signal(row.name, effect, begins=form.begins_operation)
             elif isinstance(effect, Issue):
                 _check_names(row.name, effect, {Issue: ("alike",)}, modifiers, "modifier")
+        if (wrong := disagreement(form, by_name)) is not None:
+            field, given, allowed = wrong
+            raise misdeclared(row.name, field, "does not fit", repr(given), allowed)
+
+
+def _check_effects(name: str, effects: object) -> None:
+    if not isinstance(effects, tuple) or not all(isinstance(one, EFFECTS) for one in effects):
+        raise misdeclared(name, "Form.effects", "is no tuple of effects", repr(effects), "(Access(...), Issue(), ...)")
+    if len([one for one in effects if isinstance(one, Issue)]) > 1:
+        raise misdeclared(name, "Form.effects", "begins two operations", "two Issues", "one")
+
+
+def _check_text(row: Instruction, operands: list[str]) -> None:
+    """Raises InstructionError where arguments or the pattern name what the row does not have."""
+    if twice := [name for k, name in enumerate(operands) if name in operands[:k]]:
+        raise misdeclared(row.name, "operands", "has two of one name", repr(twice[0]), "a name for each")
+    known = {*operands, *row.keywords, *(name for form in row.forms for name in form.wording.modifiers)}
+    named = {"params": [name.lstrip("*") for name in row.params], "pattern": IN_BRACES.findall(row.pattern)}
+    for field, names in named.items():
+        for name in names:
+            if name not in known and (field, name) not in IN_TEXT:
+                what = "names no operand or modifier of the row"
+                raise misdeclared(row.name, field, what, repr(name), choices(name, sorted(known)))
 
 
 def _check_meaning(name: str, form: Form, operands: list[str], modifiers: tuple[str, ...]) -> None:

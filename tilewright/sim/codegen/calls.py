@@ -68,7 +68,7 @@ def _waited(e: Emitter, bound: Bound, mask: str) -> None:
         if isinstance(pending, str):
             pending = int(const_value(bound.operands[pending][0]) or 0)
         effect = e.out.constant("X", wait)
-        e.out.line(f"b.wave.pending.wait(b, {mask}, {effect}, {pending})")
+        e.out.line(f"b.wave.pending.wait(b, {mask}, {effect}, {pending}, {e.out.constant('A', e.at)})")
 
 
 def _move(e: Emitter, bound: Bound, mask: str) -> None:

@@ -119,7 +119,9 @@ class Look:
 @dataclass(eq=False)
 class Batch(Look):
     """ctas: of the wave's rows. env: values of the live variables by name. parts: address parts of these CTAs that
-    were made before; thread_parts: those that depend on the warps only, kept for good."""
+    were made before; thread_parts: those that depend on the warps only, kept for good. part: of those of a wave that
+    begin apart; batches of two parts are merged only where a collective needs lanes of both.
+    """
 
     wave: Wave
     ctas: slice
@@ -131,6 +133,7 @@ class Batch(Look):
     meeting: Crossing | Polling | None = None  # what it waits for: see `tilewright.sim.machine.sync`
     polls: int = 0
     again: bool = False
+    part: int = 0
 
     def __post_init__(self) -> None:
         super().__init__(self.wave, self.ctas, self.warps, self.mask.shape)
@@ -174,7 +177,20 @@ class Batch(Look):
             Mask.of(rest.shape, rest),
             env,
             segment,
+            part=self.part,
         )
+
+    def apart(self, parts: list[tuple[slice, slice]]) -> list[Batch]:
+        """A batch of its own for each of these ranges of its CTAs and warps."""
+        if len(parts) == 1:
+            return [self]
+        found = []
+        for number, (ctas, warps) in enumerate(parts):
+            chosen = np.zeros(self.shape, np.bool_)
+            chosen[ctas, warps] = True
+            found.append(self.narrowed(Mask(self.shape, chosen & self.mask.full), self.segment))
+            found[-1].part = number
+        return found
 
     def busy(self, mask: Mask, at: Address) -> tuple[Batch, Mask, Address]:
         """The batch, its mask and addresses without CTAs of which no lane is active, where these are most."""
@@ -226,9 +242,8 @@ def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
         env[name] = joined
     rest = both[ctas, warps]
     mask = Mask.of(shape, rest)
-    return Batch(
-        a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=min(a.polls, b.polls), again=a.again
-    )
+    polls, part = min(a.polls, b.polls), min(a.part, b.part)
+    return Batch(a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=polls, again=a.again, part=part)
 
 
 def _joined_value(a: Batch, b: Batch, name: str, over: int, where: tuple[slice, slice, Shape]) -> Value | None:

@@ -228,6 +228,5 @@ _GIVEN: dict[str, Callable[[Facet], tuple[object, ...]]] = {
 
 def where_text(batch: Look, cta: int, warp: int, lanes: Bools) -> str:
     """``CTA (0, 0, 0), warp 2, lanes 0..15``: cta and warp count in the batch."""
-    row = numbers(batch.ctas)[cta]
-    number = numbers(batch.warps)[warp]
-    return f"CTA {batch.wave.cta_name(row)}, warp {number}, {lanes_text(lanes)}"
+    name = batch.wave.warp_name(numbers(batch.ctas)[cta], numbers(batch.warps)[warp])
+    return f"{name}, {lanes_text(lanes)}"

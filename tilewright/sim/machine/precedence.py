@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = ["FORWARDS", "OTHERS", "PATIENT", "Precedence"]
 
+MOST_PARTS = 4  # each is a batch of its own: a run takes as many times as long
+
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """An order of agents (CTAs, batches). halved: those from the middle on go before the others. backwards: the last of
-    that order goes first. patient: threads that wait for an m-barrier test it only when no other thread can go on, and
-    no operation can complete.
+    """An order of agents (CTAs, batches). halved: those from the middle on go before the others, and each part of a
+    wave goes as far as it can before the next one begins. backwards: the last of that order goes first. patient:
+    threads that wait for an m-barrier test it only when no other thread can go on, and no operation can complete.
     """
 
     halved: bool = False
@@ -35,6 +38,14 @@ class Precedence:
         rank = (agent - agents // 2) % agents << 32 if self.halved else 0
         return -(rank + segment) if self.backwards else rank + segment
 
+    def parts(self, ctas: int, warps: int) -> list[tuple[slice, slice]]:
+        """The CTAs and warps of a wave that begin together: up to four parts where agents go one after the other."""
+        if not self.halved:
+            return [(slice(0, ctas), slice(0, warps))]
+        by_cta = _cut(ctas)
+        by_warp = _cut(warps) if ctas * min(warps, MOST_PARTS) <= MOST_PARTS else [slice(0, warps)]
+        return [(cta, warp) for cta in by_cta for warp in by_warp]
+
     def next_ctas(self, done: int, size: int, ctas: int, cluster_ctas: int) -> tuple[int, int]:
         """The first of the next ``size`` CTAs of a grid, where so many have begun, and how many there are in a row."""
         shift = ctas // cluster_ctas // 2 * cluster_ctas if self.halved and size < ctas else 0
@@ -46,6 +57,13 @@ class Precedence:
             start = done
             end = min(start + size, wrap if start < wrap else ctas)
         return (start + shift) % ctas, end - start
+
+
+def _cut(agents: int) -> list[slice]:
+    """Each agent by itself; of many, the two in the middle, one of which goes first and one last, and the others."""
+    middle = agents // 2
+    bounds = range(agents + 1) if agents <= MOST_PARTS else (0, middle - 1, middle, middle + 1, agents)
+    return list(starmap(slice, pairwise(bounds)))
 
 
 FORWARDS = Precedence()

@@ -55,6 +55,19 @@ class Crossing:
     generation: Ints | None = None
     alive: Bools | None = None
 
+    def of_part(self, batch: Batch, part: Batch) -> Crossing:
+        """The same for a part of its batch."""
+        assert self.barrier is not None
+        assert self.generation is not None
+        where = _within(batch.ctas, part.ctas), _within(batch.warps, part.warps)
+        return Crossing(self.place, self.barrier[where], self.generation[where])
+
+
+def _within(outer: slice, inner: slice) -> slice:
+    whole, taken = numbers(outer), numbers(inner)
+    step = taken.step // whole.step if len(taken) > 1 else 1
+    return slice(whole.index(taken[0]), whole.index(taken[-1]) + 1, max(step, 1))
+
 
 @dataclass(eq=False)
 class Polling:
@@ -121,7 +134,7 @@ class Barriers:
             what = "arrives again before it has waited" if arrives else "waits and has not arrived"
             raise SimulationError(
                 f"{place.name}: a warp {what} at the cluster's barrier",
-                given=f"CTA {self.wave.cta_name(numbers(batch.ctas)[cta])}, warp {numbers(batch.warps)[warp]}",
+                given=self.wave.warp_name(numbers(batch.ctas)[cta], numbers(batch.warps)[warp]),
                 allowed="one arrive and one wait, by turns",
                 at=place.at,
             )

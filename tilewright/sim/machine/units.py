@@ -78,6 +78,10 @@ class Touched:
         """(m, ...): all places, of each issuer its own."""
         return _repeated(self.places, len(self.issuer))
 
+    def along(self, values: Ints) -> Ints:
+        """Values of the first axis, (m,), each for all places that are there: (m, ..., 1, 1)."""
+        return values.reshape(-1, *[1] * (self.places.ndim - 1))
+
     @property
     def shape(self) -> tuple[int, ...]:
         """(m, ...)."""
@@ -213,7 +217,7 @@ class Touched:
             return np.asarray(found)
         found = np.zeros((*self.shape, self.width), np.uint8)
         if self.fill is not None:
-            found[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.at.ndim - 1), self.width)
+            found[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.places.ndim - 1), self.width)
         for block, rows, at, there in self._blocks(wave):
             self._gather(block, rows, at, there, found)
         return found

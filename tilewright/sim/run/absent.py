@@ -1,4 +1,4 @@
-"""Lanes that have ended while others of their warp are at a barrier."""
+"""Which warps are whole where lanes meet, and what of lanes that have ended meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,33 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
 
-__all__ = ["look_for_lanes"]
+__all__ = ["is_whole", "look_for_lanes", "whole_warps"]
+
+LANES = 1 << np.arange(32, dtype=np.int64)  # the bit of each lane in a mask
+
+
+def whole_warps(batch: Batch) -> Bools:
+    """(CTAs, warps, 1): the warps of which all lanes are there, and all warps that they go on with. Where lanes meet by
+    masks, (CTAs, warps, 32): those that see all whom they name.
+    """
+    if batch.place.by_mask:
+        there = (batch.mask.full * LANES).sum(-1, keepdims=True)
+        named = np.asarray(batch.env["meeting.0"], np.int64) & (batch.alive * LANES).sum(-1, keepdims=True)
+        return np.broadcast_to((named & ~there) == 0, batch.shape)
+    whole = np.asarray((batch.mask.full == batch.alive).all(-1))
+    if (size := batch.place.warps) > 1:
+        every = np.zeros((len(whole), -(-batch.wave.run.warps // size) * size), np.bool_)
+        every[:, batch.warps] = whole
+        together = every.reshape(len(whole), -1, size).all(-1).repeat(size, axis=1)
+        whole = whole & together[:, batch.warps]
+    return whole[..., None]
+
+
+def is_whole(batch: Batch) -> bool:
+    """Are all lanes of its warps there, and all warps that they go on with?"""
+    if batch.place.warps > 1 or batch.place.by_mask:
+        return not (batch.mask.full & ~whole_warps(batch)).any()
+    return batch.has_whole_warps(batch.mask)
 
 
 def look_for_lanes(batch: Batch) -> None:

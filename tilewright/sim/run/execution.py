@@ -145,7 +145,8 @@ class Execution(Device):
         self._next += size
         shape = (size, self.warps, 32)
         mask = Mask(shape, None if self.exists.all() else self.exists)
-        self.scheduler.ready.append(Batch(wave, slice(0, size, 1), slice(0, self.warps, 1), mask))
+        whole = Batch(wave, slice(0, size, 1), slice(0, self.warps, 1), mask)
+        self.scheduler.begin(whole.apart(self.precedence.parts(size, self.warps)))
         return True
 
     def _wave_ctas(self) -> int:

@@ -8,27 +8,27 @@ only polls are left and a full round of them changes nothing, it is a livelock.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.batch import Batch, merged, numbers
+from tilewright.sim.machine.batch import Batch, merged
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
-from tilewright.sim.run.absent import look_for_lanes
+from tilewright.sim.run.absent import is_whole, look_for_lanes, whole_warps
 from tilewright.sim.run.stuck import stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints, Value
+    from tilewright.sim.machine.arrays import Bools, Value
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.run.execution import Execution
 
 __all__ = ["Scheduler"]
 
-LANES = 1 << np.arange(32, dtype=np.int64)  # the bit of each lane in a mask
 LIVELOCK = "livelock: every thread that is left polls, and nothing changes"
 
 
@@ -42,6 +42,7 @@ class Scheduler:
         self.segments = segments
         self.live = live
         self.ready: list[Batch] = []
+        self.unbegun: list[Batch] = []  # parts of a wave that begin after others
         self.waiting: list[Batch] = []  # arrived at a barrier
         self.gathering: list[Batch] = []  # lanes of warps that wait for the rest of their warp
         self.polling: list[Batch] = []
@@ -50,14 +51,21 @@ class Scheduler:
         self.asked_at = -1  # the count of progress when all were asked last
         self.rounds = 0
         self.last_round = 0
+        self.has_looked = False  # have those that poll had a turn since the last part began?
         self.current: Batch | None = None  # that runs
-        first = (self._ask_again, self._gather, self._complete, self._split)
+        first = (self._ask_again, self._gather, self._begin_next, self._complete, self._split)
         if run.precedence.patient:
-            first = (self._gather, self._split, self._complete, self._ask_again)
+            first = (self._gather, self._begin_next, self._split, self._complete, self._ask_again)
         self._ways = (
             self._release, *first, self._split_asking, self._release_without_the_ended, self._poll,
             self._force_gathering,
         )  # fmt: skip
+
+    def begin(self, parts: list[Batch]) -> None:
+        """Let a wave begin, in parts that go one after the other."""
+        first, *others = sorted(parts, key=self._rank)
+        self.ready.append(first)
+        self.unbegun += others
 
     def run_all(self) -> None:
         """Run every batch to its end. Raises SimulationError where no batch can go on."""
@@ -77,7 +85,8 @@ class Scheduler:
         self.ready.remove(first)
         lowest = first.segment
         for other in [batch for batch in self.ready if batch.segment == lowest]:
-            if other.wave is first.wave and (both := merged(first, other, self.live[lowest])) is not None:
+            alike = other.wave is first.wave and other.part == first.part
+            if alike and (both := merged(first, other, self.live[lowest])) is not None:
                 self.ready.remove(other)
                 first = both
         return first
@@ -164,32 +173,11 @@ class Scheduler:
         batch.segment = to
         batch.env |= {f"meeting.{k}": operand for k, operand in enumerate(operands)}
         batch.meeting = Crossing(place)
-        if self._is_whole(batch):
+        if is_whole(batch):
             return self._arrive(batch)
         batch.meeting.alive = batch.wave.alive.copy() if place.is_barrier else None
         self.gathering.append(batch)
         return None
-
-    def _whole(self, batch: Batch) -> Bools:
-        """(CTAs, warps, 1): the warps of which all lanes are there, and all warps that they go on with. Where lanes
-        meet by masks, (CTAs, warps, 32): those that see all whom they name.
-        """
-        if batch.place.by_mask:
-            there = (batch.mask.full * LANES).sum(-1, keepdims=True)
-            named = np.asarray(batch.env["meeting.0"], np.int64) & (batch.alive * LANES).sum(-1, keepdims=True)
-            return np.broadcast_to((named & ~there) == 0, batch.shape)
-        whole = np.asarray((batch.mask.full == batch.alive).all(-1))
-        if (size := batch.place.warps) > 1:
-            every = np.zeros((len(whole), -(-self.run.warps // size) * size), np.bool_)
-            every[:, batch.warps] = whole
-            together = every.reshape(len(whole), -1, size).all(-1).repeat(size, axis=1)
-            whole = whole & together[:, batch.warps]
-        return whole[..., None]
-
-    def _is_whole(self, batch: Batch) -> bool:
-        if batch.place.warps > 1 or batch.place.by_mask:
-            return not (batch.mask.full & ~self._whole(batch)).any()
-        return batch.has_whole_warps(batch.mask)
 
     def _arrive(self, batch: Batch) -> int | None:
         place = batch.place
@@ -251,6 +239,17 @@ class Scheduler:
         self.asking = []
         return True
 
+    def _begin_next(self) -> bool:
+        """Let the next part of a wave begin, once those that poll have looked at what the one before it did."""
+        if not self.unbegun:
+            return False
+        self.has_looked = bool(self.polling) and not self.has_looked
+        if self.has_looked:
+            self._look_again()
+        else:
+            self.ready.append(self.unbegun.pop(0))
+        return True
+
     def _complete(self) -> bool:
         """Complete the oldest asynchronous operation of a wave."""
         for wave in self.run.open:
@@ -276,9 +275,7 @@ class Scheduler:
             self._count(answer.tally, yes)
             self.ready.append(batch.narrowed(yes, answer.to))
             rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~yes.full), batch.segment)
-            rest.meeting = Polling(
-                answer.place, np.zeros(rest.shape, np.bool_), answer.to, answer.mbarrier, answer.tally
-            )
+            rest.meeting = replace(answer, passed=np.zeros(rest.shape, np.bool_))
             self.asking.append(rest)
             return True
         return False
@@ -298,7 +295,7 @@ class Scheduler:
         return self._part_whole_warps()
 
     def _gathered(self, batch: Batch) -> None:
-        if not self._is_whole(batch):
+        if not is_whole(batch):
             self.gathering.append(batch)
         elif (to := self._arrive(batch)) is not None:
             batch.segment = to
@@ -308,7 +305,7 @@ class Scheduler:
         """Of a gathering batch, the warps that are whole need not wait for the others."""
         for batch in self.gathering:
             active = batch.mask.full
-            whole = self._whole(batch) & active
+            whole = whole_warps(batch) & active
             if whole.any():
                 self.gathering.remove(batch)
                 if not (active & ~whole).any():  # the others have ended meanwhile
@@ -330,7 +327,7 @@ class Scheduler:
                 self.ready.append(batch.narrowed(Mask(batch.shape, free), batch.segment))
                 rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~free), batch.segment)
                 assert isinstance(batch.meeting, Crossing)
-                rest.meeting = Crossing(batch.place, *_rest_of(batch, rest, batch.meeting))
+                rest.meeting = batch.meeting.of_part(batch, rest)
                 self.waiting.append(rest)
                 return True
         return False
@@ -356,10 +353,13 @@ class Scheduler:
             if self.gathering:
                 return False
             self._stuck(LIVELOCK, self.polling)
+        self._look_again()
+        return True
+
+    def _look_again(self) -> None:
         self.ready, self.polling = self.polling, []
         for wave in self.run.open:
             wave.unmet.clear()
-        return True
 
     def _force_gathering(self) -> bool:
         """Let lanes go on whose warp never becomes whole: a collective by mask checks itself whether that is legal."""
@@ -389,18 +389,3 @@ class Scheduler:
 
     def _stuck(self, what: str, batches: list[Batch]) -> None:
         raise stuck(self.run, what, batches, [batch for batch in self._held if batch not in batches])
-
-
-def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Ints, Ints]:
-    """The part of a crossing that belongs to a narrowed batch."""
-    ctas = slice(*_index(batch.ctas, rest.ctas))
-    warps = slice(*_index(batch.warps, rest.warps))
-    assert old.barrier is not None
-    assert old.generation is not None
-    return old.barrier[ctas, warps], old.generation[ctas, warps]
-
-
-def _index(outer: slice, inner: slice) -> tuple[int, int, int]:
-    whole, taken = numbers(outer), numbers(inner)
-    step = taken.step // whole.step if len(taken) > 1 else 1
-    return whole.index(taken[0]), whole.index(taken[-1]) + 1, max(step, 1)

@@ -10,10 +10,10 @@ import numpy as np
 
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.order.bounds import RECORDS
+from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools, Ints, Shape
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.precedence import Precedence
@@ -35,6 +35,12 @@ class Record:
         self.first = batch.wave.first
         self.mask = mask
         self.at = Address(at.start, *at.parts)
+
+    @property
+    def nbytes(self) -> int:
+        """What its addresses and its mask take, those of other records among them."""
+        mask = self.mask.array
+        return sum(part.values.nbytes for part in self.at.parts) + (0 if mask is None else mask.nbytes)
 
     def is_of(self, ctas: Ints) -> Bools:
         """Which CTAs of the grid are in the wave that did this?"""
@@ -86,17 +92,8 @@ class Candidates:
     unit: Ints
     tags: Ints
 
-    def __getitem__(self, which: Bools) -> Candidates:
-        return Candidates(*(part[which] for part in (self.cta, self.warp, self.lane, self.unit, self.tags)))
-
     def __len__(self) -> int:
         return len(self.tags)
-
-    def lanes(self, shape: Shape) -> Bools:
-        """The lanes of that access, which has this shape, that have any."""
-        found = np.zeros(shape, np.bool_)
-        found[self.cta, self.warp, self.lane] = True
-        return found
 
 
 class Log:
@@ -109,15 +106,18 @@ class Log:
         self.writes: dict[object, Record] = {}
         self._records: deque[Record] = deque()
         self._by_time: dict[int, list[Record]] = {}
+        self._nbytes = 0
 
     def add(self, record: Record) -> None:
-        """One more; the oldest is forgotten."""
+        """One more; the oldest are forgotten."""
         self._records.append(record)
+        self._nbytes += record.nbytes
         if record.site.write:
             self.writes[record.site.sem, record.site.scope, record.site.element] = record
         self._by_time.setdefault(record.time, []).append(record)
-        if len(self._records) > RECORDS:
+        while len(self._records) > RECORDS or (self._nbytes > RECORD_BYTES and len(self._records) > 1):
             oldest = self._records.popleft()
+            self._nbytes -= oldest.nbytes
             of_that_time = self._by_time[oldest.time]
             of_that_time.remove(oldest)
             if not of_that_time:
