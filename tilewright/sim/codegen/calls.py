@@ -21,10 +21,10 @@ from tilewright.sim.codegen.addressing import (
 )
 from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.values import computed, is_pure
-from tilewright.sim.fast.copies import Copy, is_fill
+from tilewright.sim.fast.copies import copy_between
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import to_bits
-from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile
+from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, RegisterFile
 from tilewright.sim.machine.sites import Site
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
             sites.append(Site(e.at, bound.instruction.name, place, width, access.write, shifts=True, advice=advice))
             texts.append(address_text(e, terms))
     source, target = map(e.program.add_site, sites)
-    kind = Copy if is_fill(source, target) else Move
-    move = e.out.constant("X", kind(source, target, e.with_shadows))
+    move = e.out.constant("X", copy_between(source, target, with_shadows=e.with_shadows))
     e.out.line(f"{move}(b, {mask}, {', '.join(texts)})")
 
 

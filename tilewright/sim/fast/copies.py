@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.uniform import Uniform
 
-__all__ = ["Copy", "is_fill"]
+__all__ = ["copy_between"]
 
 
-def is_fill(source: Site, target: Site) -> bool:
-    """Does a copy go from a buffer in global memory to one in shared memory?"""
-    return [site.place and site.place.space for site in (source, target)] == ["global", "shared"]
+def copy_between(source: Site, target: Site, *, with_shadows: bool) -> Move:
+    """The copy from one site to another one."""
+    spaces = [site.place and site.place.space for site in (source, target)]
+    return (_Fill if spaces == ["global", "shared"] else Move)(source, target, with_shadows)
 
 
-class Copy(Move):
-    """A copy with both buffers known before the kernel runs."""
+class _Fill(Move):
+    """A copy from global to shared memory, with both buffers known before the kernel runs."""
 
     def __call__(self, batch: Batch, mask: Mask, source: Address, target: Address) -> None:
-        alike = source.alike(batch.shape[0]) if mask.array is None and batch.shape[0] > 1 else None
-        order = self._order(batch, source, target) if alike is not None else None
-        if alike is None or order is None:
+        order = self._order(batch, source, target) if mask.array is None else None
+        if order is None:
             super().__call__(batch, mask, source, target)
             return
+        alike = source.alike(batch.shape[0])
         units = self._units(batch, mask, source, alike)
         self.target.pending = lambda: _of_all(batch, units, alike)
         self.target.reach(batch, mask, target)
         self.target.pending = None
         batch.wave.shared.fill(batch.ctas, target.lo, units.take(order, axis=1), alike)
-        if self.with_shadows:
-            flags = self.source.flags(batch, mask, source)
-            self.target.store_flags(batch, mask, target, flags, (self.source, source))
+        if self.with_shadows and not batch.wave.shadows.are_set(target.lo, target.hi + self.target.width):
+            self.target.store_flags(batch, mask, target, None)
 
     def _order(self, batch: Batch, source: Address, target: Address) -> Ints | None:
         """The order in which the threads of a CTA write all bytes from the first to the last; None where they do not,
@@ -63,7 +63,7 @@ class Copy(Move):
         assert self.source.place is not None
         self.source.reach(batch, mask, source)
         look = batch.firsts(alike)
-        found = batch.wave.storage(self.source.place).load(look, source.firsts, self.source.width)
+        found = batch.wave.storage(self.source.place).load(look, source.firsts(alike), self.source.width)
         return spread(found, look.shape).reshape(look.shape[0], -1)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Address", "Part", "int64", "keep"]
 
 MOST_PARTS, MOST_SUMS = 1024, 64  # parts that are kept
-SPARSE = 16  # times as many places as offsets: a flag for each place costs as much as sorting the offsets
+SPARSE = 16  # times as many places as numbers: a flag for each place costs as much as sorting the numbers
 
 
 class Part:
@@ -90,18 +90,6 @@ class Part:
             self._orders[width] = order if bool((steps == width).all()) else None
         return self._orders[width]
 
-    @cached_property
-    def is_one_to_one(self) -> bool:
-        """Are no two offsets equal? Where they lie close together, as many flags are set as there are offsets."""
-        unit = self.bits & -self.bits or 1  # a power of 2 that divides all of them
-        places = (self.values - self.lo) // unit if (self.hi - self.lo) // unit < SPARSE * self.values.size else None
-        if places is None:
-            ordered = np.sort(self.values, axis=None)
-            return bool((ordered[1:] != ordered[:-1]).all())
-        flags = np.zeros(int(places.max()) + 1, np.bool_)
-        flags[places] = True
-        return int(np.count_nonzero(flags)) == places.size
-
     def scaled(self, up: int, down: int) -> Part:
         """The offsets, multiples of ``down``, times ``up / down``."""
         if (up, down) not in self._scaled:
@@ -167,18 +155,17 @@ class Address:
         """Can two CTAs have different addresses?"""
         return any(part.values.shape[0] > 1 for part in self.parts)
 
-    def alike(self, ctas: int) -> Uniform | None:
-        """Which of so many CTAs have the same addresses; None where hardly any has, or it is not known."""
+    def alike(self, ctas: int) -> Uniform:
+        """Which of so many CTAs certainly have the same addresses."""
         varying = [part for part in self.parts if len(part.values) > 1]
         if len(varying) > 1 or not all(part.kept for part in self.parts):
-            return None
+            return Uniform.nobody(ctas)
         found = varying[0].alike if varying else Uniform(1, ctas, 1)
-        return found if found.same > 1 and found.firsts is not None else None
+        return found if found.firsts is not None else Uniform.nobody(ctas)
 
-    @property
-    def firsts(self) -> Address:
+    def firsts(self, alike: Uniform) -> Address:
         """The addresses of the CTAs that are not like an earlier one, where `alike` says who is."""
-        return Address(self.start, *(part.firsts for part in self.parts))
+        return self if alike.same == 1 else Address(self.start, *(part.firsts for part in self.parts))
 
     @property
     def shape(self) -> Shape:
@@ -216,23 +203,20 @@ class Address:
             look.sums[key] = total
         return self.start >> shift, look.sums[key]
 
-    def is_one_to_one(self, look: Look, pitch: int = 0) -> bool:
-        """Is it certain that no two lanes of a batch have one address? Known for even steps, and for kept parts.
+    def is_one_to_one(self, look: Look, shift: int, pitch: int = 0) -> bool:
+        """Is it certain that no two lanes of a batch have one address, a multiple of ``1 << shift`` bytes? Known for
+        even steps, and for kept parts.
 
-        pitch: bytes from one CTA's row to the next, for memory that has one for each.
+        pitch: units from one CTA's row to the next, for memory that has one for each.
         """
-        if self._climbs(look, pitch):
+        if self._climbs(look, pitch << shift):
             return True
         if not all(part.kept for part in self.parts):
             return False
-        if len(self.parts) == 1 and not pitch:
-            return self.parts[0].values.shape == look.shape and self.parts[0].is_one_to_one
-        key = (pitch, *map(id, self.parts))
+        key = (shift, pitch, *map(id, self.parts))
         if key not in look.one_to_one:
-            total = look.rows(pitch) if pitch else np.zeros((1, 1, 1), np.int64)
-            for part in self.parts:
-                total = total + part.values
-            look.one_to_one[key] = total.shape == look.shape and Part(total).is_one_to_one
+            _, units = self.units(look, shift, pitch)
+            look.one_to_one[key] = units.shape == look.shape and _are_distinct(units)
         return look.one_to_one[key]
 
     def _climbs(self, look: Look, pitch: int) -> bool:
@@ -267,3 +251,13 @@ class Address:
     def shifted(self, nbytes: int) -> Address:
         """The address so many bytes further on."""
         return Address(self.start + nbytes, *self.parts)
+
+
+def _are_distinct(numbers: Ints) -> bool:
+    """Are no two of them equal? Where they lie close together, as many flags are set as there are numbers."""
+    if numbers.min() < 0 or numbers.max() >= SPARSE * numbers.size:
+        ordered = np.sort(numbers, axis=None)
+        return bool((ordered[1:] != ordered[:-1]).all())
+    flags = np.zeros(int(numbers.max()) + 1, np.bool_)
+    flags[numbers.reshape(-1)] = True
+    return int(np.count_nonzero(flags)) == numbers.size

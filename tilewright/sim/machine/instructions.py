@@ -40,7 +40,11 @@ ADDRESSES = ("shared", "global", "generic")
 def lanes(value: Value) -> Array:
     """A value as an array (CTAs, warps, 32)."""
     array = value if isinstance(value, np.ndarray) and value.ndim > 2 else np.atleast_3d(value)
-    return array if array.shape[2] == 32 else np.broadcast_to(array, (*array.shape[:2], 32, *array.shape[3:]))
+    if array.shape[2] == 32:
+        return array
+    if array.size == 1:  # quicker than a view
+        return array.repeat(32, 2)
+    return np.broadcast_to(array, (*array.shape[:2], 32, *array.shape[3:]))
 
 
 def to_shared(at: Address) -> Address:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tilewright.errors import SimulationError
 from tilewright.isa import ANY_LANES, WARPGROUP
 from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.places import WINDOW_BITS
 
 if TYPE_CHECKING:
@@ -118,13 +119,17 @@ class Issuers:
     def taken(self, value: Array, shape: tuple[int, ...]) -> Array:
         """The issuers' part of values (CTAs, warps, 32) or (CTAs, warps, registers, 32), an axis of issuers first."""
         vector = value.shape[2:-1] if value.ndim > 3 else ()
-        full = np.moveaxis(np.broadcast_to(value, (*shape[:2], *vector, 32)), -1, 2)  # registers last
+        full = spread(value, (*shape[:2], *vector, 32))
+        if vector:
+            full = np.moveaxis(full, -1, 2)  # registers last
         if self.lanes > 1 and self.lanes * len(self.rows) == 32 * shape[0] * shape[1]:  # everyone, in order
             found = full.reshape(len(self.rows), -1, *vector).copy()  # registers change
         else:
             found = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
         if self.lanes == 1:
             return found
+        if not vector:
+            return found.reshape(len(self.rows), self.lanes)
         found = found.reshape(len(self.rows), self.lanes, *vector)
         return np.ascontiguousarray(np.moveaxis(found, 1, -1))
 

@@ -100,7 +100,8 @@ class MemoryRows:
         self._forget(first, end)
         octets = units.view(np.uint8).reshape(alike.outer, 1, alike.inner, -1)
         self.data[ctas, first:end].reshape(*alike.digits, -1)[...] = octets
-        self._alike[first, end] = ctas, alike
+        if alike.same > 1:
+            self._alike[first, end] = ctas, alike
 
     def alike(self, ctas: slice, first: int, end: int) -> Uniform | None:
         """Which of some CTAs have the same bytes from ``first`` to before ``end``; None where that is not known."""

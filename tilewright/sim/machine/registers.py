@@ -199,6 +199,9 @@ class Registers:
         """``count`` neighbouring words of each lane, (CTAs, warps, count, 32): a view where the unit is a word."""
         if self.unit == 4:
             first = (start - self.start) // 4
+            held = self._newer_words(batch, frozenset(range(first, first + count)))
+            if held is not None and held.words.shape[:2] == batch.shape[:2]:
+                return held.words[:, :, first - held.first : first - held.first + count]
             view: Bits = self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0]
             return view
         return np.stack([self.slot(batch, start + 4 * k, 4) for k in range(count)], axis=2)
@@ -234,14 +237,21 @@ class Registers:
 
     def uniform(self, batch: Look, numbers: frozenset[int], ctas: range, warps: range) -> tuple[Bits, int]:
         """Words of registers of some warps, (CTAs, warps, words), and how many words before them are left out."""
-        for held in self._held.values():
-            same = (held.ctas, held.warps) == (batch.ctas, batch.warps)
-            if same and isinstance(held, NewerWords) and numbers <= held.numbers:
-                return held.of(ctas, warps), 32 * held.first
+        held = self._newer_words(batch, numbers)
+        if held is not None:
+            return held.of(ctas, warps), 32 * held.first
         some = tuple(slice(one.start, one.stop, one.step) for one in (ctas, warps))
         return self.flat(batch.ctas, batch.warps)[some], 0
 
     # Registers that are kept in another shape
+
+    def _newer_words(self, batch: Look, numbers: frozenset[int]) -> NewerWords | None:
+        """What is held of all these registers of the batch."""
+        for held in self._held.values():
+            same = (held.ctas, held.warps) == (batch.ctas, batch.warps)
+            if same and isinstance(held, NewerWords) and numbers <= held.numbers:
+                return held
+        return None
 
     def flat(self, ctas: slice, warps: slice) -> Bits:
         """(CTAs, warps, words), a view: word k of lane l is number 32 k + l, where the unit is a word."""

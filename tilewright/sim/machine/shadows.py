@@ -82,8 +82,11 @@ class Shadows:
 
     def is_sound(self, address: Array, width: int) -> bool:
         """Is all shared memory between the lowest and the highest of these addresses initialised, in all CTAs?"""
-        first, last = int(address.min()), int(address.max()) + width
-        return self.is_collapsed and first >= 0 and bool(self.shared.data[0, first:last].view(np.bool_).all())
+        return self.are_set(int(address.min()), int(address.max()) + width)
+
+    def are_set(self, first: int, end: int) -> bool:
+        """Is all shared memory from byte ``first`` to before ``end`` certainly initialised, in all CTAs?"""
+        return self.is_collapsed and first >= 0 and bool(self.shared.data[0, first:end].view(np.bool_).all())
 
     def view(self, batch: Batch, mask: Mask, *at: Address) -> tuple[Look, Mask]:
         """How to look at the flags: as one CTA while that stands for all, else as the batch itself."""

@@ -227,16 +227,15 @@ class Site:
             )
         return self._parts[nbytes]
 
-    def _everywhere(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:
-        if self.place is not None:
-            yield self, mask, _in_window(at)
-        else:
-            yield from self.resolve(batch, mask, at)
+    def _everywhere(self, batch: Batch, mask: Mask, at: Address) -> Iterable[tuple[Site, Mask, Address]]:
+        return self.resolve(batch, mask, at) if self.place is None else [(self, mask, _in_window(at))]
 
     # Shadows: one flag per byte, for memories that have one
 
     def flags(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """The flags of what `load` just read; the address was looked at by it."""
+        if self.place is not None:
+            return self.shadow_bits(batch, mask, _in_window(at))
         return self._joined(
             (site.shadow_bits(batch, lanes, there), lanes) for site, lanes, there in self._everywhere(batch, mask, at)
         )

@@ -88,6 +88,7 @@ class Wave:
         """The place in its cluster of the CTA in a row, or of each in an array of rows."""
         return (row + self.first) % self.run.cluster_ctas
 
+    @cached_property
     def coordinates(self) -> dict[str, Ints]:
         """``ctaid.x`` and the like of all its CTAs; those of one cluster follow each other."""
         grid, cluster = self.run.grid, self.run.cluster
@@ -112,11 +113,11 @@ class Wave:
             warp = np.arange(self.run.warps, dtype=np.int32)[warps] if row.varies & WARP else np.zeros(1, np.int32)
             number: Ints = row.axis.of_thread(np.int32(32) * warp[None, :, None] + lane)
             return number
-        return self.coordinates()[name][ctas].astype(np.int32).reshape(-1, 1, 1)
+        return self.coordinates[name][ctas].astype(np.int32).reshape(-1, 1, 1)
 
     def cta_name(self, row: int) -> str:
         """``(3, 0, 0)`` as a kernel counts."""
-        found = self.coordinates()
+        found = self.coordinates
         return "(" + ", ".join(str(int(found[f"ctaid.{axis}"][row])) for axis in AXES) + ")"
 
     def warp_name(self, row: int, warp: int) -> str:

@@ -97,14 +97,14 @@ def _early(
 def _hold(operations: Operations, operation: Operation, own: Ints, one: Touched, where: tuple[Ints, Ints]) -> None:
     """Record the parts of each warp that read units of shared memory, ``where``: their rows and numbers."""
     each = operation.issuers.warps_each
-    for k in range(each):
-        warps = operation.issuers.threads[one.issuer] // 32 + k
-        for warp in np.unique(warps).tolist():
-            of_warp = warps == warp
-            there = one.touches[of_warp]
-            rows_of, units = (part[of_warp][there] for part in where)
+    warps = operation.issuers.threads[one.issuer] // 32
+    for warp in np.unique(warps).tolist():
+        of_warp = warps == warp
+        there = one.touches[of_warp]
+        rows_of, units = (part[of_warp][there] for part in where)
+        for k in range(each):
             numbers = one.along(own[one.issuer[of_warp] * each + k])
-            operations.holders_of(warp)[rows_of, units] = np.broadcast_to(numbers, there.shape)[there]
+            operations.holders_of(warp + k)[rows_of, units] = np.broadcast_to(numbers, there.shape)[there]
 
 
 def _combining(operations: Operations, numbers: NDArray[np.int32]) -> list[int]:

@@ -120,15 +120,15 @@ class AccessRecord:
     def marks(self) -> tuple[NDArray[np.generic], Ints]:
         """The marks of late writes in items as wide as this access, which is aligned, and the items that it touches."""
         rows, pitch = self.places.late.shape
-        width = self.site.width
-        shift = width.bit_length() - 1
+        shift = self.site.width.bit_length() - 1
         first, items = self.at.units(self.look, shift, pitch // self.grains if rows > 1 else 0)
         return self.places.late.reshape(-1).view(UNITS[self.grains])[first:], items
 
     def is_one_to_one(self) -> bool:
         """Is it certain that no two lanes touch one place?"""
         rows, pitch = self.places.late.shape
-        return self.is_aligned() and self.at.is_one_to_one(self.look, pitch * self.places.grain if rows > 1 else 0)
+        pitch = pitch // self.grains if rows > 1 else 0
+        return self.is_aligned() and self.at.is_one_to_one(self.look, self.site.width.bit_length() - 1, pitch)
 
     def lost(self, block: MemoryRows, tags: Tags) -> Bools | None:
         """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
