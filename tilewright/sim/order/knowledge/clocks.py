@@ -314,11 +314,12 @@ class Clocks:
 
     def reunite(self, rows: Ints, warps: Ints) -> None:
         """Warps act as one: what each of their lanes knows for itself, they know."""
-        for row, warp in zip(self.at(rows).tolist(), warps.tolist(), strict=True) if self.alone else ():
+        for warp in np.unique(warps).tolist() if self.alone else ():
             lanes = self.knower[32 * warp : 32 * warp + 32][self.wave.run.exists[0, warp]]
             if (lanes != warp).all():
-                self.known[row, warp] = np.maximum(self.known[row, warp], self.known[row, lanes].min(0))
-                self.parts[row, warp] |= np.bitwise_and.reduce(self.parts[row, lanes])
+                own = self.at(rows[warps == warp])
+                self.known[own, warp] = np.maximum(self.known[own, warp], self.known[own[:, None], lanes].min(1))
+                self.parts[own, warp] |= np.bitwise_and.reduce(self.parts[own[:, None], lanes], axis=1)
 
     def complete(self, rows: Ints, warps: Ints, numbers: Ints) -> None:
         """All lanes of warps have seen that a part of theirs is complete."""
