@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import host
-from tilewright.compiler import Executable, compile
+from tilewright.compiler import Executable, compile, unseen
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, described
-from tilewright.inputs import make_arguments
+from tilewright.inputs import make_arguments, shown
 from tilewright.ir import AllocBuffer, Kernel, statements
 from tilewright.load import LoadedKernel
 from tilewright.public import Public, keywords_of
@@ -95,11 +95,9 @@ def ran(
             known["checks"] = tuple(sorted(_parsed(checks)))
             values, launch = _arguments(made, args, named, sizes, seed)
             if not in_place:
-                values = {
-                    each: value.copy() if isinstance(value, np.ndarray) else value for each, value in values.items()
-                }
-            known["inputs"] = {each: _described(value) for each, value in values.items()}
-            run = made.simulate(*values.values(), check=known["checks"], progress=_silent, **launch, **limits)
+                values = {each: host.copied(value) for each, value in values.items()}
+            known["inputs"] = {each: shown(value) for each, value in values.items()}
+            run = made.simulate(*values.values(), check=known["checks"], progress=unseen, **launch, **limits)
         except (TilewrightError, MemoryError) as error:
             known["seconds"] = monotonic() - began
             return verdict_on(name, error, _warned(heard), buffers, **known), error
@@ -126,10 +124,6 @@ def _finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, know
     )  # fmt: skip
 
 
-def _silent(done: int, ctas: int) -> None:
-    """A progress report that shows nothing."""
-
-
 def _parsed(checks: str | Iterable[str]) -> frozenset[str]:
     from tilewright.sim import parse_checks
 
@@ -148,18 +142,11 @@ def _arguments(
         rest = {name: value for name, value in named.items() if name not in launch}
         names, values = made.parameters, made.ordered(args, rest, [*LAUNCH, *keywords_of(check)])
     else:
-        shown = {buffer.data: buffer.name for buffer in made.kernel.buffers}
-        names, launch = tuple(shown.get(param, param.name) for param in made.kernel.params), {}
+        names, launch = made.kernel.arguments, {}
         values = made.ordered(tuple(args), named, check)
         values = values or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
     names = (*names, *(f"argument {n}" for n in range(len(names), len(values))))
     return dict(zip(names, values, strict=False)), launch
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, (tuple, list)):
-        return f"({', '.join(map(_described, value))})"
-    return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)
 
 
 def _buffers(kernel: Any) -> list[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import host
 from tilewright.dtypes import dtype
-from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, choices, described
+from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, choices, quoted
 from tilewright.frames import from_outside, shortened
 from tilewright.ir import Kernel, deep_recursion
 from tilewright.ir.arguments import Bindings, Signature
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tilewright.profiling import Profile
     from tilewright.sim import Program, Run
 
-__all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op"]
+__all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op", "unseen"]
 
 
 public = Public(
@@ -99,6 +99,10 @@ def simulate(
     """
     made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
     return made.simulate(*args, check=check, limit_s=limit_s, limit_steps=limit_steps, limit_bytes=limit_bytes, **named)
+
+
+def unseen(done: int, ctas: int) -> None:
+    """A progress report that shows nothing."""
 
 
 @public
@@ -170,7 +174,7 @@ class Executable:
     def source(self, stage: str = "cuda") -> str:
         """The kernel at a stage, as text: "tile", "lowered", "cuda", "ptx" or "sass"."""
         if not isinstance(stage, str) or stage not in STAGES:
-            shown = repr(stage) if isinstance(stage, str) else described(stage)
+            shown = quoted(stage)
             raise ArgumentError(f"unknown stage {shown}", given=shown, allowed=choices(stage, STAGES))
         return str(getattr(self, f"_{stage}"))
 
@@ -256,7 +260,7 @@ class Executable:
 
     def _run(self, args: tuple[Any, ...], on: str | None, named: Mapping[str, Any]) -> None:
         if on is not None and (not isinstance(on, str) or on not in ("sim", "gpu")):
-            shown = repr(on) if isinstance(on, str) else described(on)
+            shown = quoted(on)
             raise ArgumentError(f"unknown place {shown} to run {self.name}", given=shown, allowed='"sim", "gpu"')
         args = self.ordered(args, named, Executable.__call__)
         on_gpu = self._is_on_gpu(args)
@@ -294,10 +298,8 @@ class Executable:
                 raise ArgumentError(f"argument {shown} of {self.name} is given twice", given=", ".join(sorted(names)))
             ordered += [rest.pop(name) for name in names]
         if rest:
-            matched = {buffer.data: buffer.name for buffer in self.kernel.buffers}
-            known = [matched.get(param, param.name) for param in self.kernel.params]
             unknown = next(iter(rest))
-            allowed = choices(unknown, [*known, *keywords_of(asked)])
+            allowed = choices(unknown, [*self.kernel.arguments, *keywords_of(asked)])
             raise ArgumentError(f"{self.name} has no parameter {unknown!r}", given=unknown, allowed=allowed)
         return tuple(ordered)
 

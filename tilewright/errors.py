@@ -172,6 +172,11 @@ def described(value: object, most: int = 80) -> str:
     return shown if value is None else f"{shown}, {'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
+def quoted(name: object) -> str:
+    """What should be a name, as an error shows it: in quotes; another value with its type."""
+    return repr(name) if isinstance(name, str) else described(name)
+
+
 def warn(what: str, at: Span | None = None) -> None:
     """Issue a `TilewrightWarning` at the kernel's line, as if that line had issued it."""
     if at is None:

@@ -35,6 +35,7 @@ __all__ = [
     "behind",
     "bytes_text",
     "closed",
+    "copied",
     "descriptor",
     "device_of",
     "different_devices",
@@ -44,6 +45,7 @@ __all__ = [
     "is_torch",
     "lent",
     "opened",
+    "ordinal",
     "protocol",
 ]
 
@@ -151,6 +153,18 @@ def device_of(value: object) -> str:
             "an argument lives on a device of no known kind", given=f"DLPack device type {kind}", allowed="cpu, cuda"
         )
     return "cuda:0" if hasattr(value, "__cuda_array_interface__") else "cpu"
+
+
+def ordinal(device: str) -> int:
+    """The number of the GPU "cuda:1"; 0 of one without a number."""
+    return int(device.partition(":")[2] or 0)
+
+
+def copied(value: Any) -> Any:
+    """A copy of an array, which a run may change; any other argument itself."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return value.clone() if is_torch(value) else value
 
 
 def _dlpack_device(value: Any) -> tuple[int, int]:

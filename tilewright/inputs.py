@@ -17,7 +17,7 @@ from tilewright.host import available_bytes, bytes_text
 from tilewright.ir import Buffer, Kernel, Var, walk
 from tilewright.ir.evaluate import evaluate
 
-__all__ = ["Argument", "check_room", "make_arguments", "parse_limits", "parse_sizes", "saved"]
+__all__ = ["Argument", "check_room", "make_arguments", "parse_limits", "parse_sizes", "saved", "shown"]
 
 LIMITS = {  # of a run: the unit, the setting, and how much one of them is
     "": ("limit_s", 1),
@@ -94,6 +94,13 @@ def make_arguments(
         else:
             made[param.name] = 1.0 if param.dtype.is_float else known.get(param.name, 1)
     return {param.name: made[param.name] for param in kernel.params}
+
+
+def shown(value: object) -> str:
+    """An argument in a report: a number itself, of an array what it is."""
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(shown, value))})"
+    return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)
 
 
 def _given(value: object, buffer: Buffer | None) -> Argument:

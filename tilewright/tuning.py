@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import host
-from tilewright.compiler import Executable, compile
+from tilewright.compiler import Executable, compile, unseen
 from tilewright.errors import ArgumentError, TilewrightError, choices, described
 from tilewright.ir import Kernel
 from tilewright.public import Public, instances
@@ -271,8 +271,8 @@ def _counted(exe: Executable, args: Sequence[Any]) -> float:
     """Seconds that a GPU might take by the simulator's counts: memory, shared memory and instructions, one after the
     other, on as many multiprocessors as there are CTAs for.
     """
-    copies = [value if _is_far(value) else _copied(value) for value in args]
-    counts, ctas = exe.simulate(*copies, check="none", progress=_unseen).counts, prod(exe.bind(*args).grid)
+    copies = [value if _is_far(value) else host.copied(value) for value in args]
+    counts, ctas = exe.simulate(*copies, check="none", progress=unseen).counts, prod(exe.bind(*args).grid)
     moved = counts.bytes_read.get("global", 0) + counts.bytes_written.get("global", 0)
     issued = sum(line.warps for line in counts.lines if line.space != "local")  # local memory is in registers
     accesses = {name for line in counts.lines for name in (line.op, f"{line.op} {line.space}")}
@@ -280,10 +280,6 @@ def _counted(exe: Executable, args: Sequence[Any]) -> float:
     cycles = counts.wavefronts + issued / ISSUED_PER_CYCLE
     waves = -(-ctas // MULTIPROCESSORS) * MULTIPROCESSORS / max(ctas, 1)
     return (moved / BYTES_PER_SECOND + cycles / MULTIPROCESSORS / HERTZ) * waves
-
-
-def _unseen(done: int, ctas: int) -> None:
-    """A progress report that shows nothing: no bar for each of many runs."""
 
 
 def _pruned(trials: list[Trial]) -> list[Trial]:
@@ -314,13 +310,6 @@ def _quickly(value: Any) -> object:
     if host.is_array(value):
         return tuple(value.shape) if hasattr(value, "shape") else host.descriptor(value)
     return value if isinstance(value, int) else type(value)
-
-
-def _copied(value: Any) -> Any:
-    """An array of the host that may be stored to. `Any`: of any library."""
-    if not host.is_array(value):
-        return value
-    return value.clone() if hasattr(value, "clone") else value.copy()
 
 
 def _nbytes(value: Any) -> int:

@@ -79,8 +79,8 @@ def test_what_nobody_waited_for_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("left_out", "what", "hint"),
     [
-        ("wait", "load reads shared memory that cp_async may still be writing", "T.ptx.cp_async.wait_group(...)"),
-        ("early", "load reads shared memory that cp_async may still be writing", "T.ptx.cp_async.wait_group(...)"),
+        ("wait", "load reads shared memory that cp_async may still be writing", "T.ptx.cp_async.wait_group(0)"),
+        ("early", "load reads shared memory that cp_async may still be writing", "T.ptx.cp_async.wait_group(0)"),
         (
             "commit",
             "load reads shared memory that cp_async may still be writing",

@@ -157,8 +157,8 @@ def test_a_new_family_computes_and_is_right_though_its_warps_come_apart(apart: b
 @pytest.mark.parametrize(
     ("left_out", "what", "hint"),
     [
-        ("wait", "acc is used while toy.send may not have filled it", "T.ptx.toy.wait(...)"),
-        ("commit", "acc is used while toy.send may not have filled it", "T.ptx.toy.wait(...)"),
+        ("wait", "acc is used while toy.send may not have filled it", "T.ptx.toy.wait(0)"),
+        ("commit", "acc is used while toy.send may not have filled it", "T.ptx.toy.wait(0)"),
         ("bytes", "load reads shared memory that toy.send may still be writing", "the m-barrier"),
         ("expect", "deadlock: no thread can go on", ""),
         ("all", "a warpgroup takes part without all of its four warps", ""),

@@ -174,7 +174,7 @@ def _bytes(array: Any) -> bytes:
 
 
 def _copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(value.copy() if isinstance(value, np.ndarray) else value for value in args)
+    return tuple(map(host.copied, args))
 
 
 def _better(

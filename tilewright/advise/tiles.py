@@ -12,6 +12,7 @@ from tilewright.dtypes import DType
 from tilewright.errors import Span
 from tilewright.ir import AddressOf, AllocBuffer, Buffer, DeclBuffer, Kernel, const_value, map_buffers, statements
 from tilewright.layout import ComposeLayout, Iter, Layout, SwizzleLayout, TileLayout
+from tilewright.lower import storage_bytes
 from tilewright.records import replace
 
 __all__ = ["Cannot", "SharedTile", "tiles_of", "with_layout"]
@@ -56,7 +57,7 @@ class SharedTile:
     @property
     def nbytes(self) -> int:
         """The bytes of its storage."""
-        return -(-self.buffer.storage_size() * self.buffer.dtype.bits // 8)
+        return storage_bytes(self.buffer)
 
     def before_swizzle(self) -> NDArray[np.int64]:
         """The place of each element in elements, before the swizzle."""

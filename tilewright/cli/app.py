@@ -116,10 +116,10 @@ def run(
 
     limits = parse_limits(limit or [])
     inputs = Inputs(arg or [], size or [], seed)
-    if profile is not None:
-        profile_kernel(compiled(place, arch, const or []), inputs, profile)
-        return
     made = compiled(place, arch, const or [])
+    if profile is not None:
+        profile_kernel(made, inputs, profile)
+        return
     run_kernel(made, inputs, place=place, check=check, gpu=gpu, out=out, limits=limits)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.cli.kernels import constants, kernel_named
 from tilewright.compiler import Executable, compile
-from tilewright.inputs import Argument, make_arguments, parse_sizes
+from tilewright.inputs import Argument, make_arguments, parse_sizes, shown
 from tilewright.view.terminal import complain, say, with_progress
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ def run_kernel(
         out.mkdir(parents=True, exist_ok=True)  # before the run: a folder that cannot be made is an error at once
     arguments = inputs.arguments(made.kernel)
     say(f"{made.name} for {made.target}")
-    arrays = {str(buffer.data): buffer.name for buffer in made.kernel.buffers}
-    for name, value in arguments.items():
-        say(f"  {arrays.get(name, name)}: {_described(value)}")
+    for name, value in zip(made.kernel.arguments, arguments.values(), strict=True):
+        say(f"  {name}: {shown(value)}")
     if gpu:
         with_progress(f"running {made.name}", lambda _: made(*arguments.values(), on="gpu"))
         say("ran on the GPU")
@@ -74,12 +73,6 @@ def run_kernel(
             raise  # the command line leaves with code 130
     if out:
         _write(out, arguments)
-
-
-def _described(value: Argument) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} of shape {value.shape}"
-    return str(value)
 
 
 def _show(run: Run, place: str) -> None:

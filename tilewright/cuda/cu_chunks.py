@@ -37,6 +37,7 @@ _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", r
 _ARGUMENTS = r"<[^;<>(){}]*(?:<[^;<>(){}]*>[^;<>(){}]*)*>"
 _LAUNCH = re.compile(rf"\b((?:\w+::)*\w+\s*{_ARGUMENTS})\s*<<<")
 _INSTANCE = re.compile(rf"\btemplate\b(?!\s*<)[^;{{}}]*?\b((?:\w+::)*(\w+)\s*{_ARGUMENTS})\s*\(")
+_OPENING = re.compile(r"[^;{]*?\b([A-Za-z_]\w*)\s*\(")
 _NOT_NAMES = ("__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__attribute__", "__align__", "__block_size__")
 
 
@@ -192,12 +193,7 @@ def blanked(text: str, dropped: list[Chunk]) -> str:
 
 def kernels(text: str) -> list[str]:
     """The names of the ``__global__`` functions, as they are written."""
-    found = []
-    for match in re.finditer(r"\b__global__\b([^;{]*)", without_comments(text)):
-        names = re.findall(r"\b([A-Za-z_]\w*)\s*\(", match[1])
-        named = [name for name in names if name not in _NOT_NAMES]
-        found += named[:1]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(name for name, _ in _declared(text)))
 
 
 def parameters(text: str) -> dict[str, tuple[Parameter, ...]]:
@@ -227,16 +223,13 @@ def _parameter(text: str) -> Parameter | None:
 def _declared(text: str) -> Iterator[tuple[str, list[str]]]:
     """The name of each ``__global__`` function, with the text of each of its parameters."""
     clean = without_comments(text)
-    for match in re.finditer(r"\b__global__\b[^;{]*?\b([A-Za-z_]\w*)\s*\(", clean):
-        end = match.end()
-        if match[1] in _NOT_NAMES:
-            inner = re.compile(r"\b([A-Za-z_]\w*)\s*\(").search(clean, closed(clean, end))
-            if inner is None:
-                continue
-            name, end = inner[1], inner.end()
-        else:
-            name = match[1]
-        yield name, [part.strip() for part in _parted(clean[end : closed(clean, end) - 1])]
+    for word in re.finditer(r"\b__global__\b", clean):
+        found = _OPENING.match(clean, word.end())
+        while found and found[1] in _NOT_NAMES:
+            found = _OPENING.match(clean, closed(clean, found.end()))
+        if found:
+            inside = clean[found.end() : closed(clean, found.end()) - 1]
+            yield found[1], [part.strip() for part in _parted(inside)]
 
 
 def closed(text: str, start: int, brackets: str = "()") -> int:

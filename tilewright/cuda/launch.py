@@ -81,7 +81,7 @@ class Launcher:
         `Any`: arrays of any library, numbers.
         """
         arrays = [one for one in map(host.behind, args) if host.is_array(one) and host.device_of(one) != "cpu"]
-        streams = [stream_of(value, _ordinal_of(value)) for value in arrays]
+        streams = [stream_of(value, host.ordinal(host.device_of(value))) for value in arrays]
         stream = next((one for one in streams if one is not None), 0)
         found = [inspected(value, stream) for value in args]
         device = driver.device(self._ordinal(found))
@@ -129,7 +129,7 @@ class Launcher:
         devices = {place.device for place in places if isinstance(place, ArrayInfo)}
         if len(devices) > 1:
             raise host.different_devices(self.kernel.name, devices)
-        return int(devices.pop().partition(":")[2] or 0) if devices else 0
+        return host.ordinal(devices.pop()) if devices else 0
 
     def _check_clusters(self, grid: tuple[int, int, int]) -> None:
         cluster = self._launch.cluster
@@ -164,14 +164,9 @@ def _apart(kernel: Kernel) -> tuple[tuple[int, int], ...]:
 
 def span_bytes(one: ArrayInfo | MapFields | Number) -> int:
     """Bytes from the first element of an array to the end of its last; 0 for a number."""
-    if not isinstance(one, ArrayInfo) or not one.size:
+    if not isinstance(one, ArrayInfo):
         return 0
-    item_bytes = max(1, dtype(one.dtype).bits // 8) if one.dtype in NAMES else WIDEST_ITEM
-    if one.strides is None:
-        return one.size * item_bytes
-    return (
-        int(1 + sum((extent - 1) * stride for extent, stride in zip(one.shape, one.strides, strict=True))) * item_bytes
-    )
+    return one.span * (max(1, dtype(one.dtype).bits // 8) if one.dtype in NAMES else WIDEST_ITEM)
 
 
 def runs_on(target: Arch, capability: int) -> bool:
@@ -205,10 +200,6 @@ def _deciding(signature: Signature) -> set[str]:
     exprs = [*conditions, *extents, *layouts, *signature.grid]
     named = {node.name for expr in exprs if isinstance(expr, Expr) for node in walk(expr) if isinstance(node, Var)}
     return named | {param.name for param in signature.params if param.dtype.kind == "bool"}
-
-
-def _ordinal_of(value: Any) -> int:
-    return int(host.device_of(value).partition(":")[2] or 0)
 
 
 # Packed values

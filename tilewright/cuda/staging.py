@@ -129,7 +129,7 @@ def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict
         item_bytes = max(1, kinds[name].element.bits // 8)  # 4-bit elements come two in an item
         first = info.address or 0
         found[name] = HostStretch(first, first + info.span * item_bytes, info.readonly)
-        ordinal = int(info.device.partition(":")[2])
+        ordinal = host.ordinal(info.device)
     stretches = stretches_of(found.values())
     copies = {stretch: np.empty(stretch.nbytes, np.uint8) for stretch in stretches}
     with driver.device(ordinal).current():

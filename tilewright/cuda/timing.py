@@ -26,7 +26,7 @@ Call = Callable[[], object]
 def stream_in_use(args: Sequence[Any]) -> int:
     """The stream that a launch on these arguments goes to."""
     arrays = [one for one in map(host.behind, args) if host.is_array(one)]
-    found = (stream_of(one, int(host.device_of(one).partition(":")[2] or 0)) for one in arrays)
+    found = (stream_of(one, host.ordinal(host.device_of(one))) for one in arrays)
     return next((stream for stream in found if stream is not None), 0)
 
 
@@ -41,7 +41,7 @@ def is_captured(args: Sequence[Any]) -> bool:
 def current(args: Sequence[Any]) -> Iterator[driver.GpuDevice]:
     """The device of these arguments, to which this thread's calls go."""
     places = [host.device_of(one) for one in map(host.behind, args) if host.is_array(one)]
-    device = driver.device(int(next(place for place in places if place != "cpu").partition(":")[2]))
+    device = driver.device(host.ordinal(next(place for place in places if place != "cpu")))
     with device.current():
         yield device
 

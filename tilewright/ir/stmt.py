@@ -290,9 +290,14 @@ class Kernel:
 
         calls = sum(isinstance(stmt, TileCallStmt) for stmt in statements(self.body))
         where = f", {self.at}" if self.at is not None else ""
-        names = {buffer.data: buffer.name for buffer in self.buffers}
-        shown = ", ".join(names.get(param, param.name) for param in self.params)
-        return f"<kernel {self.name}({shown}): {calls} tile call{'s' * (calls != 1)}, stage {self.stage}{where}>"
+        head = f"{self.name}({', '.join(self.arguments)})"
+        return f"<kernel {head}: {calls} tile call{'s' * (calls != 1)}, stage {self.stage}{where}>"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What callers know the parameters by: the names of their buffers, those of numbers their own."""
+        buffers = {buffer.data: buffer.name for buffer in self.buffers}
+        return tuple(buffers.get(param, param.name) for param in self.params)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the kernel as a script."""

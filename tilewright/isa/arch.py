@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import TargetError, choices, described
 
-__all__ = ["ARCHS", "Arch", "Requirement", "arch", "default_arch", "nearest", "only", "since"]
+__all__ = ["ARCHS", "Arch", "Requirement", "arch", "default_arch", "nearest", "only", "since", "suffixed"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -84,6 +84,11 @@ def since(first: str) -> Requirement:
 def only(*names: str) -> Requirement:
     """Just these: features that need the ``a`` or ``f`` suffix."""
     return Requirement(names[0], names)
+
+
+def suffixed(*numbers: int) -> Requirement:
+    """These architectures, each with the suffix ``a`` or ``f``."""
+    return only(*(f"sm_{number}{suffix}" for number in numbers for suffix in "af"))
 
 
 def arch(name: str) -> Arch:

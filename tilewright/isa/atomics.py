@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.table import Cuda, Form, Meaning, Mods, instruction, reads
+from tilewright.isa.places import nbytes
+from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
 __all__ = ["COMBINATIONS", "Combination"]
 
@@ -44,10 +44,6 @@ __device__ __forceinline__ unsigned short tw_atomic_add_{name}(void* place, unsi
 }}
 """
 HALVES = {"float16": ("f16", "sm_75"), "bfloat16": ("bf16", "sm_90")}
-
-
-def _nbytes(mods: Mods) -> int:
-    return dtype(str(mods["dtype"])).bits // 8
 
 
 def exchanged(old: Lanes, value: Lanes) -> Lanes:
@@ -104,7 +100,7 @@ def _form(wording: Cuda, does: Combination, first: str = "sm_75", source: str = 
     def execute(memory: Memory, address: Lanes, *operands: Lanes) -> Lanes:
         return memory.atomic(address, does.combine, *operands)
 
-    effects = read_and_written("ptr", "generic", _nbytes, compares=does.compares)
+    effects = read_and_written("ptr", "generic", nbytes, compares=does.compares)
     return Form(wording, since(first), source, Meaning(execute, on="memory"), effects, result=does.values[-1])
 
 

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.dtypes import dtype
-from tilewright.isa.arch import only, since
+from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.arith import NumberRow, half_bits
 from tilewright.isa.machine import Lanes
 
@@ -21,9 +21,7 @@ __all__ = ["CONVERSIONS", "float_to_int"]
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: cvt"'
 FP8 = since("sm_89")
-FP6_FP4 = only(
-    "sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a", "sm_121f"
-)
+FP6_FP4 = suffixed(100, 103, 110, 120, 121)
 
 
 def float_to_int(values: Lanes, name: str) -> Lanes:
@@ -40,15 +38,12 @@ def float_to_int(values: Lanes, name: str) -> Lanes:
     return np.where(np.isnan(values), top_bit if wide else 0, clamped).astype(kind)
 
 
-def _integer_row(name: str, ptx: str, source: str, bits: str) -> NumberRow:
-    return NumberRow(
-        f"cvt.rzi.{ptx}.{source} %0, %1;",
-        bits,
-        (source,),
-        since("sm_75"),
-        SOURCE,
-        lambda values: float_to_int(values, name).view(f"u{dtype(name).bits // 8}"),
-    )
+def _row(text: str, result: str, operands: str, arch: Requirement, execute: Callable[..., Lanes]) -> NumberRow:
+    return NumberRow(text, result, tuple(operands.split()), arch, SOURCE, execute)
+
+
+def _integer(name: str) -> Callable[[Lanes], Lanes]:
+    return lambda values: float_to_int(values, name).view(f"u{dtype(name).bits // 8}")
 
 
 def _rounded(name: str) -> Callable[[Lanes], Lanes]:
@@ -104,68 +99,38 @@ _NARROW = {
 
 # (from, to): narrow floats go in pairs, and back to half, which holds each of them exactly.
 CONVERSIONS: dict[tuple[str, str], NumberRow] = {
-    ("float32", "float16"): NumberRow(
-        "cvt.rn.f16.f32 %0, %1;", "b16", ("f32",), since("sm_75"), SOURCE, _rounded("float16")
+    ("float32", "float16"): _row("cvt.rn.f16.f32 %0, %1;", "b16", "f32", since("sm_75"), _rounded("float16")),
+    ("float16", "float32"): _row(
+        "cvt.f32.f16 %0, %1;", "f32", "b16", since("sm_75"), lambda half: half.view(np.float16).astype(np.float32)
     ),
-    ("float16", "float32"): NumberRow(
-        "cvt.f32.f16 %0, %1;",
-        "f32",
-        ("b16",),
-        since("sm_75"),
-        SOURCE,
-        lambda half: half.view(np.float16).astype(np.float32),
-    ),
-    ("float32", "bfloat16"): NumberRow(
-        "cvt.rn.bf16.f32 %0, %1;", "b16", ("f32",), since("sm_80"), SOURCE, _rounded("bfloat16")
-    ),
-    ("float32", "tf32"): NumberRow("cvt.rna.tf32.f32 %0, %1;", "b32", ("f32",), since("sm_80"), SOURCE, _tf32),
+    ("float32", "bfloat16"): _row("cvt.rn.bf16.f32 %0, %1;", "b16", "f32", since("sm_80"), _rounded("bfloat16")),
+    ("float32", "tf32"): _row("cvt.rna.tf32.f32 %0, %1;", "b32", "f32", since("sm_80"), _tf32),
     **{
-        ("float32", name): NumberRow(
-            f"cvt.rn.satfinite.{ptx}x2.f32 %0, %1, %2;",
-            "b16",
-            ("f32", "f32"),
-            arch,
-            SOURCE,
-            _saturated(name),
-        )
+        ("float32", name): _row(f"cvt.rn.satfinite.{ptx}x2.f32 %0, %1, %2;", "b16", "f32 f32", arch, _saturated(name))
         for name, (ptx, arch) in _NARROW.items()
     },
     **{
-        (name, "float16x2"): NumberRow(
-            f"cvt.rn.f16x2.{ptx}x2 %0, %1;",
-            "b32",
-            ("b16",),
-            arch,
-            SOURCE,
-            _pair_of_halves(name),
-        )
+        (name, "float16x2"): _row(f"cvt.rn.f16x2.{ptx}x2 %0, %1;", "b32", "b16", arch, _pair_of_halves(name))
         for name, (ptx, arch) in _NARROW.items()
     },
     # Two 4-bit values fill a byte, for which inline assembly has no register: the text declares one.
-    ("float32", "float4_e2m1fn"): NumberRow(
+    ("float32", "float4_e2m1fn"): _row(
         "{ .reg .b8 pair; cvt.rn.satfinite.e2m1x2.f32 pair, %1, %2; cvt.u16.u8 %0, pair; }",
         "b16",
-        ("f32", "f32"),
+        "f32 f32",
         FP6_FP4,
-        SOURCE,
         _saturated("float4_e2m1fn"),
     ),
-    ("float4_e2m1fn", "float16x2"): NumberRow(
+    ("float4_e2m1fn", "float16x2"): _row(
         "{ .reg .b8 pair; cvt.u8.u16 pair, %1; cvt.rn.f16x2.e2m1x2 %0, pair; }",
         "b32",
-        ("b16",),
+        "b16",
         FP6_FP4,
-        SOURCE,
         _pair_of_halves("float4_e2m1fn"),
     ),
     **{
-        (source, name): _integer_row(name, ptx, "f32" if source == "float32" else "f64", bits)
-        for source in ("float32", "float64")
-        for name, ptx, bits in (
-            ("int32", "s32", "b32"),
-            ("uint32", "u32", "b32"),
-            ("int64", "s64", "b64"),
-            ("uint64", "u64", "b64"),
-        )
+        (source, name): _row(f"cvt.rzi.{ptx}.{word} %0, %1;", f"b{ptx[1:]}", word, since("sm_75"), _integer(name))
+        for source, word in (("float32", "f32"), ("float64", "f64"))
+        for name, ptx in (("int32", "s32"), ("uint32", "u32"), ("int64", "s64"), ("uint64", "u64"))
     },
 }

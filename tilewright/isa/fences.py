@@ -6,7 +6,8 @@ Sources: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar,
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import Cuda, Fence, Form, Mods, ProxyFence, Ptx, instruction, reads, single
+from tilewright.isa.places import sem_of
+from tilewright.isa.table import Cuda, Fence, Form, ProxyFence, Ptx, instruction, reads, single
 
 GUIDE = 'CUDA C++ Programming Guide, "Memory Fence Functions"'
 FENCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence"'
@@ -28,10 +29,6 @@ _fence_row("thread_fence", "__threadfence()", "gpu", "Every thread of the device
 _fence_row("thread_fence_system", "__threadfence_system()", "sys", "Every thread of all devices, and the host,")
 
 
-def _sem(mods: Mods) -> str:
-    return str(mods["sem"])
-
-
 BOTH_SIDES = {"sc": ".sc", "acq_rel": ".acq_rel"}
 ONE_SIDE = {"acquire": ".acquire", "release": ".release"}
 REACH = {"cta": "sm_75", "cluster": "sm_90", "gpu": "sm_75", "sys": "sm_75"}
@@ -48,7 +45,7 @@ instruction(
             Ptx("fence{sem}{scope}", {"sem": sems, "scope": {reach: f".{reach}"}}),
             since(max(first, at)),
             FENCE,
-            effects=(Fence(_sem, reach),),
+            effects=(Fence(sem_of, reach),),
         )
         for sems, at in ((BOTH_SIDES, "sm_75"), (ONE_SIDE, "sm_90"))
         for reach, first in REACH.items()
@@ -80,7 +77,7 @@ single(
     params=("sem",),
     doc="T.ptx.fence(sem, 'cluster') for accesses of shared memory alone: the CTA's own where it releases, any of the "
     "cluster where it acquires.",
-    effects=(Fence(_sem, "cluster", "shared"),),
+    effects=(Fence(sem_of, "cluster", "shared"),),
 )
 single(
     "ptx.fence.proxy_async",
@@ -102,7 +99,7 @@ single(
     params=("sem",),
     doc="Orders ordinary accesses of shared memory before those of the asynchronous units of the cluster's other CTAs: "
     "``release`` before the CTAs meet, ``acquire`` after it.",
-    effects=(ProxyFence("async", "shared::cluster", _sem, "cluster"),),
+    effects=(ProxyFence("async", "shared::cluster", sem_of, "cluster"),),
 )
 single(
     "ptx.fence.proxy_alias",

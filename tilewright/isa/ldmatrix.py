@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.arch import Requirement, only, since
+from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.atoms import copy_atom
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.table import WHOLE_WARP, Access, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
@@ -35,10 +35,7 @@ __all__ = [
 NUM: Spellings = {1: ".x1", 2: ".x2", 4: ".x4"}
 TRANS: Spellings = {False: "", True: ".trans"}
 SPACES: Spellings = {"shared": ".shared", "shared::cta": ".shared::cta"}
-BYTE_MATRICES = only(
-    *("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f"),
-    *("sm_120a", "sm_120f", "sm_121a", "sm_121f"),
-)
+BYTE_MATRICES = suffixed(100, 103, 110, 120, 121)
 ROWS_AT_ONCE = 16384  # of 6- and 4-bit elements
 SOURCE = 'PTX ISA, "Warp-level matrix load instruction: ldmatrix"'
 PACKING = "that packed elements fill a row from its low bits up, and that the rest of a register's byte is zero"
@@ -170,37 +167,45 @@ def address_lanes(mods: Mods) -> int:
     return int(mods["num"]) * (16 if mods["shape"] == "m16n16" else 8)  # type: ignore[arg-type]
 
 
+def matrix_forms(
+    opcode: str, modifiers: Mapping[str, Spellings], meaning: Meaning, arch: Requirement, source: str, listed: str
+) -> tuple[Form, ...]:
+    """The form on shared addresses, and the one that the assembler wants a generic address for, with these operands."""
+    return tuple(
+        Form(
+            Ptx(
+                f"{opcode}.sync.aligned{{shape}}{{num}}{{trans}}{{space}}{{type}}",
+                {**modifiers, "space": spaces},
+                pattern=pattern,
+            ),
+            arch,
+            source,
+            meaning,
+            effects=(Access("p", "shared", 16, write=opcode == "stmatrix", lanes=address_lanes, phase_lanes=8),),
+            registers=matrix_registers,
+        )
+        for spaces, pattern in ((SPACES, ""), ({"": ""}, GENERIC % listed))
+    )
+
+
 def _forms(
     shape: str,
     execute: Callable[..., Lanes],
     arch: Requirement,
-    *,
-    types: tuple[str, ...],
+    *types: str,
     num: Spellings = NUM,
     trans: Spellings = TRANS,
 ) -> tuple[Form, ...]:
-    """The form on shared addresses, and the one that the assembler wants a generic address for."""
-    passes = ("num", "trans") if shape == "m8n8" else ("num", "type")
-    modifiers = {"shape": {shape: f".{shape}"}, "num": num, "trans": trans, "type": {type: type for type in types}}
-    return tuple(
-        Form(
-            Ptx(
-                "ldmatrix.sync.aligned{shape}{num}{trans}{space}{type}", {**modifiers, "space": spaces}, pattern=pattern
-            ),
-            arch,
-            SOURCE + UNCONFIRMED[shape],
-            Meaning(
-                execute,
-                on="shared",
-                passes=passes,
-                moves=True,
-                validity=None if shape == "m8n8" else partial(execute, unpack=VALID),
-            ),
-            effects=(Access("p", "shared", 16, write=False, lanes=address_lanes, phase_lanes=8),),
-            registers=matrix_registers,
-        )
-        for spaces, pattern in ((SPACES, ""), ({"": ""}, GENERIC % "{r}, [anywhere]"))
+    packed = shape != "m8n8"
+    meaning = Meaning(
+        execute,
+        on="shared",
+        passes=("num", "type" if packed else "trans"),
+        moves=True,
+        validity=partial(execute, unpack=VALID) if packed else None,
     )
+    modifiers = {"shape": {shape: f".{shape}"}, "num": num, "trans": trans, "type": {type: type for type in types}}
+    return matrix_forms("ldmatrix", modifiers, meaning, arch, SOURCE + UNCONFIRMED[shape], "{r}, [anywhere]")
 
 
 LDMATRIX = instruction(
@@ -211,16 +216,16 @@ LDMATRIX = instruction(
     lanes=WHOLE_WARP,
     doc="A warp loads 1, 2 or 4 matrices from shared memory; each lane gives a row's address and gets its fragment.",
     forms=(
-        *_forms("m8n8", load_m8n8, since("sm_75"), types=(".b16",)),
+        *_forms("m8n8", load_m8n8, since("sm_75"), ".b16"),
         *_forms(
             "m16n16",
             load_m16n16,
             BYTE_MATRICES,
-            types=(BYTES, SIX_BITS, FOUR_BITS),
+            *(BYTES, SIX_BITS, FOUR_BITS),
             num={1: ".x1", 2: ".x2"},
             trans={True: ".trans"},
         ),
-        *_forms("m8n16", load_m8n16, BYTE_MATRICES, types=(SIX_BITS, FOUR_BITS), trans={False: ""}),
+        *_forms("m8n16", load_m8n16, BYTE_MATRICES, SIX_BITS, FOUR_BITS, trans={False: ""}),
     ),
 )
 

@@ -127,33 +127,19 @@ def invalidate(machine: Machine, address: Lanes) -> None:
     machine.shared.store_rows(address, np.full((*address.shape, 1), INVALIDATED).view(np.uint8))
 
 
-def arrive_once(machine: Machine, address: Lanes) -> Lanes:
-    """One arrival; returns the state before it, which names the phase."""
-    return changed(machine, address, arrived, np.ones(address.shape, np.uint64))
+def once(change: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Machine, Lanes], Lanes]:
+    """A change by one; it returns the state before it, which names the phase."""
+    return lambda machine, address: changed(machine, address, change, np.ones(address.shape, np.uint64))
 
 
-def arrive(machine: Machine, address: Lanes, count: Lanes) -> Lanes:
-    """``count`` arrivals; returns the state before them, which names the phase."""
-    within(machine, "count", count)
-    return changed(machine, address, arrived, count)
+def by(name: str, change: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Machine, Lanes, Lanes], Lanes]:
+    """A change by the operand of that name; it returns the state before it, which names the phase."""
 
+    def execute(machine: Machine, address: Lanes, amount: Lanes) -> Lanes:
+        within(machine, name, amount)
+        return changed(machine, address, change, amount)
 
-def arrive_expecting(machine: Machine, address: Lanes, nbytes: Lanes) -> Lanes:
-    """Announces ``nbytes``, then arrives once; returns the state before, which names the phase."""
-    within(machine, "bytes", nbytes)
-    return changed(machine, address, announced_and_arrived, nbytes)
-
-
-def expect(machine: Machine, address: Lanes, nbytes: Lanes) -> None:
-    """Announces ``nbytes``: the phase does not end before they have come."""
-    within(machine, "bytes", nbytes)
-    changed(machine, address, announced, nbytes)
-
-
-def complete(machine: Machine, address: Lanes, nbytes: Lanes) -> None:
-    """``nbytes`` have come, as if an asynchronous copy had brought them."""
-    within(machine, "bytes", nbytes)
-    changed(machine, address, completed, nbytes)
+    return execute
 
 
 def parity_is_over(machine: Machine, address: Lanes, phase: Lanes) -> Lanes:
@@ -172,14 +158,9 @@ def state_is_over(machine: Machine, address: Lanes, state: Lanes) -> Lanes:
     return over
 
 
-def parity_is_over_in(machine: Machine, address: Lanes, phase: Lanes, ns: Lanes) -> Lanes:
+def in_time(is_over: Callable[..., Lanes]) -> Callable[..., Lanes]:
     """The same; how long the hardware may sleep before it answers is nothing that values show."""
-    return parity_is_over(machine, address, phase)
-
-
-def state_is_over_in(machine: Machine, address: Lanes, state: Lanes, ns: Lanes) -> Lanes:
-    """The same; how long the hardware may sleep before it answers is nothing that values show."""
-    return state_is_over(machine, address, state)
+    return lambda machine, address, phase, ns: is_over(machine, address, phase)
 
 
 # Spellings. Threads can arrive and announce bytes at an m-barrier of another CTA of the cluster, but not wait at it.
@@ -274,22 +255,21 @@ def _arrivals(
 
 
 ORDERED = {"sem": "release", "scope": None, "space": "shared"}
+Change = Callable[[Lanes, Lanes], Lanes]
+"""What becomes of the 64 bits of m-barriers, by an amount."""
 
 
-def arrival_rows(
-    name: str, once: Callable[..., Lanes], often: Callable[..., Lanes], expecting: Callable[..., Lanes], *docs: str
-) -> None:
+def arrival_rows(name: str, arrives: Change, announces: Change, *docs: str) -> None:
     """``T.ptx.mbarrier.<name>``, and the same after bytes are announced. docs: of both."""
-    arrives, announces = docs
     instruction(
         f"ptx.mbarrier.{name}",
         keywords={"count": None, **ORDERED},
         operands=(PTR, counts("count")),
         check=check_constants,
-        doc=arrives,
+        doc=docs[0],
         forms=(
-            *_arrivals(name, once, "", "sm_80", {"count": LEFT_OUT}),
-            *_arrivals(name, often, ", {count}", "sm_90", {"count": GIVEN}),
+            *_arrivals(name, once(arrives), "", "sm_80", {"count": LEFT_OUT}),
+            *_arrivals(name, by("count", arrives), ", {count}", "sm_90", {"count": GIVEN}),
         ),
     )
     instruction(
@@ -297,23 +277,22 @@ def arrival_rows(
         keywords=ORDERED,
         operands=(PTR, counts("bytes")),
         check=check_constants,
-        doc=announces,
-        forms=tuple(_arrivals(f"{name}.expect_tx", expecting, ", {bytes}", "sm_90")),
+        doc=docs[1],
+        forms=tuple(_arrivals(f"{name}.expect_tx", by("bytes", announces), ", {bytes}", "sm_90")),
     )
 
 
 arrival_rows(
     "arrive",
-    arrive_once,
-    arrive,
-    arrive_expecting,
+    arrived,
+    announced_and_arrived,
     "Arrives at an m-barrier, ``count`` times; returns its state before, unless it is in another CTA.",
     "Announces ``bytes`` to an m-barrier, then arrives; returns its state before, unless it is in another CTA.",
 )
 
-for _name, _execute, _doc in (
-    ("expect_tx", expect, "Announces ``bytes`` to an m-barrier: its phase does not end before they have come."),
-    ("complete_tx", complete, "Tells an m-barrier that so many ``bytes`` have come, as an asynchronous copy does."),
+for _name, _change, _doc in (
+    ("expect_tx", announced, "Announces ``bytes`` to an m-barrier: its phase does not end before they have come."),
+    ("complete_tx", completed, "Tells an m-barrier that so many ``bytes`` have come, as an asynchronous copy does."),
 ):
     instruction(
         f"ptx.mbarrier.{_name}",
@@ -327,7 +306,7 @@ for _name, _execute, _doc in (
                 Ptx(f"mbarrier.{_name}.relaxed{{scope}}{{space}}.b64", {"scope": scopes, "space": spaces}),
                 since("sm_90"),
                 SOURCE.format(_name),
-                Meaning(_execute, on="machine"),
+                Meaning(by("bytes", _change), on="machine"),
                 effects=(*CHANGE, Signal("ptr", "bytes", "relaxed", scope_of)),
             )
             for scopes, spaces in ((ANY_SCOPE, OWN), ({**ANY_SCOPE, **REMOTE_SCOPE}, REMOTE))
@@ -367,14 +346,11 @@ class Named(NamedTuple):
     operand: Operand
     suffix: str
     is_over: Callable[..., Lanes]
-    is_over_in: Callable[..., Lanes]
     doc: str
 
 
-PARITY = Named(counts("phase"), ".parity", parity_is_over, parity_is_over_in, "the phase of parity ``phase``")
-BY_STATE = Named(
-    counts("state", "b64"), "", state_is_over, state_is_over_in, "the phase in which `arrive` gave ``state``"
-)
+PARITY = Named(counts("phase"), ".parity", parity_is_over, "the phase of parity ``phase``")
+BY_STATE = Named(counts("state", "b64"), "", state_is_over, "the phase in which `arrive` gave ``state``")
 
 
 def _wait_row(name: str, phase: Named, pattern: str, doc: str, first: str = "sm_90") -> None:
@@ -400,7 +376,7 @@ def _ask_row(name: str, phase: Named) -> None:
         doc=f"Whether {phase.doc} is over; may sleep a while, at most about ``ns`` nanoseconds, before it answers no.",
         forms=(
             *_waits(opcode, ASKING % operand, phase.is_over, "sm_90", {"ns": LEFT_OUT}),
-            *_waits(opcode, ASKING % f"{operand}, {{ns}}", phase.is_over_in, "sm_90", {"ns": GIVEN}),
+            *_waits(opcode, ASKING % f"{operand}, {{ns}}", in_time(phase.is_over), "sm_90", {"ns": GIVEN}),
         ),
     )
 

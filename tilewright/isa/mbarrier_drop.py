@@ -27,23 +27,6 @@ from tilewright.isa.mbarrier_state import announced_and_dropped, arrived, droppe
 from tilewright.isa.table import Meaning, Ptx, Signal, counts, single
 
 
-def drop_once(machine: Machine, address: Lanes) -> Lanes:
-    """The last arrival of a thread; returns the state before it, which names the phase."""
-    return changed(machine, address, dropped, np.ones(address.shape, np.uint64))
-
-
-def drop(machine: Machine, address: Lanes, count: Lanes) -> Lanes:
-    """``count`` last arrivals; returns the state before them, which names the phase."""
-    within(machine, "count", count)
-    return changed(machine, address, dropped, count)
-
-
-def drop_expecting(machine: Machine, address: Lanes, nbytes: Lanes) -> Lanes:
-    """Announces ``nbytes``, then arrives for the last time; returns the state before, which names the phase."""
-    within(machine, "bytes", nbytes)
-    return changed(machine, address, announced_and_dropped, nbytes)
-
-
 def unending(change: Callable[[Lanes, Lanes], Lanes], machine: Machine, address: Lanes, count: Lanes) -> Lanes:
     """``count`` arrivals of a kind, which must not end the phase; returns the state before them."""
     within(machine, "count", count)
@@ -61,9 +44,8 @@ def pending_of(state: Lanes) -> Lanes:
 
 arrival_rows(
     "arrive_drop",
-    drop_once,
-    drop,
-    drop_expecting,
+    dropped,
+    announced_and_dropped,
     "Arrives at an m-barrier for the last time: later phases wait for ``count`` arrivals less.",
     "Announces ``bytes`` to an m-barrier, then arrives for the last time; returns its state before.",
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.ir import Argument
-from tilewright.isa.arch import only, since
+from tilewright.isa.arch import since, suffixed
 from tilewright.isa.machine import Lanes
 from tilewright.isa.mma import BYTES, FLOAT8, SATURATE, mma_row, pairs_of
 from tilewright.isa.scalar.floats import arithmetic
@@ -68,8 +68,6 @@ def _doubles(a: Lanes, b: Lanes, c: Lanes, *, rnd: str | None, **mods: Argument)
 NIBBLES = pairs_of("s32", "s4", "u4")
 NARROW = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 NARROW_TYPES = (*pairs_of("f32", *NARROW), *pairs_of("f16", *NARROW))
-NARROW_ARCHS = tuple(f"sm_{number}{suffix}" for number in (120, 121) for suffix in "af")
-BYTE_ARCHS = (*(f"sm_{number}{suffix}" for number in (100, 103, 110) for suffix in "af"), *NARROW_ARCHS)
 
 mma_row(
     "ptx.mma.integer",
@@ -113,8 +111,8 @@ mma_row(
     "ptx.mma.f8f6f4",
     "mma.sync.aligned{shape}.row.col{kind}{types}",
     (
-        ("m16n8k32", FLOAT8, only(*BYTE_ARCHS)),
-        ("m16n8k32", tuple(each for each in NARROW_TYPES if each not in FLOAT8), only(*NARROW_ARCHS)),
+        ("m16n8k32", FLOAT8, suffixed(100, 103, 110, 120, 121)),
+        ("m16n8k32", tuple(each for each in NARROW_TYPES if each not in FLOAT8), suffixed(120, 121)),
     ),
     _multiplied,
     "A warp computes D = A * B + C on floats of 4, 6 and 8 bits, a byte each: those of 4 bits in bits 2 to 5.",

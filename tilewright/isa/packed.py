@@ -15,38 +15,34 @@ from tilewright.isa.arch import since
 from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
 from tilewright.isa.rounded import OPERATIONS
+from tilewright.isa.scalar.floats import arithmetic
 from tilewright.isa.table import Meaning, Ptx, reads, single, writes
 
 SOURCE = 'PTX ISA, "Floating Point Instructions: {}"'
 ROUNDING = {mode: f".{mode}" for mode in ("rn", "rz", "rm", "rp")}
 FLUSH = {False: "", True: ".ftz"}
-TINY = np.float32(np.finfo(np.float32).tiny)
 
 
-def _flushed(values: Lanes) -> Lanes:
-    return np.where(np.abs(values) < TINY, np.copysign(np.float32(0), values), values)
+def _on_pairs(name: str) -> Callable[..., Lanes]:
+    compute = arithmetic(name)
 
-
-def _on_pairs(compute: Callable[..., Lanes]) -> Callable[..., Lanes]:
     def execute(*registers: Lanes, rounding: str, ftz: bool) -> Lanes:
-        pairs = [np.ascontiguousarray(one, np.uint64)[..., None].view(np.float32) for one in registers]
-        wide = [(_flushed(one) if ftz else one).astype(np.float64) for one in pairs]
-        result = compute(*wide, rounding).astype(np.float32)
-        result = np.where(np.isnan(result), np.uint32(0x7FFFFFFF).view(np.float32), result)
-        found: Lanes = np.ascontiguousarray(_flushed(result) if ftz else result).view(np.uint64)[..., 0]
-        return found
+        pairs = (np.ascontiguousarray(one, np.uint64)[..., None].view(np.float32) for one in registers)
+        found = compute(type="f32x2", rnd=rounding, ftz=ftz)(*pairs)
+        both: Lanes = np.ascontiguousarray(found).view(np.uint64)[..., 0]
+        return both
 
     return execute
 
 
-for _name, (_formula, _compute) in OPERATIONS.items():
+for _name, (_formula, _) in OPERATIONS.items():
     _operands = ("a", "b", "c") if _name == "fma" else ("a", "b")
     single(
         f"ptx.{_name}_f32x2",
         Ptx(f"{_name}{{rounding}}{{ftz}}.f32x2", {"rounding": ROUNDING, "ftz": FLUSH}),
         since("sm_100"),
         SOURCE.format(_name),
-        Meaning(_on_pairs(_compute), passes=("rounding", "ftz")),
+        Meaning(_on_pairs(_name), passes=("rounding", "ftz")),
         keywords={"rounding": "rn", "ftz": False},
         operands=(writes("d", "b64"), *(reads(_operand, "b64") for _operand in _operands)),
         doc=f"Both float32 of a pair: {_formula}.",

@@ -21,6 +21,7 @@ __all__ = [
     "GENERIC",
     "NO_SCOPE",
     "SCOPES",
+    "SHARED",
     "Scopes",
     "SpaceReach",
     "check_place",
@@ -50,12 +51,11 @@ class Scopes(NamedTuple):
 
 GENERIC = SpaceReach({None: ""}, "generic", "memory")
 DEVICE = SpaceReach({"global": ".global"}, "global", "memory")
-EVERYWHERE = (
-    GENERIC,
-    DEVICE,
+SHARED = (
     SpaceReach({"shared": ".shared", "shared::cta": ".shared::cta"}, "shared", "shared"),
     SpaceReach({"shared::cluster": ".shared::cluster"}, "shared", "shared", "sm_90"),
 )
+EVERYWHERE = (GENERIC, DEVICE, *SHARED)
 NO_SCOPE = (Scopes({None: ""}),)
 SCOPES = (Scopes({"cta": ".cta", "gpu": ".gpu", "sys": ".sys"}), Scopes({"cluster": ".cluster"}, "sm_90"))
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.bulk import INTO_CTA
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes
 from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.places import nbytes
 from tilewright.isa.table import (
     Access,
     AsyncMeaning,
@@ -37,11 +37,6 @@ WHERE = ".shared::cluster.mbarrier::complete_tx::bytes"
 STORED = {
     "uint32": ".u32", "int32": ".s32", "uint64": ".u64", "int64": ".s64", "float32": ".f32", "float64": ".f64",
 }  # fmt: skip
-
-
-def nbytes(mods: Mods) -> int:
-    """Bytes that are stored."""
-    return dtype(str(mods["dtype"])).bits // 8
 
 
 def registers(mods: Mods) -> int:

@@ -11,9 +11,9 @@ import numpy as np
 
 from tilewright.isa.arch import Requirement, since
 from tilewright.isa.atoms import ATOMS, copy_atom
-from tilewright.isa.ldmatrix import BYTE_MATRICES, GENERIC, NUM, SPACES, TRANS, address_lanes, matrix_registers
+from tilewright.isa.ldmatrix import BYTE_MATRICES, NUM, SPACES, TRANS, matrix_forms
 from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.table import WHOLE_WARP, Access, Form, Meaning, Ptx, Spellings, instruction, reads
+from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Spellings, instruction, reads
 
 __all__ = ["STMATRIX", "store_m8n8", "store_m16n8"]
 
@@ -46,29 +46,11 @@ def store_m16n8(shared: Memory, address: Lanes, registers: Lanes, *, num: int) -
 
 
 def _forms(
-    shape: str,
-    execute: Callable[..., None],
-    arch: Requirement,
-    passes: tuple[str, ...],
-    trans: Spellings,
-    type: str,
+    shape: str, execute: Callable[..., None], arch: Requirement, type: str, trans: Spellings
 ) -> tuple[Form, ...]:
-    """The form on shared addresses, and the one that the assembler wants a generic address for."""
-    return tuple(
-        Form(
-            Ptx(
-                "stmatrix.sync.aligned{shape}{num}{trans}{space}{type}",
-                {"shape": {shape: f".{shape}"}, "num": NUM, "trans": trans, "space": spaces, "type": {type: type}},
-                pattern=pattern,
-            ),
-            arch,
-            SOURCE,
-            Meaning(execute, on="shared", passes=passes, moves=True),
-            effects=(Access("p", "shared", 16, write=True, lanes=address_lanes, phase_lanes=8),),
-            registers=matrix_registers,
-        )
-        for spaces, pattern in ((SPACES, ""), ({"": ""}, GENERIC % "[anywhere], {r}"))
-    )
+    meaning = Meaning(execute, on="shared", passes=("num", "trans") if shape == "m8n8" else ("num",), moves=True)
+    modifiers = {"shape": {shape: f".{shape}"}, "num": NUM, "trans": trans, "space": SPACES, "type": {type: type}}
+    return matrix_forms("stmatrix", modifiers, meaning, arch, SOURCE, "[anywhere], {r}")
 
 
 STMATRIX = instruction(
@@ -79,8 +61,8 @@ STMATRIX = instruction(
     lanes=WHOLE_WARP,
     doc="A warp stores 1, 2 or 4 matrices to shared memory; each lane gives a row's address and its fragment.",
     forms=(
-        *_forms("m8n8", store_m8n8, since("sm_90"), ("num", "trans"), TRANS, ".b16"),
-        *_forms("m16n8", store_m16n8, BYTE_MATRICES, ("num",), {True: ".trans"}, ".b8"),
+        *_forms("m8n8", store_m8n8, since("sm_90"), ".b16", TRANS),
+        *_forms("m16n8", store_m16n8, BYTE_MATRICES, ".b8", {True: ".trans"}),
     ),
 )
 

@@ -8,7 +8,9 @@ Instructions: ld, st" and "Memory Consistency Model".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -54,14 +56,9 @@ def store(memory: Memory, address: Lanes, value: Lanes) -> None:
     memory.store_rows(address, np.ascontiguousarray(values)[..., None].view(np.uint8))
 
 
-def load_vector(num: int) -> Callable[[Memory, Lanes], Lanes]:
-    """Into ``num`` registers."""
-
-    def load(memory: Memory, address: Lanes) -> Lanes:
-        """The words from each address on, the first in the first register."""
-        return np.moveaxis(memory.rows(address, 4 * num).view(np.uint32), -1, -2)
-
-    return load
+def load_vector(memory: Memory, address: Lanes, *, num: int) -> Lanes:
+    """The words from each address on, the first in the first register."""
+    return np.moveaxis(memory.rows(address, 4 * num).view(np.uint32), -1, -2)
 
 
 def store_vector(memory: Memory, address: Lanes, registers: Lanes) -> None:
@@ -80,35 +77,24 @@ def _orders(ordered: str) -> Iterator[tuple[Spellings, SpaceReach, Scopes]]:
         yield MMIO, reach, scopes
 
 
-def _vectors(name: str, ordered: str, execute: Callable[..., object], num: int, *, write: bool) -> Iterator[Form]:
+def _forms(name: str, ordered: str, meaning: Meaning, num: int = 0) -> Iterator[Form]:
+    """An access for each memory, order and scope. num: registers of a vector, 0 for one element of a dtype."""
+    write, kinds = name == "st", {} if num else {"dtype": DTYPES}
+    text, each, size = (f".v{num}.b32", 4, 4 * num) if num else ("{dtype}", 0, nbytes)
     for orders, reach, scopes in _orders(ordered):
-        if orders is MMIO:  # which no vector is
+        if num and orders is MMIO:  # which no vector is
             continue
         yield Form(
             Ptx(
-                f"{name}{{sem}}{{scope}}{{space}}.v{num}.b32",
-                {"sem": orders, "scope": scopes.spellings, "space": reach.spellings},
+                f"{name}{{sem}}{{scope}}{{space}}{text}",
+                {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, **kinds},
             ),
             newer(reach.first, scopes.first),
             SOURCE.format(name),
-            Meaning(execute, on=reach.on),
-            effects=(Access("ptr", reach.space, 4 * num, write=write, sem=sem_of, scope=scope_of, element_bytes=4),),
-            registers=num,
-        )
-
-
-def _forms(name: str, ordered: str, execute: Callable[..., object], *, write: bool) -> Iterator[Form]:
-    for orders, reach, scopes in _orders(ordered):
-        yield Form(
-            Ptx(
-                f"{name}{{sem}}{{scope}}{{space}}{{dtype}}",
-                {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": DTYPES},
-            ),
-            newer(reach.first, scopes.first),
-            SOURCE.format(name),
-            Meaning(execute, on=reach.on, passes=() if write else ("dtype",)),
-            effects=(Access("ptr", reach.space, nbytes, write=write, sem=sem_of, scope=scope_of),),
-            result=VOID if write else "dtype",
+            replace(meaning, on=reach.on),
+            effects=(Access("ptr", reach.space, size, write=write, sem=sem_of, scope=scope_of, element_bytes=each),),
+            registers=num or 1,
+            result=VOID if write or num else "dtype",
         )
 
 
@@ -120,7 +106,7 @@ instruction(
     operands=(reads("ptr", "place"),),
     check=check_place,
     doc="The element that ``ptr`` points to, of its buffer's dtype or of ``dtype``; strong unless ``sem`` is weak.",
-    forms=tuple(_forms("ld", "acquire", load, write=False)),
+    forms=tuple(_forms("ld", "acquire", Meaning(load, passes=("dtype",)))),
 )
 instruction(
     "ptx.st",
@@ -128,7 +114,7 @@ instruction(
     operands=(reads("ptr", "place"), reads("value", "typed")),
     check=check_place,
     doc="Stores ``value`` as an element of the buffer that ``ptr`` points into; strong unless ``sem`` is weak.",
-    forms=tuple(_forms("st", "release", store, write=True)),
+    forms=tuple(_forms("st", "release", Meaning(store))),
 )
 for _num in (2, 4):
     instruction(
@@ -138,7 +124,7 @@ for _num in (2, 4):
         operands=(writes("*r", "b32"), reads("ptr", "place")),
         check=check_place,
         doc=f"{_num} registers of 32 bits from where ``ptr`` points; each is an access of its own.",
-        forms=tuple(_vectors("ld", "acquire", load_vector(_num), _num, write=False)),
+        forms=tuple(_forms("ld", "acquire", Meaning(partial(load_vector, num=_num)), _num)),
     )
     instruction(
         f"ptx.st.v{_num}",
@@ -146,5 +132,5 @@ for _num in (2, 4):
         operands=(reads("ptr", "place"), reads("*r", "b32")),
         check=check_place,
         doc=f"Stores {_num} registers of 32 bits to where ``ptr`` points; each is an access of its own.",
-        forms=tuple(_vectors("st", "release", store_vector, _num, write=True)),
+        forms=tuple(_forms("st", "release", Meaning(store_vector), _num)),
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.errors import InstructionError
 from tilewright.ir import const_value
-from tilewright.isa.arch import only
+from tilewright.isa.arch import suffixed
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import WHOLE_WARP, Access, Bound, Form, Meaning, Ptx, Spellings, counts, instruction, reads
 
@@ -21,7 +21,7 @@ __all__ = ["CTA_GROUP", "PLACE", "TMEM_ARCHS", "TMEM_COLUMNS", "TMEM_LANES"]
 
 TMEM_LANES, TMEM_COLUMNS = 128, 512
 LEAST_COLUMNS = 32
-TMEM_ARCHS = only("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
+TMEM_ARCHS = suffixed(100, 103, 110)
 CTA_GROUP: Spellings = {1: ".cta_group::1", 2: ".cta_group::2"}
 SOURCE = 'PTX ISA, "TensorCore 5th Generation: {}"'
 PLACE = {"row": ("taddr", 16), "col": ("taddr", 0)}  # keywords that move an address of tensor memory

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -36,12 +37,14 @@ from tilewright.isa.table import (
     AsyncMeaning,
     Commit,
     Consults,
+    Effect,
     Form,
     Issue,
     Meaning,
     Mods,
     Ptx,
     Signal,
+    Spellings,
     Wait,
     counts,
     instruction,
@@ -91,29 +94,40 @@ def units_of(pieces: Lanes, **mods: object) -> Lanes:
     return pieces.reshape(*pieces.shape[:2], 16)
 
 
-def _loads() -> Iterator[Form]:
+def _forms(
+    text: str, operands: str, meaning: Meaning, *effects: Effect, note: str = "", **modifiers: Spellings
+) -> Iterator[Form]:
+    """A form for each policy. text: without the policy; note: what the manual leaves open."""
     for hint in HINTS:
-        for mask in (LEFT_OUT, GIVEN):
-            cast = ".multicast::cluster" if mask is GIVEN else ""
-            operands = "{mnemonic} [{dst}], [{map}, {coords}], [{bar}]" + (", {cta_mask}" if cast else "")
-            yield Form(
-                Ptx(
-                    f"cp.async.bulk.tensor{{dim}}.shared::cluster.global.tile.mbarrier::complete_tx::bytes{cast}{{cta_group}}{{hint}}",
-                    {"dim": DIMS, "cta_mask": mask, "cta_group": {-1: ""}, **hint.modifiers("hint")},
-                    pattern=hint.text % f"{operands}{hint.more};",
-                ),
-                since("sm_90"),
-                SOURCE.format("cp.async.bulk.tensor"),
-                AsyncMeaning(units_of, addresses=loaded, passes=("dim", "cta_mask"), moves=True),
-                effects=(
-                    access_of_unit("map", "global", write=False),
-                    access_of_unit("dst", "shared", write=True),
-                    Signal("bar", "bytes", "release", "cluster", completed),
-                    MAP,
-                    Issue(),
-                ),
-                registers=rank_of,
-            )
+        yield Form(
+            Ptx(
+                f"{text}{{hint}}",
+                {"dim": DIMS, **modifiers, **hint.modifiers("hint")},
+                pattern=hint.text % f"{{mnemonic}} {operands}{hint.more};",
+            ),
+            since("sm_90"),
+            SOURCE.format(text.partition("{")[0]) + note,
+            meaning,
+            effects,
+            registers=rank_of,
+        )
+
+
+def _loads(mask: Spellings) -> Iterator[Form]:
+    """The loads that have a mask of CTAs, or that have none."""
+    cast = ".multicast::cluster" if mask is GIVEN else ""
+    return _forms(
+        f"cp.async.bulk.tensor{{dim}}.shared::cluster.global.tile.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
+        "[{dst}], [{map}, {coords}], [{bar}]" + (", {cta_mask}" if cast else ""),
+        AsyncMeaning(units_of, addresses=loaded, passes=("dim", "cta_mask"), moves=True),
+        access_of_unit("map", "global", write=False),
+        access_of_unit("dst", "shared", write=True),
+        Signal("bar", "bytes", "release", "cluster", completed),
+        MAP,
+        Issue(),
+        cta_mask=mask,
+        cta_group={-1: ""},
+    )
 
 
 MASK = may_lack(counts("cta_mask", "b16"))
@@ -127,7 +141,7 @@ instruction(
     operands=(reads("dst", "shared"), reads("map", "generic"), COORDS, reads("bar", "shared"), MASK, POLICY),
     doc="A thread has a box of an array brought to shared memory, of each CTA of ``cta_mask`` where there is one; "
     "``bar`` counts its bytes.",
-    forms=tuple(_loads()),
+    forms=tuple(chain.from_iterable(zip(_loads(LEFT_OUT), _loads(GIVEN), strict=True))),
     also={"tile": "", "shared::cluster": "shared::cta"},
 )
 
@@ -151,34 +165,23 @@ def stored(
     return {"src": Addresses(tile, nbytes=array.nbytes, width=boxes.width), "map": array, "kind": kinds}
 
 
-def _stores() -> Iterator[Form]:
-    for hint in HINTS:
-        yield Form(
-            Ptx(
-                "cp.async.bulk.tensor{dim}.global.shared::cta.tile.bulk_group{hint}",
-                {"dim": DIMS, **hint.modifiers("hint")},
-                pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}], [{{src}}]{hint.more};",
-            ),
-            since("sm_90"),
-            SOURCE.format("cp.async.bulk.tensor"),
-            AsyncMeaning(addresses=stored, passes=("dim",), moves=True),
-            effects=(
-                access_of_unit("src", "shared", write=False),
-                access_of_unit("map", "global", write=True),
-                MAP,
-                Issue(GROUP),
-            ),
-            registers=rank_of,
-        )
-
-
 instruction(
     "ptx.cp_async.bulk.tensor.s2g",
     params=("dim", "src", "map", "hint", "*coords"),
     keywords={"cache_policy": None},
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has a box in shared memory stored to an array; what lies outside of the array is left out.",
-    forms=tuple(_stores()),
+    forms=tuple(
+        _forms(
+            "cp.async.bulk.tensor{dim}.global.shared::cta.tile.bulk_group",
+            "[{map}, {coords}], [{src}]",
+            AsyncMeaning(addresses=stored, passes=("dim",), moves=True),
+            access_of_unit("src", "shared", write=False),
+            access_of_unit("map", "global", write=True),
+            MAP,
+            Issue(GROUP),
+        )
+    ),
     also={"tile": ""},
 )
 
@@ -219,34 +222,25 @@ def reduce_boxes(new: Lanes, old: Lanes, kind: Lanes, *, op: str, dim: int) -> L
     return combined(op, list(ELEMENTS)[int(kind.flat[0])], old, new)
 
 
-def _reductions() -> Iterator[Form]:
-    for hint in HINTS:
-        yield Form(
-            Ptx(
-                "cp.reduce.async.bulk.tensor{dim}.global.shared::cta{op}.tile.bulk_group{hint}",
-                {"dim": DIMS, "op": {op: f".{op}" for op in REDUCED}, **hint.modifiers("hint")},
-                pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}], [{{src}}]{hint.more};",
-            ),
-            since("sm_90"),
-            f"{SOURCE.format('cp.reduce.async.bulk.tensor')}; unconfirmed: which operand min and max take beside a NaN",
-            AsyncMeaning(reduce_boxes, addresses=stored, takes=("kind",), passes=("dim", "op")),
-            effects=(
-                access_of_unit("src", "shared", write=False),
-                *combined_by_unit("map", "global"),
-                MAP,
-                Issue(GROUP),
-            ),
-            registers=rank_of,
-        )
-
-
 instruction(
     "ptx.cp_async.bulk.tensor.s2g_reduce",
     params=("dim", "src", "map", "hint", "op", "*coords"),
     keywords={"cache_policy": None},
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has a box in shared memory combined with what an array holds, element by element of its type.",
-    forms=tuple(_reductions()),
+    forms=tuple(
+        _forms(
+            "cp.reduce.async.bulk.tensor{dim}.global.shared::cta{op}.tile.bulk_group",
+            "[{map}, {coords}], [{src}]",
+            AsyncMeaning(reduce_boxes, addresses=stored, takes=("kind",), passes=("dim", "op")),
+            access_of_unit("src", "shared", write=False),
+            *combined_by_unit("map", "global"),
+            MAP,
+            Issue(GROUP),
+            note="; unconfirmed: which operand min and max take beside a NaN",
+            op={op: f".{op}" for op in REDUCED},
+        )
+    ),
     also={"tile": ""},
 )
 instruction(
@@ -256,18 +250,7 @@ instruction(
     operands=(reads("map", "generic"), COORDS, POLICY),
     doc="Has a box of an array brought to the L2 cache; no value changes.",
     forms=tuple(
-        Form(
-            Ptx(
-                "cp.async.bulk.prefetch.tensor{dim}.L2.global.tile{hint}",
-                {"dim": DIMS, **hint.modifiers("hint")},
-                pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}]{hint.more};",
-            ),
-            since("sm_90"),
-            SOURCE.format("cp.async.bulk.prefetch.tensor"),
-            Meaning(nothing, on="machine"),
-            registers=rank_of,
-        )
-        for hint in HINTS
+        _forms("cp.async.bulk.prefetch.tensor{dim}.L2.global.tile", "[{map}, {coords}]", Meaning(nothing, on="machine"))
     ),
     also={"tile": ""},
 )

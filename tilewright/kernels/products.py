@@ -165,11 +165,6 @@ class After:
     activation: str = ""
 
     @property
-    def is_nothing(self) -> bool:
-        arrays = (self.bias, self.residual, self.scale_a, self.scale_b)
-        return not self.activation and all(array is None for array in arrays)
-
-    @property
     def kinds(self) -> dict[str, str]:
         """The fields of a `MatmulKind` for it."""
         kinds = {name: kind_of(array) for name in ("bias", "residual") if (array := getattr(self, name)) is not None}

@@ -12,23 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, described
-from tilewright.ir import (
-    Assign,
-    Buffer,
-    Component,
-    Computed,
-    Const,
-    Expr,
-    Load,
-    Reduced,
-    Region,
-    Tiled,
-    Var,
-    Vector,
-    as_expr,
-)
+from tilewright.ir import as_expr
 from tilewright.isa import written
 from tilewright.lang.arithmetic import computed
 from tilewright.lang.builder import KernelBuilder
@@ -59,7 +46,7 @@ _KINDS = {
 
 def is_scalar(value: object) -> bool:
     """Is it a value of run time, or a number that can be one?"""
-    return isinstance(value, (Expr, bool, int, float, np.generic))
+    return isinstance(value, (ir.Expr, bool, int, float, np.generic))
 
 
 @statement(ast.Assign)
@@ -95,7 +82,7 @@ def _evaluated(parser: Parser, target: ast.expr, node: ast.expr) -> object:
     parser.keeps_meta = node
     value = parser.eval(node)
     parser.builder.hints = ()
-    if isinstance(value, Expr) and value.dtype == "void":
+    if isinstance(value, ir.Expr) and value.dtype == "void":
         raise KernelError(f"`{ast.unparse(node)}` has no value", at=parser.source.span(node))
     return value
 
@@ -127,8 +114,8 @@ def assigned(parser: Parser, target: ast.expr, value: object) -> None:
 
 def _unpacked(targets: Sequence[ast.expr], value: object) -> list[object]:
     """The items for the targets of a tuple, with a list for a starred one."""
-    if isinstance(value, (Expr, Buffer)) or not hasattr(value, "__iter__"):
-        given = "one value" if isinstance(value, Expr) else described(value)
+    if isinstance(value, (ir.Expr, ir.Buffer)) or not hasattr(value, "__iter__"):
+        given = "one value" if isinstance(value, ir.Expr) else described(value)
         raise KernelError(f"`{value}` does not unpack", given=given, allowed=f"{len(targets)} values")
     items = list(value)
     star = next((k for k, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
@@ -144,15 +131,15 @@ def _unpacked(targets: Sequence[ast.expr], value: object) -> list[object]:
 def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False) -> None:
     builder, env = parser.builder, parser.env
     entry = env.find(name)
-    if isinstance(value, (Computed, Reduced)) and not meta:
+    if isinstance(value, (ir.Computed, ir.Reduced)) and not meta:
         _check_place(parser, name, entry, value)
         value = hold(value, name).buffer
     if not meta and is_scalar(value) and not _is_fresh(builder, value):
         if entry is not None and entry.kind in ("scalar", "place"):
             _change(builder, name, entry, value)
             return
-        if entry is not None and isinstance(entry.value, Buffer) and entry.value.shape == (1,):
-            builder.write(Load(entry.value, (as_expr(0),)), value)  # type: ignore[arg-type]  # is_scalar says so
+        if entry is not None and isinstance(entry.value, ir.Buffer) and entry.value.shape == (1,):
+            builder.write(ir.Load(entry.value, (as_expr(0),)), value)  # type: ignore[arg-type]  # is_scalar says so
             return
         _check_assignable(parser, name, entry)
         define_scalar(parser, name, as_expr(value))  # type: ignore[arg-type]  # is_scalar says so
@@ -163,7 +150,7 @@ def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False
 
 def _check_place(parser: Parser, name: str, entry: NameEntry | None, value: object) -> None:
     """Refuse to bind a name from outside of the block to another tile: only the elements of its tile can change."""
-    if entry is not None and isinstance(entry.value, Tiled) and parser.env.is_outside(name):
+    if entry is not None and isinstance(entry.value, ir.Tiled) and parser.env.is_outside(name):
         raise KernelError(f"{name} is a tile from outside of this block", given=f"{name} = {value}",
                           allowed="another name, or its elements", hint=f"{name}[:] = ...")  # fmt: skip
     _check_assignable(parser, name, entry)
@@ -171,16 +158,16 @@ def _check_place(parser: Parser, name: str, entry: NameEntry | None, value: obje
 
 def _is_fresh(builder: KernelBuilder, value: object) -> bool:
     """Was it defined by this statement: a scope id, a symbolic extent, a scalar in memory?"""
-    names = (value.name,) if isinstance(value, Var) else (value.buffer.name,) if isinstance(value, Load) else ()
+    names = (value.name,) if isinstance(value, ir.Var) else (value.buffer.name,) if isinstance(value, ir.Load) else ()
     return any(name in builder.fresh for name in names)
 
 
 def _kind(builder: KernelBuilder, value: object, *, meta: bool) -> str:
-    if isinstance(value, Load) and _is_fresh(builder, value):
+    if isinstance(value, ir.Load) and _is_fresh(builder, value):
         return "place"
-    if isinstance(value, Var) and _is_fresh(builder, value):
+    if isinstance(value, ir.Var) and _is_fresh(builder, value):
         return "symbol" if any(value.name == symbol.name for symbol in builder.symbols) else "scope"
-    return "buffer" if isinstance(value, Buffer) and not meta else "python"
+    return "buffer" if isinstance(value, ir.Buffer) and not meta else "python"
 
 
 def _check_assignable(parser: Parser, name: str, entry: NameEntry | None) -> None:
@@ -198,7 +185,7 @@ def _check_assignable(parser: Parser, name: str, entry: NameEntry | None) -> Non
     )
 
 
-def define_scalar(parser: Parser, name: str, value: Expr, *, mutable: bool = True) -> None:
+def define_scalar(parser: Parser, name: str, value: ir.Expr, *, mutable: bool = True) -> None:
     """A new scalar, initialised here; lives to the end of the block."""
     var = parser.builder.bind(name, value, mutable=mutable)
     parser.builder.first[var.name] = value
@@ -208,39 +195,39 @@ def define_scalar(parser: Parser, name: str, value: Expr, *, mutable: bool = Tru
 def _change(builder: KernelBuilder, name: str, entry: NameEntry, value: object) -> None:
     """Assign to a scalar, whose dtype is that of its first value."""
     target = entry.value
-    if isinstance(target, Load):
+    if isinstance(target, ir.Load):
         builder.write(target, value)  # type: ignore[arg-type]  # it is a scalar
-    elif isinstance(target, Var):
-        wider = value.dtype if isinstance(value, Expr) else FLOAT32
+    elif isinstance(target, ir.Var):
+        wider = value.dtype if isinstance(value, ir.Expr) else FLOAT32
         first = builder.first.get(target.name, target)
-        begin = f"T.{wider}({first.value})" if isinstance(first, Const) else f'T.cast({first}, "{wider}")'
+        begin = f"T.{wider}({first.value})" if isinstance(first, ir.Const) else f'T.cast({first}, "{wider}")'
         hint = f"{name} = {begin}"
         new = builder.converted(value, target.dtype, name, hint)  # type: ignore[arg-type]  # it refuses the rest
-        builder.emit(Assign(target, new, at=builder.at))
+        builder.emit(ir.Assign(target, new, at=builder.at))
 
 
-def _vector_of(parser: Parser, target: ast.Subscript | ast.Attribute) -> Expr | None:
+def _vector_of(parser: Parser, target: ast.Subscript | ast.Attribute) -> ir.Expr | None:
     """The vector that a target names a component of."""
     value = parser.eval(target.value)
-    return value if isinstance(value, Expr) and value.dtype.lanes > 1 else None
+    return value if isinstance(value, ir.Expr) and value.dtype.lanes > 1 else None
 
 
-def _change_component(parser: Parser, target: ast.Subscript | ast.Attribute, vector: Expr, value: object) -> None:
+def _change_component(parser: Parser, target: ast.Subscript | ast.Attribute, vector: ir.Expr, value: object) -> None:
     """``v[1] = value``, ``v.x = value``: the scalar ``v`` with one component changed."""
     entry = parser.env.find(target.value.id) if isinstance(target.value, ast.Name) else None
     place = parser.eval(target)
-    if entry is None or entry.kind not in ("scalar", "place") or not isinstance(place, Component):
+    if entry is None or entry.kind not in ("scalar", "place") or not isinstance(place, ir.Component):
         name = ast.unparse(target.value)
         raise KernelError(
             f"a component of `{name}` cannot be assigned",
             given=ast.unparse(target),
             allowed="a component of a scalar",
-            hint=f"v = {name}; change v; {name} = v" if isinstance(vector, Load) else f"a scalar: v = {name}",
+            hint=f"v = {name}; change v; {name} = v" if isinstance(vector, ir.Load) else f"a scalar: v = {name}",
             at=parser.source.span(target),
         )
     new = parser.builder.converted(value, place.dtype, ast.unparse(target))  # type: ignore[arg-type]  # it refuses
-    parts = [new if k == place.index else Component(vector, k) for k in range(vector.dtype.lanes)]
-    _change(parser.builder, ast.unparse(target.value), entry, Vector(tuple(parts), vector.dtype))
+    parts = [new if k == place.index else ir.Component(vector, k) for k in range(vector.dtype.lanes)]
+    _change(parser.builder, ast.unparse(target.value), entry, ir.Vector(tuple(parts), vector.dtype))
 
 
 def store(parser: Parser, target: ast.Subscript, value: object) -> None:
@@ -249,12 +236,12 @@ def store(parser: Parser, target: ast.Subscript, value: object) -> None:
 
 
 def _store(parser: Parser, target: ast.expr, place: object, value: object) -> None:
-    if isinstance(place, Region) or (isinstance(place, Load) and is_single(value)):
+    if isinstance(place, ir.Region) or (isinstance(place, ir.Load) and is_single(value)):
         region = region_of(place)
         assert region is not None, "an element is a region of one"
         assign_tile(region, value)
         return
-    if not isinstance(place, Load):
+    if not isinstance(place, ir.Load):
         raise _no_element(parser, target)
     if not is_scalar(value):
         raise KernelError(f"an element of {place.buffer.name} is a number", given=written(value))
@@ -282,12 +269,12 @@ def _joined(parser: Parser, node: ast.AugAssign, old: object) -> object:
 def augmented(parser: Parser, node: ast.AugAssign) -> None:
     target = node.target
     old = parser.eval(target)
-    if isinstance(target, ast.Subscript) and isinstance(old, Region):
+    if isinstance(target, ast.Subscript) and isinstance(old, ir.Region):
         _store(parser, target, old, _joined(parser, node, old))
         return
     if not is_scalar(old) and not isinstance(target, ast.Name):
         raise _no_element(parser, target)
-    if isinstance(old, Buffer):
+    if isinstance(old, ir.Buffer):
         has_operator = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow))
         hint = (
             f"{target.id}[{'0' if old.shape == (1,) else ':'}] {ast.unparse(node).partition(' ')[2]}"
@@ -296,11 +283,11 @@ def augmented(parser: Parser, node: ast.AugAssign) -> None:
         )
         raise KernelError(f"{old.name} is a buffer, which has no value", given=ast.unparse(node), hint=hint)
     new = _joined(parser, node, old)
-    if isinstance(target, ast.Subscript) and isinstance(old, Load):
+    if isinstance(target, ast.Subscript) and isinstance(old, ir.Load):
         parser.builder.write(replace(old), new)  # type: ignore[arg-type]  # the same element: its index is evaluated once
         return
     entry = parser.env.find(target.id) if isinstance(target, ast.Name) else None
-    meta = entry is not None and entry.kind == "python" and not isinstance(new, Expr)
+    meta = entry is not None and entry.kind == "python" and not isinstance(new, ir.Expr)
     assigned(parser, target, MetaValue(new) if meta else new)
 
 

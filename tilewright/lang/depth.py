@@ -9,23 +9,9 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import NamedTuple, TypeAlias
 
+from tilewright import ir
 from tilewright.dtypes import HANDLE, VOID
-from tilewright.ir import (
-    Binary,
-    Call,
-    Expr,
-    Load,
-    Select,
-    binary,
-    cast,
-    expressions,
-    is_small,
-    parts,
-    select,
-    substituted,
-    unary,
-    walk,
-)
+from tilewright.ir import binary, cast, expressions, is_small, parts, select, substituted, unary, walk
 from tilewright.lang.moments import inside
 
 __all__ = ["in_steps"]
@@ -38,12 +24,12 @@ MOST_WAYS = 4  # ways to one part, each by conditions of its own
 _MAY_FAIL = ("//", "%", "/", "truncdiv", "truncmod")
 
 
-def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[object, object], None]) -> object:
+def in_steps(node: object, bind: Callable[[ir.Expr], ir.Expr], renewed: Callable[[object, object], None]) -> object:
     """``node`` with every part that is too deep bound to a name; ``renewed`` is called with each rebuilt node."""
-    found = walk(node) if isinstance(node, (Expr, tuple)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
+    found = walk(node) if isinstance(node, (ir.Expr, tuple)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
     if len(found) < FEW or is_small(node, DEEPEST):
         return node
-    names: dict[int, Expr] = {}
+    names: dict[int, ir.Expr] = {}
     extents: dict[int, ExprSize] = {}
     guards: Guards | None = None  # where each part is evaluated, once a part is too deep
     todo: list[tuple[object, object, bool]] = [(node, None, False)]
@@ -57,9 +43,9 @@ def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[obje
             extent = ExprSize.of(
                 part, [(id(child), extents[id(child)]) for child, _, _ in inner if id(child) in extents]
             )
-            if extent.is_large and isinstance(part, Expr) and part is not node and part.dtype != VOID:
+            if extent.is_large and isinstance(part, ir.Expr) and part is not node and part.dtype != VOID:
                 made = substituted(part, names, renewed)
-                value: Expr | None = made
+                value: ir.Expr | None = made
                 if choice is not None and extent.may_fail:  # a part that only some arm of a choice evaluates
                     guards = Guards(node) if guards is None else guards
                     value = guards.guarded(part, made, lambda cond: bind(substituted(cond, names, renewed)))
@@ -78,8 +64,8 @@ class Guards:
 
     def __init__(self, node: object) -> None:
         self._ways: dict[int, list[Way] | None] = {id(node): [()]}
-        self._conditions: dict[int, Expr] = {}
-        self._holding: dict[Way, Expr] = {}
+        self._conditions: dict[int, ir.Expr] = {}
+        self._holding: dict[Way, ir.Expr] = {}
         for part in reversed(_inner_first(node)):
             mine = self._ways[id(part)]
             for child, condition in _conditional(part):
@@ -90,7 +76,7 @@ class Guards:
                 known = old is not None and mine is not None
                 self._ways[id(child)] = _joined([*(old or ()), *(way + step for way in mine or ())]) if known else None
 
-    def guarded(self, part: Expr, value: Expr, bind: Callable[[Expr], Expr]) -> Expr | None:
+    def guarded(self, part: ir.Expr, value: ir.Expr, bind: Callable[[ir.Expr], ir.Expr]) -> ir.Expr | None:
         """The value of a part where the node evaluates it, 0 elsewhere; None where the conditions are not known."""
         ways = self._ways[id(part)]
         if ways == [()]:
@@ -101,11 +87,11 @@ class Guards:
         return select(reduce(partial(binary, "or"), asked), value, cast(0, part.dtype))
 
     def _may_repeat(self, way: Way) -> bool:
-        return not any(isinstance(each, Call) for cond, _ in way for each in walk(self._conditions[cond]))
+        return not any(isinstance(each, ir.Call) for cond, _ in way for each in walk(self._conditions[cond]))
 
-    def _all_hold(self, way: Way, bind: Callable[[Expr], Expr]) -> Expr:
+    def _all_hold(self, way: Way, bind: Callable[[ir.Expr], ir.Expr]) -> ir.Expr:
         """The conditions of a way, each bound once, and evaluated only where those before it hold."""
-        made: Expr | None = None
+        made: ir.Expr | None = None
         for end, (cond, holds) in enumerate(way, 1):
             if (known := self._holding.get(way[:end])) is None:
                 test = self._conditions[cond] if holds else unary("not", self._conditions[cond])
@@ -131,11 +117,11 @@ def _inner_first(node: object) -> list[object]:
     return found
 
 
-def _conditional(part: object) -> list[tuple[object, tuple[Expr, bool] | None]]:
+def _conditional(part: object) -> list[tuple[object, tuple[ir.Expr, bool] | None]]:
     """The parts of a part, each with the condition under which it is evaluated."""
-    if isinstance(part, Select):
+    if isinstance(part, ir.Select):
         return [(part.cond, None), (part.a, (part.cond, True)), (part.b, (part.cond, False))]
-    if isinstance(part, Binary) and part.op in Binary.LOGIC:
+    if isinstance(part, ir.Binary) and part.op in ir.Binary.LOGIC:
         return [(part.a, None), (part.b, (part.a, part.op == "and"))]
     return [(child, None) for child in parts(part)]
 
@@ -181,7 +167,7 @@ class ExprSize(NamedTuple):
         """The extent of a node, from those of its parts; each comes with the part's id."""
         inner = [extent for _, extent in parts]
         twice = len(dict(parts)) < len(parts) and any(each.nodes > DOUBLED for each in inner)
-        fails = isinstance(part, (Load, Call)) or (isinstance(part, Binary) and part.op in _MAY_FAIL)
+        fails = isinstance(part, (ir.Load, ir.Call)) or (isinstance(part, ir.Binary) and part.op in _MAY_FAIL)
         return ExprSize(
             1 + max((each.levels for each in inner), default=0),
             1 + sum(each.nodes for each in inner),

@@ -12,21 +12,9 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from tilewright import ir
 from tilewright.errors import KernelError, TilewrightError, choices
-from tilewright.ir import (
-    Buffer,
-    Computed,
-    Const,
-    Expr,
-    Load,
-    Reduced,
-    Region,
-    Tiled,
-    Var,
-    binary,
-    component,
-    unary,
-)
+from tilewright.ir import binary, component, unary
 from tilewright.ir.operators import OPERATORS, SYMBOLS
 from tilewright.lang.arithmetic import computed
 from tilewright.lang.calls import call, elements
@@ -48,7 +36,7 @@ _IDENTITY: dict[type[ast.cmpop], Callable[..., object]] = {ast.Is: operator.is_,
 
 _CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
 
-_BUFFER_ATTRIBUTES: dict[str, Callable[[Buffer], object]] = {
+_BUFFER_ATTRIBUTES: dict[str, Callable[[ir.Buffer], object]] = {
     "data": lambda buffer: buffer.pointer,
     "allocated_addr": lambda buffer: () if buffer.allocated_addr is None else (buffer.allocated_addr,),
 }
@@ -56,9 +44,9 @@ _BUFFER_ATTRIBUTES: dict[str, Callable[[Buffer], object]] = {
 
 def known_truth(parser: Parser, value: object) -> bool | None:
     """The truth of a condition that Python knows, None where run time decides (always, in a printed script)."""
-    if isinstance(value, Const):
+    if isinstance(value, ir.Const):
         return None if parser.builder.exact else bool(value.value)
-    if isinstance(value, Expr) or (parser.builder.exact and isinstance(value, bool)):
+    if isinstance(value, ir.Expr) or (parser.builder.exact and isinstance(value, bool)):
         return None
     try:
         return bool(value)
@@ -91,7 +79,7 @@ def attribute(parser: Parser, node: ast.Attribute) -> object:
     except KernelError as error:  # perhaps a name of another language: tl.load
         error.hint = error.hint or hint_for(ast.unparse(node))
         raise
-    if isinstance(value, Buffer) and node.attr in _BUFFER_ATTRIBUTES:
+    if isinstance(value, ir.Buffer) and node.attr in _BUFFER_ATTRIBUTES:
         return _BUFFER_ATTRIBUTES[node.attr](value)
     try:
         return getattr(value, node.attr)
@@ -99,7 +87,7 @@ def attribute(parser: Parser, node: ast.Attribute) -> object:
         raise
     except AttributeError:
         pass
-    if isinstance(value, Load):  # an element, or a scalar that lives in memory
+    if isinstance(value, ir.Load):  # an element, or a scalar that lives in memory
         return getattr(value.buffer, node.attr) if node.attr in ("ptr_to", "scope") else _no_attribute(value, node)
     return _no_attribute(value, node)
 
@@ -107,7 +95,7 @@ def attribute(parser: Parser, node: ast.Attribute) -> object:
 def _no_attribute(value: object, node: ast.Attribute) -> object:
     names = [known for known in dir(value) if not known.startswith("_")]
     text = ast.unparse(node.value)
-    hint = formula_for(node.attr, text) if isinstance(value, Expr) else None
+    hint = formula_for(node.attr, text) if isinstance(value, ir.Expr) else None
     raise KernelError(
         f"`{text}` has no {node.attr!r}",
         given=type(value).__name__,
@@ -131,7 +119,7 @@ def arithmetic(parser: Parser, node: ast.BinOp) -> object:
     value = parser.eval(chain[-1].left)
     for step in reversed(chain):
         right = parser.eval(step.right)
-        ids = isinstance(value, tuple) and len(value) > 1 and all(isinstance(part, Var) for part in value)
+        ids = isinstance(value, tuple) and len(value) > 1 and all(isinstance(part, ir.Var) for part in value)
         if ids and (error := several(ast.unparse(step), value, right)):  # Python would repeat the tuple
             raise error.located(parser.source.span(step))
         try:
@@ -145,7 +133,7 @@ def arithmetic(parser: Parser, node: ast.BinOp) -> object:
 
 def several(text: str, *values: object) -> KernelError | None:
     """The error for several values of run time where one is meant, as of ``t = T.thread_id([32, 8])``."""
-    found = next((v for v in values if isinstance(v, (tuple, list)) and any(isinstance(p, Expr) for p in v)), None)
+    found = next((v for v in values if isinstance(v, (tuple, list)) and any(isinstance(p, ir.Expr) for p in v)), None)
     if found is None or all(isinstance(value, (tuple, list)) for value in values):
         return None
     return KernelError(
@@ -160,9 +148,9 @@ def several(text: str, *values: object) -> KernelError | None:
 def negation(parser: Parser, node: ast.UnaryOp) -> object:
     symbol, python = _UNARY[type(node.op)]
     value = parser.eval(node.operand)
-    if isinstance(value, Tiled) and symbol in ("~", "not"):
+    if isinstance(value, ir.Tiled) and symbol in ("~", "not"):
         raise KernelError(f"tiles have no operator {symbol}", given=ast.unparse(node), hint="T.select(x, 0, 1)")
-    if not isinstance(value, Expr):
+    if not isinstance(value, ir.Expr):
         return python(value)
     return value if symbol == "+" else unary(symbol, value)
 
@@ -176,18 +164,18 @@ def compared(op: ast.cmpop, left: object, right: object) -> object:
     symbol, values = SYMBOLS[type(op)], (left, right)
     if None not in values and (error := several(f"a {symbol} b", *values)):
         raise error
-    if any(isinstance(value, Tiled) for value in values) and None not in values:
-        return Computed.of(symbol, left, right)
-    if any(isinstance(value, Expr) for value in values) and all(isinstance(v, (Expr, int, float)) for v in values):
+    if any(isinstance(value, ir.Tiled) for value in values) and None not in values:
+        return ir.Computed.of(symbol, left, right)
+    if any(isinstance(v, ir.Expr) for v in values) and all(isinstance(v, (ir.Expr, int, float)) for v in values):
         return binary(symbol, left, right)  # type: ignore[arg-type]
     return OPERATORS[symbol].number(left, right)
 
 
 def _member(item: object, values: object, *, inside: bool) -> object:
     """``item in values``: with an expression as the item, the run-time question whether it equals any of them."""
-    if not isinstance(item, Expr) or not isinstance(values, (tuple, list)):
+    if not isinstance(item, ir.Expr) or not isinstance(values, (tuple, list)):
         return (item in values) is inside  # type: ignore[operator]  # Python's own error is the right one
-    found: Expr | bool = False
+    found: ir.Expr | bool = False
     for value in values:
         found = binary("or", found, item == value)
     return found if inside else unary("not", found)
@@ -196,25 +184,25 @@ def _member(item: object, values: object, *, inside: bool) -> object:
 @expression(ast.Subscript)
 def subscript(parser: Parser, node: ast.Subscript) -> object:
     value, index = parser.eval(node.value), parser.eval(node.slice)
-    if isinstance(value, (Computed, Reduced)):
+    if isinstance(value, (ir.Computed, ir.Reduced)):
         value = hold(value).buffer
-    if isinstance(value, Buffer):
+    if isinstance(value, ir.Buffer):
         return element(parser.builder, value, index)
-    if isinstance(value, Region):
+    if isinstance(value, ir.Region):
         raise KernelError(f"`{value}` is a region, it has no index", given=f"[{ast.unparse(node.slice)}]",
                           hint=f"all indices at once: {value.buffer.name}[i, j]")  # fmt: skip
-    if isinstance(value, Expr) and value.dtype.lanes > 1:
+    if isinstance(value, ir.Expr) and value.dtype.lanes > 1:
         return component(value, index)
-    if isinstance(value, Load):
+    if isinstance(value, ir.Load):
         if index in (0, (0,)):  # a scalar that lives in memory is an array of one
             return value
         raise KernelError(f"`{value}` is an element, it has no index", given=f"[{ast.unparse(node.slice)}]")
-    if isinstance(value, (tuple, list)) and isinstance(index, Expr):
+    if isinstance(value, (tuple, list)) and isinstance(index, ir.Expr):
         raise _picked_at_run_time(node, value, index)
     return value[index]  # type: ignore[index]  # Python's own error is the right one
 
 
-def _picked_at_run_time(node: ast.Subscript, values: Sequence[object], index: Expr) -> KernelError:
+def _picked_at_run_time(node: ast.Subscript, values: Sequence[object], index: ir.Expr) -> KernelError:
     """The error for ``acc[j]`` of a Python list: a loop of run time cannot pick Python values."""
     name, kind = ast.unparse(node.value), type(values).__name__
     return KernelError(
@@ -228,7 +216,7 @@ def _picked_at_run_time(node: ast.Subscript, values: Sequence[object], index: Ex
 def registers_instead(name: str, values: Sequence[object]) -> str:
     """What to write for a list of numbers that is to be picked from, or to change, at run time."""
     first = values[0] if values else 0.0
-    kind = first.dtype if isinstance(first, Expr) else "float32" if isinstance(first, float) else "int32"
+    kind = first.dtype if isinstance(first, ir.Expr) else "float32" if isinstance(first, float) else "int32"
     return f'{name} = T.alloc_local(({len(values)},), "{kind}"), and {name}[i] = ... for its first values'
 
 

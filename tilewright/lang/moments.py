@@ -13,29 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from tilewright import ir
 from tilewright.errors import Span
-from tilewright.ir import (
-    AddressOf,
-    Assign,
-    Binary,
-    Bind,
-    Body,
-    Buffer,
-    Call,
-    Evaluate,
-    Expr,
-    Load,
-    Region,
-    Select,
-    Stmt,
-    Store,
-    TileCallStmt,
-    Var,
-    expressions,
-    parts,
-    substituted,
-    walk,
-)
+from tilewright.ir import expressions, parts, substituted, walk
 from tilewright.isa import bind
 from tilewright.isa.table import ANY_LANES
 
@@ -45,7 +25,7 @@ MEMORY = frozenset({"global", "shared", "local"})
 SHARED_WITH_OTHERS = frozenset({"global", "shared"})  # what other threads have changed, once a thread has met them
 
 
-class OpenBlock(list[Stmt]):
+class OpenBlock(list[ir.Stmt]):
     """The statements of a block that is being built. reads: what was read in it.
 
     home: where its statements went instead; tried: what had been read in it until then.
@@ -81,7 +61,7 @@ class Read:
     name: of its binding.
     """
 
-    node: Expr
+    node: ir.Expr
     block: OpenBlock
     index: int
     order: int
@@ -93,7 +73,7 @@ class Read:
     effect: bool = False
     name: str = "old"
     uses: int = 0
-    kept: Var | None = None
+    kept: ir.Var | None = None
 
     def place(self) -> tuple[OpenBlock, int]:
         """The block and the position in it where a binding of this value stands."""
@@ -111,7 +91,7 @@ class Use:
     """
 
     read: Read
-    choice: Expr | None
+    choice: ir.Expr | None
     address: bool
 
 
@@ -133,17 +113,17 @@ class Moments:
         self._tick = 0
         self._loops: list[_Loop] = []
         self._kept = False
-        self._alive: list[Expr] = []  # keeps copies of nodes that were read alive, so that their ids are not reused
+        self._alive: list[ir.Expr] = []  # keeps copies of nodes that were read alive, so that their ids are not reused
 
     # What happens.
 
-    def read(self, node: Expr, block: OpenBlock, at: Span | None) -> Expr:
+    def read(self, node: ir.Expr, block: OpenBlock, at: Span | None) -> ir.Expr:
         """Take note of an element or a scalar that is read."""
-        changes = {node.name} if isinstance(node, Var) else {_space(node)} if isinstance(node, Load) else set()
+        changes = {node.name} if isinstance(node, ir.Var) else {_space(node)} if isinstance(node, ir.Load) else set()
         self._heard(node, block, at, frozenset(changes))
         return node
 
-    def called(self, call: Call, block: OpenBlock, at: Span | None, *, effect: bool) -> None:
+    def called(self, call: ir.Call, block: OpenBlock, at: Span | None, *, effect: bool) -> None:
         """Take note of a call with a value."""
         changes, repeatable = _effects(call)
         if repeatable:
@@ -152,7 +132,7 @@ class Moments:
         made = self._heard(call, block, at, changes)
         made.once, made.effect, made.name = True, effect, call.op.rpartition(".")[2]
 
-    def chosen(self, choice: Expr, arms: Iterable[Read], block: OpenBlock, at: Span | None) -> None:
+    def chosen(self, choice: ir.Expr, arms: Iterable[Read], block: OpenBlock, at: Span | None) -> None:
         """Take note of a choice: a call in an arm takes place as a part of it, once and where the choice stands."""
         effects = [read for read in arms if read.effect]
         for read in effects:
@@ -161,18 +141,18 @@ class Moments:
             made = self._heard(choice, block, at, frozenset().union(*(read.changes for read in effects)))
             made.once, made.effect, made.name = True, True, "chosen"
 
-    def done(self, stmt: Stmt) -> None:
+    def done(self, stmt: ir.Stmt) -> None:
         """Take note of a statement that takes place now."""
-        if isinstance(stmt, Assign):
+        if isinstance(stmt, ir.Assign):
             self._change({stmt.var.name})
-        elif isinstance(stmt, Store):
+        elif isinstance(stmt, ir.Store):
             self._change({_space(stmt.place)})
-        elif isinstance(stmt, TileCallStmt):
+        elif isinstance(stmt, ir.TileCallStmt):
             self._change(MEMORY)
-        elif isinstance(stmt, Evaluate) and isinstance(stmt.value, Call):
+        elif isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, ir.Call):
             self._change(_effects(stmt.value)[0])
 
-    def _heard(self, node: Expr, block: OpenBlock, at: Span | None, changes: frozenset[str]) -> Read:
+    def _heard(self, node: ir.Expr, block: OpenBlock, at: Span | None, changes: frozenset[str]) -> Read:
         made = Read(node, block, len(block), 2 * len(self._reads), self._tick, len(self._loops), at, changes)
         self._reads[id(node)] = made
         block.reads.append(made)
@@ -204,14 +184,14 @@ class Moments:
 
     def rebuilt(self, old: object, new: object) -> None:
         """``new`` is ``old`` with other parts: the same read."""
-        if (read := self._reads.get(id(old))) is not None and isinstance(new, Expr):
+        if (read := self._reads.get(id(old))) is not None and isinstance(new, ir.Expr):
             self._reads[id(new)] = read
             self._alive.append(new)
 
     def settle(self, node: object, block: OpenBlock) -> None:
         """Judge every value in what is about to be a part of ``block``: one that is old is bound at its moment."""
         uses = list(self._uses(node))
-        loads = [use.read.order for use in uses if isinstance(use.read.node, Load)]
+        loads = [use.read.order for use in uses if isinstance(use.read.node, ir.Load)]
         for use in uses:
             read = use.read
             read.uses += 1
@@ -244,20 +224,20 @@ class Moments:
                 read = self._reads.get(id(use.choice)) or self._heard(use.choice, block, last.at, frozenset())
                 read.index, read.order = index, last.order + 1
         if read.kept is None:
-            read.kept = Var(self._unique(read.name), read.node.dtype)
+            read.kept = ir.Var(self._unique(read.name), read.node.dtype)
             self._kept = True
 
     def _uses(self, node: object) -> Iterator[Use]:
         """The values in a node; one that occurs more than twice comes twice."""
-        found = walk(node) if isinstance(node, (Expr, tuple, Region)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
+        found = walk(node) if isinstance(node, (ir.Expr, tuple, ir.Region)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
         if self._reads.keys().isdisjoint(map(id, found)):
             return
-        todo: list[tuple[object, Expr | None, bool]] = [(node, None, False)]
+        todo: list[tuple[object, ir.Expr | None, bool]] = [(node, None, False)]
         seen: Counter[tuple[int, int, bool]] = Counter()
         while todo:
             node, choice, address = todo.pop()
             key = (id(node), id(choice), address)
-            seen[key] += isinstance(node, Expr)
+            seen[key] += isinstance(node, ir.Expr)
             if seen[key] > 2:
                 continue
             if (read := self._reads.get(id(node))) is not None:
@@ -273,21 +253,21 @@ class Moments:
         late = [read for read in block.reads if read.kept is not None or (read.effect and not read.uses)]
         for read in sorted(late, key=lambda read: (read.place()[1], read.order), reverse=True):
             value = replace(read.node)  # type: ignore[type-var]  # every node is a dataclass; a copy is no use of itself
-            made = Evaluate(value, at=read.at) if read.kept is None else Bind(read.kept, value, False, at=read.at)
+            made = ir.Evaluate(value, at=read.at) if read.kept is None else ir.Bind(read.kept, value, False, at=read.at)
             block.insert(read.place()[1], made)
 
-    def resolved(self, body: Body) -> Body:
+    def resolved(self, body: ir.Body) -> ir.Body:
         """The body with every value that is bound under its name."""
         if not self._kept:
             return body
         return substituted(body, {key: read.kept for key, read in self._reads.items() if read.kept is not None})
 
 
-def _space(place: Load) -> str:
+def _space(place: ir.Load) -> str:
     return place.buffer.space.partition(".")[0]
 
 
-def _effects(call: Call) -> tuple[frozenset[str], bool]:
+def _effects(call: ir.Call) -> tuple[frozenset[str], bool]:
     """What a call changes, and whether it may be repeated or moved: a value that only its operands make."""
     bound = bind(call)
     form = bound.form
@@ -303,18 +283,18 @@ def _effects(call: Call) -> tuple[frozenset[str], bool]:
     return frozenset(changes), repeatable
 
 
-def inside(node: object, choice: Expr | None, address: bool) -> list[tuple[object, Expr | None, bool]]:
+def inside(node: object, choice: ir.Expr | None, address: bool) -> list[tuple[object, ir.Expr | None, bool]]:
     """The parts of a node with what is around them, the last one first."""
-    if isinstance(node, Store):  # the element itself is no value here
+    if isinstance(node, ir.Store):  # the element itself is no value here
         return [
             (node.place.indices, choice, True),
             (node.place.buffer.data, choice, True),
             (node.value, choice, address),
         ]
-    if isinstance(node, Binary) and node.op in Binary.LOGIC:
+    if isinstance(node, ir.Binary) and node.op in ir.Binary.LOGIC:
         return [(node.b, node if choice is None else choice, address), (node.a, choice, address)]
-    if isinstance(node, Select):
+    if isinstance(node, ir.Select):
         around = node if choice is None else choice
         return [(node.b, around, address), (node.a, around, address), (node.cond, choice, address)]
-    inner = address or isinstance(node, (Load, AddressOf, Region, Buffer))
+    inner = address or isinstance(node, (ir.Load, ir.AddressOf, ir.Region, ir.Buffer))
     return [(part, choice, inner) for part in parts(node)]

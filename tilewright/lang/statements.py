@@ -5,25 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from tilewright import ir
 from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError
-from tilewright.ir import (
-    Break,
-    Buffer,
-    Call,
-    Continue,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    Var,
-    While,
-    as_expr,
-    cast,
-    common_dtype,
-    const_value,
-    unary,
-)
+from tilewright.ir import as_expr, cast, common_dtype, const_value, unary
 from tilewright.ir.unrolling import MOST_UNROLLED
 from tilewright.lang.bindings import Binding
 from tilewright.lang.choices import condition
@@ -38,10 +23,10 @@ __all__: list[str] = []
 @statement(ast.Expr)
 def expression_statement(parser: Parser, node: ast.Expr) -> None:
     value = parser.eval(node.value, may_be_void=True)
-    if isinstance(value, Call):
+    if isinstance(value, ir.Call):
         if value.dtype != "void":  # a call without a value is a statement since it was made
-            parser.builder.emit(Evaluate(value, at=parser.builder.at))
-    elif isinstance(value, Expr) and not isinstance(node.value, ast.Call):
+            parser.builder.emit(ir.Evaluate(value, at=parser.builder.at))
+    elif isinstance(value, ir.Expr) and not isinstance(node.value, ast.Call):
         raise KernelError(f"the value of `{value}` is not used", hint="assign it, or T.evaluate it")
 
 
@@ -78,7 +63,7 @@ def branch(parser: Parser, node: ast.If) -> None:
         parser.run(node.body)
     with parser.block(node) as orelse:
         parser.run(node.orelse)
-    builder.emit(If(test, tuple(then), tuple(orelse), at=at))
+    builder.emit(ir.If(test, tuple(then), tuple(orelse), at=at))
 
 
 @statement(ast.While)
@@ -90,13 +75,13 @@ def loop_while(parser: Parser, node: ast.While) -> None:
         cond = condition(parser, node.test)  # evaluated again in each round
         if known_truth(parser, cond) is False and not body:
             return
-        test = builder.settled(cast(cond if isinstance(cond, Expr) else bool(cond), BOOL))
+        test = builder.settled(cast(cond if isinstance(cond, ir.Expr) else bool(cond), BOOL))
         if body or body.has_bindings:
-            builder.emit(If(unary("not", test), (Break(at=at),), at=at))
+            builder.emit(ir.If(unary("not", test), (ir.Break(at=at),), at=at))
             test = as_expr(True)
         with parser.loop("run"):
             parser.run(node.body)
-    builder.emit(While(test, tuple(body), at=at))
+    builder.emit(ir.While(test, tuple(body), at=at))
 
 
 @statement(ast.For)
@@ -140,7 +125,7 @@ def _nest(parser: Parser, loops: list[tuple[str, LoopRange]], body: Sequence[ast
     at = builder.at
     with builder.moments.loop():
         start, stop = map(builder.settled, _bounds(first))  # evaluated once: each round compares with the same stop
-        var = builder.counts(Var(builder.unique(name), start.dtype), start, stop, first.step)
+        var = builder.counts(ir.Var(builder.unique(name), start.dtype), start, stop, first.step)
         with parser.block(body[0]) as made:
             parser.env.define(name, var, "loop")
             if rest:
@@ -148,10 +133,10 @@ def _nest(parser: Parser, loops: list[tuple[str, LoopRange]], body: Sequence[ast
             else:
                 with parser.loop(kind):
                     parser.run(body)
-    builder.emit(For(var, start, stop, tuple(made), first.kind, first.step, first.annotations, at=at))
+    builder.emit(ir.For(var, start, stop, tuple(made), first.kind, first.step, first.annotations, at=at))
 
 
-def _bounds(loop: LoopRange) -> tuple[Expr, Expr]:
+def _bounds(loop: LoopRange) -> tuple[ir.Expr, ir.Expr]:
     """Start and stop as expressions of one integer dtype, which is the counter's."""
     start, stop = as_expr(loop.start), as_expr(loop.stop)
     for bound in (start, stop):
@@ -166,7 +151,7 @@ def _bounds(loop: LoopRange) -> tuple[Expr, Expr]:
 
 def _go_through(parser: Parser, node: ast.For, values: object) -> None:
     """The body once for each Python value."""
-    if isinstance(values, (Expr, Buffer)) or not hasattr(values, "__iter__"):
+    if isinstance(values, (ir.Expr, ir.Buffer)) or not hasattr(values, "__iter__"):
         raise KernelError(
             f"`{ast.unparse(node.iter)}` is nothing to loop over",
             given=type(values).__name__,
@@ -215,7 +200,7 @@ def leave(parser: Parser, node: ast.Break | ast.Continue) -> None:
     if kind == "grid" and word == "break":
         raise KernelError("`break` leaves one loop, T.grid makes several", hint="nested `for ... in range(...)`")
     builder = parser.builder
-    builder.emit(Break(at=builder.at) if word == "break" else Continue(at=builder.at))
+    builder.emit(ir.Break(at=builder.at) if word == "break" else ir.Continue(at=builder.at))
 
 
 @statement(ast.Return)
@@ -223,7 +208,8 @@ def give_back(parser: Parser, node: ast.Return) -> None:
     """A ``return``: ends the parse of an inline function, or of the kernel, as kernels have no jumps."""
     if parser.builder.depth != parser.calls[-1]:
         value = parser.eval(node.value) if node.value is not None else None
-        kind = f"T.{value.dtype}" if isinstance(value, Expr) else "T.int32" if isinstance(value, int) else "T.float32"
+        plain = "int32" if isinstance(value, int) else "float32"
+        kind = f"T.{value.dtype if isinstance(value, ir.Expr) else plain}"
         raise KernelError(
             "`return` of a value under run-time control flow",
             given=ast.unparse(node),

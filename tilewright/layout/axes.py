@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, ClassVar, NamedTuple
 
-from tilewright.errors import LayoutError, choices, described
+from tilewright.errors import LayoutError, choices, quoted
 from tilewright.layout.facts import INDEX, Value, checked, public
 
 __all__ = [
@@ -73,8 +73,7 @@ class UnknownAxis(LayoutError, AttributeError):
     """A name that no axis has. Also an AttributeError, so that hasattr and getattr with a default work."""
 
     def __init__(self, name: object) -> None:
-        shown = repr(name) if isinstance(name, str) else described(name)
-        super().__init__(f"unknown axis {shown}", given=name, allowed=choices(name, AXES))
+        super().__init__(f"unknown axis {quoted(name)}", given=name, allowed=choices(name, AXES))
 
 
 def _found(name: object) -> Axis:

@@ -9,7 +9,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, OnAxis, m
 from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, public, times
 
-__all__ = ["Iter", "Iters", "fuse", "is_one", "merged", "point", "regroup", "row_major", "spell"]
+__all__ = ["Iter", "Iters", "fuse", "is_one", "merged", "point", "regroup", "row_major", "several", "spell"]
 
 
 @public.kind_of("an iter: Iter(extent, stride, axis)")
@@ -54,6 +54,11 @@ Iters = tuple[Iter, ...]
 def is_one(value: Value, facts: Facts = INTS) -> bool:
     """Is the value proven to be 1?"""
     return facts.equal(value, 1)
+
+
+def several(*iters: Iter) -> list[Iter]:
+    """The iters without those of one step."""
+    return [it for it in iters if it.extent != 1]
 
 
 def spell(iters: Sequence[Iter]) -> str:

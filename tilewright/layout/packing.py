@@ -10,6 +10,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, OnAxis, m
 from tilewright.layout.facts import Facts, Value, listed, product, times
 from tilewright.layout.iters import Iter, Iters, fuse, is_one, regroup
+from tilewright.layout.parts import moved
 
 if TYPE_CHECKING:
     from tilewright.layout.tile import TileLayout
@@ -31,18 +32,12 @@ def packed(layout: TileLayout, n: int, facts: Facts) -> TileLayout:
             allowed=f"a memory axis; innermost stride 1; its extent, the other strides and the offset multiples of {n}",
         )
 
-    def narrowed(it: Iter) -> Iter:
-        divides = it.axis == inner.axis and facts.divides(n, it.stride)
-        return Iter(it.extent, facts.simplify(it.stride // n), it.axis) if divides else it
+    def narrowed(step: OnAxis) -> OnAxis:
+        divides = step.axis == inner.axis and facts.divides(n, step.value)
+        return OnAxis(facts.simplify(step.value // n), step.axis) if divides else step
 
-    return replace(
-        layout,
-        shard=(*map(narrowed, outer), Iter(facts.simplify(inner.extent // n), inner.stride, inner.axis)),
-        replica=tuple(map(narrowed, layout.replica)),
-        offset=tuple(
-            OnAxis(facts.simplify(o.value // n), o.axis) if o.axis == inner.axis else o for o in layout.offset
-        ),
-    )
+    narrow = moved(replace(layout, shard=outer), narrowed)
+    return replace(narrow, shard=(*narrow.shard, Iter(facts.simplify(inner.extent // n), inner.stride, inner.axis)))
 
 
 def _contiguous_tail(shard: Iters, n: int, facts: Facts) -> tuple[Iters, Iter]:
@@ -67,15 +62,11 @@ def unpacked(layout: TileLayout, n: int) -> TileLayout:
         raise LayoutError(f"cannot unpack {layout} by {n}", given=n, allowed="at least 1")
     axis: Axis = layout.shard[-1].axis if layout.shard and layout.shard[-1].axis.is_memory() else m
 
-    def widened(it: Iter) -> Iter:
-        return Iter(it.extent, times(it.stride, n), it.axis) if it.axis == axis else it
+    def widened(step: OnAxis) -> OnAxis:
+        return OnAxis(times(step.value, n), axis) if step.axis == axis else step
 
-    return replace(
-        layout,
-        shard=(*map(widened, layout.shard), Iter(n, 1, axis)),
-        replica=tuple(map(widened, layout.replica)),
-        offset=tuple(OnAxis(times(o.value, n), axis) if o.axis == axis else o for o in layout.offset),
-    )
+    wide = moved(layout, widened)
+    return replace(wide, shard=(*wide.shard, Iter(n, 1, axis)))
 
 
 def stretched(shard: Iters, shape: Sequence[Value], to_shape: Sequence[Value], facts: Facts) -> Iters:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from tilewright.errors import LayoutError, described
 from tilewright.layout.axes import Axis, OnAxis, m
@@ -12,7 +12,7 @@ from tilewright.layout.base import Layout
 from tilewright.layout.facts import Value, as_int, checked, plus, product, public, times
 from tilewright.layout.iters import Iter, Iters, merged, spell
 
-__all__ = ["IterLayout"]
+__all__ = ["IterLayout", "moved"]
 
 LIST = public.kind("Iterable[Any]")
 
@@ -144,6 +144,20 @@ class IterLayout(Layout):
                 negative = (as_int(it.stride) or 0) < 0
                 low, high = (plus(low, reach), high) if negative else (low, plus(high, reach))
         return low, high
+
+
+OfIters = TypeVar("OfIters", bound=IterLayout)
+
+
+def moved(layout: OfIters, to: Callable[[OnAxis], OnAxis]) -> OfIters:
+    """The layout with another distance in place of each of its strides and offsets."""
+
+    def with_step(it: Iter) -> Iter:
+        step = to(it.step)
+        return Iter(it.extent, step.value, step.axis)
+
+    shard, replica = tuple(map(with_step, layout.shard)), tuple(map(with_step, layout.replica))
+    return replace(layout, shard=shard, replica=replica, offset=tuple(map(to, layout.offset)))
 
 
 def _listed(given: Any) -> tuple[Any, ...]:

@@ -11,8 +11,8 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import OnAxis
 from tilewright.layout.base import Layout, require_layout
 from tilewright.layout.facts import Facts, Value, listed, times
-from tilewright.layout.iters import Iter, Iters, merged, regroup
-from tilewright.layout.parts import IterLayout
+from tilewright.layout.iters import Iters, regroup
+from tilewright.layout.parts import IterLayout, moved
 
 if TYPE_CHECKING:
     from tilewright.layout.swizzle import SwizzleLayout
@@ -31,16 +31,14 @@ def combine(
     """
     outer = _unswizzled(outer, "outer layout of a tile" if scaled else "left part of a direct sum")
     _check_ranks(outer_shape, inner_shape)
-    far, near = regroup(outer.shard, outer_shape, facts), regroup(inner.shard, inner_shape, facts)
+    (outer, cuts), near = outer.group(outer_shape, facts), regroup(inner.shard, inner_shape, facts)
     if scaled:
-        far = tuple(_scaled(group, inner, facts) for group in far)
-    replica = _scaled(outer.replica, inner, facts) if scaled else outer.replica
-    offset = [OnAxis(times(o.value, inner.span(o.axis)), o.axis) for o in outer.offset] if scaled else outer.offset
+        outer = _scaled(outer, inner, facts)
     return replace(
         inner,
-        shard=tuple(it for a, b in zip(far, near, strict=True) for it in (*a, *b)),
-        replica=(*replica, *inner.replica),
-        offset=merged((*offset, *inner.offset)),
+        shard=tuple(it for k, group in enumerate(near) for it in (*outer.shard[cuts[k] : cuts[k + 1]], *group)),
+        replica=(*outer.replica, *inner.replica),
+        offset=(*outer.offset, *inner.offset),
     )
 
 
@@ -67,8 +65,11 @@ def _check_ranks(a: Sequence[Value], b: Sequence[Value]) -> None:
         )
 
 
-def _scaled(iters: Iters, inner: TileLayout, facts: Facts) -> Iters:
-    return tuple(Iter(it.extent, facts.simplify(times(it.stride, inner.span(it.axis))), it.axis) for it in iters)
+def _scaled(far: TileLayout, inner: TileLayout, facts: Facts) -> TileLayout:
+    def scaled(step: OnAxis) -> OnAxis:
+        return OnAxis(facts.simplify(times(step.value, inner.span(step.axis))), step.axis)
+
+    return moved(far, scaled)
 
 
 def find_outer(
@@ -84,7 +85,7 @@ def find_outer(
         return None
     _, outer_shape, shard = parts
     for replica in _without(plain.replica, near.replica):
-        far = _differ(replace(plain, shard=shard, replica=replica), near)
+        far = _less(replace(plain, shard=shard, replica=replica), near.offset)
         found = _unscaled(far, near, facts) if scaled else far
         if found is None:
             continue
@@ -109,10 +110,8 @@ def find_inner(
         return None
     for count in range(len(plain.replica) + 1):
         for replica in combinations(plain.replica, count):
-            near = replace(plain, shard=parts[0], replica=replica, offset=())
-            spans = {o.axis: near.span(o.axis) if scaled else 1 for o in outer.offset}
-            shifts = [OnAxis(times(-o.value, spans[o.axis]), o.axis) for o in outer.offset]
-            found = replace(near, offset=merged((*plain.offset, *shifts)))
+            near = replace(plain, shard=parts[0], replica=replica)
+            found = _less(near, (_scaled(outer, near, facts) if scaled else outer).offset)
             if combine(outer, found, outer_shape, inner_shape, facts, scaled=scaled).equivalent(plain, facts):
                 return _swizzled(swizzle, found)
     return None
@@ -165,9 +164,9 @@ def _without(whole: Iters, part: Iters) -> Iterator[Iters]:
     yield tuple(rest)
 
 
-def _differ(whole: TileLayout, inner: TileLayout) -> TileLayout:
-    shifts = [OnAxis(times(-1, o.value), o.axis) for o in inner.offset]
-    return replace(whole, offset=merged((*whole.offset, *shifts)))
+def _less(layout: TileLayout, offset: Sequence[OnAxis]) -> TileLayout:
+    """The layout moved back by an offset."""
+    return replace(layout, offset=(*layout.offset, *(OnAxis(times(-1, term.value), term.axis) for term in offset)))
 
 
 def _unscaled(far: TileLayout, inner: TileLayout, facts: Facts) -> TileLayout | None:
@@ -176,8 +175,7 @@ def _unscaled(far: TileLayout, inner: TileLayout, facts: Facts) -> TileLayout | 
     if not all(facts.equal(e, 1) or facts.divides(inner.span(o.axis), o.value) for o, e in moves):
         return None
 
-    def divided(iters: Iters) -> Iters:
-        return tuple(Iter(it.extent, facts.simplify(it.stride // inner.span(it.axis)), it.axis) for it in iters)
+    def divided(step: OnAxis) -> OnAxis:
+        return OnAxis(facts.simplify(step.value // inner.span(step.axis)), step.axis)
 
-    offset = [OnAxis(facts.simplify(o.value // inner.span(o.axis)), o.axis) for o in far.offset]
-    return replace(far, shard=divided(far.shard), replica=divided(far.replica), offset=merged(offset))
+    return moved(far, divided)

@@ -11,7 +11,7 @@ from tilewright.layout.axes import Axis, OnAxis, TCol, TLane, laneid, tid_in_wg,
 from tilewright.layout.base import Layout
 from tilewright.layout.compose import ComposeLayout
 from tilewright.layout.facts import INTS, Facts, Value, listed, product, public
-from tilewright.layout.iters import Iter, fuse, regroup
+from tilewright.layout.iters import Iter, fuse, regroup, several
 from tilewright.layout.swizzle import SwizzleLayout
 from tilewright.layout.tile import TileLayout
 
@@ -178,21 +178,17 @@ def _fragment(operand: str, sizes: dict[str, int], per_register: int, along: Ite
     g, t = Iter(8, 4, laneid), Iter(4, 1, laneid)
     if operand in "CD":
         columns = sizes["N"] // by_n // 8
-        m = [*_several(along, Iter(sizes["M"] // by_m // 16, 4 * columns)), Iter(2, 2), g]
-        return TileLayout([*m, *_several(across, Iter(columns, 4)), t, Iter(2, 1)])
+        m = [*several(along, Iter(sizes["M"] // by_m // 16, 4 * columns)), Iter(2, 2), g]
+        return TileLayout([*m, *several(across, Iter(columns, 4)), t, Iter(2, 1)])
     halves = 2 if sizes["K"] % (8 * per_register) == 0 else 1
     steps = sizes["K"] // (4 * per_register * halves)
     high = 2 * per_register if operand == "A" else per_register  # from the low half of K to the high one
-    k = [*_several(Iter(steps, high * halves)), Iter(halves, high), t, Iter(per_register, 1)]
+    k = [*several(Iter(steps, high * halves)), Iter(halves, high), t, Iter(per_register, 1)]
     each = steps * high * halves
     if operand == "A":
-        m = [*_several(along, Iter(sizes["M"] // by_m // 16, each)), Iter(2, per_register), g]
-        return TileLayout([*m, *k], _several(across))
-    return TileLayout([*k, *_several(across, Iter(sizes["N"] // by_n // 8, each)), g], _several(along))
-
-
-def _several(*iters: Iter) -> list[Iter]:
-    return [it for it in iters if it.extent != 1]
+        m = [*several(along, Iter(sizes["M"] // by_m // 16, each)), Iter(2, per_register), g]
+        return TileLayout([*m, *k], several(across))
+    return TileLayout([*k, *several(across, Iter(sizes["N"] // by_n // 8, each)), g], several(along))
 
 
 @public

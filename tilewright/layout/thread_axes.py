@@ -25,7 +25,8 @@ from tilewright.layout.axes import (
     warpid,
 )
 from tilewright.layout.facts import INTS, Facts, Value, plus, public, times
-from tilewright.layout.iters import Iter, Iters, merged
+from tilewright.layout.iters import Iter, Iters
+from tilewright.layout.parts import moved
 
 if TYPE_CHECKING:
     from tilewright.layout.base import Table
@@ -73,17 +74,10 @@ def compose_threads(layout: TileLayout, facts: Facts = INTS) -> TileLayout:
 def _renamed(layout: TileLayout, row: Composition) -> TileLayout:
     factor = {row.outer: row.factor, row.inner: 1}
 
-    def rename(it: Iter) -> Iter:
-        return Iter(it.extent, times(it.stride, factor[it.axis]), row.whole) if it.axis in factor else it
+    def rename(step: OnAxis) -> OnAxis:
+        return OnAxis(times(step.value, factor[step.axis]), row.whole) if step.axis in factor else step
 
-    return replace(
-        layout,
-        shard=tuple(map(rename, layout.shard)),
-        replica=tuple(map(rename, layout.replica)),
-        offset=merged(
-            OnAxis(times(o.value, factor[o.axis]), row.whole) if o.axis in factor else o for o in layout.offset
-        ),
-    )
+    return moved(layout, rename)
 
 
 def expand_threads(layout: TileLayout, facts: Facts = INTS) -> TileLayout:
@@ -111,7 +105,7 @@ def _split_axis(layout: TileLayout, row: Composition, facts: Facts) -> TileLayou
             terms += [OnAxis(outer, row.outer), OnAxis(inner, row.inner)]
         else:
             terms.append(term)
-    done = replace(layout, shard=split(layout.shard), replica=split(layout.replica), offset=merged(terms))
+    done = replace(layout, shard=split(layout.shard), replica=split(layout.replica), offset=tuple(terms))
     if not _within(done, row.inner, row.factor, facts):
         raise LayoutError(
             f"{layout} does not split into {row.outer} and {row.inner}",

@@ -9,7 +9,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError, choices
 from tilewright.layout.axes import TCol, TLane, laneid, tid_in_wg, wid_in_wg
 from tilewright.layout.facts import listed, product, public
-from tilewright.layout.iters import Iter
+from tilewright.layout.iters import Iter, several
 from tilewright.layout.tile import TileLayout
 
 __all__ = ["sf_smem_layout", "sf_tmem_layout", "tcgen05_atom_layout"]
@@ -125,8 +125,8 @@ def sf_tmem_layout(
         Iter(32, 1, TLane),
         Iter(groups, rows // 8, TCol),
     ]
-    cell = [Iter(in_cell, 1, TCol), *_longer_than_1([Iter(sf_reuse, 0, TCol)])]
-    return TileLayout([*_longer_than_1(shard), *cell], [Iter(4, 32, TLane)])
+    cell = [Iter(in_cell, 1, TCol), *several(Iter(sf_reuse, 0, TCol))]
+    return TileLayout([*several(*shard), *cell], [Iter(4, 32, TLane)])
 
 
 @public
@@ -155,11 +155,7 @@ def sf_smem_layout(
         Iter(4, 1),
         Iter(sf_reuse, 0),
     ]
-    return TileLayout(_longer_than_1(shard))
-
-
-def _longer_than_1(shard: Sequence[Iter]) -> list[Iter]:
-    return [it for it in shard if it.extent != 1]
+    return TileLayout(several(*shard))
 
 
 def _check_scales(rows: int, multiple: int, SF_K: int, sf_per_mma: int, sf_reuse: int, pipe_depth: int | None) -> None:

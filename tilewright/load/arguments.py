@@ -45,8 +45,8 @@ class Given:
     def buffers(self) -> dict[str, Buffer]:
         """The buffers that parameters point to."""
         return {
-            param: Buffer(self.names[param], kind, (_elements(self.arrays[param]),), "global", None,
-                          data=Var(identifier(self.names[param], "_ptr"), HANDLE), align=_alignment(self.arrays[param]))
+            param: Buffer(self.names[param], kind, (host.array_info(self.arrays[param]).span,), "global", None,
+                          data=Var(identifier(self.names[param], "_ptr"), HANDLE), align=ALIGNMENT)
             for param, kind in self.kinds.items()
         }  # fmt: skip
 
@@ -66,18 +66,8 @@ class Given:
     @property
     def key(self) -> tuple[object, ...]:
         """The key of the lowered kernel: the facts of the arguments that it depends on."""
-        arrays = ((param, str(kind), _elements(self.arrays[param])) for param, kind in self.kinds.items())
+        arrays = ((param, str(kind), host.array_info(self.arrays[param]).span) for param, kind in self.kinds.items())
         return (*arrays, *sorted(self.numbers), *sorted(self.data))
-
-
-def _elements(array: Any) -> int:
-    info = host.array_info(array)
-    span = 1 + sum((extent - 1) * int(step) for extent, step in zip(info.shape, info.steps, strict=True))
-    return span if all(info.shape) else 0
-
-
-def _alignment(array: Any) -> int:
-    return ALIGNMENT
 
 
 def given(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tilewright.load.arguments import Given
     from tilewright.load.module import LoadedKernel
+    from tilewright.ptx import Machine
 
 __all__ = ["differences", "launch"]
 
@@ -75,7 +76,7 @@ def launch(
             for name, array in bound.arrays.items():
                 driver.copy_to_device(held[name], array.ctypes.data, array.nbytes)
             values = [_value(param, bound, held, data) for param in kernel.entry.params]
-            _start(function, machine.grid, machine.block, shared_bytes, machine.launch.cluster, values)
+            _start(function, machine, values)
             driver.synchronize()
             for name, array in bound.arrays.items():
                 driver.copy_from_device(array.ctypes.data, held[name], array.nbytes)
@@ -121,18 +122,12 @@ def _value(param: Any, bound: Given, held: Mapping[str, int], data: Mapping[str,
     return ctypes.create_string_buffer(number, len(number))
 
 
-def _start(
-    function: c_void_p,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    shared_bytes: int,
-    cluster: tuple[int, int, int],
-    values: list[Any],
-) -> None:
-    attribute = driver.LaunchAttribute(CLUSTER, 0, cluster)
-    wanted = cluster != (1, 1, 1)
+def _start(function: c_void_p, machine: Machine, values: list[Any]) -> None:
+    cluster = machine.launch.cluster
+    attribute, wanted = driver.LaunchAttribute(CLUSTER, 0, cluster), cluster != (1, 1, 1)
     config = driver.LaunchConfig(
-        grid=(c_uint * 3)(*grid), block=(c_uint * 3)(*block), shared_bytes=shared_bytes, stream=None,
+        grid=(c_uint * 3)(*machine.grid), block=(c_uint * 3)(*machine.block), shared_bytes=machine.dynamic_bytes,
+        stream=None,
         attributes=ctypes.addressof(attribute) if wanted else None, attribute_count=int(wanted),
     )  # fmt: skip
     pointers = (c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values))

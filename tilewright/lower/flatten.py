@@ -8,7 +8,7 @@ from functools import cached_property
 
 from tilewright import ir
 from tilewright.dtypes import HANDLE, INT32
-from tilewright.errors import TilewrightError
+from tilewright.errors import located
 from tilewright.ir.debts import owed
 from tilewright.ir.origins import Pointers, chosen, owed_to_origins, pointers
 from tilewright.ir.ranges import RangeFacts
@@ -62,10 +62,8 @@ class _Flattener:
     def body(self, body: ir.Body, facts: RangeFacts) -> ir.Body:
         result: list[ir.Stmt] = []
         for stmt in body:
-            try:
+            with located(stmt.at):
                 new = _RULES.get(type(stmt), _Flattener.other)(self, stmt, facts)
-            except TilewrightError as error:
-                raise error.located(stmt.at) from None
             result += new
             if new and isinstance(new[-1], ir.Bind) and not new[-1].mutable:
                 facts = facts.with_binding(new[-1].var, new[-1].value)

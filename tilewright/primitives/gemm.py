@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tilewright.layout.facts import Facts, as_int
-from tilewright.primitives.shapes import equal, shown
-from tilewright.primitives.table import Factor, In, Mismatch, Out, Shape, Tile, primitive
+from tilewright.primitives.shapes import matrices_of
+from tilewright.primitives.table import Factor, In, Out, primitive
 
 __all__ = ["gemm", "sides_of_matrix"]
 
@@ -16,30 +15,12 @@ DIMENSIONS = {"D": "MN", "A": "MK", "B": "KN", "C": "MN"}
 
 
 def sides_of_matrix(name: str, keywords: Mapping[str, object]) -> str:
-    """What the two dimensions of an operand count, in their order: "MK", or "KM" of a transposed A."""
-    names = DIMENSIONS[name]
+    """What the two dimensions of an operand count, in their order: "MK", or "KM" of a transposed A; "" of a number."""
+    names = DIMENSIONS.get(name, "")
     return names[::-1] if keywords.get(f"transpose_{name}") else names
 
 
-def matrices(tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]) -> Mapping[str, Shape] | Mismatch:
-    """Two dimensions each, those of 1 aside; M, N and K are the same wherever they occur."""
-    sizes: dict[str, object] = {}
-    for name, tile in tiles.items():
-        if name not in DIMENSIONS:
-            return Mismatch(f"{name} is a number", shown(tile), "a number, a scalar or one element: 0.5, x, x[0]")
-        long = [extent for extent in tile.extents if as_int(extent) != 1]
-        names = sides_of_matrix(name, keywords)
-        if len(long) != 2:
-            return Mismatch(f"{tile.name} is no matrix", shown(tile), f"two extents above 1: {', '.join(names)}")
-        for dim, extent in zip(names, long, strict=True):
-            if not equal(sizes.setdefault(dim, extent), extent, facts):
-                given = ", ".join(f"{key} {shown(each)}" for key, each in tiles.items())
-                wanted = ", ".join(f"{key} ({', '.join(sides_of_matrix(key, keywords))})" for key in tiles)
-                return Mismatch(f"the extents of {dim} differ", given, wanted)
-    return {name: tile.extents for name, tile in tiles.items()}
-
-
-@primitive(shapes=matrices)
+@primitive(shapes=matrices_of(sides_of_matrix))
 def gemm(
     D: Out,
     A: In,

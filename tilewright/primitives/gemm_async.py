@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from tilewright.layout.facts import Facts, as_int
-from tilewright.primitives.shapes import shown
-from tilewright.primitives.table import In, InOut, Mismatch, Role, Shape, Tile, primitive
+from tilewright.primitives.shapes import matrices_of
+from tilewright.primitives.table import In, InOut, Role, primitive
 
 __all__ = ["gemm_async"]
 
@@ -17,24 +16,12 @@ Condition = Annotated[Any, Role("condition", tile=False, value=True)]
 DIMENSIONS = {"D": "MN", "A": "MK", "B": "NK"}
 
 
-def three_matrices(
-    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
-) -> Mapping[str, Shape] | Mismatch:
-    """Two dimensions each, those of 1 aside: D is M x N, A is M x K and B is N x K, or K first of what is ``trans``."""
-    sizes: dict[str, object] = {}
-    for name, tile in tiles.items():
-        long = [extent for extent in tile.extents if as_int(extent) != 1]
-        names = DIMENSIONS[name][:: -1 if keywords.get(f"trans{name}") else 1]
-        if len(long) != 2:
-            return Mismatch(f"{tile.name} is no matrix", shown(tile), f"two extents above 1: {', '.join(names)}")
-        for dim, extent in zip(names, long, strict=True):
-            if not facts.equal(sizes.setdefault(dim, extent), extent):
-                given = ", ".join(f"{key} {shown(each)}" for key, each in tiles.items())
-                return Mismatch(f"the extents of {dim} differ", given, "D (M, N), A (M, K), B (N, K)")
-    return {name: tile.extents for name, tile in tiles.items()}
+def sides_of_matrix(name: str, keywords: Mapping[str, object]) -> str:
+    """What the two dimensions of an operand count, in their order: "MK", or K first of what is ``trans``."""
+    return DIMENSIONS[name][:: -1 if keywords.get(f"trans{name}") else 1]
 
 
-@primitive(shapes=three_matrices)
+@primitive(shapes=matrices_of(sides_of_matrix))
 def gemm_async(
     D: InOut,
     A: In,

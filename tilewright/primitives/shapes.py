@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tilewright.layout.facts import Facts, as_int
-from tilewright.primitives.table import Mismatch, Shape, Tile
+from tilewright.primitives.table import Mismatch, Shape, ShapeRule, Tile
 
 __all__ = ["broadcasting", "equal", "equal_extents", "shown"]
 
@@ -57,6 +57,33 @@ def _fits(dst: Tile, tile: Tile, facts: Facts) -> bool:
     return all(as_int(extent) == 1 for extent in beyond) and all(
         as_int(own) == 1 or equal(whole, own, facts) for whole, own in pairs
     )
+
+
+def matrices_of(sides_of: Callable[[str, Mapping[str, object]], str]) -> ShapeRule:
+    """The rule that tiles have two dimensions each, those of 1 aside, which are the same wherever they occur.
+
+    sides_of: the names of an operand's dimensions in a call with these keywords; "" for what is no matrix.
+    """
+
+    def matrices(
+        tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
+    ) -> Mapping[str, Shape] | Mismatch:
+        sizes: dict[str, object] = {}
+        for name, tile in tiles.items():
+            long = [extent for extent in tile.extents if as_int(extent) != 1]
+            names = sides_of(name, keywords)
+            if not names:
+                return Mismatch(f"{name} is a number", shown(tile), "a number, a scalar or one element: 0.5, x, x[0]")
+            if len(long) != 2:
+                return Mismatch(f"{tile.name} is no matrix", shown(tile), f"two extents above 1: {', '.join(names)}")
+            for dim, extent in zip(names, long, strict=True):
+                if not equal(sizes.setdefault(dim, extent), extent, facts):
+                    given = ", ".join(f"{key} {shown(each)}" for key, each in tiles.items())
+                    wanted = ", ".join(f"{key} ({', '.join(sides_of(key, keywords))})" for key in tiles)
+                    return Mismatch(f"the extents of {dim} differ", given, wanted)
+        return {name: tile.extents for name, tile in tiles.items()}
+
+    return matrices
 
 
 def shown(tile: Tile) -> str:

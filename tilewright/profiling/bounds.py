@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright import host
 from tilewright.advise.accesses import Sectors, record
 from tilewright.dtypes import VOID
 from tilewright.errors import TilewrightError
@@ -134,7 +135,7 @@ def profile(exe: Executable, args: tuple[Any, ...], gpu: Gpu, sizes: Mapping[str
     from tilewright.sim import Program, parse_checks
 
     args = args or tuple(make_arguments(exe.kernel, {}, sizes, seed).values())
-    own = tuple(value.copy() if isinstance(value, np.ndarray) else value for value in args)
+    own = tuple(map(host.copied, args))
     program = Program(exe.lowered, parse_checks("default"))
     _, sectors = record(program)
     counts = exe.run_program(program, own).counts

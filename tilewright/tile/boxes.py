@@ -18,11 +18,12 @@ from tilewright.errors import LayoutError
 from tilewright.ir import Value, Var, const_value
 from tilewright.ir.tensor_map import MOST_BOX, UNIT, MapOf, element_of
 from tilewright.isa import shared_alignment
-from tilewright.layout import SwizzleLayout, SwizzleMode, TileLayout
+from tilewright.layout import SwizzleMode, TileLayout
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Change, Decline
 from tilewright.tile.mma_layouts import mma_layouts
 from tilewright.tile.partition import storage_start
+from tilewright.tile.smem_descriptors import mode_of
 
 __all__ = ["BoxPlan", "plan_boxes"]
 
@@ -146,10 +147,9 @@ def _mode(shared: Side) -> SwizzleMode:
         raise Decline(f"elements of {bits} bits", allowed="8, 16, 32 or 64 bits")
     if shared.swizzle is None:
         return SwizzleMode.SWIZZLE_NONE
+    if (mode := mode_of(shared.swizzle, bits)) is not None:
+        return mode
     unit = (8 * UNIT // bits).bit_length() - 1
-    for mode in SwizzleMode:
-        if mode and shared.swizzle == SwizzleLayout(unit, int(mode), 3):
-            return mode
     listed = ", ".join(f"SwizzleLayout({unit}, {int(mode)}, 3)" for mode in SwizzleMode if mode)
     raise Decline(f"{shared.name} has the swizzle {shared.swizzle}, which the copy engine has not", allowed=listed)
 

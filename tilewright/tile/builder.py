@@ -193,12 +193,12 @@ class Builder:
         self.add(ir.For(var, ir.as_expr(0), ir.as_expr(count), body, kind, at=self.at))
 
     @contextmanager
-    def each(self, name: str, count: ir.Value) -> Iterator[ir.Value]:
+    def each(self, name: str, count: ir.Value, kind: str = "serial") -> Iterator[ir.Value]:
         """Like `loop`, but a single round is written without one."""
         if ir.const_value(count) == 1:
             yield 0
             return
-        with self.loop(name, count) as index:
+        with self.loop(name, count, kind) as index:
             yield index
 
     @contextmanager

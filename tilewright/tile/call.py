@@ -61,6 +61,11 @@ class Side:
         return self.buffer.space.partition(".")[0]
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of a region whose extents are numbers; 0 for a symbolic one."""
+        return tuple(int(const_value(extent) or 0) for extent in self.extents)
+
+    @property
     def size(self) -> int | None:
         """Elements of the region; None where an extent is symbolic."""
         known = [const_value(extent) for extent in self.extents]
@@ -213,11 +218,6 @@ class TileCall:
     def side(self, space: str) -> Side:
         """The first side in that memory."""
         return next(side for side in self.tiles if side.space == space)
-
-    def other(self, side: Side) -> Side:
-        """The other one of two sides."""
-        (found,) = (each for each in self.tiles if each is not side)
-        return found
 
     def option(self, key: str, default: Argument = None) -> Argument:
         """A keyword of the call that variants read."""

@@ -86,25 +86,20 @@ def one_of_its_scopes(call: TileCall) -> str | None:
     return None if call.scope.kind in call.row.scopes else "the CTAs of a cluster do not share their shared memory"
 
 
+@dataclass(eq=False)
 class Variant:
     """A way to carry out a primitive: a row of a registry. Made by `variant`; `emit` registers its second half."""
 
-    def __init__(
-        self,
-        name: str,
-        priority: int,
-        when: Sequence[Condition],
-        planner: Callable[[TileCall], Any],
-        doc: str,
-        keywords: tuple[str, ...] = (),
-    ) -> None:
-        self.name = name
-        self.keywords = keywords
-        self.priority = priority
-        self.when = (*when[:1], one_of_its_scopes, *when[1:])  # first in which memories
-        self.planner = planner
-        self.doc = doc
-        self.emitter: Callable[[Any, TileCall, Builder], None]
+    name: str
+    priority: int
+    when: Sequence[Condition]
+    planner: Callable[[TileCall], Any]
+    doc: str
+    keywords: tuple[str, ...] = ()
+    emitter: Callable[[Any, TileCall, Builder], None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.when = (*self.when[:1], one_of_its_scopes, *self.when[1:])  # first in which memories
 
     def emit(self, emitter: Callable[[Any, TileCall, Builder], None]) -> Callable[[Any, TileCall, Builder], None]:
         """Decorator: the function that writes the code of a plan."""
@@ -163,30 +158,11 @@ def variant(
     return made
 
 
-class Shared:
-    """A variant of all primitives of a kind, a row of the registry for each: they read different keywords."""
-
-    def __init__(self, variants: Sequence[Variant]) -> None:
-        self.variants = variants
-
-    def emit(self, emitter: Callable[[Any, TileCall, Builder], None]) -> Callable[[Any, TileCall, Builder], None]:
-        """Decorator: the function that writes the code of a plan."""
-        for each in self.variants:
-            each.emit(emitter)
-        return emitter
-
-
-def elementwise(*, priority: int, when: Sequence[Condition] = ()) -> Callable[[Callable[[TileCall], Any]], Shared]:
+def elementwise(*, priority: int, when: Sequence[Condition] = ()) -> Callable[[Callable[[TileCall], Any]], Variant]:
     """Decorator: the function plans a call of any elementwise primitive. It reads all of their keywords."""
-
-    def made(planner: Callable[[TileCall], Any]) -> Shared:
-        rows = [row for row in PRIMITIVES.values() if row.formula is not None]
-        return Shared([
-            variant(row.name, priority=priority, when=when, keywords=tuple(each.name for each in row.keywords))(planner)
-            for row in rows
-        ])  # fmt: skip
-
-    return made
+    rows = [row for row in PRIMITIVES.values() if row.formula is not None]
+    keywords = dict.fromkeys(each.name for row in rows for each in row.keywords)
+    return variant(*(row.name for row in rows), priority=priority, when=when, keywords=tuple(keywords))
 
 
 def register(made: Variant, *of: str) -> Variant:

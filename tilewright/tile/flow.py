@@ -63,7 +63,7 @@ def flowing(call: TileCall) -> TileFlow:
     if outside := [side for side in call.tiles if side.space not in ("shared", "global")]:
         raise Decline(f"{outside[0].name} is in {outside[0].space} memory; extents of run time need plain memory")
     call = flattened(call)
-    extents = tuple(_at_least_none(call, extent) for extent in call["dst"].extents)
+    extents = extents_of_run(call)
     vector, limit, single = _widest(call, extents)
     row = call.facts.simplify((as_expr(extents[-1]) + (vector - 1)) // vector)
     total = row
@@ -120,8 +120,9 @@ def _cut_by_ends(call: TileCall, vector: int) -> bool:
     )
 
 
-def _at_least_none(call: TileCall, extent: Value) -> Value:
-    return extent if call.facts.less(-1, extent) else binary("max", extent, 0)
+def extents_of_run(call: TileCall) -> tuple[Value, ...]:
+    """The extents of dst; of those that may be negative when the kernel runs, at least 0."""
+    return tuple(extent if call.facts.less(-1, extent) else binary("max", extent, 0) for extent in call["dst"].extents)
 
 
 def _widest(call: TileCall, extents: Sequence[Value]) -> tuple[int, str, frozenset[str]]:
@@ -204,7 +205,7 @@ class _Flowing(Writer):
         plan, out = self.plan, self.out
         for step in self.steps():
             with ExitStack() as inner:
-                u: Value = inner.enter_context(out.loop("u", plan.batch, "unroll")) if plan.batch > 1 else 0
+                u = inner.enter_context(out.each("u", plan.batch, "unroll"))
                 turn = plus(times(group, plan.batch), u)
                 number = out.let("number", self.number_of(turn))
                 inner.enter_context(out.when(None if even else binary("<", number, plan.total)))

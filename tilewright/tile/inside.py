@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.ir import Expr, Value, binary, const_value
+from tilewright.ir import Expr, Value, binary
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.owners import all_hold
 from tilewright.tile.walks import Ints, plus
@@ -51,8 +51,7 @@ def splits(call: TileCall, side: Side, order: Ints, length: int) -> str | None:
     """Why a run of ``length`` elements in this order might be half inside of the buffer; None if none is."""
     if len(order) % length:
         return f"{len(order)} elements are no multiple of {length}"
-    extents = [int(const_value(extent) or 0) for extent in side.extents]
-    coordinates = np.unravel_index(order.reshape(-1, length), extents)
+    coordinates = np.unravel_index(order.reshape(-1, length), side.shape)
     for dim in open_dimensions(call, side):
         along = coordinates[dim]
         if (along == along[:, :1]).all():

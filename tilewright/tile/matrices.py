@@ -22,7 +22,7 @@ from tilewright.tile.dispatch import Decline
 from tilewright.tile.hints import alignments, check_target
 from tilewright.tile.owners import Owners, owners, rank_among, registers_of
 from tilewright.tile.partition import Places, misaligned, places, tracked
-from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, plus, times
 
 __all__ = ["MatrixKind", "MatrixPlan", "emit_matrices", "fitting", "plan_matrices"]
 
@@ -291,10 +291,10 @@ def row_addresses(
 
 def slots_of(held: Owners, starts: Ints) -> Offset:
     """The first slot of one register operand, round by round."""
-    walk = walk_of(starts)
-    if walk is None:
+    slots = held.offset_of(starts)
+    if slots is None:
         raise Decline(f"the registers follow no pattern: slots {held.slots.tolist()}")
-    return Offset(held.base, ((1, walk),))
+    return slots
 
 
 # Code

@@ -7,7 +7,7 @@ several holders the first one stores.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -20,7 +20,7 @@ from tilewright.layout import SCOPES, THREADS_IN, Axis, ComposeLayout, Layout, T
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.partition import Places, cut_out, places, storage_start, widest_vector
 from tilewright.tile.scope import INDEX
-from tilewright.tile.walks import Ints, Walk, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, Walk, plus, times, walk_of
 
 if TYPE_CHECKING:
     from tilewright.tile.call import Side, TileCall
@@ -73,6 +73,11 @@ class Owners:
         """The number of each slot: (1, slots)."""
         return np.arange(len(self.slots))[None]
 
+    def offset_of(self, slots: Ints) -> Offset | None:
+        """These slots, one after the other; None where they follow no pattern."""
+        walk = walk_of(slots)
+        return None if walk is None else Offset(self.base, ((1, walk),))
+
     @property
     def rank(self) -> Value:
         """Which of the owners the caller is, if it is one. Raises Decline where they follow no pattern."""
@@ -102,11 +107,11 @@ class Owners:
         return tests
 
 
-def all_hold(tests: Sequence[Expr]) -> Expr | None:
-    """The conjunction of conditions; None where there is none."""
+def all_hold(tests: Iterable[Expr | None]) -> Expr | None:
+    """The conjunction of conditions, of which None always holds; None where there is no other."""
     total: Expr | None = None
     for test in tests:
-        total = test if total is None else binary("and", total, test)
+        total = test if total is None else total if test is None else binary("and", total, test)
     return total
 
 

@@ -173,15 +173,11 @@ def _kept(call: TileCall, dst: Side, parts: PartialPieces, total: int) -> Delive
     asked = spread(call, held, wanted(call)[held.elements])
     takes = asked[:, :, None] == parts.results[:, None, :]
     whole = (takes | (asked < 0)[:, :, None]).all(axis=0)
-    slots = walk_of(held.slots)
-    if not whole.any(axis=1).all() or slots is None:
-        return None
-    source = walk_of(whole.argmax(axis=1))
-    if source is None:
+    slots, source = held.offset_of(held.slots), walk_of(whole.argmax(axis=1))
+    if not whole.any(axis=1).all() or slots is None or source is None:
         return None
     guard = held.guard(storing=False)
-    where = Offset(held.base, ((1, slots),))
-    return Delivery(True, 1, total, guard=guard, rounds=len(held.slots), parts=source, slots=where)
+    return Delivery(True, 1, total, guard=guard, rounds=len(held.slots), parts=source, slots=slots)
 
 
 def _leaders(call: TileCall, keys: Ints) -> Owners:
@@ -225,11 +221,11 @@ def taken_from_scratch(call: TileCall, pieces: int, total: int) -> Delivery:
         _check_single(dst, total)
         return Delivery(False, pieces, total, rounds=-(-total // call.scope.threads))
     held = owners(call, dst, loading=True)
-    taken, slots = element_numbers(wanted(call)[held.elements], [held.rank]), walk_of(held.slots)
+    taken, slots = element_numbers(wanted(call)[held.elements], [held.rank]), held.offset_of(held.slots)
     if taken is None or slots is None:
         raise Decline(f"which thread holds which element of {dst.name} follows no pattern")
-    where, guard = Offset(held.base, ((1, slots),)), held.guard(storing=False)
-    return Delivery(False, pieces, total, guard=guard, rounds=len(held.slots), slots=where, taken=taken)
+    guard = held.guard(storing=False)
+    return Delivery(False, pieces, total, guard=guard, rounds=len(held.slots), slots=slots, taken=taken)
 
 
 def _check_single(dst: Side, total: int) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright import isa
 from tilewright.dtypes import INT32, INT64, DType, dtype
-from tilewright.ir import Expr, as_expr, binary, cast, const, const_value, select
+from tilewright.ir import Expr, as_expr, binary, cast, const, select
 from tilewright.primitives.reduce import axes_of
 from tilewright.tile.call import TileCall
 from tilewright.tile.walks import Ints
@@ -155,7 +155,7 @@ def reduction_of(call: TileCall, count: int | None) -> Reduction:
 
 def numbered(call: TileCall) -> tuple[Ints, Ints]:
     """For each element of the source, in row-major order: the number of its result, and its position in that."""
-    extents = [int(const_value(extent) or 0) for extent in call["src"].extents]
+    extents = call["src"].shape
     axes = axes_of(dict(call.config), len(extents)) or ()
     kept = [dim for dim in range(len(extents)) if dim not in axes]
     coordinates = np.indices(extents).reshape(len(extents), -1)
@@ -164,7 +164,7 @@ def numbered(call: TileCall) -> tuple[Ints, Ints]:
 
 def wanted(call: TileCall) -> Ints:
     """For each element of the destination, in row-major order, the number of the result that it gets."""
-    extents = [int(const_value(extent) or 0) for extent in call["dst"].extents]
+    extents = call["dst"].shape
     rank = len(call["src"].extents)
     axes = axes_of(dict(call.config), rank) or ()
     kept = [dim for dim in range(len(extents)) if not (len(extents) == rank and dim in axes)]

@@ -7,8 +7,8 @@ loops with a test of each run, and of each element of a run that is partly outsi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TypeAlias
 
 from tilewright.ir import (
@@ -100,7 +100,7 @@ class Writer:
                 group = times(stack.enter_context(out.loop("f", plan.rounds // plan.batch, kind)), plan.batch)
             for step in self.steps():
                 with ExitStack() as inner:
-                    u: Value = inner.enter_context(out.loop("u", plan.batch, "unroll")) if plan.batch > 1 else 0
+                    u = inner.enter_context(out.each("u", plan.batch, "unroll"))
                     round_ = plus(group, u)
                     number = plus(times(round_, plan.threads), self.call.scope.index)
                     if plan.accesses:
@@ -124,7 +124,7 @@ class Writer:
         together = all_hold(tests(0, plan.vector - 1))
 
         def one_by_one() -> None:
-            with _repeated(out, plan.vector) as e:
+            with out.each("e", plan.vector, "unroll") as e:
                 inside = all_hold(tests(e, e)) if plan.vector > 1 and plan.parts else None
                 if outside is None:
                     with out.when(inside):
@@ -208,7 +208,7 @@ class Writer:
 
         def whole() -> None:
             pairs = plan.pairs
-            with _repeated(out, plan.vector // (2 if pairs else 1)) as e:
+            with out.each("e", plan.vector // (2 if pairs else 1), "unroll") as e:
                 if pairs:
                     both = self.paired(u, round_, times(e, 2))
                     for half in (0, 1):
@@ -273,16 +273,6 @@ class Writer:
             else:
                 found[name] = Load(side.buffer.flat(), (as_expr(self.slot(name, round_, e)),))
         return found
-
-
-@contextmanager
-def _repeated(out: Builder, count: int) -> Iterator[Value]:
-    """What is written inside happens for each element of a run."""
-    if count == 1:
-        yield 0
-    else:
-        with out.loop("e", count, "unroll") as e:
-            yield e
 
 
 def own_digits(side: Side, digits: Sequence[Value], extents: Sequence[Value]) -> list[Value]:

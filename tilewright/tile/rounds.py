@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.ir import Expr, Value, const_value
+from tilewright.ir import Expr, Value
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, Moving, computation, indexed
@@ -81,8 +81,8 @@ def numbers_in(call: TileCall, side: Side) -> Ints:
     """For each element of dst, the number of the side's element that goes with it."""
     if side.size == call["dst"].size:
         return np.arange(int(side.size or 0))
-    dst = [int(const_value(extent) or 0) for extent in call["dst"].extents]
-    own = [int(const_value(extent) or 0) for extent in side.extents][-len(dst) :]
+    dst = call["dst"].shape
+    own = side.shape[-len(dst) :]
     return np.broadcast_to(np.arange(int(side.size or 0)).reshape(own), dst).reshape(-1)
 
 
@@ -256,8 +256,7 @@ def _has_parts(call: TileCall, order: Ints, vector: int) -> bool:
 
 
 def _coordinates(call: TileCall, side: Side, dim: int) -> Ints:
-    extents = [int(const_value(extent) or 0) for extent in side.extents]
-    return np.asarray(np.unravel_index(numbers_in(call, side), extents)[dim])
+    return np.asarray(np.unravel_index(numbers_in(call, side), side.shape)[dim])
 
 
 def _offsets(

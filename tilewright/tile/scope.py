@@ -72,7 +72,7 @@ class ExecScope:
     """The threads that execute one tile call together.
 
     kind: thread, warp, warpgroup, cta or cluster. threads: in one such scope. active: which threads of the CTA may get
-    here. control: knows the values of scope ids. narrowed_by: the innermost condition that excludes some, as text.
+    here. control: knows the values of scope ids.
     level: the finest level at which it is not known which threads get here.
     """
 
@@ -80,7 +80,6 @@ class ExecScope:
     threads: int
     active: Threads
     control: ControlFlow
-    narrowed_by: str = ""
     level: int = KNOWN
 
     @property
@@ -275,8 +274,7 @@ class ControlFlow:
         size = THREADS_IN.get(kind, self.threads)
         if kind != "thread":
             self._check_whole(kind, size, reach, name)
-        text = reach.narrowed[-1].text if reach.narrowed else ""
-        return ExecScope(kind, size, reach.active, self, text, reach.level)
+        return ExecScope(kind, size, reach.active, self, reach.level)
 
     def _check_whole(self, kind: str, group: int, reach: Reach, name: str) -> None:
         if self.threads % group:

@@ -19,7 +19,7 @@ from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.owners import accesses
 from tilewright.tile.partition import element_numbers, places, tracked, widest_vector
-from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, plus, times
 
 __all__ = ["ELEMENT", "Share", "dealt_out", "emit_copies", "held_by", "in_memory_order"]
 
@@ -103,11 +103,11 @@ def held_by(call: TileCall, local: Side) -> Share:
     """Each thread has the elements that it holds of ``local``. Raises Decline where they are no runs of the others."""
     held, where, vector, limit = accesses(call, local)
     starts = held.elements[:, ::vector]
-    slots = walk_of(held.slots[::vector])
-    offsets: dict[str, Offset | None] = {}
-    for name, side in _in_order(call):
-        own = None if slots is None else Offset(held.base, ((1, slots),))
-        offsets[name] = own if side is local else tracked(call, side, where[name], starts, [held.rank])
+    own = held.offset_of(held.slots[::vector])
+    offsets = {
+        name: own if side is local else tracked(call, side, where[name], starts, [held.rank])
+        for name, side in _in_order(call)
+    }
     if (found := _all_found(offsets)) is None:
         others = " and ".join(side.name for side in call.tiles if side is not local)
         raise Decline(f"the registers of {local.name} and the addresses of {others} follow no common pattern")

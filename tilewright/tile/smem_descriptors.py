@@ -14,17 +14,60 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.ir import Value, const_value
-from tilewright.layout import SwizzleMode
+from tilewright.layout import SwizzleLayout, SwizzleMode
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Change, Decline
 from tilewright.tile.mma_layouts import mma_layouts
 from tilewright.tile.partition import places, storage_start
 from tilewright.tile.walks import Ints, plus, quotient
 
-__all__ = ["DescribedBlocks", "described", "other_layouts"]
+__all__ = [
+    "GROUP",
+    "UNIT",
+    "DescribedBlocks",
+    "check_aligned",
+    "described",
+    "in_fields",
+    "mode_of",
+    "other_layouts",
+    "pattern_bytes",
+    "unswizzled",
+]
 
 UNIT, GROUP = 16, 8
 FIELD_BYTES = 1 << 18  # leading and stride offsets have 14 bits, in units of 16 bytes
+
+
+def mode_of(layout: SwizzleLayout, bits: int) -> SwizzleMode | None:
+    """The mode of the hardware that is this swizzle, of elements of so many bits; None for another permutation."""
+    unit = (8 * UNIT // bits).bit_length() - 1
+    return next((each for each in SwizzleMode if each and layout == SwizzleLayout(unit, int(each), 3)), None)
+
+
+def pattern_bytes(swizzle: SwizzleMode) -> int:
+    """Bytes after which the pattern of a swizzle repeats."""
+    return GROUP * swizzle.row_bytes if swizzle else UNIT
+
+
+def unswizzled(swizzle: SwizzleMode, address: Ints) -> Ints:
+    """Byte addresses before the swizzle, which undoes itself. Source: PTX ISA, "Swizzling Modes"."""
+    return address ^ ((address >> 3) & (swizzle.row_bytes - UNIT))
+
+
+def in_fields(*offsets: int) -> bool:
+    """Do the fields of a descriptor hold these leading and stride offsets, in bytes?"""
+    return all(0 <= offset < FIELD_BYTES and offset % UNIT == 0 for offset in offsets)
+
+
+def check_aligned(call: TileCall, side: Side, swizzle: SwizzleMode, align: int) -> None:
+    """Raises Decline, with the alignment that would do, where the buffer is not aligned to the swizzle's pattern."""
+    period = pattern_bytes(swizzle)
+    if align % period:
+        raise Decline(
+            f"{side.name} is aligned to {align} bytes, and its swizzle repeats every {period}",
+            allowed=f"a multiple of {period} bytes",
+            changes=[Change(f"align={period} on {side.name}", call.with_buffer(side, align=period))],
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,22 +101,15 @@ def described(call: TileCall, side: Side, elements: Ints, *, may_transpose: bool
     align, behind = storage_start(side.buffer, facts)
     base = where.seen_base * bits
     for swizzle in reversed(SwizzleMode):
-        period = GROUP * swizzle.row_bytes if swizzle else UNIT
-        low = const_value(facts.simplify(plus(base, behind) % (8 * period)))
+        low = const_value(facts.simplify(plus(base, behind) % (8 * pattern_bytes(swizzle))))
         if low is None or where.longest_run is not None:
             continue
-        seen = where.seen[0][elements] * bits // 8 + int(low) // 8
-        linear = seen ^ ((seen >> 3) & (swizzle.row_bytes - UNIT))
+        linear = unswizzled(swizzle, where.seen[0][elements] * bits // 8 + int(low) // 8)
         for trans in (False, True) if may_transpose else (False,):
             fields = _fields(swizzle, linear, bits // 8, trans=trans)
             if fields is None or not facts.divides(8 * UNIT, facts.simplify(behind)):
                 continue
-            if align % period:
-                raise Decline(
-                    f"{side.name} is aligned to {align} bytes, and its swizzle repeats every {period}",
-                    allowed=f"a multiple of {period} bytes",
-                    changes=[Change(f"align={period} on {side.name}", call.with_buffer(side, align=period))],
-                )
+            check_aligned(call, side, swizzle, align)
             begin = facts.simplify(quotient(facts.simplify(base - int(low)), 8 * UNIT, facts))
             return DescribedBlocks(trans, swizzle, *fields, begin, linear[:, :, 0, 0] // UNIT)
     raise Decline(
@@ -96,9 +132,7 @@ def _fields(swizzle: SwizzleMode, linear: Ints, size: int, *, trans: bool) -> tu
     if (linear != start + wanted).any() or (start % UNIT).any():
         return None
     leading, stride = (onward, across) if trans and not swizzle else (across, onward)
-    if not all(0 <= offset < FIELD_BYTES and offset % UNIT == 0 for offset in (leading, stride)):
-        return None
-    return leading // UNIT, stride // UNIT
+    return (leading // UNIT, stride // UNIT) if in_fields(leading, stride) else None
 
 
 def other_layouts(call: TileCall, side: Side) -> Iterator[Change]:

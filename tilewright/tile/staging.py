@@ -64,8 +64,7 @@ def allocated(buffer: Buffer, out: Builder) -> Buffer:
 
 def staged(call: TileCall, memory: Side, layout: TileLayout, *, loading: bool = True) -> Staged:
     """The copy of ``memory`` to registers with this layout, or back. Raises Decline where no variant of `copy` fits."""
-    shape = tuple(int(const_value(extent) or 0) for extent in memory.extents)
-    registers = Buffer(f"{memory.name}_fragment", memory.dtype, shape, "local", layout)
+    registers = Buffer(f"{memory.name}_fragment", memory.dtype, memory.shape, "local", layout)
     local = side_of(registers.region(), call.facts)
     dst, src = (local, memory) if loading else (memory, local)
     copy = inner_call(call, "copy", {"dst": dst, "src": src})

@@ -24,7 +24,7 @@ import numpy as np
 
 from tilewright import isa
 from tilewright.ir import AddressOf, Expr, Load, Value, as_expr, const_value
-from tilewright.layout import SwizzleLayout, SwizzleMode
+from tilewright.layout import SwizzleMode
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, CellPlaces, tmem_cells
@@ -32,7 +32,8 @@ from tilewright.tile.conditions import between_in_order, constant_extents, singl
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.hints import alignments, check_target
 from tilewright.tile.partition import Places, misaligned, places, storage_start
-from tilewright.tile.tmem_sources import UNIT, aligned, other_layouts
+from tilewright.tile.smem_descriptors import GROUP, UNIT, check_aligned, in_fields, mode_of, pattern_bytes, unswizzled
+from tilewright.tile.tmem_sources import other_layouts
 from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
 
 __all__ = ["FROM_SHARED", "Descriptor", "Shape", "TmemCopyPlan", "emit_copies", "plan_copies"]
@@ -40,8 +41,6 @@ __all__ = ["FROM_SHARED", "Descriptor", "Shape", "TmemCopyPlan", "emit_copies", 
 FROM_SHARED = (between_in_order("shared", "tmem"), tmem_address, single_thread, constant_extents)
 """What all variants with this instruction ask of a call."""
 
-GROUP = 8  # rows at a fixed distance
-FIELD_BYTES = 1 << 18  # leading and stride offsets have 14 bits, in units of 16 bytes
 LANE_STEP = 1 << 16  # what leads from lane to lane in an address of tensor memory
 PACKED = {4: "b4x16_p64", 6: "b6x16_p32"}  # 16 values of so many bits at the low end of 16 bytes
 ROWS_OF_DESCRIPTOR = "groups of 8 rows, 16 bytes apart, or 32, 64 or 128 with the swizzle over that width"
@@ -259,15 +258,10 @@ def _described(call: TileCall, shape: Shape, where: Places, source: Ints) -> tup
     facts = call.facts
     align, behind = storage_start(call["src"].buffer, facts)
     for swizzle, linear, base in _before_swizzles(call, shape, where, source, behind):
-        descriptor, period = _fit(shape, swizzle, linear), _period(swizzle)
+        descriptor = _fit(shape, swizzle, linear)
         if descriptor is None or not facts.divides(8 * UNIT, behind):
             continue
-        if align % period:
-            raise Decline(
-                f"{call['src'].name} is aligned to {align} bytes, and its swizzle repeats every {period}",
-                allowed=f"a multiple of {period} bytes",
-                changes=aligned(call, period),
-            )
+        check_aligned(call, call["src"], swizzle, align)
         return descriptor, quotient(base, 8 * UNIT, facts), linear[:, 0, 0] // UNIT
     raise Decline(_no_descriptor(call, source), allowed=ROWS_OF_DESCRIPTOR, changes=other_layouts(call, shape))
 
@@ -280,20 +274,15 @@ def _before_swizzles(
     base = where.seen_base * bits
     if where.longest_run is not None:  # it is not known where in the pattern the region begins
         assert where.swizzle is not None
-        for swizzle in _same_swizzle(where.swizzle, bits):
-            if not (source[..., 0] % shape.row_bytes).any() and facts.divides(8 * shape.row_bytes, plus(base, behind)):
-                yield swizzle, source, base
+        swizzle = mode_of(where.swizzle, bits)
+        whole = not (source[..., 0] % shape.row_bytes).any()
+        if swizzle and whole and facts.divides(8 * shape.row_bytes, plus(base, behind)):
+            yield swizzle, source, base
         return
     for swizzle in SwizzleMode:
-        low = const_value(facts.simplify(plus(base, behind) % (8 * _period(swizzle))))
+        low = const_value(facts.simplify(plus(base, behind) % (8 * pattern_bytes(swizzle))))
         if low is not None:
-            yield swizzle, _unswizzled(swizzle, source + int(low) // 8), base - int(low)
-
-
-def _same_swizzle(layout: SwizzleLayout, bits: int) -> list[SwizzleMode]:
-    """The mode of the hardware that a layout's swizzle is; none if it is another permutation."""
-    unit = (8 * UNIT // bits).bit_length() - 1
-    return [each for each in SwizzleMode if each and layout == SwizzleLayout(unit, int(each), GROUP.bit_length() - 1)]
+            yield swizzle, unswizzled(swizzle, source + int(low) // 8), base - int(low)
 
 
 def _fit(shape: Shape, swizzle: SwizzleMode, linear: Ints) -> Descriptor | None:
@@ -311,19 +300,7 @@ def _fit(shape: Shape, swizzle: SwizzleMode, linear: Ints) -> Descriptor | None:
         return None
     if swizzle and (start % pitch + shape.row_bytes > pitch).any():
         return None
-    if not all(0 <= offset < FIELD_BYTES and offset % UNIT == 0 for offset in (leading, stride)):
-        return None
-    return Descriptor(leading // UNIT, stride // UNIT, swizzle)
-
-
-def _period(swizzle: SwizzleMode) -> int:
-    """Bytes after which the pattern of a swizzle repeats."""
-    return GROUP * swizzle.row_bytes if swizzle else UNIT
-
-
-def _unswizzled(swizzle: SwizzleMode, address: Ints) -> Ints:
-    """Byte addresses before the swizzle, which undoes itself. Source: PTX ISA, "Swizzling Modes"."""
-    return address ^ ((address >> 3) & (swizzle.row_bytes - UNIT))
+    return Descriptor(leading // UNIT, stride // UNIT, swizzle) if in_fields(leading, stride) else None
 
 
 # Reports, and the code
@@ -354,10 +331,7 @@ def emit_copies(plan: TmemCopyPlan, call: TileCall, out: Builder) -> None:
     shared = call["src"].buffer
     encoded = out.once_behind(shared, plan.descriptor, lambda before: _encode(plan.descriptor, call["src"], before))
     for run in plan.runs:
-        if run.count == 1:
-            _issue(plan, run, 0, encoded, call, out)
-            continue
-        with out.loop("tile", run.count, "unroll") as tile:
+        with out.each("tile", run.count, "unroll") as tile:
             _issue(plan, run, tile, encoded, call, out)
 
 

@@ -9,29 +9,22 @@ import numpy as np
 
 from tilewright.ir import const_value
 from tilewright.layout import Iter, TileLayout, TLane
+from tilewright.tile import smem_descriptors
 from tilewright.tile.call import TileCall
 from tilewright.tile.dispatch import Change
-from tilewright.tile.mma_layouts import mma_layouts
+from tilewright.tile.smem_descriptors import UNIT
 from tilewright.tile.walks import walk_of
 
 if TYPE_CHECKING:
     from tilewright.tile.tmem_copies import Shape
 
-__all__ = ["UNIT", "aligned", "other_layouts"]
-
-UNIT = 16  # bytes: what a descriptor counts in, and what stays together in shared memory
-
-
-def aligned(call: TileCall, nbytes: int) -> Iterator[Change]:
-    """The call with its source at a multiple of ``nbytes``."""
-    yield Change(f"align={nbytes} on {call['src'].name}", call.with_buffer(call["src"], align=nbytes))
+__all__ = ["other_layouts"]
 
 
 def other_layouts(call: TileCall, shape: Shape) -> Iterator[Change]:
     """The layouts of shared memory that descriptors are made for, the widest swizzle first; then the plainest."""
     src = call["src"]
-    for text, layout, _ in mma_layouts(src.buffer, call.facts):
-        yield Change(f"{text} for {src.name}", call.with_buffer(src, layout=layout))
+    yield from smem_descriptors.other_layouts(call, src)
     if (plain := _in_order(call, shape)) is not None:
         yield Change(f"layout={plain} for {src.name}", call.with_buffer(src, layout=plain))
 

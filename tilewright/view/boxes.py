@@ -11,9 +11,9 @@ import numpy as np
 from tilewright import compiler, isa
 from tilewright.ir import AddressOf, const_value
 from tilewright.ir.tensor_map import ELEMENTS
-from tilewright.layout import ComposeLayout, Layout
+from tilewright.layout import Layout
 from tilewright.view.box_kernel import loading
-from tilewright.view.grid import Cell, Grid, picture_table
+from tilewright.view.grid import Grid, cells, picture_table, row_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,8 +79,7 @@ def tma_grid(layout: Layout, shape: Sequence[int], kind: DType, boxes: BoxPictur
     """
     extents = (1, *shape) if len(shape) == 1 else tuple(shape)
     final = picture_table(layout, extents)["m"][..., 0].reshape(-1, extents[-1])
-    tile = layout.tile if isinstance(layout, ComposeLayout) else layout
-    linear = picture_table(tile, extents)["m"][..., 0].reshape(-1, extents[-1])
+    linear = picture_table(layout.parted(extents)[1], extents)["m"][..., 0].reshape(-1, extents[-1])
     unit = max(1, 8 * UNIT // kind.bits)
     steps = final[:, : extents[-1] // unit * unit].reshape(len(final), -1, unit)
     side_by_side = extents[-1] % unit == 0 and bool((steps - steps[..., :1] == np.arange(unit)).all())
@@ -89,10 +88,6 @@ def tma_grid(layout: Layout, shape: Sequence[int], kind: DType, boxes: BoxPictur
     order = np.argsort(starts)
     which = order[np.searchsorted(starts[order], linear, "right") - 1][:, ::every]
     units = (final * kind.bits // 8 // UNIT)[:, ::every]
-    rows = tuple(
-        tuple(Cell(str(u), int(k)) for u, k in zip(us, ks, strict=True)) for us, ks in zip(units, which, strict=True)
-    )
     columns = tuple(str(k) if every == 1 else f"{k}..{k + every - 1}" for k in range(0, extents[-1], every))
-    names = tuple(",".join(map(str, index)) for index in np.ndindex(*extents[:-1]))
     title = f"{layout}: the {UNIT} bytes of shared memory where each of the tile's lies"
-    return Grid(title, rows, columns, names, key_name="box")
+    return Grid(title, cells(units, which), columns, row_names(extents), key_name="box")

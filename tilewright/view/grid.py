@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from tilewright.layout import SCOPES, Axis, ComposeLayout, Layout, Table, TileLa
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
 
-__all__ = ["COLOURINGS", "Cell", "Grid", "layout_grid", "picture_shape", "picture_table"]
+__all__ = ["COLOURINGS", "Cell", "Grid", "cells", "layout_grid", "picture_shape", "picture_table", "row_names"]
 
 COLOURINGS = ("lane", "register", "bank")
 MOST_CELLS = 1 << 16
@@ -123,11 +123,19 @@ def layout_grid(layout: Layout, shape: Sequence[int], kind: DType | None = None,
     bits = kind.bits if kind is not None else 16
     words = _words(table, bits).reshape(-1, extents[-1])
     keys = _keys(table, bits, by).reshape(-1, extents[-1])
-    rows = tuple(
-        tuple(Cell(str(w), int(k)) for w, k in zip(ws, ks, strict=True)) for ws, ks in zip(words, keys, strict=True)
-    )
-    names = tuple(",".join(map(str, index)) for index in np.ndindex(*extents[:-1]))
-    return Grid(str(layout), rows, tuple(map(str, range(extents[-1]))), names, key_name=by)
+    columns = tuple(map(str, range(extents[-1])))
+    return Grid(str(layout), cells(words, keys), columns, row_names(extents), key_name=by)
+
+
+def cells(words: NDArray[Any], keys: NDArray[np.int64]) -> tuple[tuple[Cell, ...], ...]:
+    """Rows of cells, from their words and their keys."""
+    rows = zip(words, keys, strict=True)
+    return tuple(tuple(Cell(str(w), int(k)) for w, k in zip(ws, ks, strict=True)) for ws, ks in rows)
+
+
+def row_names(extents: Sequence[int]) -> tuple[str, ...]:
+    """The index of each row of a tile: of all dimensions but the last."""
+    return tuple(",".join(map(str, index)) for index in np.ndindex(*extents[:-1]))
 
 
 def _is_threaded(table: Table) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.dtypes import BOOL, dtype
-from tilewright.isa.arch import Requirement, only, since
+from tilewright.isa.arch import since, suffixed
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.redux import reduced_by
 from tilewright.isa.scalar.floats import extreme
@@ -207,8 +207,6 @@ instruction(
     ),
 )
 
-SPECIFIC: Requirement = only("sm_100a", "sm_100f", "sm_103a", "sm_103f")
-
 
 def _redux(op: str, types: dict[str, str]) -> Form:
     reduce = reduced_by(op)
@@ -252,7 +250,7 @@ instruction(
                 "redux.sync{op}{magnitude}{nan}{dtype}",
                 {"op": words("min", "max"), "dtype": {"float32": ".f32"}, "nan": flag("NaN"), "magnitude": flag("abs")},
             ),
-            SPECIFIC,
+            suffixed(100, 103),
             f'PTX ISA, "{PARALLEL}: redux.sync"',
             Meaning(_float_redux, on="machine", passes=("op", "nan", "magnitude")),
             result="a",

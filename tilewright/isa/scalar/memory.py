@@ -12,10 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.isa import strong
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.operands import Operand
-from tilewright.isa.places import check_place, newer, scope_of, sem_of
+from tilewright.isa.places import (
+    NO_SCOPE,
+    SCOPES,
+    SHARED,
+    Scopes,
+    SpaceReach,
+    check_place,
+    everywhere,
+    newer,
+    scope_of,
+    sem_of,
+)
 from tilewright.isa.scalar.rows import FLAG, maybe, words
 from tilewright.isa.table import (
     GIVEN,
@@ -41,19 +53,11 @@ CACHES = ("c[agsv]", "lu", "w[bt]", r"L[12]::\w+", "unified", "weak")
 
 KINDS = [f"{letter}{bits}" for bits in (8, 16, 32, 64) for letter in "bus"] + ["f32", "f64"]
 PAIRS = [name for name in KINDS if name[1:] == "64"]
-VEC: Spellings = {2: ".v2", 4: ".v4"}
 ONE: Spellings = {1: ""}
 WEAK: Spellings = {"weak": ""}
 VOLATILE: Spellings = {"volatile": ".volatile"}
-ANYWHERE = (maybe("global"), "generic", "memory", "sm_75")
-SPACES = (  # how they are spelled, what an `Access` calls them, what `execute` runs on, since when
-    ANYWHERE,
-    (words("shared", "shared::cta"), "shared", "shared", "sm_75"),
-    (words("shared::cluster"), "shared", "shared", "sm_90"),
-)
+ANYWHERE = SpaceReach(maybe("global"), "generic", "memory")
 OWN: dict[str, Spellings] = {"ld": words("local", "const", "param"), "st": words("local", "param")}
-SCOPES = ((words("cta", "gpu", "sys"), "sm_75"), (words("cluster"), "sm_90"))
-NO_SCOPE = (({None: ""}, "sm_75"),)
 
 
 def nbytes(mods: Mods) -> int:
@@ -80,23 +84,20 @@ def load(memory: Memory, address: Lanes, *, type: str, vec: int) -> Lanes:
 
 def store(memory: Memory, address: Lanes, value: Lanes, *, type: str) -> None:
     """Writes the element at each address."""
-    values = np.broadcast_to(value, np.broadcast_shapes(value.shape, address.shape)).astype(TYPES[type].unsigned)
-    memory.store_rows(address, np.ascontiguousarray(values)[..., None].view(np.uint8))
+    strong.store(memory, address, value.astype(TYPES[type].unsigned))
 
 
 def store_vector(memory: Memory, address: Lanes, value: Lanes, *, type: str) -> None:
     """Writes the registers one behind the other."""
-    found = np.ascontiguousarray(np.moveaxis(value, -2, -1)).astype(TYPES[type].unsigned)
-    memory.store_rows(address, np.ascontiguousarray(found).view(np.uint8))
+    strong.store_vector(memory, address, value.astype(TYPES[type].unsigned))
 
 
-def _orders(name: str, ordered: str) -> Iterator[tuple[Spellings, Any, Any]]:
+def _orders(name: str, ordered: str) -> Iterator[tuple[Spellings, SpaceReach, Scopes]]:
     """Every way to access memory: the modifier ``sem``, the memory and the scopes."""
     strong: Spellings = {"relaxed": ".relaxed", ordered: f".{ordered}"}
-    yield WEAK, (OWN[name], "generic", "memory", "sm_75"), NO_SCOPE[0]
+    yield WEAK, SpaceReach(OWN[name], "generic", "memory"), NO_SCOPE[0]
     for sems, scopes in ((WEAK, NO_SCOPE), (VOLATILE, NO_SCOPE), (strong, SCOPES)):
-        for space in SPACES:
-            yield from ((sems, space, scope) for scope in scopes)
+        yield from ((sems, space, scope) for space, scope in everywhere(scopes, (ANYWHERE, *SHARED)))
     yield {"mmio": ".mmio.relaxed.sys"}, ANYWHERE, NO_SCOPE[0]
 
 

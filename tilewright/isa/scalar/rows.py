@@ -19,7 +19,7 @@ from tilewright.isa.forms import Form
 from tilewright.isa.meanings import Meaning, Undefined
 from tilewright.isa.operands import Operand
 from tilewright.isa.table import REQUIRED, Instruction, Mods, Spellings, instruction
-from tilewright.isa.types import TYPES, Numbers, PtxType
+from tilewright.isa.types import TYPES, Numbers
 from tilewright.isa.wording import Ptx
 
 __all__ = [
@@ -203,8 +203,3 @@ def _specialised(
 
 def _executing(function: Callable[[Mods], Callable[..., Numbers]]) -> Callable[..., Numbers]:
     return lambda *given, **mods: function(mods)(*given)
-
-
-def kind(word: str) -> PtxType:
-    """The type that a word of PTX names."""
-    return TYPES[word]

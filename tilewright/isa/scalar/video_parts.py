@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -58,54 +59,39 @@ def _joined(found: Numbers, word: str, c: Numbers, *, count: int, sat: bool, add
     return np.ascontiguousarray(kept & (1 << width) - 1, f"u{width // 8}").view(np.uint32)[..., 0]
 
 
-def _lanewise(name: str, count: int) -> Callable[..., Callable[..., Numbers]]:
+def _on_parts(operation: Callable[..., Numbers], count: int) -> Callable[..., Callable[..., Numbers]]:
     def meaning(
         *,
-        type: str,
         atype: str,
         btype: str,
+        type: str = "u32",
         sat: bool = False,
         add: bool = False,
         d_part: str | None = None,
         **_: object,
     ) -> Callable[..., Numbers]:
-        operation = LANEWISE[name]
-        return lambda a, b, c: _joined(
-            operation(parts(atype, a, count), parts(btype, b, count)),
-            type,
-            c,
-            count=count,
-            sat=sat,
-            add=add,
-            d_part=d_part,
-        )
+        def execute(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
+            found = operation(parts(atype, a, count), parts(btype, b, count))
+            return _joined(found, type, c, count=count, sat=sat, add=add, d_part=d_part)
+
+        return execute
 
     return meaning
 
 
 def _compared(count: int) -> Callable[..., Callable[..., Numbers]]:
-    def meaning(
-        *, atype: str, btype: str, compare: str, add: bool = False, d_part: str | None = None, **_: object
-    ) -> Callable[..., Numbers]:
+    def meaning(*, compare: str, **mods: Any) -> Callable[..., Numbers]:
         test = COMPARE[compare]
-        return lambda a, b, c: _joined(
-            test(parts(atype, a, count), parts(btype, b, count)).astype(np.int64),
-            "u32",
-            c,
-            count=count,
-            sat=False,
-            add=add,
-            d_part=d_part,
-        )
+        return _on_parts(lambda x, y: test(x, y).astype(np.int64), count)(**mods)
 
     return meaning
 
 
 for _count in (2, 4):
     _part = {"d_part": _masks(_count)}
-    for _name in LANEWISE:
+    for _name, _operation in LANEWISE.items():
         _types = {"type": NUMBERS, "atype": NUMBERS, "btype": OTHERS, **_part}
-        _text, _meaning = f"{_name}{_count}{{type}}{{atype}}{{btype}}", _lanewise(_name, _count)
+        _text, _meaning = f"{_name}{_count}{{type}}{{atype}}{{btype}}", _on_parts(_operation, _count)
         scalar(
             f"{_name}{_count}",
             "a:b32 b:b32 c:b32",

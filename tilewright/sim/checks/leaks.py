@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
+from tilewright.sim.machine.awaiting import completion_text
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
@@ -17,12 +20,16 @@ __all__ = ["Leaks"]
 
 class Leaks(Check):
     def outlived(self, operation: Operation, ended: Bools) -> None:
-        if not any(ended[one.rows].any() for one in operation.left_in_ctas):
+        left = ((one, ended[one.rows]) for one in operation.left_in_ctas)
+        if (found := next(((one, np.argwhere(there)[0]) for one, there in left if there.any()), None)) is None:
             return
+        one, place = found
+        issuer, home = int(one.issuer[place[0]]), int(one.rows[tuple(place)])
         raise SimulationError(
             f"the CTA ends while {operation.name} is under way",
-            given=f"issued by {operation.who(0)}",
+            given=f"issued by {operation.who(issuer)}",
             allowed="an end after all asynchronous operations on its memory are complete, and waited for",
+            hint=f"{completion_text(operation, issuer, home)}, before the end of the kernel",
             at=operation.instruction.at,
         )
 

@@ -20,6 +20,7 @@ from tilewright.sim.codegen.addressing import (
 )
 from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.pure import is_pure, pure_value
+from tilewright.sim.fast.copies import Copy, is_fill
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import to_bits
 from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile
@@ -67,7 +68,7 @@ def _waited(e: Emitter, bound: Bound, mask: str) -> None:
         if isinstance(pending, str):
             pending = int(const_value(bound.operands[pending][0]) or 0)
         effect = e.out.constant("X", wait)
-        e.out.line(f"b.wave.pending.wait(b, {mask}, {effect}, {pending})")
+        e.out.line(f"b.wave.pending.wait(b, {mask}, {effect}, {pending}, {e.out.constant('A', e.at)})")
 
 
 def _move(e: Emitter, bound: Bound, mask: str) -> None:
@@ -82,7 +83,8 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
             sites.append(Site(e.at, bound.instruction.name, place, width, access.write, shifts=True, advice=advice))
             texts.append(address_text(e, terms))
     source, target = map(e.program.add_site, sites)
-    move = e.out.constant("X", Move(source, target, e.with_shadows))
+    kind = Copy if is_fill(source, target) else Move
+    move = e.out.constant("X", kind(source, target, e.with_shadows))
     e.out.line(f"{move}(b, {mask}, {', '.join(texts)})")
 
 

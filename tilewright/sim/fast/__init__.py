@@ -3,4 +3,5 @@
 products            runs of matrix products
 sums                matrices to which products are added late
 loads               loops and runs of small loads
+copies              copies that CTAs make alike
 """

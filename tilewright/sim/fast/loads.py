@@ -19,7 +19,6 @@ import numpy as np
 from tilewright.ir import AddressOf, Attr, Call, DeclBuffer, Evaluate, Expr, For, Load, Stmt, const_value, walk
 from tilewright.isa import WHOLE_WARP, Form, bind
 from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.batch import Look, numbers
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.uniform import Uniform
 
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Part
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.counts import Line
     from tilewright.sim.machine.instructions import CompiledInstruction, RegisterFile
+    from tilewright.sim.machine.sites import Site
 
 __all__ = ["Loads", "Turn", "is_load", "is_loop_of_loads", "load_all"]
 
@@ -54,25 +55,26 @@ class LoadGroup:
     turns: int
     sinks: tuple[tuple[RegisterFile, Address, slice], ...]
 
-    def look(self, batch: Batch) -> tuple[Look, Uniform]:
-        """The CTAs that do not have the same bytes there as an earlier one, and which have."""
+    def ctas(self, batch: Batch) -> Uniform:
+        """Which CTAs have the same bytes there: it is known, or they are compared."""
         if self.span is not None and batch.shape[0] > 1:
-            alike = Uniform.of_rows(batch.wave.shared.data[batch.ctas, self.span].view(np.uint64))
-            if alike.same > 1 and alike.firsts is not None:
-                ctas = numbers(batch.ctas)[alike.firsts]
-                some = slice(ctas.start, ctas.stop, ctas.step)
-                return Look(batch.wave, some, batch.warps, (len(ctas), *batch.shape[1:])), alike
-        return batch, Uniform.nobody(batch.shape[0])
+            shared = batch.wave.shared
+            alike = shared.alike(batch.ctas, self.span.start, self.span.stop)
+            alike = alike or Uniform.of_rows(shared.data[batch.ctas, self.span].view(np.uint64))
+            if alike.firsts is not None:
+                return alike
+        return Uniform.nobody(batch.shape[0])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadPlan:
     """What some turns load. parts: what the addresses of the turns consist of; plans are found by the identity of
-    these, so that they must live as long.
+    these, so that they must live as long. counts: of one CTA, by the lines that count; none where checks look.
     """
 
     groups: tuple[LoadGroup, ...]
     parts: tuple[Part, ...]
+    counts: tuple[tuple[Line, Line], ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,6 +83,11 @@ class Loads:
 
     instruction: CompiledInstruction
     plans: dict[tuple[object, ...], LoadPlan] = field(default_factory=dict)
+
+    @property
+    def site(self) -> Site:
+        """Its access to shared memory."""
+        return self.instruction.accesses[0][1]
 
     def __call__(self, batch: Batch, mask: Mask, turns: list[Turn]) -> None:
         if not self._at_once(batch, mask, turns):
@@ -94,10 +101,10 @@ class Loads:
         plan = self._plan(batch, turns)
         if plan is None or not self._is_harmless(batch, plan):
             return False
-        for loads, source, _ in turns:
-            loads.instruction.accesses[0][1].touch(batch, mask, source)
+        self._touch(batch, mask, turns, plan)
         for group in plan.groups:
-            look, ctas = group.look(batch)
+            ctas = group.ctas(batch)
+            look = batch.firsts(ctas)
             rows = self.instruction.meaning(look, Mask(look.shape), (group.addresses,), batch.wave.run.plain)
             words = rows.reshape(len(rows), -1, group.turns, *rows.shape[-2:])
             for sink, at, some in group.sinks:
@@ -107,6 +114,14 @@ class Loads:
                     sink.store_flags(batch, mask, at, None)
         return True
 
+    @staticmethod
+    def _touch(batch: Batch, mask: Mask, turns: list[Turn], plan: LoadPlan) -> None:
+        """The checks and counts of every load; where there are no checks, the counts of all."""
+        for line, of_one in plan.counts:
+            line.add(of_one, batch.shape[0])
+        for loads, source, _ in () if plan.counts else turns:
+            loads.site.touch(batch, mask, source)
+
     def _is_harmless(self, batch: Batch, plan: LoadPlan) -> bool:
         """Is it certain that no check reports these loads: no register is in flight, all bytes are initialised?"""
         sinks = [each for group in plan.groups for each in group.sinks]
@@ -114,7 +129,7 @@ class Loads:
             return False
         if not self.instruction.with_shadows:
             return True
-        width = self.instruction.accesses[0][1].width
+        width = self.site.width
         return all(batch.wave.shadows.is_sound(group.addresses, width) for group in plan.groups)
 
     # Conditions
@@ -138,7 +153,7 @@ class Loads:
             if len(self.plans) >= MOST_PLANS:
                 self.plans.clear()
             parts = tuple(part for _, source, _ in turns for part in source.parts)
-            self.plans[key] = LoadPlan(tuple(self._groups(batch, turns)), parts)
+            self.plans[key] = LoadPlan(tuple(self._groups(batch, turns)), parts, tuple(_counts(batch, turns)))
         return self.plans[key]
 
     def _groups(self, batch: Batch, turns: list[Turn]) -> Iterator[LoadGroup]:
@@ -151,10 +166,9 @@ class Loads:
 
     def _span(self, addresses: Ints) -> slice | None:
         """The bytes from the first to the last that is read, if at least half of them are."""
-        ((_, site),) = self.instruction.accesses
-        read = np.unique(addresses[..., : site.lanes])
-        first, last = int(read[0]), int(read[-1]) + site.width
-        return slice(first, last) if last - first <= 2 * site.width * len(read) else None
+        read = np.unique(addresses[..., : self.site.lanes])
+        first, last = int(read[0]), int(read[-1]) + self.site.width
+        return slice(first, last) if last - first <= 2 * self.site.width * len(read) else None
 
 
 def _sinks(turns: list[Turn]) -> Iterator[tuple[RegisterFile, Address, slice]]:
@@ -166,6 +180,21 @@ def _sinks(turns: list[Turn]) -> Iterator[tuple[RegisterFile, Address, slice]]:
         if last == len(turns) or target.start != after or other.places[0] != sink.places[0]:
             yield replace(sink, count=sink.count * (last - first)), turns[first][2], slice(first, last)
             first, sink = last, other
+
+
+def _counts(batch: Batch, turns: list[Turn]) -> Iterator[tuple[Line, Line]]:
+    """What one CTA adds to each line by all turns, if no check looks at them, and all are inside of their buffers."""
+    sites = {id(loads.site): loads.site for loads, _, _ in turns}
+    if any(site.hooks or site.place is None for site in sites.values()):
+        return
+    if not all(loads.site.contains(batch, source) for loads, source, _ in turns):
+        return
+    for site in sites.values():
+        counter = replace(site)
+        for loads, source, _ in turns:
+            if loads.site is site:
+                counter.count(batch.single, Mask(batch.single.shape), source)
+        yield site.line, counter.line
 
 
 def _key(turn: Turn) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ __all__ = ["Grids", "Sums"]
 
 Grids = tuple["Grid | None", "Grid | None"]  # of CTAs, only with one of the warps of each
 
-DEPTH = 256  # the K of a product that is done
+DEPTH, LATE_BYTES = 256, 1 << 21  # the least K of a product that is done, and the least bytes of its left factor
 ROWS_AT_ONCE = 1024  # so that widened matrices fit into the cache
 
 
@@ -58,7 +58,8 @@ class Sums(NewerMatrix):
         if active is not None:
             self._multiply(None)
         self._late.append((left, right))
-        if active is not None or sum(one.shape[-1] for one, _ in self._late) >= DEPTH:
+        depth = sum(one.shape[-1] for one, _ in self._late)
+        if active is not None or (depth >= DEPTH and depth * left.itemsize * left[..., 0].size >= LATE_BYTES):
             self._multiply(active)
 
     def _arrange(self, grids: Grids) -> None:
@@ -66,16 +67,11 @@ class Sums(NewerMatrix):
         if self._grids == grids:
             return
         self._multiply(None)
-        ctas, warps = self._grids
-        if ctas is not None:
-            self._sums = _parted(self._sums, ctas).swapaxes(0, 1)
-        if warps is not None:
-            self._sums = _parted(self._sums, warps)
-        ctas, warps = self._grids = grids
-        if warps is not None:
-            self._sums = _joined(self._sums, warps)
-        if ctas is not None:
-            self._sums = _joined(self._sums.swapaxes(0, 1), ctas)
+        if self._grids[1] is not None:
+            self._sums = _parted(self._sums, self._grids)
+        if grids[1] is not None:
+            self._sums = _joined(self._sums, grids)
+        self._grids = grids
 
     def _multiply(self, active: Bools | None) -> None:
         """Do the products that are late."""
@@ -92,15 +88,17 @@ class Sums(NewerMatrix):
             np.add(total, left @ right.swapaxes(-1, -2), out=total, where=True if active is None else active[some])
 
 
-def _joined(sums: Floats, grid: Grid) -> Floats:
-    """(n, matrices in a grid, rows, columns) as (n, 1, all rows, all columns)."""
-    many, _, rows, columns = sums.shape
-    parts = sums.reshape(many, *grid, rows, columns).swapaxes(2, 3)
-    return parts.reshape(many, 1, grid[0] * rows, grid[1] * columns)
+def _joined(sums: Floats, grids: Grids) -> Floats:
+    """(CTAs, warps, rows, columns) as (CTAs or 1, 1, all rows, all columns)."""
+    (down, across), (lower, right) = (grid or (1, 1) for grid in grids)
+    rows, columns = sums.shape[2:]
+    parts = sums.reshape(-1, down, across, lower, right, rows, columns).transpose(0, 1, 3, 5, 2, 4, 6)
+    return parts.reshape(len(parts), 1, down * lower * rows, across * right * columns)
 
 
-def _parted(sums: Floats, grid: Grid) -> Floats:
+def _parted(sums: Floats, grids: Grids) -> Floats:
     """The inverse of `_joined`."""
-    (down, across), (many, _, rows, columns) = grid, sums.shape
-    parts = sums.reshape(many, down, rows // down, across, columns // across).swapaxes(2, 3)
-    return parts.reshape(many, down * across, rows // down, columns // across)
+    (down, across), (lower, right) = (grid or (1, 1) for grid in grids)
+    rows, columns = sums.shape[2] // (down * lower), sums.shape[3] // (across * right)
+    parts = sums.reshape(-1, down, lower, rows, across, right, columns).transpose(0, 1, 4, 2, 5, 3, 6)
+    return parts.reshape(-1, lower * right, rows, columns)

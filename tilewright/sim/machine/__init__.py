@@ -15,6 +15,7 @@ instructions, register_files, operands, facets, gathered
                     a row of the instruction table, the machine as it sees it, and lanes that execute it together
 pending, operation, issuers, units
                     asynchronous operations between issue and completion; one of them, its issuers, its places
+awaiting            the statements by which threads learn that one is complete, for messages
 answers             what the functions of an asynchronous row give, checked as they run
 sync, turns, precedence
                     barriers; loops that turn on the spot; which batch goes first where several may

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.arrays import Array, Ints
+from tilewright.sim.machine.uniform import Uniform
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Shape
@@ -31,6 +32,7 @@ class Part:
         self.kept = kept  # is the part kept, so that what follows from it may be kept, too?
         self.values = values if values.ndim == 3 else np.asarray(values, np.int64).reshape(1, 1, 1)
         self._units: dict[int, Ints] = {}
+        self._orders: dict[int, Ints | None] = {}
         self._scaled: dict[tuple[int, int], Part] = {}
         self.wavefronts: dict[tuple[int, ...], tuple[int, int]] = {}  # see `tilewright.sim.machine.counts`
 
@@ -69,6 +71,24 @@ class Part:
             shape[axis] = -1
             even = even + np.arange(0, step * v.shape[axis], step).reshape(shape) if step else even
         return tuple(steps) if bool((even == v).all()) else None
+
+    @cached_property
+    def alike(self) -> Uniform:
+        """Which CTAs have the same offsets."""
+        return Uniform.of_rows(self.values.reshape(len(self.values), -1))
+
+    @cached_property
+    def firsts(self) -> Part:
+        """The offsets of the CTAs that are not like an earlier one."""
+        return Part(self.values[self.alike.firsts], kept=self.kept) if len(self.values) > 1 else self
+
+    def order(self, width: int) -> Ints | None:
+        """Which offset is the first, the second and so on, if each is ``width`` bytes behind the one before."""
+        if width not in self._orders:
+            order = np.argsort(self.values, axis=None)
+            steps = np.diff(self.values.reshape(-1)[order])
+            self._orders[width] = order if bool((steps == width).all()) else None
+        return self._orders[width]
 
     @cached_property
     def is_one_to_one(self) -> bool:
@@ -146,6 +166,19 @@ class Address:
     def varies_by_cta(self) -> bool:
         """Can two CTAs have different addresses?"""
         return any(part.values.shape[0] > 1 for part in self.parts)
+
+    def alike(self, ctas: int) -> Uniform | None:
+        """Which of so many CTAs have the same addresses; None where hardly any has, or it is not known."""
+        varying = [part for part in self.parts if len(part.values) > 1]
+        if len(varying) > 1 or not all(part.kept for part in self.parts):
+            return None
+        found = varying[0].alike if varying else Uniform(1, ctas, 1)
+        return found if found.same > 1 and found.firsts is not None else None
+
+    @property
+    def firsts(self) -> Address:
+        """The addresses of the CTAs that are not like an earlier one, where `alike` says who is."""
+        return Address(self.start, *(part.firsts for part in self.parts))
 
     @property
     def shape(self) -> Shape:

@@ -19,6 +19,7 @@ from tilewright.sim.machine.masks import Mask
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints, Shape
     from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
+    from tilewright.sim.machine.uniform import Uniform
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Batch", "Look", "SpecialValues", "lanes_text", "merged", "numbers"]
@@ -63,6 +64,7 @@ class Look:
         self._rows: dict[int, Ints] = {}
         self.sums: dict[tuple[int, ...], Ints] = {}  # of address parts, by what `Address.units` makes of them
         self.one_to_one: dict[tuple[int, ...], bool] = {}  # of address parts: see `Address.is_one_to_one`
+        self._firsts: dict[Uniform, Look] = {}
 
     def rows(self, pitch: int) -> Ints:
         """``pitch`` times the number of each CTA's row, (CTAs, 1, 1)."""
@@ -70,6 +72,17 @@ class Look:
             rows = np.array(numbers(self.ctas), np.int64)
             self._rows[pitch] = (rows * pitch).reshape(-1, 1, 1)
         return self._rows[pitch]
+
+    def firsts(self, alike: Uniform) -> Look:
+        """This look, without the CTAs that are like an earlier one."""
+        if alike.same == 1:
+            return self
+        if alike not in self._firsts:
+            assert alike.firsts is not None
+            ctas = numbers(self.ctas)[alike.firsts]
+            some = slice(ctas.start, ctas.stop, ctas.step)
+            self._firsts[alike] = Look(self.wave, some, self.warps, (len(ctas), *self.shape[1:]))
+        return self._firsts[alike]
 
     def rows_and_warps(self, active: Bools | np.bool_) -> tuple[Ints, Ints]:
         """Row of the CTA and number of the warp of each entry that is set in (CTAs, warps, ...) bools."""
@@ -123,12 +136,9 @@ class Batch(Look):
     part: int = 0
 
     def __post_init__(self) -> None:
-        self.shape: Shape = self.mask.shape
+        super().__init__(self.wave, self.ctas, self.warps, self.mask.shape)
         self.special = SpecialValues(self.wave, self.ctas, self.warps)
         self.thread_parts: dict[int, Part] = self.wave.run.thread_parts(self.warps)
-        self._rows: dict[int, Ints] = {}
-        self.sums: dict[tuple[int, ...], Ints] = {}
-        self.one_to_one: dict[tuple[int, ...], bool] = {}
 
     @property
     def place(self) -> BarrierSite:

@@ -48,6 +48,13 @@ class Line:
         """Passes beyond the ideal."""
         return self.wavefronts - self.ideal_wavefronts
 
+    def add(self, of_one: Line, ctas: int) -> None:
+        """Count once more what was counted for one CTA, now for so many that do the same."""
+        self.accesses += of_one.accesses * ctas
+        self.warps += of_one.warps * ctas
+        self.wavefronts += of_one.wavefronts * ctas
+        self.ideal_wavefronts += of_one.ideal_wavefronts * ctas
+
     def joined(self, others: list[Line]) -> Line:
         """The sum of all these lines, for a place of the kernel that is written out more than once."""
         sums = {name: sum([getattr(one, name) for one in (self, *others)]) for name in COUNTED}

@@ -64,7 +64,7 @@ class Events:
     ) -> None:
         """Lanes made, ended, arrived at or saw the end of a phase of the m-barriers at shared addresses ``barrier``.
 
-        found: what `execute` returned: the words before an arrival.
+        found: what `execute` returned: the words before an arrival, or before bytes were counted.
         """
 
     def issued(self, operation: Operation) -> None:

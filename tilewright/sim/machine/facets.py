@@ -140,7 +140,7 @@ class MemoryFacet(_View):
     def changed(self, block: Any, lanes: Mask, at: Address, combine: Callable[..., Array], *values: Array) -> Array:
         """Combine in a block; returns the values before."""
         olds = np.zeros(self.mask.shape, values[0].dtype)
-        words = block.view(olds.itemsize).view(olds.dtype)
+        words = block.to_change(olds.itemsize).view(olds.dtype)
         row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
         place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape)[lanes.full]
         given = [np.broadcast_to(value, olds.shape)[lanes.full] for value in values]
@@ -228,6 +228,5 @@ _GIVEN: dict[str, Callable[[Facet], tuple[object, ...]]] = {
 
 def where_text(batch: Look, cta: int, warp: int, lanes: Bools) -> str:
     """``CTA (0, 0, 0), warp 2, lanes 0..15``: cta and warp count in the batch."""
-    row = numbers(batch.ctas)[cta]
-    number = numbers(batch.warps)[warp]
-    return f"CTA {batch.wave.cta_name(row)}, warp {number}, {lanes_text(lanes)}"
+    name = batch.wave.warp_name(numbers(batch.ctas)[cta], numbers(batch.warps)[warp])
+    return f"{name}, {lanes_text(lanes)}"

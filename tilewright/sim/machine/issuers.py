@@ -68,10 +68,11 @@ class Issuers:
 
     def name(self, k: int) -> str:
         """``CTA (0, 0, 0), warp 1, lane 3``."""
-        cta, warp = self.wave.cta_name(int(self.rows[k])), int(self.threads[k]) // 32
+        row, thread = int(self.rows[k]), int(self.threads[k])
+        warp = thread // 32
         if self.lanes == 128:
-            return f"CTA {cta}, warps {warp}..{warp + 3}"
-        return f"CTA {cta}, warp {warp}" + (f", lane {int(self.threads[k]) % 32}" if self.lanes == 1 else "")
+            return f"CTA {self.wave.cta_name(row)}, warps {warp}..{warp + 3}"
+        return self.wave.thread_name(row, thread) if self.lanes == 1 else self.wave.warp_name(row, warp)
 
     def read(self, address: Ints, nbytes: int) -> NDArray[np.uint8]:
         found = np.zeros((len(self.rows), nbytes), np.uint8)
@@ -96,6 +97,17 @@ class Issuers:
         """Row and thread of all that take part, (n, lanes)."""
         threads = self.threads[:, None] + np.arange(self.lanes)
         return np.broadcast_to(self.rows[:, None], threads.shape), threads
+
+    @cached_property
+    def warps_each(self) -> int:
+        """How many warps each issuer is; 1 of a thread."""
+        return max(self.lanes // 32, 1)
+
+    @cached_property
+    def actors(self) -> tuple[Ints, Ints, Ints]:
+        """Number of the issuer, row and thread of each thread or, by its first thread, warp that issues."""
+        number = np.repeat(np.arange(len(self.rows)), self.warps_each)
+        return number, self.rows[number], self.threads[number] + 32 * (np.arange(len(number)) % self.warps_each)
 
     def of_threads(self, table: NDArray[Scalar]) -> NDArray[Scalar]:
         """What a table (CTAs, threads) has for all that take part, (n, lanes)."""

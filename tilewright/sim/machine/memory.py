@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bits
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.uniform import Uniform
 
 __all__ = ["SHIFT", "UNITS", "WIDEST", "MemoryRows", "keep_pages"]
 
@@ -54,7 +55,8 @@ class MemoryRows:
         self.data = data  # (rows, pitch), contiguous
         self.nbytes = nbytes
         self.pitch = data.shape[1]
-        self._views: dict[int, Bits] = {}
+        self._views: dict[int, tuple[Bits, Bits]] = {}
+        self._alike: dict[tuple[int, int], tuple[slice, Uniform]] = {}  # by first byte and end: see `fill`
 
     @classmethod
     def zeros(cls, rows: int, nbytes: int) -> MemoryRows:
@@ -73,11 +75,45 @@ class MemoryRows:
         return len(self.data)
 
     def view(self, width: int) -> Bits:
-        """(rows, units): all whole units of ``width`` bytes."""
+        """(rows, units): all whole units of ``width`` bytes, to be read."""
+        return self._both_views(width)[0]
+
+    def to_change(self, width: int) -> Bits:
+        """The same, to be written."""
+        self._alike.clear()
+        return self._both_views(width)[1]
+
+    def _both_views(self, width: int) -> tuple[Bits, Bits]:
         if width not in self._views:
             whole = self.pitch // width * width
-            self._views[width] = self.data[:, :whole].view(UNITS[width])
+            for_writes = self.data[:, :whole].view(UNITS[width])
+            for_reads = for_writes.view()
+            for_reads.flags.writeable = False
+            self._views[width] = for_reads, for_writes
         return self._views[width]
+
+    # Rows that are alike
+
+    def fill(self, ctas: slice, first: int, units: Bits, alike: Uniform) -> None:
+        """Write neighbouring units, (CTAs that are not alike, units), from byte ``first`` of some CTAs' rows on."""
+        end = first + units.shape[1] * units.itemsize
+        self._forget(first, end)
+        octets = units.view(np.uint8).reshape(alike.outer, 1, alike.inner, -1)
+        self.data[ctas, first:end].reshape(*alike.digits, -1)[...] = octets
+        self._alike[first, end] = ctas, alike
+
+    def alike(self, ctas: slice, first: int, end: int) -> Uniform | None:
+        """Which of some CTAs have the same bytes from ``first`` to before ``end``; None where that is not known."""
+        found: Uniform | None = None
+        for (start, stop), (whose, alike) in sorted(self._alike.items(), key=lambda item: item[0]):
+            if start <= first < stop and whose == ctas and found in (None, alike):
+                first, found = stop, alike
+        return found if first >= end else None
+
+    def _forget(self, first: int, end: int) -> None:
+        for start, stop in [*self._alike]:
+            if (first < stop and start < end) or not 0 <= first <= end <= self.pitch:
+                del self._alike[start, stop]
 
     def expanded(self, rows: int) -> MemoryRows:
         """A block with ``rows`` copies of this one's single row."""
@@ -123,6 +159,8 @@ class MemoryRows:
 
     def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         """Write a unit at each active address; of several lanes with one address the last wins."""
+        if self._alike:
+            self._forget(at.lo, at.hi + width)
         strides = at.strides()
         if strides is not None and not at.bits & (width - 1):
             window = self._window(batch, at, width, strides, mask)
@@ -150,7 +188,7 @@ class MemoryRows:
         return self._strided(batch, at, width, strides)
 
     def _scattered(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
-        view = self.view(width)
+        view = self._both_views(width)[1]
         shape = batch.shape
         first, units = at.units(batch, SHIFT[width], self.pitch // width if self.rows > 1 else 0)
         if self.rows == 1 and units.shape[0] == 1 and bits.shape[0] == 1 and not mask.varies_by_cta:

@@ -140,11 +140,7 @@ class Operation:
         if self.issuers.cluster_ctas == 1:
             return False
         rows = self.issuers.rows
-        return any(
-            (one.rows != rows[one.issuer].reshape(-1, *[1] * (one.rows.ndim - 1))).any()
-            for one in self.in_ctas
-            if one.space != "tmem"
-        )
+        return any((one.rows != one.along(rows[one.issuer])).any() for one in self.in_ctas if one.space != "tmem")
 
     def who(self, actor: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""

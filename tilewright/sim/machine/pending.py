@@ -19,6 +19,7 @@ from tilewright.sim.machine.operation import Operation, join
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tilewright.errors import Span
     from tilewright.isa import Wait
     from tilewright.sim.machine.arrays import Array, Bools, Given, Ints
     from tilewright.sim.machine.batch import Batch
@@ -32,13 +33,16 @@ __all__ = ["Pending", "Waiting"]
 @dataclass(frozen=True, eq=False)
 class Waiting:
     """Threads that wait for a group. threads: (CTAs, threads) of the wave. commits: how many each has made; pending:
-    the newest of them that it does not wait for, None where it waits for all operations.
+    the newest of them that it does not wait for, None where it waits for all operations. last: the number of the newest
+    operation by then.
     """
 
     effect: Wait
     threads: Bools
     commits: Ints
     pending: int | None
+    last: int
+    at: Span | None
 
     def covers(self, operation: Operation) -> Bools:
         """(n, lanes): the threads that wait for their part of an operation."""
@@ -124,9 +128,11 @@ class Pending:
         """Threads commit what they have issued to a group."""
         self.commits_of(group)[self._threads(batch, mask)] += 1
 
-    def wait(self, batch: Batch, mask: Mask, effect: Wait, pending: int | None) -> None:
+    def wait(self, batch: Batch, mask: Mask, effect: Wait, pending: int | None, at: Span | None) -> None:
         """Completes, of the operations of a group that these threads have issued, those that they wait for."""
-        waiting = Waiting(effect, self._threads(batch, mask), self.commits_of(effect.group), pending)
+        commits = self.commits_of(effect.group)
+        commits = commits.copy() if pending else commits  # which is told of later
+        waiting = Waiting(effect, self._threads(batch, mask), commits, pending, self.last, at)
         covered = [each for each in self.queue if waiting.covers(each).any()]
         if not effect.reads:
             join(covered)

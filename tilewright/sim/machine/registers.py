@@ -221,14 +221,16 @@ class Registers:
                 np.copyto(self.slot(batch, start + 4 * k, 4), words[..., k, :], where=mask.full)
         for number in range(first, first + count):
             self._alike.pop(number, None)
-            if alike is not None:
-                self._alike[number] = (batch.key, alike)
+        if alike is not None:
+            self._alike.update(dict.fromkeys(range(first, first + count), (batch.key, alike)))
 
     def alike(self, batch: Look, registers: Iterable[int]) -> Alike:
         """The CTAs and warps of the batch that certainly hold the same in these registers, by their numbers."""
-        nobody = Uniform.nobody(batch.shape[0]), Uniform.nobody(batch.shape[1])
-        (key, alike), *others = {self._alike.get(number, (batch.key, nobody)) for number in registers}
-        return nobody if others or key != batch.key else alike
+        found = [self._alike.get(number) for number in registers]
+        first = found[0]
+        if first is None or first[0] != batch.key or found.count(first) < len(found):
+            return Uniform.nobody(batch.shape[0]), Uniform.nobody(batch.shape[1])
+        return first[1]
 
     def uniform(self, batch: Look, numbers: frozenset[int], ctas: range, warps: range) -> tuple[Bits, int]:
         """Words of registers of some warps, (CTAs, warps, words), and how many words before them are left out."""

@@ -61,7 +61,7 @@ def atomic_words(
 ) -> None:
     """`Memory.atomic` on places of 8 bytes in the shared memory of the CTAs ``rows``, equal addresses in turns."""
     row, offset = split(wave, rows, address)
-    words = wave.shared.view(8)
+    words = wave.shared.to_change(8)
     place = row * words.shape[1] + (offset >> 3)
     flat = words.reshape(-1)
     for turn in in_turns(place, np.arange(len(place))):

@@ -25,7 +25,7 @@ from tilewright.sim.machine.remote import OFFSET_BITS
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Array, Bools
-    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.batch import Batch, Look
 
 __all__ = ["Hook", "Site", "harmless"]
 
@@ -95,16 +95,20 @@ class Site:
         """The lanes whose access may go on, and whether the other lanes' addresses may be anywhere."""
         place = self.place
         assert place is not None
-        size = self._size(batch)
-        guarded = False
-        if at.lo < place.start or at.hi + self.width > place.start + size:
-            mask, guarded = self._within(batch, mask, at, size), True
+        guarded = not self.contains(batch, at)
+        if guarded:
+            mask = self._within(batch, mask, at, self._size(batch))
         if self.lanes < 32:
             mask = mask.narrowed(np.arange(32).reshape(1, 1, 32) < self.lanes) or mask
-        self._count(batch, mask, at)
+        self.count(batch, mask, at)
         for hook in self.hooks:
             hook(batch, mask, at)
         return mask, guarded
+
+    def contains(self, batch: Batch, at: Address) -> bool:
+        """Are all addresses inside of the buffer?"""
+        assert self.place is not None
+        return self.place.start <= at.lo and at.hi + self.width <= self.place.start + self._size(batch)
 
     def _size(self, batch: Batch) -> int:
         """Bytes of the buffer."""
@@ -128,7 +132,8 @@ class Site:
         found: Bools = mask.full & ((full < self.place.start) | (full + self.width > self.place.start + size))
         return found & (np.arange(32) < self.lanes) if self.lanes < 32 else found
 
-    def _count(self, batch: Batch, mask: Mask, at: Address) -> None:
+    def count(self, batch: Look, mask: Mask, at: Address) -> None:
+        """Count an access that is inside of the buffer."""
         line = self.line
         line.accesses += mask.lanes
         line.warps += mask.warps

@@ -134,7 +134,7 @@ class Barriers:
             what = "arrives again before it has waited" if arrives else "waits and has not arrived"
             raise SimulationError(
                 f"{place.name}: a warp {what} at the cluster's barrier",
-                given=f"CTA {self.wave.cta_name(numbers(batch.ctas)[cta])}, warp {numbers(batch.warps)[warp]}",
+                given=self.wave.warp_name(numbers(batch.ctas)[cta], numbers(batch.warps)[warp]),
                 allowed="one arrive and one wait, by turns",
                 at=place.at,
             )

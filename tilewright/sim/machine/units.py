@@ -78,6 +78,10 @@ class Touched:
         """(m, ...): all places, of each issuer its own."""
         return _repeated(self.places, len(self.issuer))
 
+    def along(self, values: Ints) -> Ints:
+        """Values of the first axis, (m,), each for all places that are there: (m, ..., 1, 1)."""
+        return values.reshape(-1, *[1] * (self.places.ndim - 1))
+
     @property
     def shape(self) -> tuple[int, ...]:
         """(m, ...)."""
@@ -213,7 +217,7 @@ class Touched:
             return np.asarray(found)
         found = np.zeros((*self.shape, self.width), np.uint8)
         if self.fill is not None:
-            found[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.at.ndim - 1), self.width)
+            found[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.places.ndim - 1), self.width)
         for block, rows, at, there in self._blocks(wave):
             self._gather(block, rows, at, there, found)
         return found
@@ -300,7 +304,7 @@ class Touched:
         assert self.ctas is not None
         ctas, shift = self.ctas.stop - self.ctas.start, SHIFT[self.width]
         words = np.ascontiguousarray(data).view(UNITS[self.width]).reshape(ctas, -1, self.places.size)[:, -1]
-        view, places = block.view(self.width)[self.ctas], self.places.reshape(-1) >> shift
+        view, places = block.to_change(self.width)[self.ctas], self.places.reshape(-1) >> shift
         if (places == places[0] + np.arange(len(places))).all():
             view[:, places[0] : places[0] + len(places)] = words
         else:
@@ -309,11 +313,11 @@ class Touched:
     def _scatter(self, block: MemoryRows, rows: Ints, at: Ints, there: Bools, data: NDArray[np.uint8]) -> None:
         if self.nbytes is None or (self.nbytes[there] == self.width).all():
             words = np.ascontiguousarray(data[there]).view(UNITS[self.width])[..., 0]
-            block.view(self.width)[rows[there], at[there] >> SHIFT[self.width]] = words
+            block.to_change(self.width)[rows[there], at[there] >> SHIFT[self.width]] = words
             return
         counts = (np.arange(self.width) < self.nbytes[..., None]) & there[..., None]
         octets = at[..., None] + np.arange(self.width)
-        block.data[np.broadcast_to(rows[..., None], octets.shape)[counts], octets[counts]] = data[counts]
+        block.to_change(1)[np.broadcast_to(rows[..., None], octets.shape)[counts], octets[counts]] = data[counts]
 
     def change(self, wave: Wave, values: tuple[Array, ...]) -> None:
         """Change the m-barriers that are signalled, one after the other. values: (n,), what each issuer gives."""

@@ -120,3 +120,11 @@ class Wave:
         """``(3, 0, 0)`` as a kernel counts."""
         found = self.coordinates()
         return "(" + ", ".join(str(int(found[f"ctaid.{axis}"][row])) for axis in AXES) + ")"
+
+    def warp_name(self, row: int, warp: int) -> str:
+        """``CTA (3, 0, 0), warp 1``."""
+        return f"CTA {self.cta_name(row)}, warp {warp}"
+
+    def thread_name(self, row: int, thread: int) -> str:
+        """``CTA (3, 0, 0), warp 1, lane 2``."""
+        return f"{self.warp_name(row, thread // 32)}, lane {thread % 32}"

@@ -6,11 +6,13 @@ A race with an access whose record is forgotten is found all the same; its repor
 RECORDS = 4096  # of accesses to one memory
 RECORD_BYTES = 1 << 24  # of their addresses
 LATE_ACCESSES = 64  # of one memory, that no tag shows yet
+WAITS = 16  # for groups of operations, of a wave
 SIGNALS = 1024  # arrivals and waits at m-barriers, of a wave
 FENCED_READS = 256  # of a CTA, and of all
 PROXY_FENCES = 64  # of one kind in a CTA
+INIT_FENCES = 8  # of a CTA, behind each mbarrier.init
 RELEASE_LINKS = 32  # of a chain, that need not become one
-HEARSAY = 256  # threads that others have heard of, by the threads of one CTA or at one counter
+OBSERVATIONS = 256  # of other threads by one CTA, or at one counter
 GLOBAL_OPERATIONS = 256  # on global memory
 REMOTE_OPERATIONS = 64  # before those that are known to be complete are left out
 MBARRIER_CHECKS = 256  # that have passed

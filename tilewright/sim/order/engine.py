@@ -25,10 +25,11 @@ from tilewright.sim.order.knowledge.releases import Pattern, Release
 from tilewright.sim.order.knowledge.signals import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.proxies.global_accesses import LastAccesses
 from tilewright.sim.order.races.accesses import AccessRecord
-from tilewright.sim.order.races.clash import Clash
-from tilewright.sim.order.races.hearsay import Hearsay
+from tilewright.sim.order.races.clash import NUMBERED, Clash, Pairs
 from tilewright.sim.order.races.judge import clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.races.places import TaggedPlaces
+from tilewright.sim.order.races.tickets import Tickets
+from tilewright.sim.order.races.volatile_reads import VolatileReads
 from tilewright.sim.order.reports.missing import missing_commits
 from tilewright.sim.order.reports.race import report, warning
 from tilewright.sim.order.rules.barriers import CLUSTER
@@ -49,11 +50,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Hook
-    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.races.records import Candidates
 
 __all__ = ["Order"]
 
@@ -62,18 +61,17 @@ RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire") 
 
 
 class Order(Check):
-    """The race check."""
+    """The race check. orders: of the waves that run. globals: by window, as buffers that overlap share one."""
 
-    def __init__(self, program: Subject) -> None:
-        super().__init__(program)
-        self.orders: dict[Wave, WaveOrder] = {}  # of the waves that run
-        self.globals: dict[int, TaggedPlaces] = {}  # by window: buffers that overlap share one
-        self.warned: set[tuple[str, str]] = set()
+    orders: dict[Wave, WaveOrder]
+    globals: dict[int, TaggedPlaces]
+    warned: set[tuple[str, str]]
 
     def begin(self, run: Device) -> None:
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
-        self.hearsay = Hearsay(self.orders, self.program.sites)
+        self.volatile = VolatileReads(self.orders, self.program.sites)
+        self.tickets = Tickets(self.orders)
         self.last_accesses = LastAccesses.of(self.program)
         touched = (one for bound in self.program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
@@ -103,20 +101,19 @@ class Order(Check):
             return None
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
+            order = self.orders[batch.wave]
             if place.space != "global":
-                order = self.orders[batch.wave]
                 if order.operations is not None and order.operations.spans:
                     check_shared(order.operations, site, batch, mask, None, at)
                 self._access(order.shared, site, batch, mask, order.located(batch, at))
                 if order.proxies is not None:  # which notes the time of the record
                     order.proxies.shared.accessed(site, batch, mask, at)
             elif self.is_written(place.window):
-                operations = self.orders[batch.wave].operations
-                if operations is not None and operations.in_global:
-                    check_global(operations, site, batch, mask, at)
+                if order.operations is not None and order.operations.in_global:
+                    check_global(order.operations, site, batch, mask, at)
                 self._access(self.buffer(place, batch), site, batch, mask, at)
                 if self.last_accesses is not None:
-                    self.last_accesses.accessed(self.orders[batch.wave].clocks, site, batch, mask, at)
+                    self.last_accesses.accessed(order.clocks, site, batch, mask, at)
 
         return hook
 
@@ -153,13 +150,13 @@ class Order(Check):
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
-        self.hearsay.counted(access)
-        self.hearsay.numbered(access)
+        self.volatile.counted(access)
+        self.tickets.counted(access)
 
     def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
         strong = self._meet(access)
-        self._report(self.hearsay.met(access, strong))
+        self._report(self.volatile.read(access, strong))
         if not access.site.write:
             return
         lost = access.places.write(access)
@@ -170,7 +167,7 @@ class Order(Check):
         if strong is not None and len(strong) and access.site.sem != "weak":
             access.places.mark_many(access, strong.lanes(access.look.shape))
 
-    def _meet(self, access: AccessRecord) -> Candidates | None:
+    def _meet(self, access: AccessRecord) -> Pairs | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
         found = access.places.writes_before(access)
         clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)
@@ -183,8 +180,8 @@ class Order(Check):
         """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
-        if not clash.is_benign and self.hearsay.excuses(clash):
-            clash = replace(clash, numbered=True)
+        if not clash.is_benign and self.tickets.excuses(clash):
+            clash = replace(clash, excuse=NUMBERED)
         if not clash.is_benign:
             raise report(self.program, clash, self.orders, self.globals, self.locations)
         key = (str(clash.site.at), clash.site.line.buffer)
@@ -278,23 +275,22 @@ class Order(Check):
     def signalled(
         self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
     ) -> None:
-        if signal.kind == "bytes":
-            return
+        if signal.kind == "bytes" and batch.wave.run.cluster_ctas == 1:
+            return  # others' m-barriers alone are of interest
         self._expand(batch.wave)
         order = self.orders[batch.wave]
-        signals = signals_of(batch, mask, barrier, found if signal.kind == "arrive" else None)
+        signals = signals_of(batch, mask, barrier, found if signal.kind in ("arrive", "bytes") else None)
         if signal.kind == "init":
             order.phases.forget(signals)
             order.mbarriers.initialised(signals, at)
-            if order.proxies is not None:
-                order.proxies.mbarriers.initialised(signals)
         elif signal.kind == "inval":
             order.phases.forget(signals)
             order.mbarriers.ended(signals)
-        elif signal.kind == "arrive":
-            order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
+        elif signal.kind in ("arrive", "bytes"):
             order.mbarriers.arrives(signals, at)
-            self._arrived(batch.wave, signals, signal, at)
+            if signal.kind == "arrive":
+                order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
+                self._arrived(batch.wave, signals, signal, at)
             order.remote.touched(signals, at, arrives=True)
         else:
             order.clocks.signal_history.note(signals, at, order.clocks.now, waits=True)
@@ -322,7 +318,7 @@ class Order(Check):
             order.clocks.learn(who, known)
             return
         order.clocks.learn(who, known.of_execution())
-        for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
+        for k, (row, warp) in enumerate(who.places()):
             cta = row + wave.first
             seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])])
             self.locations.observed((cta, warp), who.lanes[k], Release([seen], []))
@@ -366,6 +362,8 @@ class Order(Check):
                 continue
             signals = arrivals_of(wave, operation.issuers.rows[one.issuer], one.rows, one.at)
             signals, given, reach = together(signals, known[one.issuer], after[one.issuer])
+            if operation.is_commit:
+                self.orders[wave].remote.committed(operation, one, signals)
             early = self.orders[wave].phases.arrived(signals, given, reach, wide=True)
             if one.effect.kind == "arrive":
                 who = operation.who(int(one.issuer[0]))

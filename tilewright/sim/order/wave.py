@@ -45,9 +45,9 @@ class WaveOrder:
         self.phases = Phases(self.clocks)
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
-        self.proxies = Proxies(self.clocks, last) if asynchronous else None
         self.barriers = BarrierRules(self.clocks)
         self.mbarriers = MBarrierRules(self.clocks)
+        self.proxies = Proxies(self.clocks, self.mbarriers, last) if asynchronous else None
         self.remote = RemoteAccesses(self.clocks)
         self.cluster_rules = (self.mbarriers, self.remote)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright import isa
 from tilewright.dtypes import dtype
-from tilewright.ir import AddressOf, Expr, Value, as_expr, binary, cast, const_value, select
+from tilewright.ir import AddressOf, Expr, Value, as_expr, binary, cast, select
 from tilewright.primitives import WITHIN_A_CTA
 from tilewright.primitives.copy import ASKED, FILL
 from tilewright.tile.builder import Builder
@@ -110,8 +110,7 @@ def _cut(call: TileCall, order: Ints, length: int) -> str | None:
 def _along(call: TileCall, length: int) -> int | None:
     """The dimension in which runs of so many elements lie, if the source may leave its buffer there."""
     src = call["src"]
-    extents = [int(const_value(extent) or 0) for extent in src.extents]
-    runs = np.unravel_index(in_memory_order(src).reshape(-1, length), extents)
+    runs = np.unravel_index(in_memory_order(src).reshape(-1, length), src.shape)
     return next((dim for dim in open_dimensions(call, src) if (runs[dim] != runs[dim][:, :1]).any()), None)
 
 

@@ -297,10 +297,7 @@ def _runs(found: Found, slots: Ints) -> tuple[LoadRun, ...]:
 def _(plan: LdstPlan, call: TileCall, out: Builder) -> None:
     with out.when(plan.guard):
         for run in plan.runs:
-            if run.count == 1:
-                _issue(plan, run, 0, call, out)
-                continue
-            with out.loop("group", run.count, "unroll") as group:
+            with out.each("group", run.count, "unroll") as group:
                 _issue(plan, run, group, call, out)
 
 

@@ -12,6 +12,7 @@ from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in
 from tilewright.tile.dispatch import Decline, elementwise
 from tilewright.tile.elements import Computation, Moving, computation, indexed
+from tilewright.tile.flow import extents_of_run
 from tilewright.tile.inside import inside_tests
 from tilewright.tile.owners import all_hold, axes_of, check_own
 from tilewright.tile.round_loops import once_each, own_digits
@@ -48,8 +49,7 @@ def fallback(call: TileCall) -> OneByOne:
     if "local" in call.spaces or shares_bytes:
         guard = binary("==", call.scope.index, 0) if threads > 1 and dst.space != "local" else None
         threads = 1
-    extents = tuple(extent if call.facts.less(-1, extent) else binary("max", extent, 0) for extent in dst.extents)
-    return OneByOne(computation(call), extents, threads, guard)
+    return OneByOne(computation(call), extents_of_run(call), threads, guard)
 
 
 @fallback.emit

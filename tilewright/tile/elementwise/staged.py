@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.ir import Buffer, const_value
+from tilewright.ir import Buffer
 from tilewright.layout import TileLayout
 from tilewright.records import replace
 from tilewright.tile.builder import Builder
@@ -72,7 +72,7 @@ def plan_staged(call: TileCall) -> StagedOperands:
 
 def _brought(call: TileCall, name: str, leading: Side) -> Brought:
     side = call[name]
-    shape = tuple(int(const_value(extent) or 0) for extent in side.extents)
+    shape = side.shape
     if side.size == leading.size == call["dst"].size and leading.tile is not None and leading.swizzle is None:
         layout = TileLayout(
             leading.tile.shard, leading.tile.replica, [each for each in leading.tile.offset if each.axis.name != "m"]

@@ -15,6 +15,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import only_in
 from tilewright.tile.dispatch import variant
+from tilewright.tile.flow import extents_of_run
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold, check_own, held_here
 from tilewright.tile.values import filling
@@ -49,12 +50,8 @@ def fallback(call: TileCall) -> TurnsPlan:
         threads = 1
     elif dst.dtype.bits < 8 and threads > 1:  # two elements share a byte, so one thread writes all
         threads, guard = 1, binary("==", call.scope.index, 0)
-    extents = tuple(_not_negative(call, extent) for extent in dst.extents)
+    extents = extents_of_run(call)
     return TurnsPlan(extents, _plain(dst).replica, threads, guard)
-
-
-def _not_negative(call: TileCall, extent: Value) -> Value:
-    return extent if call.facts.less(-1, extent) else binary("max", extent, 0)
 
 
 def _plain(side: Side) -> TileLayout:

@@ -11,7 +11,7 @@ from tilewright.tile.conditions import constant_extents, kept_inside, only_in
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import owners
 from tilewright.tile.values import filling
-from tilewright.tile.walks import Offset, walk_of
+from tilewright.tile.walks import Offset
 
 __all__ = ["registers"]
 
@@ -36,10 +36,10 @@ def registers(call: TileCall) -> SlotPlan:
     """Each thread stores to the registers that it holds."""
     dst = call["dst"]
     held = owners(call, dst, loading=True)
-    walk = walk_of(held.slots)
-    if walk is None:
+    slots = held.offset_of(held.slots)
+    if slots is None:
         raise Decline(f"the slots of {dst.name} follow no pattern")
-    return SlotPlan(len(held.slots), Offset(held.base, ((1, walk),)), held.guard(storing=False))
+    return SlotPlan(len(held.slots), slots, held.guard(storing=False))
 
 
 @registers.emit

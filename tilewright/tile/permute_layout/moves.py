@@ -12,7 +12,7 @@ from tilewright.tile.costs import cheapest, told
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import owners
 from tilewright.tile.partials import spread
-from tilewright.tile.walks import Offset, walk_of
+from tilewright.tile.walks import Offset
 
 __all__ = ["moves"]
 
@@ -46,11 +46,10 @@ def moves(call: TileCall) -> Moves:
     fits = ((wanted[:, :, None] == has[:, None, :]) | (wanted < 0)[:, :, None]).all(axis=0)
     if not fits.any(axis=1).all():
         raise Decline(f"elements of {src.name} are held by other threads in {dst.name}, or in registers that differ")
-    to, source = walk_of(into.slots), walk_of(held.slots[fits.argmax(axis=1)])
+    to, source = into.offset_of(into.slots), held.offset_of(held.slots[fits.argmax(axis=1)])
     if to is None or source is None:
         raise Decline(f"the slots of {dst.name} and {src.name} follow no common pattern")
-    ends = (Offset(into.base, ((1, to),)), Offset(held.base, ((1, source),)))
-    return cheapest(call, "moves", Moves(len(into.slots), *ends, into.guard(storing=False)))
+    return cheapest(call, "moves", Moves(len(into.slots), to, source, into.guard(storing=False)))
 
 
 @moves.emit

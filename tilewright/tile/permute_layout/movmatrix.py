@@ -13,7 +13,7 @@ from tilewright.tile.conditions import constant_extents, element_bits, only_in, 
 from tilewright.tile.costs import SHUFFLE, cheapest, told
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import owners, registers_of
-from tilewright.tile.walks import Offset, plus, walk_of
+from tilewright.tile.walks import Offset, plus
 
 __all__ = ["movmatrix"]
 
@@ -56,11 +56,10 @@ def movmatrix(call: TileCall) -> Transposes:
     fits = (asked[:, :, None] == given[:, None]).all(axis=(0, 3, 4))
     if not fits.any(axis=1).all():
         raise Decline(f"the registers of {dst.name} are no transposed matrices of {src.name}")
-    to, source = walk_of(into.slots[::2]), walk_of(held.slots[::2][fits.argmax(axis=1)])
+    to, source = into.offset_of(into.slots[::2]), held.offset_of(held.slots[::2][fits.argmax(axis=1)])
     if to is None or source is None:
         raise Decline(f"the slots of {dst.name} and {src.name} follow no common pattern")
-    ends = (Offset(into.base, ((1, to),)), Offset(held.base, ((1, source),)))
-    return cheapest(call, "movmatrix", Transposes(len(fits), *ends))
+    return cheapest(call, "movmatrix", Transposes(len(fits), to, source))
 
 
 @movmatrix.emit

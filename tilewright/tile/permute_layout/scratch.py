@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.dtypes import DType
-from tilewright.ir import const_value
 from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, TileLayout
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
@@ -51,7 +50,7 @@ def scratch(call: TileCall) -> ThroughScratch:
     """Threads store to shared memory, meet, and load what they need."""
     found: ThroughScratch | None = None
     reason = ""
-    shape = tuple(int(const_value(extent) or 0) for extent in call["dst"].extents if const_value(extent) != 1) or (1,)
+    shape = tuple(extent for extent in call["dst"].shape if extent != 1) or (1,)
     for layout in _layouts(shape, call.dtype):
         made = staging(call, shape, call.dtype, layout)
         try:

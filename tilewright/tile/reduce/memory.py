@@ -33,7 +33,7 @@ from tilewright.tile.partials import (
 )
 from tilewright.tile.partition import one_storage, places, run_problem
 from tilewright.tile.reductions import OPERATIONS, Reduction, reduction_of, wanted
-from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, plus, times
 
 __all__ = ["memory"]
 
@@ -150,8 +150,8 @@ def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tu
     fits = ((asked[:, None, :] == results[:, :, None]) | (asked[:, None, :] < 0)).all(axis=0)
     if not fits.any(axis=1).all() or len(set(order := fits.argmax(axis=1).tolist())) != len(order):
         return None
-    walk = walk_of(held.slots[order])
-    return None if walk is None else (Offset(held.base, ((1, walk),)), held.guard(storing=False))
+    slots = held.offset_of(held.slots[order])
+    return None if slots is None else (slots, held.guard(storing=False))
 
 
 def _results(deal: Deal, number: Ints, part: Ints) -> Ints:
@@ -198,11 +198,8 @@ class _Emission:
     def exists(self, turn: Value, digits: list[Value]) -> Expr | None:
         """Is there such a vector, inside of the buffer?"""
         plan, src = self.plan, self.call["src"]
-        tests = [
-            below(turn, plan.deal.reduced.count, plan.rounds * (plan.batch * plan.deal.along)),
-            inside(self.call, src, digits),
-        ]
-        return all_hold([test for test in tests if test is not None])
+        there = below(turn, plan.deal.reduced.count, plan.rounds * (plan.batch * plan.deal.along))
+        return all_hold((there, inside(self.call, src, digits)))
 
     def load(self, digits: list[Value], first: Value) -> None:
         src, length = self.call["src"], self.plan.deal.vector
@@ -285,7 +282,7 @@ def _hand_on(
         return
     row = deal.row(emission.thread)
     first = None if deal.together == 1 else binary("==", row % deal.together, 0)
-    mine = all_hold([test for test in (exists, first) if test is not None])
+    mine = all_hold((exists, first))
     if plan.stored > 1:
         with out.when(mine):
             _store_runs(emission, column)

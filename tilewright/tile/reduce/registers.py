@@ -28,7 +28,7 @@ from tilewright.tile.partials import (
 )
 from tilewright.tile.partition import element_numbers
 from tilewright.tile.reductions import OPERATIONS, numbered, reduction_of
-from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, plus, times
 
 __all__ = ["registers"]
 
@@ -76,11 +76,11 @@ def registers(call: TileCall) -> RegisterReduction:
     of_part = spread(call, held, results[elements[:, :, 0]])
     every = spread(call, held, elements.reshape(len(elements), -1)).reshape(len(of_part), *order.shape)
     lanes, joined = joined_by_lanes(call, pieces_of(of_part, every, len(results) // int(results.max() + 1)))
-    walk = walk_of(held.slots[order].reshape(-1))
+    slots = held.offset_of(held.slots[order].reshape(-1))
     counted = element_numbers(positions[elements].reshape(len(elements), -1), [held.rank])
-    if walk is None or counted is None:
+    if slots is None or counted is None:
         raise Decline(f"the slots of {src.name} that make a result follow no pattern")
-    slots, finds = Offset(held.base, ((1, walk),)), OPERATIONS[call.stmt.primitive].finds
+    finds = OPERATIONS[call.stmt.primitive].finds
     guard, lanes = held.guard(storing=False), at_once(call, lanes, reduction_of(call, order.shape[1]))
     parts, length = order.shape
     return RegisterReduction(parts, length, slots, counted if finds else None, guard, lanes, delivery(call, joined))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir import const_value
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
@@ -37,8 +36,7 @@ class StagedReduction:
 def staged(call: TileCall) -> StagedReduction:
     """The elements go to shared memory, and are reduced from there."""
     src = call["src"]
-    shape = tuple(int(const_value(extent) or 0) for extent in src.extents)
-    made = staging(call, shape, src.dtype)
+    made = staging(call, src.shape, src.dtype)
     copy, reduce = _inside(call, made.side)
     return StagedReduction(made, planned(copy), planned(reduce))
 

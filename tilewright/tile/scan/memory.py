@@ -124,9 +124,8 @@ def _emit_round(emission: _ScanEmission, column: Value, exists: Expr | None, rou
     deal, sums, carry = plan.deal, emission.sums, emission.carry
     turn = out.let("n", plus(times(round, deal.along), deal.row(call.scope.index)))
     digits = emission.digits(column, turn)
-    there = below(turn, deal.reduced.count, plan.rounds * deal.along)
-    tests = [test for test in (exists, there) if test is not None]
-    _load(emission, digits, tests)
+    there = all_hold((exists, below(turn, deal.reduced.count, plan.rounds * deal.along)))
+    _load(emission, digits, there)
     with out.each("e", deal.vector) as e:
         sums.set(out, e, reduction.of_element(Load(emission.run, (as_expr(e),))))
     if deal.vector > 1:
@@ -139,14 +138,13 @@ def _emit_round(emission: _ScanEmission, column: Value, exists: Expr | None, rou
     )
     before.set(out, 0, reduction.joined(carry.get(0), before.get(0)))
     carry.set(out, 0, reduction.joined(carry.get(0), whole.get(0)))
-    _store(emission, emission.in_destination(digits), tests, before.get(0))
+    _store(emission, emission.in_destination(digits), there, before.get(0))
 
 
-def _load(emission: _ScanEmission, digits: list[Value], tests: list[Expr]) -> None:
+def _load(emission: _ScanEmission, digits: list[Value], there: Expr | None) -> None:
     """The elements of a run; those that do not exist become neutral ones."""
     out, src, deal = emission.out, emission.call["src"], emission.plan.deal
-    is_inside = inside(emission.call, src, digits)
-    exists = all_hold([*tests, *([is_inside] if is_inside is not None else [])])
+    exists = all_hold((there, inside(emission.call, src, digits)))
     if exists is not None:
         with out.each("e", deal.vector) as e:
             out.store(emission.run, e, emission.reduction.padding)
@@ -159,13 +157,13 @@ def _load(emission: _ScanEmission, digits: list[Value], tests: list[Expr]) -> No
             out.call("cuda.copy_bytes", AddressOf(emission.run, (as_expr(0),)), pointer, emission.plan.nbytes)
 
 
-def _store(emission: _ScanEmission, digits: list[Value], tests: list[Expr], before: tuple[Expr, ...]) -> None:
+def _store(emission: _ScanEmission, digits: list[Value], there: Expr | None, before: tuple[Expr, ...]) -> None:
     """The prefixes of a run's elements."""
     out, call, deal, reduction = emission.out, emission.call, emission.plan.deal, emission.reduction
     dst, sums = call["dst"], emission.sums
     exclusive = bool(call.option("exclusive", False))
     position = _axis_in(call) if deal.vector > 1 else 0
-    with out.when(all_hold(tests)):
+    with out.when(there):
         for e in range(deal.vector):
             own = sums.get(e - 1) if exclusive and e else sums.get(e)
             result = before if exclusive and not e else reduction.joined(before, own)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.ir import Buffer, Expr, Load, Value, as_expr, const_value
+from tilewright.ir import Buffer, Expr, Load, Value, as_expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in
@@ -16,7 +16,7 @@ from tilewright.tile.partials import PartialStore, registers_for, spread
 from tilewright.tile.partition import element_numbers
 from tilewright.tile.prefixes import LaneLine, Prefixes
 from tilewright.tile.reductions import Partial, Reduction, reduction_of
-from tilewright.tile.walks import Ints, Offset, linear, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, linear, plus, times
 
 __all__ = ["registers"]
 
@@ -59,18 +59,17 @@ def registers(call: TileCall) -> RegisterScan:
     fits = (into.elements[:, None, :] == elements.reshape(len(elements), -1)[:, :, None]).all(axis=0) if mine else None
     if fits is None or not fits.any(axis=1).all():
         raise Decline(f"elements of {src.name} are held by other threads in {dst.name}")
-    slots, to = walk_of(held.slots[order].reshape(-1)), walk_of(into.slots[fits.argmax(axis=1)])
+    slots, to = held.offset_of(held.slots[order].reshape(-1)), into.offset_of(into.slots[fits.argmax(axis=1)])
     numbers = element_numbers(lines[elements[:, :, 0]], [held.rank])
     if slots is None or to is None or numbers is None:
         raise Decline(f"the slots of {src.name} follow no pattern")
-    ends = (Offset(into.base, ((1, to),)), Offset(held.base, ((1, slots),)))
     parts, length = order.shape
-    return RegisterScan(parts, length, *ends, held.guard(storing=False), line, numbers)
+    return RegisterScan(parts, length, to, slots, held.guard(storing=False), line, numbers)
 
 
 def _numbers(call: TileCall) -> tuple[Ints, Ints, int]:
     """For each element of the source the number of its line and its position there; and how long a line is."""
-    extents = [int(const_value(extent) or 0) for extent in call["src"].extents]
+    extents = call["src"].shape
     axis = int(str(call.option("axis", -1))) % len(extents)
     coordinates = np.indices(extents)
     others = [extent for dim, extent in enumerate(extents) if dim != axis]

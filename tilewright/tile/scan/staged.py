@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir import const_value
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in
@@ -34,11 +33,9 @@ class StagedScan:
 )
 def staged(call: TileCall) -> StagedScan:
     """The elements go to shared memory, and are scanned there."""
-    made: list[Staging | None] = []
-    for side in (call["src"], call["dst"]):
-        shape = tuple(int(const_value(extent) or 0) for extent in side.extents)
-        made.append(staging(call, shape, side.dtype) if side.space == "local" else None)
-    before, after = made
+    before, after = (
+        staging(call, side.shape, side.dtype) if side.space == "local" else None for side in (call["src"], call["dst"])
+    )
     inner = _steps(call, before.side if before else None, after.side if after else None)
     return StagedScan((before, after), tuple(map(planned, inner)))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tilewright.sim.machine.tmem import cell_number
-from tilewright.sim.order.asynchronous.operations import Loading, Operations, along
+from tilewright.sim.order.asynchronous.operations import Loading, Operations
 from tilewright.sim.order.bounds import GLOBAL_OPERATIONS
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
 from tilewright.sim.order.reports.operations import early_operation, early_tmem_operation, freed_early
@@ -52,8 +52,8 @@ def check_issue(known: Operations, operation: Operation) -> None:
 
 def _touch_bytes(known: Operations, operation: Operation, own: Ints, every: Touched) -> None:
     """Has every operation that writes these bytes, or that reads what is written now, been seen complete before?"""
-    each, one = max(operation.issuers.lanes // 32, 1), known.view(every)
-    mine, issuer = along(own[one.issuer * each], one.at), along(one.issuer, one.at)
+    each, one = operation.issuers.warps_each, known.view(every)
+    mine, issuer = one.along(own[one.issuer * each]), one.along(one.issuer)
     flags = known.flags_of_issuers(operation)
     tables = [(known.filling, "written"), *((table, "read") for table in known.holders.values() if one.writes)]
     for where in known.units_of(one):
@@ -84,7 +84,7 @@ def _touch_bytes(known: Operations, operation: Operation, own: Ints, every: Touc
                 of_warp = warps == warp
                 there = one.touches[of_warp]
                 rows_of, units = (part[of_warp][there] for part in where)
-                numbers = along(own[one.issuer[of_warp] * each + k], one.at)
+                numbers = one.along(own[one.issuer[of_warp] * each + k])
                 known.holders_of(warp)[rows_of, units] = np.broadcast_to(numbers, there.shape)[there]
 
 
@@ -99,7 +99,7 @@ def _touch(known: Operations, operation: Operation, own: Ints, one: Touched) -> 
     assert one.column is not None
     row, lane, column = (axis.reshape(len(axis), -1) for axis in (one.rows, one.at, one.column))
     cell = cell_number(row, lane, column)
-    actor, writes = one.issuer * max(operation.issuers.lanes // 32, 1), one.writes
+    actor, writes = one.issuer * operation.issuers.warps_each, one.writes
     for table, did in known.touched if writes else known.touched[:1]:
         before = table.reshape(-1).take(cell)
         _check_order(known, operation, own, (actor, lane, column), before, did)

@@ -12,7 +12,6 @@ from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.asynchronous.operations import (
     Operations,
     Stretch,
-    along,
     keeps_order,
     stretches_of,
 )
@@ -98,7 +97,7 @@ def _check_each(
     known: Operations, site: Site, batch: Batch, mask: Mask, address: Ints, flight: tuple[Operation, Ints, Touched]
 ) -> None:
     operation, own, one = flight
-    numbers = np.broadcast_to(along(own[one.issuer], one.at), one.at.shape)[one.touches]
+    numbers = np.broadcast_to(one.along(own[one.issuer]), one.at.shape)[one.touches]
     order = np.argsort(one.at[one.touches], kind="stable")
     places, numbers = one.at[one.touches][order], numbers[order]
     rows, warps, lanes = batch.threads(mask.full)

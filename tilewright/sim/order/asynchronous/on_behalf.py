@@ -13,7 +13,6 @@ from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import WIDEST
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.machine.sites import Site
-from tilewright.sim.order.asynchronous.operations import actors_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +36,7 @@ def places_of(order: Order, operation: Operation, one: Touched, which: Bools | N
     if one.space == "tmem" or not one.count:
         return
     batch, clocks = operation.batch, order.orders[operation.batch.wave].clocks
-    chosen = np.ones(len(actors_of(operation)[0]), np.bool_) if which is None else which
+    chosen = np.ones(len(operation.issuers.actors[0]), np.bool_) if which is None else which
     for place, places, part in _memories(order, batch, one):
         pitch = places.pitch if one.space == "shared" and places.is_global else 0
         if which is None and not pitch and places.is_untouched(part.reach, place.name, write=one.writes):
@@ -99,7 +98,7 @@ def _accesses(
     which: of the actors. A warp that acts as one does so by its first lane. most: bytes of an access. pitch: from the
     shared memory of one CTA of a wave to that of the next.
     """
-    number, rows, threads = actors_of(operation)
+    number, rows, threads = operation.issuers.actors
     batch, nth = operation.batch, np.zeros(len(one.issuer), np.int64)
     order = np.argsort(one.issuer, kind="stable")
     first = np.searchsorted(one.issuer[order], one.issuer[order], "left")

@@ -12,6 +12,7 @@ Source: PTX ISA, "TensorCore 5th Generation: Memory Consistency Model".
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.tmem import table_of_cells
+from tilewright.sim.order.bounds import WAITS
 from tilewright.sim.order.knowledge.actors import THREADS, Actors, numbered
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import OFFERED, ORDERED, SEEN, Known, Times, published_flags
@@ -45,8 +47,6 @@ __all__ = [
     "OperationPart",
     "Operations",
     "Stretch",
-    "actors_of",
-    "along",
     "keeps_order",
     "stretches_of",
 ]
@@ -88,8 +88,8 @@ class OperationPart:
 
     def who(self, near: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
-        cta = self.operation.batch.wave.cta_name(self.row(near))
-        return f"CTA {cta}, warp {self.warp}" + (f", lane {self.thread % 32}" if self.is_alone else "")
+        wave, row = self.operation.batch.wave, self.row(near)
+        return wave.thread_name(row, self.thread) if self.is_alone else wave.warp_name(row, self.warp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +132,6 @@ def stretches_of(operation: Operation) -> Iterator[tuple[Stretch, bool]]:
         yield Stretch(place.name, start, nbytes), written
 
 
-def actors_of(operation: Operation) -> tuple[Ints, Ints, Ints]:
-    """The actors of an operation: issuer's number, row and thread of each; for a warpgroup each of its warps."""
-    issuers = operation.issuers
-    each = max(issuers.lanes // 32, 1)
-    number = np.repeat(np.arange(len(issuers.rows)), each)
-    threads = issuers.threads[number] + 32 * (np.arange(len(number)) % each)
-    return number, issuers.rows[number], threads
-
-
 class Operations:
     """The parts of a wave, and the places that they touch.
 
@@ -171,6 +162,7 @@ class Operations:
         self.committed: dict[int, Known] = {}
         self.issued: dict[int, Times] = {}
         self.commits: list[Committed] = []
+        self.waits: deque[Waiting] = deque(maxlen=WAITS)
         self.remote = RemoteOperations(clocks)
         self._free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
 
@@ -199,9 +191,8 @@ class Operations:
 
     def flags_of_issuers(self, operation: Operation) -> Flags:
         """(n, numbers): what the issuers know of parts; of the issuers of one CTA what those of all CTAs know."""
-        issuers = operation.issuers
-        knowers = self.knowers(operation)[:: max(issuers.lanes // 32, 1)]
-        flags = self.clocks.flags_of_knowers(issuers.rows, knowers)
+        knowers = self.knowers(operation)[:: operation.issuers.warps_each]
+        flags = self.clocks.flags_of_knowers(operation.issuers.rows, knowers)
         if not self.is_collapsed:
             return flags
         return np.asarray(np.bitwise_and.reduce(flags.reshape(self.wave.ctas, -1, flags.shape[1]), axis=0))
@@ -218,14 +209,14 @@ class Operations:
 
     def knowers(self, now: Operation) -> Ints:
         """The knower of each actor of an operation: a thread that issues alone, or its warp."""
-        _, _, threads = actors_of(now)
+        _, _, threads = now.issuers.actors
         return self.clocks.knower[threads] if now.issuers.lanes == 1 else threads >> 5
 
     # Parts
 
     def new_parts(self, operation: Operation) -> tuple[list[OperationPart], Ints]:
         """The parts of an operation, and for each of its actors the number of its own."""
-        _, rows, threads = actors_of(operation)
+        _, rows, threads = operation.issuers.actors
         key = numbered(self.ranks[rows], threads)
         found, which = np.unique(key, return_inverse=True)
         while len(self._free) < len(found):
@@ -305,8 +296,7 @@ class Operations:
         """Record an operation that signals its own completion, which is all that the signal publishes."""
         rows = operation.issuers.rows
         flags = np.zeros((len(rows), self.clocks.parts.shape[-1]), self.clocks.parts.dtype)
-        number, _, _ = actors_of(operation)
-        flags[number, own] = SEEN
+        flags[operation.issuers.actors[0], own] = SEEN
         self._will_publish(operation, flags)
 
     def _will_publish(self, operation: Operation, flags: Flags) -> None:
@@ -318,11 +308,12 @@ class Operations:
 
     def awaited(self, waiting: Waiting) -> Iterator[tuple[Operation, Ints, Bools]]:
         """Threads have waited: the operations that are over for some, their numbers, and for which actors."""
+        self.waits.append(waiting)
         for operation, own, unawaited in self.unawaited:
             now = unawaited & waiting.covers(operation)
             if not now.any():
                 continue
-            number, rows, threads = actors_of(operation)
+            number, rows, threads = operation.issuers.actors
             over: Bools = np.asarray(now.reshape(len(number), -1).any(1))
             if operation.issuers.lanes > 1:
                 self.clocks.complete(rows[over], threads[over] // 32, own[over])
@@ -350,11 +341,15 @@ class Operations:
             tables = [*self.holders.values()] if reads else [self.filling, *self.holders.values()]
             for where in self.units_of(one):
                 for table in tables:
-                    table[where] = np.where(table[where] == along(mine[one.issuer], one.at), 0, table[where])
+                    table[where] = np.where(table[where] == one.along(mine[one.issuer]), 0, table[where])
 
     def retired(self, over: Iterable[tuple[Ints, Bools]]) -> None:
-        """These parts of operations, by number and actor, are complete and known: their numbers are free again."""
-        gone = {number for own, now in over for number in set(own[now].tolist()) - set(own[~now].tolist())}
+        """These parts of operations, by number and actor, are complete and known. Numbers that no other CTA still waits
+        for are free again.
+        """
+        waited_for = [each for each in self.unawaited if each[0].issuers.lanes == 1]
+        left = {id(own): set(own[unawaited[:, 0]].tolist()) for _, own, unawaited in waited_for}
+        gone = {number for own, now in over for number in set(own[now].tolist()) - left.get(id(own), set())}
         if gone:
             self._forget(sorted(gone))
             self.in_global = [each for each in self.in_global if not self.parts.keys().isdisjoint(each[1].tolist())]
@@ -372,7 +367,7 @@ class Operations:
 
         Some kinds of one thread keep their order by themselves; an operation reads before it writes.
         """
-        _, rows, threads = actors_of(now)
+        _, rows, threads = now.issuers.actors
         flags = self.clocks.parts[rows, self.knowers(now), number]
         in_order: Bools = (flags & ORDERED != 0) | (own == number)
         earlier = self.parts.get(number)
@@ -388,8 +383,3 @@ def keeps_order(earlier: Operation, now: CompiledInstruction) -> bool:
     if issue is None or before.instruction.name not in issue.in_order_after:
         return False
     return all(before.mods.get(name) == after.mods.get(name) for name in issue.alike)
-
-
-def along(numbers: Ints, like: Ints) -> Ints:
-    """One number for each row of places."""
-    return numbers.reshape(-1, *[1] * (like.ndim - 1))

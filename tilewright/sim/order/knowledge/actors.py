@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["THREADS", "Actors", "numbered"]
+__all__ = ["THREADS", "Actors", "Thread", "numbered"]
+
+Thread: TypeAlias = "tuple[int, int]"  # its CTA of the grid, and its number there
 
 THREADS = 1 << 10  # of a CTA, at most
 
@@ -44,6 +46,11 @@ class Actors:
         return cls(rows, threads >> 5, (threads & 31)[:, None] == np.arange(32))
 
     @classmethod
+    def one(cls, row: int, thread: int) -> Actors:
+        """A single thread."""
+        return cls.threads(np.array([row]), np.array([thread]))
+
+    @classmethod
     def whole_warps(cls, rows: Ints, warps: Ints) -> Actors:
         """All lanes of these warps."""
         return cls(rows, warps, np.ones((len(rows), 32), np.bool_))
@@ -53,6 +60,10 @@ class Actors:
 
     def __getitem__(self, which: Ints | Bools) -> Actors:
         return Actors(self.rows[which], self.warps[which], self.lanes[which])
+
+    def places(self) -> list[tuple[int, int]]:
+        """Row and warp of each."""
+        return list(zip(self.rows.tolist(), self.warps.tolist(), strict=True))
 
     def each(self) -> Iterator[tuple[int, int, int]]:
         """Yield each actor's number, row and first thread."""

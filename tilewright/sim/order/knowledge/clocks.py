@@ -154,6 +154,11 @@ class Clocks:
                 found[k] = far is not None and far[threads[k]] >= times[k]
         return found
 
+    def come_after(self, row: int, thread: int, cta: int, other: int, time: int) -> bool:
+        """Does a thread of the CTA in a row come after what another one, of a CTA of the grid, did until a time?"""
+        one = (np.array([value]) for value in (row, self.knower[thread], cta, other, time))
+        return bool(self.knows(*one)[0])
+
     def are_in(self, known: Known, ctas: Ints, threads: Ints, times: Ints) -> Bools:
         """Does the first row of knowledge hold those threads of CTAs of the grid up to those times?"""
         size = self.wave.run.cluster_ctas
@@ -177,7 +182,7 @@ class Clocks:
         """All that these lanes have done or know by now, to be handed on."""
         rows = self.at(who.rows)
         threads, parts = self.known[rows, who.warps], published_flags(self.parts[rows, who.warps])
-        far = [self.far.get((row, warp), {}) for row, warp in zip(who.rows.tolist(), who.warps.tolist(), strict=True)]
+        far = [self.far.get((row, warp), {}) for row, warp in who.places()]
         which, lane = np.nonzero(who.lanes)
         for thread in self.alone.keys() & set((32 * who.warps[which] + lane).tolist()):
             knower = self.alone[thread]

@@ -55,19 +55,22 @@ class FencePoint:
     number: int
     scope: str
 
-    def covers(self, clocks: Clocks, passed: Bools, done: Stamps) -> Bools:
+    def covers(self, clocks: Clocks, passed: Bools, done: Stamps, *, only_own: bool) -> Bools:
         """Do the fences of the lanes ``passed`` come after these accesses?"""
         own = (done.ctas == self.row + clocks.wave.first) & (done.threads >> 5 == self.warp) & passed[done.threads & 31]
-        known = clocks.are_in(self.known, done.ctas, done.threads, done.times)
-        return np.asarray(known | (own & (done.times <= self.time)))
+        own = own & (done.times <= self.time)
+        return np.asarray(own if only_own else own | clocks.are_in(self.known, done.ctas, done.threads, done.times))
 
 
 class FencePoints:
-    """The last fences of one kind in each CTA of a wave. also: see `Clocks.knows`."""
+    """The last fences of one kind in each CTA of a wave. also: see `Clocks.knows`. own: does a fence count for what its
+    own thread did alone?
+    """
 
-    def __init__(self, clocks: Clocks, *, also: tuple[int, ...] = ()) -> None:
+    def __init__(self, clocks: Clocks, *, also: tuple[int, ...] = (), own: bool = False) -> None:
         self.clocks = clocks
         self.also = also
+        self.own = own
         self._of: dict[int, list[FencePoint]] = defaultdict(list)
         self._count = 0
 
@@ -90,7 +93,7 @@ class FencePoints:
         for point, passed in self._before(row, thread, self._of if home is None else (home,)):
             both = row + wave.first, point.row + wave.first
             if not scope or (holds(scope, *both, size) and holds(point.scope, *both, size)):
-                done = done[~point.covers(self.clocks, passed, done)]
+                done = done[~point.covers(self.clocks, passed, done, only_own=self.own)]
             if not len(done):
                 break
         return done
@@ -117,11 +120,11 @@ def apart(clocks: Clocks, who: Actors) -> Iterator[tuple[int, Bools, Known]]:
     those lanes that know more. Their own accesses are not in it.
     """
     common = clocks.published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)))
-    for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
+    for k, (row, warp) in enumerate(who.places()):
         rest = who.lanes[k].copy()
         for thread in clocks.alone:
             if thread >> 5 == warp and rest[thread & 31]:
-                one = Actors.threads(np.array([row]), np.array([thread]))
+                one = Actors.one(row, thread)
                 yield k, one.lanes[0], clocks.published(one)
                 rest[thread & 31] = False
         if rest.any():

@@ -44,8 +44,8 @@ class Fences:
         """Lanes have passed a fence that releases. of_shared: shared memory alone."""
         clocks = self.clocks
         first = clocks.narrow if of_shared else 0
-        for row, warp, lanes in zip(who.rows.tolist(), who.warps.tolist(), who.lanes, strict=True):
-            for passed in self.latest.get((row, warp), ()):
+        for place, lanes in zip(who.places(), who.lanes, strict=True):
+            for passed in self.latest.get(place, ()):
                 if (passed.scope, passed.first) == (scope, first):
                     passed.lanes = passed.lanes & ~lanes
         for k, lanes, known in apart(clocks, who):
@@ -56,6 +56,10 @@ class Fences:
     def before(self, who: Actors, k: int) -> Iterator[Pattern]:
         """The knowledge that a relaxed arrival of the warp number k among these publishes."""
         return self.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
+
+    def scopes(self, row: int, thread: int) -> set[str]:
+        """The scopes of the fences that a thread has passed."""
+        return {passed.scope for passed in self.latest.get((row, thread >> 5), ()) if passed.lanes[thread & 31]}
 
     def of(self, row: int, warp: int, lanes: Bools) -> Iterator[Pattern]:
         """The knowledge that some lanes of a warp publish by a strong write."""

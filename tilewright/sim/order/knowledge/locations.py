@@ -125,7 +125,7 @@ class Locations:
         size = clocks.wave.run.cluster_ctas
         if found is None or found.release is None or not self._morally_strong(found, access, size):
             return
-        who = Actors.threads(np.array([access.row]), np.array([access.thread]))
+        who = Actors.one(access.row, access.thread)
         acquires = access.sem in ("acquire", "acq_rel")
         if not (acquires and take(clocks, who, access.scope, [found.release])):
             self.observed((access.cta, access.thread >> 5), who.lanes[0], found.release)
@@ -159,7 +159,7 @@ class Locations:
         found = self._at.get(access.where)
         key = (access.cta, access.thread, access.where)
         if access.sem in ("release", "acq_rel"):
-            who = Actors.threads(np.array([access.row]), np.array([access.thread]))
+            who = Actors.one(access.row, access.thread)
             self.releases[key] = Pattern(who.lanes[0], access.scope, access.cta, clocks.published(who))
         released = [*released, *filter(None, [self.releases.get(key)])]
         release = self._kept(found, access, clocks.wave.run.cluster_ctas)
@@ -187,7 +187,7 @@ class Locations:
 
         of_shared: as to shared memory alone.
         """
-        for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
+        for k, (row, warp) in enumerate(who.places()):
             waiting = self.unacquired.get((row + clocks.wave.first, warp), [])
             for each in waiting:
                 lanes = each.lanes & who.lanes[k]

@@ -39,6 +39,10 @@ class Signals:
     def __getitem__(self, which: Ints | Bools) -> Signals:
         return Signals(self.who[which], self.home[which], self.offset[which], self.phase[which])
 
+    def places(self) -> list[tuple[int, int]]:
+        """Row and offset of each m-barrier."""
+        return list(zip(self.home.tolist(), self.offset.tolist(), strict=True))
+
     def groups(self) -> Iterator[tuple[int, int, Ints]]:
         """Offset, phase, and the signals that have both; in the order in which they come."""
         key = self.offset << 2 | self.phase

@@ -1,6 +1,5 @@
 """Accesses of threads and of units to one memory, and the proxy fences between them.
 
-half_fences    proxy fences that release, and wait for one that acquires
 shared_stores  what units may not see yet of shared memory
 global_accesses  and of global memory, and what they may not overwrite yet there
 new_mbarriers  m-barriers that were made and not fenced since

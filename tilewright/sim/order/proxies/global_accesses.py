@@ -116,7 +116,7 @@ class GlobalAccesses:
         self, operation: Operation, one: Touched, there: Bools, table: _Last
     ) -> Iterator[tuple[tuple[int, int], int]]:
         """CTA and thread of an access without a fence behind it, and the CTA of the operation; of the grid."""
-        issuer = np.broadcast_to(one.issuer.reshape(-1, *[1] * (one.at.ndim - 1)), one.at.shape)[there]
+        issuer = np.broadcast_to(one.along(one.issuer), one.at.shape)[there]
         first = one.at[there] & (1 << WINDOW_BITS) - 1
         for byte in range(0, one.width, UNIT):
             last = table.of((first + byte) // UNIT)

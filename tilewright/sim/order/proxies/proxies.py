@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.proxies.global_accesses import LastAccesses
     from tilewright.sim.order.races.records import Log
+    from tilewright.sim.order.rules.mbarriers import MBarrierRules
 
 __all__ = ["Proxies"]
 
@@ -29,10 +30,10 @@ class Proxies:
     the accesses of threads there.
     """
 
-    def __init__(self, clocks: Clocks, last: LastAccesses | None) -> None:
+    def __init__(self, clocks: Clocks, rules: MBarrierRules, last: LastAccesses | None) -> None:
         touched = [one for bound in clocks.wave.run.program.operations for one in bound.form.touched]
         self.shared = SharedStores(clocks, touched)
-        self.mbarriers = NewMBarriers(clocks.wave)
+        self.mbarriers = NewMBarriers(clocks, rules)
         self.in_global = GlobalAccesses(clocks, last) if last is not None else None
         self.maps = TensorMaps(clocks, last) if last is not None else None
 

@@ -11,15 +11,14 @@ Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.order.asynchronous.operations import along
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
-from tilewright.sim.order.proxies.half_fences import HalfFence
 from tilewright.sim.order.reports.proxy_fences import unfenced_copy, unfenced_shared
 
 if TYPE_CHECKING:
@@ -45,6 +44,19 @@ __all__ = ["SharedStores"]
 
 
 UNIT = 16  # bytes of shared memory that share one entry
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class HalfFence:
+    """A fence that releases: of the thread of a CTA, at a time. until: up to when each warp of the cluster is covered;
+    parts: numbers of operations' parts that are.
+    """
+
+    row: int
+    thread: int
+    time: int
+    until: Times
+    parts: Ints
 
 
 class SharedStores:
@@ -107,7 +119,7 @@ class SharedStores:
         if fence.side == "release":
             self.clocks.now += 1
             for k, row, thread in who.each():
-                self.halves.append(HalfFence(row, thread, self.clocks.now, until[k], parts=np.flatnonzero(seen[k])))
+                self.halves.append(HalfFence(row, thread, self.clocks.now, until[k], np.flatnonzero(seen[k])))
             return
         if fence.space != "global":
             self._cover(who, who.rows, until, np.asarray(seen * FENCED))
@@ -151,7 +163,7 @@ class SharedStores:
         known = clocks.known[clocks.at(rows), clocks.knower[threads], clocks.proxied :].max(1)
         size, warps = clocks.wave.run.cluster_ctas, clocks.size // 32
         upto = known[:, : size * warps].reshape(-1, size, warps)
-        return np.asarray(upto[along(one.issuer, one.at), clocks.wave.rank(one.rows)])
+        return np.asarray(upto[one.along(one.issuer), clocks.wave.rank(one.rows)])
 
     def unfenced_by(self, operation: Operation, operations: Operations, log: Log) -> Iterator[str]:
         """The stores that an operation which begins now may not see, in words, and the missing fence.
@@ -178,7 +190,7 @@ class SharedStores:
         copies = [part.number for part in parts if part.writes_shared_as_threads_do]
         if copies:
             operations.expand()
-            known, issuer = operations.flags_of_issuers(operation), along(one.issuer, one.at)
+            known, issuer = operations.flags_of_issuers(operation), one.along(one.issuer)
         for rows, units in operations.units_of(one) if copies else ():
             number = np.where(one.touches, operations.filling[rows, units], 0)
             unfenced = np.isin(number, copies) & (known[issuer, number] & FENCED == 0)

@@ -1,10 +1,13 @@
 """Two accesses to one place of which neither is known to come first.
 
-accesses  one access, and the tags that it leaves
-places    the last accesses of each place in shared and in global memory
-records   their statements
-clash     a race: both accesses and their threads
-judge     which pairs of accesses race
-observed  writes that a thread has seen by a strong read: it comes after them
-hearsay   what volatile reads rely on, unordered
+accesses        one access, and the tags that it leaves
+places          the last accesses of each place in shared and in global memory
+records         their statements
+clash           pairs of accesses, and the race that is reported of them
+permitted       pairs that may meet in any order
+observed        what a thread observes by a strong read comes before its next access of that place
+many            places that several threads have touched, unordered
+judge           which pairs race
+volatile_reads  rely on an order that they have not got
+tickets         numbers that threads take at counters, with a fence on one side alone
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.places import TaggedPlaces
+    from tilewright.sim.order.races.records import Record
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 
@@ -65,6 +67,23 @@ class AccessRecord:
     def known(self) -> Times:
         """(CTAs or 1, warps, warps): up to when each warp knows each other of its CTA."""
         return self.clocks.known_warps(self.look)
+
+    def all_known(self) -> int:
+        """The time until which its threads know everyone."""
+        return 0 if self.places.is_global else int(bound_of(self.known()).min())
+
+    def knows(self, pairs: Pairs) -> Bools:
+        """Which earlier accesses come before?"""
+        of = pairs
+        return self.clocks.knows(of.row, of.knower, of.other_cta, of.other_thread, of.time, also=self.also)
+
+    def knows_record(self, record: Record, pairs: Pairs) -> Bools:
+        """Which earlier accesses, all of one record, come before? What a warp did together, all of its lanes did."""
+        pairs = replace(pairs, time=np.full(len(pairs), record.time))
+        if not record.site.collective:
+            return self.knows(pairs)
+        warps = pairs.other_thread & ~31
+        return np.asarray(np.all([self.knows(replace(pairs, other_thread=warps | lane)) for lane in range(32)], axis=0))
 
     def load(self, block: MemoryRows) -> Tags:
         """The tags in a block, (CTAs or 1, warps or 1, 32 or 1, tags of an access)."""

@@ -1,4 +1,4 @@
-"""A race: the later access, and what is known of the earlier one."""
+"""Pairs of accesses of which neither is known to come first, and the race that is reported of them."""
 
 from __future__ import annotations
 
@@ -8,48 +8,46 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.order.races.accesses import CTA, CTA_BITS, THREAD, AccessRecord
-from tilewright.sim.order.races.records import Candidates, Record
+from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, THREAD, AccessRecord
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.arrays import Bools, Ints, Shape
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.order.knowledge.actors import Thread
+    from tilewright.sim.order.races.records import Candidates, Record
 
+__all__ = ["CHECKED", "LOOSE", "NUMBERED", "Clash", "Pairs", "apart", "pairs_of"]
 
-__all__ = ["Clash", "Pairs", "apart", "pairs_of"]
+LOOSE, CHECKED, NUMBERED = "loose", "checked", "numbered"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Clash:
-    """A race. lane: (CTA, warp, lane) in the batch of the access. other_cta, other_thread: of the grid, of its CTA.
+    """A race. lane: (CTA, warp, lane) in the batch of the later access. earlier: the thread of the other one, `other`
+    where that is remembered; with_writer: has it written?
 
-    other: the earlier access, where it is remembered; with_writer: has that written? equal_values: the same, both, or
-    where they are ``rounded`` nearly so?
-    at_once: are both of one execution of a statement? loose: does the earlier one, a read, always come first in
-    practice? checked: is one a plain read, the other a compare-and-swap, which finds out what changed in between?
-    relaxed: are both volatile, and is an order relied on that they have not got? numbered: is the earlier one, a write,
-    of a thread that has passed a fence and taken a number before the reader's CTA took its own?
+    excuse: why a warning is enough. `EQUAL`, `ROUNDED`: both write the same, or nearly so. `LOOSE`: the earlier one, a
+    read, always comes first in practice. `CHECKED`: one is a plain read, the other a compare-and-swap, which finds out
+    what changed in between. `NUMBERED`: the earlier one, a write, is of a thread that passed a fence and then took a
+    number before the reader's CTA took its own. Empty for an error.
+    at_once: are both of one execution of a statement? relaxed: are both volatile, and is an order relied on that they
+    have not got?
     """
 
     access: AccessRecord
     lane: tuple[int, int, int]
-    other_cta: int
-    other_thread: int
+    earlier: Thread
     other: Record | None
     with_writer: bool
-    equal_values: bool
+    excuse: str = ""
     at_once: bool = False
-    loose: bool = False
-    rounded: bool = False
-    checked: bool = False
     relaxed: bool = False
-    numbered: bool = False
 
     @property
     def is_benign(self) -> bool:
         """Is a warning enough?"""
-        return self.equal_values or self.loose or self.checked or self.numbered or self.ends
+        return bool(self.excuse) or self.ends
 
     @property
     def ends(self) -> bool:
@@ -67,20 +65,16 @@ class Clash:
         return self.access.batch
 
     @property
-    def cta(self) -> int:
-        """The CTA that makes the later access, counted in the grid."""
-        return self.batch.wave.first + numbers(self.batch.ctas)[self.lane[0]]
-
-    @property
-    def thread(self) -> int:
-        """The thread that makes the later access, counted in its CTA."""
-        return numbers(self.batch.warps)[self.lane[1]] * 32 + self.lane[2]
+    def later(self) -> Thread:
+        """The thread that makes the later access."""
+        cta, warp, lane = self.lane
+        return self.batch.wave.first + numbers(self.batch.ctas)[cta], numbers(self.batch.warps)[warp] * 32 + lane
 
     @property
     def apart(self) -> int:
-        """How far the two threads are apart, see `_apart`."""
-        one, other = (np.array([[self.cta], [self.thread]]), np.array([[self.other_cta], [self.other_thread]]))
-        return int(apart(*one, *other, cluster=self.batch.wave.run.cluster_ctas)[0])
+        """How far the two threads are apart, see `apart`."""
+        each = (np.array(number) for number in (*self.later, *self.earlier))
+        return int(apart(*each, cluster=self.batch.wave.run.cluster_ctas))
 
     def is_inside_warp(self) -> bool:
         """Are both accesses of one warp?"""
@@ -89,10 +83,12 @@ class Clash:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pairs:
-    """Candidates in the words of the clocks, n of them. row, thread, knower, cta: of the later access; the rest of the
-    earlier one.
+    """Candidates in the words of the clocks, n of them. number: of the candidate. row, thread, knower, cta: of the
+    later access; the rest of the earlier one.
     """
 
+    candidates: Candidates
+    number: Ints
     row: Ints
     thread: Ints
     knower: Ints
@@ -100,6 +96,40 @@ class Pairs:
     time: Ints
     other_thread: Ints
     other_cta: Ints
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def __getitem__(self, which: Bools | Ints) -> Pairs:
+        return Pairs(self.candidates, *(getattr(self, name)[which] for name in Pairs.__slots__[1:]))
+
+    @property
+    def of_many(self) -> Bools:
+        """Which of the earlier accesses several threads have made that do not know each other?"""
+        return np.asarray(self.candidates.tags[self.number] & MANY != 0)
+
+    def lane(self, k: int) -> tuple[int, int, int]:
+        """(CTA, warp, lane) of the later access in its batch."""
+        found, n = self.candidates, self.number[k]
+        return int(found.cta[n]), int(found.warp[n]), int(found.lane[n])
+
+    def lanes(self, shape: Shape) -> Bools:
+        """The lanes of the later access, which has this shape, that are in any pair."""
+        found, n, lanes = self.candidates, self.number, np.zeros(shape, np.bool_)
+        lanes[found.cta[n], found.warp[n], found.lane[n]] = True
+        return lanes
+
+    def later(self, k: int) -> Thread:
+        """The thread of the later access."""
+        return int(self.cta[k]), int(self.thread[k])
+
+    def earlier(self, k: int) -> Thread:
+        """The thread of the earlier access."""
+        return int(self.other_cta[k]), int(self.other_thread[k])
+
+    def apart(self, cluster: int) -> Ints:
+        """How far the threads are apart, see `apart`."""
+        return apart(self.cta, self.thread, self.other_cta, self.other_thread, cluster=cluster)
 
 
 def apart(cta: Ints, thread: Ints, other_cta: Ints, other_thread: Ints, *, cluster: int) -> Ints:
@@ -117,4 +147,5 @@ def pairs_of(access: AccessRecord, found: Candidates) -> Pairs:
     cta = row + access.batch.wave.first
     other = found.tags >> CTA & (1 << CTA_BITS) - 1 if places.is_global else cta
     knower = warp if access.site.collective else clocks.knower[thread]
-    return Pairs(row, thread, knower, cta, found.tags >> places.shift, found.tags & THREAD, other)
+    n, time = np.arange(len(found)), found.tags >> places.shift
+    return Pairs(found, n, row, thread, knower, cta, time, found.tags & THREAD, other)

@@ -1,4 +1,4 @@
-"""Writes that a thread has seen by a strong read: its next access of that place comes after them.
+"""What threads observe by strong reads: their next access of that place comes after it, and nothing else does.
 
 Source: PTX ISA, "Memory Consistency Model: Observation, Communication order".
 """
@@ -6,21 +6,23 @@ Source: PTX ISA, "Memory Consistency Model: Observation, Communication order".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeVar
 
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.knowledge.releases import holds
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.races.accesses import AccessRecord
-    from tilewright.sim.order.races.clash import Pairs
-    from tilewright.sim.order.races.records import Record
+    from collections.abc import Mapping
 
-__all__ = ["StrongRead", "finds_out", "last_look"]
+    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.knowledge.actors import Thread
+    from tilewright.sim.order.races.accesses import AccessRecord
+    from tilewright.sim.order.races.records import Record
+    from tilewright.sim.order.wave import WaveOrder
+
+__all__ = ["Observation", "StrongRead", "keep_newest", "last_read", "leads"]
+
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -28,9 +30,9 @@ class StrongRead:
     """A strong read of a place by a thread of a CTA of the grid."""
 
     record: Record
-    who: tuple[int, int]
+    who: Thread
 
-    def has_seen(self, access: AccessRecord, other: Record, who: tuple[int, int]) -> bool:
+    def has_observed(self, access: AccessRecord, other: Record, who: Thread) -> bool:
         """Has the thread seen the write of another record? Then it comes after that, at this place alone."""
         record, run = self.record, access.batch.wave.run
         one, two, size = record.site, other.site, run.cluster_ctas
@@ -41,7 +43,7 @@ class StrongRead:
         return bool(holds(one.scope, self.who[0], who[0], size) & holds(two.scope, who[0], self.who[0], size))
 
 
-def last_look(access: AccessRecord, lane: tuple[int, int, int], thread: int) -> StrongRead | None:
+def last_read(access: AccessRecord, lane: tuple[int, int, int], thread: int) -> StrongRead | None:
     """The last time that a thread has strongly read what it is about to access."""
     address = access.address(lane)
     own = access.batch.wave.first + numbers(access.batch.ctas)[lane[0]]
@@ -51,26 +53,35 @@ def last_look(access: AccessRecord, lane: tuple[int, int, int], thread: int) -> 
     return None
 
 
-def finds_out(one: Site, other: Site) -> bool:
-    """Is one access a plain read, and the other a compare-and-swap of the same size?"""
-    read, swap = (one, other) if other.compares else (other, one)
-    plain = read.sem == "weak" and not (read.write or read.collective)
-    return swap.compares and plain and read.element == swap.element
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A thread of a CTA has observed, at a time, what another one had written at a time of its own."""
+
+    thread: int
+    time: int
+    written: int
 
 
-def went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None) -> Bools:
-    """Which arrivals, of a record or the last ones, were made together with a lane of their warp that is known?
-
-    An m-barrier is ended by one lane for all that arrived with it, in libcu++'s pipelines, once the warp has met.
+def leads(
+    orders: Mapping[Wave, WaveOrder], earlier: Thread, time: int, writer: Thread, seen: Observation, later: Thread
+) -> bool:
+    """Is there a way from what a thread did at a time, by the write of another one that was observed in the CTA of a
+    third, to that one now?
     """
-    found = np.zeros(len(pairs.row), np.bool_)
-    for k in range(len(found)) if access.site.ends else ():
-        one = record or access.places.log.find(int(pairs.other_cta[k]), int(pairs.time[k]))
-        if one is None or not one.site.is_signal:
-            continue
-        which = np.full(32, k)
-        ctas, threads = pairs.other_cta[which], pairs.other_thread[which] & ~31 | np.arange(32)
-        known = access.clocks.knows(pairs.row[which], pairs.knower[which], ctas, threads, np.full(32, one.time))
-        itself = (threads == pairs.thread[k]) & (ctas == pairs.cta[k])
-        found[k] = bool(((known | itself) & one.holds(ctas, threads)).any())
-    return found
+    if seen.thread != later[1] and not _comes_after(orders, later, (later[0], seen.thread), seen.time):
+        return False
+    return seen.written > time if writer == earlier else _comes_after(orders, writer, earlier, time)
+
+
+def _comes_after(orders: Mapping[Wave, WaveOrder], later: Thread, earlier: Thread, time: int) -> bool:
+    """Does a thread come after what another one did until a time? None of a wave that has ended does."""
+    for wave, order in orders.items():
+        if 0 <= (row := later[0] - wave.first) < wave.ctas:
+            return order.clocks.come_after(row, later[1], *earlier, time)
+    return False
+
+
+def keep_newest(known: dict[Thread, Kept], most: int) -> None:
+    """Drop the oldest of more than ``most``."""
+    if len(known) > most:
+        del known[next(iter(known))]

@@ -124,7 +124,7 @@ class TaggedPlaces:
         self.tag = np.dtype(np.uint64)
         for name, old in self._tags().items():
             wide = self._block()
-            wide.view(8)[:, : old.pitch // 4] = old.view(4)
+            wide.to_change(8)[:, : old.pitch // 4] = old.view(4)
             setattr(self, name, wide)
 
     # Candidates for a race

@@ -13,7 +13,7 @@ from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools, Ints, Shape
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.precedence import Precedence
@@ -92,17 +92,8 @@ class Candidates:
     unit: Ints
     tags: Ints
 
-    def __getitem__(self, which: Bools) -> Candidates:
-        return Candidates(*(part[which] for part in (self.cta, self.warp, self.lane, self.unit, self.tags)))
-
     def __len__(self) -> int:
         return len(self.tags)
-
-    def lanes(self, shape: Shape) -> Bools:
-        """The lanes of that access, which has this shape, that have any."""
-        found = np.zeros(shape, np.bool_)
-        found[self.cta, self.warp, self.lane] = True
-        return found
 
 
 class Log:

@@ -27,8 +27,8 @@ def too_early(clash: Clash) -> str | None:
     other, at = clash.other, clash.site.at
     if other is None or other.site.at is None or at is None:
         return None
-    arrivals = list(known.of(clash.other_cta - wave.first, clash.other_thread // 32, waits=False))
-    for wait in known.of(clash.cta - wave.first, clash.thread // 32, waits=True):
+    arrivals = list(known.of(clash.earlier[0] - wave.first, clash.earlier[1] // 32, waits=False))
+    for wait in known.of(clash.later[0] - wave.first, clash.later[1] // 32, waits=True):
         for arrival in reversed([one for one in arrivals if one.where == wait.where]):
             if arrival.time >= other.time and arrival.phase == wait.phase:
                 return _other_phase(shared_text(wave, wait.where[1]), wait, f"line {arrival.line} arrives at", at.line)
@@ -51,8 +51,8 @@ def let_pass(clash: Clash, later: Iterable[tuple[str, int]]) -> str | None:
     if clash.other is None or clash.other.site.at is None:
         return None
     program, told = wave.run.program, dict(later)
-    mine = {one.where: one.line for one in known.of(clash.cta - wave.first, clash.thread // 32, waits=False)}
-    for wait in known.of(clash.other_cta - wave.first, clash.other_thread // 32, waits=True):
+    mine = {one.where: one.line for one in known.of(clash.later[0] - wave.first, clash.later[1] // 32, waits=False)}
+    for wait in known.of(clash.earlier[0] - wave.first, clash.earlier[1] // 32, waits=True):
         line = mine.get(wait.where, told.get(program.places.shared_at(wait.where[1]).name))
         if line is not None and not known.has_arrival(wait.where, wait.phase - 1 & 3):
             name = shared_text(wave, wait.where[1])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.isa import INSTRUCTIONS, ProxyFence
+from tilewright.isa import ProxyFence
+from tilewright.sim.machine.awaiting import commit_text, is_uncommitted, wait_text
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
 from tilewright.sim.order.reports.mbarrier_phases import too_soon
 from tilewright.sim.order.reports.words import fence_name
@@ -18,19 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["missing_commits", "missing_step"]
 
 
-def _named(group: str, *, waits: bool, signals: bool = True) -> str:
-    """``T.ptx.tcgen05.commit(...)``: the instruction that waits for a group, or commits it; empty for none.
-
-    signals: does the commit tell an m-barrier?
-    """
-    for name, row in INSTRUCTIONS.items():
-        for form in row.forms:
-            effect = form.wait if waits else form.commit if bool(form.signals) is signals else None
-            if effect is not None and effect.group == group:
-                return f"T.{name}({'...' if row.operands else ''})"
-    return ""
-
-
 def _committed_by(operations: Operations, part: OperationPart, row: int) -> Committed | None:
     """The first commit after a part, of the same thread; ``row`` is a CTA of its cluster."""
     thread, group = (part.row(row), part.thread), part.operation.group
@@ -42,8 +30,8 @@ def _missing_commit(operations: Operations, part: OperationPart, row: int) -> st
     """The statement that is missing after an operation that no commit covers; empty where one does, or a wait can."""
     if not part.is_alone or _committed_by(operations, part, row) is not None:
         return ""
-    commit = _named(part.operation.group, waits=False)
-    if part.operation.signals or not commit or _named(part.operation.group, waits=True):
+    commit = commit_text(part.operation.group, signals=True)
+    if part.operation.signals or not commit or wait_text(part.operation.group):
         return ""
     later = any(each.number > part.operation.number for each in operations.commits)
     who = ", by the thread that issued it," if later else ""
@@ -58,19 +46,26 @@ def missing_commits(operations: Operations) -> Iterator[str]:
 
 
 def missing_step(
-    operations: Operations, earlier: OperationPart, place: tuple[int, int], at: Span | None, *, fences: bool = True
+    operations: Operations,
+    earlier: OperationPart,
+    place: tuple[int, int],
+    at: Span | None,
+    *,
+    fences: bool = True,
+    reads: bool = False,
 ) -> str:
     """The statement, and its place, with which the knower at ``place`` (its row and number) may rely on ``earlier`` at
     ``at``.
 
-    fences: is tensor memory touched? Otherwise knowing that the operation is complete is enough.
+    fences: is tensor memory touched? Otherwise knowing that the operation is complete is enough; reads: that it has
+    read its sources.
     """
     between = "in between"
     if earlier.at and at:  # around a loop the later line may stand first
         first, then = earlier.at.line, at.line
         between = f"between line {first} and line {then}" + (" of the next turn" if then <= first else "")
     if not operations.knows(*place, earlier, SEEN):
-        return _how_to_see(operations, earlier, place, at, between)
+        return _how_to_see(operations, earlier, place, at, between, reads=reads)
     if not fences:
         return f"a meeting with the warp that has waited, {between}"
     if not operations.knows(*place, earlier, HEARD):
@@ -79,27 +74,44 @@ def missing_step(
     return f"{fence_name(ProxyFence('tmem', side='acquire'))}() after the wait or the barrier, {between}"
 
 
-def _without_group(part: OperationPart, row: int) -> bool:
-    """Has the thread that issued an operation closed no group since?"""
-    operation = part.operation
+def _wait_for(operations: Operations, earlier: OperationPart, row: int, *, reads: bool) -> str:
+    """The wait that its issuer lacks, a thread of the CTA ``row``, with the commit where there is none; or what is
+    wrong with the wait that stands there. Empty where no instruction waits for the group.
+    """
+    operation, thread, group = earlier.operation, earlier.thread, earlier.operation.group
+    wait = wait_text(group, reads=reads)
+    commit = commit_text(group, signals=False)
+    if not wait or (commit and is_uncommitted(operation, row, thread)):
+        return wait and f"{commit} after the {operation.name} at {earlier.at}, then {wait}"
+    past = (one for one in operations.waits if one.effect.group == group and one.last >= operation.number)
+    last = next((one for one in reversed([*past]) if one.threads[row, thread] and one.at is not None), None)
+    if last is None or last.at is None or last.pending is None:
+        return wait
     rows, threads = operation.issuers.each()
-    still = operation.batch.wave.pending.commits_of(operation.group)[rows, threads] == operation.serial
-    return bool(still[(rows == row) & (threads == part.thread)].all())
+    newer = int((last.commits[row, thread] - operation.serial)[(rows == row) & (threads == thread)].min()) - 1
+    line = f"in place of the wait of line {last.at.line}"
+    wait = wait_text(group, n=max(min(newer, last.pending), 0), reads=reads)
+    if 0 <= newer < last.pending:
+        return f"{wait} {line}, which leaves {last.pending} groups under way,"
+    return f"{wait} {line}, which waits for the sources alone," if last.effect.reads and not reads else wait
 
 
 def _how_to_see(
-    operations: Operations, earlier: OperationPart, place: tuple[int, int], at: Span | None, between: str
+    operations: Operations,
+    earlier: OperationPart,
+    place: tuple[int, int],
+    at: Span | None,
+    between: str,
+    *,
+    reads: bool,
 ) -> str:
-    operation = earlier.operation
-    far = earlier.row(place[0]) != place[0]
-    if (wait := _named(operation.group, waits=True)) and not (far and operation.signals):
-        commit = _named(operation.group, waits=False, signals=False)
-        if commit and _without_group(earlier, earlier.row(place[0])):
-            wait = f"{commit} after the {operation.name} at {earlier.at}, then {wait}"
+    operation, row = earlier.operation, earlier.row(place[0])
+    far = row != place[0]
+    if (wait := _wait_for(operations, earlier, row, reads=reads)) and not (far and operation.signals):
         own = operations.clocks.knower[earlier.thread] if earlier.is_alone else earlier.warp
-        if place == (earlier.row(place[0]), own):
+        if place == (row, own):
             return f"{wait} {between}"
-        waited = operations.knows(earlier.row(place[0]), earlier.warp, earlier, SEEN)
+        waited = operations.knows(row, earlier.warp, earlier, SEEN)
         who = f"{wait} by the {'thread' if earlier.is_alone else 'warp'} that issued it"
         return f"a barrier after {who}, {between}" if waited else f"{who}, and a barrier, {between}"
     if operation.signals:

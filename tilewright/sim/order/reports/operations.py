@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.tmem import cells_text
 from tilewright.sim.order.reports.missing import missing_step
-from tilewright.sim.order.reports.words import shared_text, warp_text
+from tilewright.sim.order.reports.words import shared_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,13 +36,13 @@ def early_operation(
     """
     k, at = int(one.issuer[place[0]]), now.instruction.at
     row, byte = int(now.issuers.rows[k]), int(one.at[tuple(place)])
-    knower = int(operations.knowers(now)[k * max(now.issuers.lanes // 32, 1)])
+    knower = int(operations.knowers(now)[k * now.issuers.warps_each])
     what = f"{'writes' if one.writes else 'reads'} {shared_text(operations.wave, byte)}"
     return SimulationError(
         f"{now.name} {what}, which {earlier.operation.name} may still not have {did}",
         given=f"{at}: {now.who(k)}\n{did} at {earlier.at}: {earlier.who(row)}",
         allowed=COMPLETE,
-        hint=missing_step(operations, earlier, (row, knower), at, fences=False),
+        hint=missing_step(operations, earlier, (row, knower), at, fences=False, reads=did == "read"),
         at=at,
     )
 
@@ -69,7 +69,7 @@ def freed_early(
     """A warp, ``place`` is its row and number, gives back columns that an operation may not have read, or written."""
     return SimulationError(
         f"tensor memory is given back that {earlier.operation.name} may still not have {did}",
-        given=f"{at}: {warp_text(operations.wave, *place)}\n{did} at {earlier.at}: {earlier.who(place[0])}",
+        given=f"{at}: {operations.wave.warp_name(*place)}\n{did} at {earlier.at}: {earlier.who(place[0])}",
         allowed="dealloc after everyone has waited for their operations, and met",
         hint=missing_step(operations, earlier, place, at, fences=False),
         at=at,
@@ -82,7 +82,7 @@ def early_use(
     """A warp, given by its row and number, uses registers that an operation may not have filled, or read."""
     return SimulationError(
         f"{name} is used while {earlier.operation.name} may not have {did} it",
-        given=f"{at}: {warp_text(operations.wave, *warp)}\n{STATE[did]} at {earlier.at}",
+        given=f"{at}: {operations.wave.warp_name(*warp)}\n{STATE[did]} at {earlier.at}",
         allowed="registers after the warp has waited for its loads",
         hint=missing_step(operations, earlier, warp, at),
         at=at,
@@ -97,11 +97,11 @@ def early_access(
     """
     verb = "overwrites" if site.write else "reads"
     memory = f"{site.place.space} memory" if site.place is not None else "shared memory"
-    thread = warp_text(operations.wave, place[0], warp)
+    thread = operations.wave.warp_name(place[0], warp)
     return SimulationError(
         f"{site.op} {verb} {memory} that {earlier.operation.name} may still be {doing}",
         given=f"{site.at}: {thread}\n{PAST[doing]} at {earlier.at}: {earlier.who(place[0])}",
         allowed=f"{'a store' if site.write else 'a load'} after that {KIND[doing]} is known to be complete",
-        hint=missing_step(operations, earlier, place, site.at, fences=False),
+        hint=missing_step(operations, earlier, place, site.at, fences=False, reads=doing == "reading"),
         at=site.at,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.errors import SimulationError
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.coordinates import coordinate_text
-from tilewright.sim.order.races.accesses import EQUAL, ROUNDED
+from tilewright.sim.order.races.clash import CHECKED, LOOSE, NUMBERED
 from tilewright.sim.order.reports.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
 from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
 from tilewright.sim.order.reports.updates import atomic_for, in_one_turn, is_update
@@ -63,7 +63,7 @@ ONE_IS_ENOUGH = "; one of them is enough: if T.thread_id() == 0: ..."
 def warning(program: Subject, clash: Clash) -> str:
     """The warning where both wrote the same, or where the m-barrier that signals a read names too narrow a scope."""
     place = coordinate_text(program, clash.site, clash.access.shown_address(clash.lane))
-    if clash.loose:
+    if clash.excuse == LOOSE:
         return (
             f"{clash.site.at}: {place} is written by {_later(clash)}, and was read by "
             f"{_other(clash)}, which tells of that at an m-barrier by a scope that does not hold both; "
@@ -75,30 +75,30 @@ def warning(program: Subject, clash: Clash) -> str:
             f"{clash.site.at}: an m-barrier, {place}, is ended by {_later(clash)}, and "
             f"{_other(clash)} has used it, unordered; nobody may use it any more by then"
         )
-    if clash.numbered:
+    if clash.excuse == NUMBERED:
         return (
             f"{clash.site.at}: a CTA {'writes' if clash.site.write else 'reads'} {clash.site.line.buffer} once it has "
             "taken a number at a counter, and others wrote there before each passed a fence and took its own; a fence "
             "belongs behind that atomic, too: __threadfence()"
         )
-    if clash.checked:
+    if clash.excuse == CHECKED:
         return (
             f"{clash.site.at}: {place} is read plainly and changed by a compare-and-swap, unordered, by "
             f"{_later(clash)} and {_other(clash)}; a relaxed or volatile read makes that right"
         )
     return (
         f"{clash.site.at}: {place} is written by {_other(clash)} and by "
-        f"{_later(clash)}, unordered, {ROUNDED if clash.rounded else EQUAL}"
+        f"{_later(clash)}, unordered, {clash.excuse}"
         f"{ONE_IS_ENOUGH if other is not None and other.site.at == clash.site.at else ''}"
     )
 
 
 def _later(clash: Clash) -> str:
-    return grid_thread_text(clash.batch.wave, clash.cta, clash.thread)
+    return grid_thread_text(clash.batch.wave, *clash.later)
 
 
 def _other(clash: Clash) -> str:
-    who = grid_thread_text(clash.batch.wave, clash.other_cta, clash.other_thread)
+    who = grid_thread_text(clash.batch.wave, *clash.earlier)
     together = clash.other is not None and clash.other.site.collective
     return who.rpartition(",")[0] if together else who
 
@@ -106,7 +106,7 @@ def _other(clash: Clash) -> str:
 def _whose(clash: Clash) -> str:
     if clash.is_inside_warp() and clash.other is not None and clash.other.site.collective:
         return "its warp"
-    same = (clash.other_cta, clash.other_thread) == (clash.cta, clash.thread)
+    same = clash.earlier == clash.later
     return "the same thread" if same else "another thread"
 
 
@@ -114,8 +114,8 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
     size = clash.batch.wave.run.cluster_ctas
     barrier = tuple(BARRIERS)[min(clash.apart, 2)]
     first, then = other.at if other else None, clash.site.at
-    far = clash.other_cta // size != clash.cta // size
-    scope = "gpu" if far else "cluster" if clash.other_cta != clash.cta else "cta"
+    far = clash.earlier[0] // size != clash.later[0] // size
+    scope = "gpu" if far else "cluster" if clash.earlier[0] != clash.later[0] else "cta"
     hint = other and (_strength(clash.site, other, scope) or handover(program, first, then, scope) or too_early(clash))
     hint = hint or (witness.missing_step(clash, scope) if program.kernel.graph is not None else None)
     hint = hint or let_pass(clash, arrivals_after(program, then)) or lock_advice(program, first, then)

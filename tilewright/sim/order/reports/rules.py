@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Fence
-from tilewright.sim.order.reports.words import fence_name, shared_text, thread_text, warp_text
+from tilewright.sim.machine.awaiting import completion_text
+from tilewright.sim.order.reports.words import fence_name, shared_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -31,7 +32,7 @@ def barrier_reused(wave: Wave, barrier: int, row: int, warp: int, at: Span | Non
     """A warp arrives again, and may still be counted in the last meeting."""
     return SimulationError(
         f"barrier {barrier} is used again by a warp that cannot know that its last meeting is over",
-        given=warp_text(wave, row, warp),
+        given=wave.warp_name(row, warp),
         allowed="an arrival after a thread that has waited there: it may be counted in that meeting else",
         hint="a barrier of another number, or a count of all threads that meet",
         at=at,
@@ -42,7 +43,7 @@ def ends_between(wave: Wave, row: int, warp: int) -> SimulationError:
     """A warp ends between its arrival at the cluster's barrier and its wait."""
     return SimulationError(
         "a warp ends that has arrived at the cluster's barrier and not waited there",
-        given=warp_text(wave, row, warp),
+        given=wave.warp_name(row, warp),
         allowed="one arrive and one wait, by turns",
     )
 
@@ -51,7 +52,7 @@ def initialised_twice(wave: Wave, row: int, thread: int, offset: int, at: Span |
     """mbarrier.init of an m-barrier that is alive."""
     return SimulationError(
         f"{shared_text(wave, offset)} is initialised again, and was not ended before",
-        given=thread_text(wave, row, thread),
+        given=wave.thread_name(row, thread),
         allowed="mbarrier.init once, or mbarrier.inval before it",
         hint="one m-barrier for all turns, as phases follow each other; or mbarrier.inval before",
         at=at,
@@ -67,7 +68,7 @@ def uninitialised(
     offset of the m-barrier.
     """
     (noun, doing), (home, offset) = use, where
-    what, given = f"{doing} {shared_text(wave, offset)}", thread_text(wave, *who)
+    what, given = f"{doing} {shared_text(wave, offset)}", wave.thread_name(*who)
     article = "an" if noun[0] in "aeiou" else "a"
     if home == who[0]:
         return SimulationError(
@@ -101,19 +102,25 @@ def cta_may_have_ended(wave: Wave, who: tuple[int, int], home: int, at: Span | N
     """A thread touches the shared memory of CTA ``home``, which does not wait for that. who: row and thread."""
     return SimulationError(
         "the shared memory of another CTA is touched, which may have ended by then",
-        given=f"{thread_text(wave, *who)}, that of CTA {wave.cta_name(home)}",
+        given=f"{wave.thread_name(*who)}, that of CTA {wave.cta_name(home)}",
         allowed="a CTA that ends after all that others do in its shared memory",
         hint="T.cuda.cluster_sync() before the end of the kernel",
         at=at,
     )
 
 
-def ends_before_operation(operation: Operation, issuer: int, home: int) -> SimulationError:
-    """An operation touches the memory of CTA ``home``, where no thread knows that it is complete."""
+def ends_before_operation(operation: Operation, issuer: int, home: int, *, is_known: bool) -> SimulationError:
+    """An operation touches the memory of CTA ``home``, where no thread knows that it is complete.
+
+    is_known: does a thread of the cluster know?
+    """
+    hint = "T.cuda.cluster_sync() before the end of the kernel, after the wait"
+    if not is_known:
+        hint = f"{completion_text(operation, issuer, home)}, before the end of the kernel"
     return SimulationError(
         f"the CTA may end while {operation.name} is under way",
         given=f"issued by {operation.who(issuer)}\nmemory of CTA {operation.batch.wave.cta_name(home)}",
         allowed="an end after a thread of the CTA has waited for the operation, or met one that has",
-        hint="T.cuda.cluster_sync() before the end of the kernel, after the wait",
+        hint=hint,
         at=operation.instruction.at,
     )

@@ -24,7 +24,7 @@ def is_update(clash: Clash) -> bool:
     if other is None or clash.at_once or clash.site.write == clash.with_writer:
         return False
     address, width = access.address(clash.lane), clash.site.width
-    own, theirs = (clash.cta, clash.thread), (clash.other_cta, clash.other_thread)
+    own, theirs = clash.later, clash.earlier
     if clash.site.write:
         now = Record(access.time, access.site, access.batch, access.mask, access.at)
         return other.touched(*own, address, width) and now.touched(*theirs, address, width)
@@ -38,7 +38,7 @@ def in_one_turn(clash: Clash) -> bool:
     if other is None or clash.with_writer:
         return False
     log = clash.access.places.log.newest_first()
-    last = next((one for one in log if one.site is other.site and one.of_thread(clash.cta, clash.thread)), None)
+    last = next((one for one in log if one.site is other.site and one.of_thread(*clash.later)), None)
     return last is other
 
 

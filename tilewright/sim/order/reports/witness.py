@@ -52,35 +52,37 @@ class Witness:
     def missing_step(self, clash: Clash, scope: str) -> str | None:
         """The step with which the threads of a race would have handed over; None where the run shows no handover."""
         other, then, wave = clash.other, clash.site.at, clash.batch.wave
-        inside = wave.first <= clash.other_cta < wave.first + wave.ctas  # other waves have times of their own
+        inside = wave.first <= clash.earlier[0] < wave.first + wave.ctas  # other waves have times of their own
         if other is None or other.site.at is None or then is None or not inside:
             return None
         first, last = other.site.at.outermost.line, then.outermost.line
         if found := _by_signal(clash, other, first, last):
             return found
         for told, heard in self._handovers(clash, other):
-            if not self._has_published(clash, told, clash.other_thread, other.time):
+            if not self._has_published(clash, told, clash.earlier[1], other.time):
                 if self._has_published(clash, told, told.thread, other.time):
-                    return _meeting(clash.other_thread, told.thread, first, told.line)
+                    return _meeting(clash.earlier[1], told.thread, first, told.line)
                 return f"{_fence(scope)} before line {told.line}"
             if _knows(clash, heard.thread, other.time):
-                return _meeting(heard.thread, clash.thread, heard.line, last)
+                return _meeting(heard.thread, clash.later[1], heard.line, last)
             return f"{_fence(scope)} after line {heard.line}"
         return None
 
     def _has_published(self, clash: Clash, told: _Flag, thread: int, time: int) -> bool:
         """Has a write published to the later thread what a thread of its own CTA did up to a time?"""
         clocks, size = clash.access.clocks, clash.batch.wave.run.cluster_ctas
-        who = np.array([clash.other_cta]), np.array([thread]), np.array([time])
+        who = np.array([clash.earlier[0]]), np.array([thread]), np.array([time])
         published = self.locations.published(told.where)
-        return any(clocks.are_in(one.known, *who) and holds(one.scope, one.cta, clash.cta, size) for one in published)
+        return any(
+            clocks.are_in(one.known, *who) and holds(one.scope, one.cta, clash.later[0], size) for one in published
+        )
 
     def _handovers(self, clash: Clash, other: Record) -> Iterator[tuple[_Flag, _Flag]]:
         """The strong writes of one CTA behind its access that the other CTA has read, the last ones first."""
-        tells = [one for one in self._flags(clash, clash.other_cta, writes=True) if one.time > other.time]
-        for heard in self._flags(clash, clash.cta, writes=False):
+        tells = [one for one in self._flags(clash, clash.earlier[0], writes=True) if one.time > other.time]
+        for heard in self._flags(clash, clash.later[0], writes=False):
             for told in tells:
-                is_own = (clash.other_cta, told.thread) == (clash.cta, heard.thread)
+                is_own = (clash.earlier[0], told.thread) == (clash.later[0], heard.thread)
                 if told.where == heard.where and told.time < heard.time and not is_own:
                     yield told, heard
 
@@ -102,8 +104,8 @@ class Witness:
 def _knows(clash: Clash, thread: int, time: int) -> bool:
     """Does a thread of the later CTA know what the earlier one did?"""
     clocks = clash.access.clocks
-    row = np.array([clash.cta - clash.batch.wave.first])
-    of = np.array([clash.other_cta]), np.array([clash.other_thread]), np.array([time])
+    row = np.array([clash.later[0] - clash.batch.wave.first])
+    of = np.array([clash.earlier[0]]), np.array([clash.earlier[1]]), np.array([time])
     return bool(clocks.knows(row, clocks.knower[[thread]], *of)[0])
 
 
@@ -120,15 +122,15 @@ def _meeting(one: int, other: int, *lines: int) -> str:
 def _by_signal(clash: Clash, other: Record, first: int, last: int) -> str | None:
     """The warp's barrier, where one lane arrives at an m-barrier, or waits there, for others of its warp."""
     history, rows = clash.access.clocks.signal_history, clash.batch.wave.first
-    waits = list(history.of(clash.cta - rows, clash.thread // 32, waits=True))
-    for arrival in history.of(clash.other_cta - rows, clash.other_thread // 32, waits=False):
+    waits = list(history.of(clash.later[0] - rows, clash.later[1] // 32, waits=True))
+    for arrival in history.of(clash.earlier[0] - rows, clash.earlier[1] // 32, waits=False):
         if arrival.time < other.time:
             continue
         for wait in waits:
             if (wait.where, wait.phase) != (arrival.where, arrival.phase + 1 & 3):
                 continue
-            if not arrival.lanes[clash.other_thread % 32]:
+            if not arrival.lanes[clash.earlier[1] % 32]:
                 return f"{WARP} between line {first} and line {arrival.line}"
-            if not wait.lanes[clash.thread % 32]:
+            if not wait.lanes[clash.later[1] % 32]:
                 return f"{WARP} between line {wait.line} and line {last}"
     return None

@@ -10,23 +10,13 @@ from tilewright.sim.machine.coordinates import element_text
 if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["fence_name", "grid_thread_text", "shared_text", "thread_text", "warp_text"]
-
-
-def warp_text(wave: Wave, row: int, warp: int) -> str:
-    """``CTA (0, 0, 0), warp 1``."""
-    return f"CTA {wave.cta_name(row)}, warp {warp}"
-
-
-def thread_text(wave: Wave, row: int, thread: int) -> str:
-    """``CTA (0, 0, 0), warp 1, lane 2``."""
-    return f"{warp_text(wave, row, thread // 32)}, lane {thread % 32}"
+__all__ = ["fence_name", "grid_thread_text", "shared_text"]
 
 
 def grid_thread_text(wave: Wave, cta: int, thread: int) -> str:
-    """The same of a CTA of the grid, which has a number alone where it is in another wave."""
+    """``CTA (0, 0, 0), warp 1, lane 2`` of a CTA of the grid, which has a number alone where it is in another wave."""
     if wave.first <= cta < wave.first + wave.ctas:
-        return thread_text(wave, cta - wave.first, thread)
+        return wave.thread_name(cta - wave.first, thread)
     return f"CTA number {cta}, warp {thread // 32}, lane {thread % 32}"
 
 

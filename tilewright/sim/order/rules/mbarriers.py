@@ -12,7 +12,6 @@ import numpy as np
 
 from tilewright.sim.order.bounds import MBARRIER_CHECKS
 from tilewright.sim.order.reports.rules import early_arrival, initialised_twice, uninitialised
-from tilewright.sim.order.reports.words import warp_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -30,8 +29,8 @@ __all__ = ["MBarrierRules", "check_not_early"]
 class LiveMBarrier:
     """An m-barrier that was made and not ended: by which thread of its CTA, and when.
 
-    fenced: has that thread passed a fence for the cluster since? released: has a warp of its CTA arrived at the
-    cluster's barrier after that? published: is that meeting over? known_to_lanes: warps of its CTA, each with its
+    fenced: has that thread passed a fence for the cluster since? released: has its warp arrived at the cluster's
+    barrier after that? published: is that meeting over? known_to_lanes: warps of its CTA, each with its
     lanes, that certainly come after mbarrier.init; known_to_threads: threads that do, with the rows of their CTAs.
     """
 
@@ -45,12 +44,13 @@ class LiveMBarrier:
 
 
 class MBarrierRules:
-    """The m-barriers of a wave that are alive, by row and offset."""
+    """The m-barriers of a wave that are alive, by row and offset. made: how many there were so far."""
 
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
         self.wave = clocks.wave
         self.alive: dict[tuple[int, int], LiveMBarrier] = {}
+        self.made = 0
         self._checked: set[tuple[bytes, ...]] = set()  # see `_was_checked`
 
     def _was_checked(self, *use: Ints | Bools) -> bool:
@@ -74,11 +74,12 @@ class MBarrierRules:
             if where in self.alive:
                 raise initialised_twice(self.wave, row, thread, where[1], at)
             self.alive[where] = LiveMBarrier(thread, self.clocks.now)
+            self.made += 1
         self._checked.clear()
 
     def ended(self, signals: Signals) -> None:
         """Remove m-barriers that have been invalidated."""
-        for row, offset in zip(signals.home.tolist(), signals.offset.tolist(), strict=True):
+        for row, offset in signals.places():
             self.alive.pop((row, offset), None)
         self._checked.clear()
 
@@ -92,9 +93,9 @@ class MBarrierRules:
 
     def cluster_arrived(self, who: Actors) -> None:
         """Warps have arrived at the cluster's barrier."""
-        rows = set(who.rows.tolist())
+        warps = set(zip(who.rows.tolist(), who.warps.tolist(), strict=True))
         for (row, _), one in self.alive.items():
-            one.released |= one.fenced and row in rows
+            one.released |= one.fenced and (row, one.thread >> 5) in warps
 
     def cluster_met(self, ctas: Ints) -> None:
         """A meeting of these CTAs at the cluster's barrier is over."""
@@ -133,7 +134,7 @@ class MBarrierRules:
         if self._was_checked(who.rows, who.warps, who.lanes, signals.home, signals.offset):
             return
         unknown: list[tuple[int, LiveMBarrier]] = []
-        for k, where in enumerate(zip(signals.home.tolist(), signals.offset.tolist(), strict=True)):
+        for k, where in enumerate(signals.places()):
             one = self.alive.get(where)
             key = (int(who.warps[k]), who.lanes[k].tobytes())
             if one is not None and key not in one.known_to_lanes:
@@ -175,5 +176,5 @@ def check_not_early(wave: Wave, signals: Signals, early: Ints, at: Span | None, 
     over. who: their author, if it is an operation.
     """
     for k in early.tolist():
-        who = who or warp_text(wave, int(signals.who.rows[k]), int(signals.who.warps[k]))
+        who = who or wave.warp_name(int(signals.who.rows[k]), int(signals.who.warps[k]))
         raise early_arrival(wave, who, int(signals.offset[k]), at)

@@ -1,4 +1,4 @@
-"""Accesses of threads to the shared memory of other CTAs, which must not have ended by then.
+"""Accesses of threads to the shared memory of other CTAs, which must not have ended by then, and arrivals of commits.
 
 Source: PTX ISA, "Cluster: distributed shared memory".
 """
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.reports.rules import cta_may_have_ended
+from tilewright.sim.order.reports.rules import cta_may_have_ended, ends_before_operation
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.signals import Signals
@@ -39,6 +40,25 @@ class RemoteAccess:
     released: bool = False
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class RemoteCommit:
+    """The arrival of a commit, of an issuer in the CTA ``row``, at the m-barrier of the CTA ``home``. No barrier of
+    threads covers it.
+    """
+
+    operation: Operation
+    issuer: int
+    row: int
+    home: int
+    offset: int
+    phase: int
+
+    @property
+    def who(self) -> tuple[int, int, int]:
+        """The CTA that it arrives at, the CTA and the thread that commits."""
+        return self.home, self.row, int(self.operation.issuers.threads[self.issuer])
+
+
 class RemoteAccesses:
     """Those of a wave that no meeting at the cluster's barrier has put before the end of the CTA whose memory it is."""
 
@@ -46,6 +66,7 @@ class RemoteAccesses:
         self.clocks = clocks
         self.wave = clocks.wave
         self.left: list[RemoteAccess] = []
+        self.commits: list[RemoteCommit] = []
 
     def touched(self, signals: Signals, at: Span | None, *, arrives: bool) -> None:
         """Threads have touched the memory of CTAs; one lane of each warp stands for all."""
@@ -69,15 +90,25 @@ class RemoteAccesses:
 
     def phase_over(self, signals: Signals) -> None:
         """Threads have found the phase of arrivals over: the CTAs of these m-barriers still ran."""
-        where = zip(signals.home.tolist(), signals.offset.tolist(), strict=True)
-        now = dict(zip(where, signals.phase.tolist(), strict=True))
+        now = dict(zip(signals.places(), signals.phase.tolist(), strict=True))
         self.left = [
             one for one in self.left if one.phase < 0 or now.get((one.home, one.offset), one.phase) == one.phase
         ]
+        over = {one.who: one for one in self.commits if now.get((one.home, one.offset), one.phase) != one.phase}
+        if over:  # those of one thread arrive in their order
+            newest = {who: one.operation.number for who, one in over.items()}
+            self.commits = [one for one in self.commits if one.operation.number > newest.get(one.who, 0)]
+
+    def committed(self, operation: Operation, one: Touched, signals: Signals) -> None:
+        """A commit is about to arrive at m-barriers; ``one`` are its signals."""
+        for k in np.flatnonzero(signals.home != signals.who.rows).tolist():
+            row, home, offset = int(signals.who.rows[k]), int(signals.home[k]), int(signals.offset[k])
+            issuer = int(one.issuer[np.argmax((operation.issuers.rows[one.issuer] == row) & (one.rows == home))])
+            self.commits.append(RemoteCommit(operation, issuer, row, home, offset, int(signals.phase[k])))
 
     def cluster_arrived(self, who: Actors) -> None:
         """Warps have arrived at the cluster's barrier."""
-        warps = set(zip(who.rows.tolist(), who.warps.tolist(), strict=True))
+        warps = set(who.places())
         for one in self.left:
             one.released |= (one.row, one.thread >> 5) in warps
 
@@ -92,3 +123,5 @@ class RemoteAccesses:
             column = int(self.clocks.first_column(np.array(one.row))) + one.thread
             if not (self.clocks.known[one.home, :, column] >= one.time).any():
                 raise cta_may_have_ended(self.wave, (one.row, one.thread), one.home, one.at)
+        for commit in self.commits:
+            raise ends_before_operation(commit.operation, commit.issuer, commit.home, is_known=False)

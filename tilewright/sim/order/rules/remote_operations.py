@@ -1,6 +1,6 @@
-"""Operations that touch the shared memory of other CTAs: none of these CTAs, nor the issuer's, may end before.
+"""Operations that touch shared memory: none of the CTAs that have it may end before, neither the issuer's nor others.
 
-Source: PTX ISA, "Cluster: distributed shared memory".
+Source: PTX ISA, "Cluster: distributed shared memory"; "Asynchronous operations".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RemoteOperations:
 
     def add(self, operation: Operation, own: Ints) -> None:
         """An operation begins."""
-        if operation.is_remote:
+        if any(one.space == "shared" for one in operation.touched):
             if len(self.issued) >= REMOTE_OPERATIONS:
                 self.issued = [each for each in self.issued if self._unknown(*each) is not None]
             self.issued.append((operation, own))
@@ -42,12 +42,16 @@ class RemoteOperations:
 
     def _unknown(self, operation: Operation, own: Ints) -> tuple[int, int] | None:
         """The number of an issuer, and the row of a CTA where no thread knows that its part is complete."""
-        each, wave = max(operation.issuers.lanes // 32, 1), self.clocks.wave
+        each, wave = operation.issuers.warps_each, self.clocks.wave
         for one in operation.in_ctas:
-            if not one.writes and operation.number in self.read:
+            if one.space == "tmem" or (not one.writes and operation.number in self.read):
                 continue
-            issuer = np.broadcast_to(one.issuer.reshape(-1, *[1] * (one.rows.ndim - 1)), one.rows.shape)
-            issuers, rows = np.divmod(np.unique(issuer * wave.ctas + one.rows), wave.ctas)
+            if one.ctas is not None:  # all in the CTAs of their issuers
+                issuers = np.unique(one.issuer)
+                rows = operation.issuers.rows[issuers]
+            else:
+                issuer = np.broadcast_to(one.along(one.issuer), one.rows.shape)
+                issuers, rows = np.divmod(np.unique(issuer * wave.ctas + one.rows), wave.ctas)
             seen = (self.clocks.parts[rows, :, own[issuers * each]] & (SEEN | OVER)).any(1)
             if not seen.all():
                 k = int(np.argmin(seen))
@@ -58,4 +62,7 @@ class RemoteOperations:
         """The CTAs have ended. Raises SimulationError where one of them may have ended before an operation."""
         for operation, own in self.issued:
             if (found := self._unknown(operation, own)) is not None:
-                raise ends_before_operation(operation, *found)
+                seen = self.clocks.parts[:, :, own[found[0] * operation.issuers.warps_each]] & (SEEN | OVER)
+                near = self.clocks.wave.rank(np.array(found[1]))
+                cluster = slice(found[1] - int(near), found[1] - int(near) + self.clocks.wave.run.cluster_ctas)
+                raise ends_before_operation(operation, *found, is_known=bool(seen[cluster].any()))

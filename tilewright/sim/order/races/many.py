@@ -1,0 +1,125 @@
+"""Places that several threads have touched which do not know each other: there each of their accesses is examined.
+
+A tag names one thread. At such a place it says "many", and the records tell who they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.order.races.clash import CHECKED, Clash, Pairs
+from tilewright.sim.order.races.observed import StrongRead, last_read
+from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, is_surely_strong, went_along
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.order.knowledge.actors import Thread
+    from tilewright.sim.order.races.accesses import AccessRecord
+    from tilewright.sim.order.races.records import Record
+
+__all__ = ["are_known_together", "clash_among_many"]
+
+SPAN = 1 << 32  # places; more than the shared memory of one CTA has
+AT_ONCE = 1 << 18  # pairs of accesses
+
+
+def are_known_together(access: AccessRecord, pairs: Pairs) -> Bools:
+    """Which earlier writes are known, and of one weak statement that a warp makes together, without another warp's?"""
+    known = np.zeros(len(pairs), np.bool_)
+    for time in np.unique(pairs.time).tolist():
+        for record in access.places.log.at(time):
+            if record.site.collective and record.site.sem == "weak":
+                those = np.flatnonzero((pairs.time == time) & record.is_of(pairs.other_cta))
+                known[those] = access.knows_record(record, pairs[those])
+    return known
+
+
+def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> Clash | None:
+    """The race with one of several accesses, the newest of which is that of the pair; of threads that are farthest
+    apart.
+    """
+    places, found = access.places, pairs.candidates
+    at = np.broadcast_to(access.at.full(), access.look.shape)[found.cta, found.warp, found.lane]
+    place = (at // places.grain + found.unit)[pairs.number]
+    key = place if places.is_global else place + pairs.cta * SPAN
+    order = np.lexsort((pairs.knower, pairs.row, key))
+    order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
+    low, high = int(place.min()), int(place.max())
+    met = access.all_known()
+    farthest: Clash | None = None
+    doubt: Clash | None = None
+    mine, key = pairs[order], key[order]
+    for record in places.log.newest_first():
+        if record.time <= met or (farthest and (farthest.apart > 1 or not _is_of_line(record, farthest))):
+            break
+        first, last = record.at.lo // places.grain, (record.at.hi + record.site.width) // places.grain
+        if record.site.write != with_writer or last < low or first > high or is_surely_strong(access, record):
+            continue
+        clash = _clash_with(access, record, mine, key)
+        if clash is not None and clash.excuse:
+            doubt = doubt or clash
+        elif clash is not None and (farthest is None or clash.apart > farthest.apart):
+            farthest = clash
+    return farthest or doubt
+
+
+def _clash_with(access: AccessRecord, record: Record, mine: Pairs, key: Ints) -> Clash | None:
+    """The race with a record of threads that are farthest apart, without those that have observed it."""
+    reads: dict[int, StrongRead | None] = {}
+    strong = record.site.write and record.site.sem != "weak"
+    for k, other in _unordered_in(access, record, mine, key):
+        if strong and k not in reads:
+            reads[k] = last_read(access, mine.lane(k), int(mine.thread[k]))
+        read = reads.get(k)
+        if read is None or not read.has_observed(access, record, other):
+            excuse = CHECKED if finds_out(access.site, record.site) else ""
+            return Clash(access, mine.lane(k), other, record, record.site.write, excuse)
+    return None
+
+
+def _is_of_line(record: Record, clash: Clash) -> bool:
+    return clash.other is not None and record.site.at == clash.other.site.at
+
+
+def _two_of_each(*keys: Ints) -> Bools:
+    """The first two of those that are alike, as sorted: a warp's lane at a place, and one that is another thread."""
+    kept = np.ones(len(keys[0]), np.bool_)
+    kept[2:] = np.any([key[2:] != key[:-2] for key in keys], axis=0)
+    return kept
+
+
+def _unordered_in(access: AccessRecord, record: Record, mine: Pairs, key: Ints) -> Iterator[tuple[int, Thread]]:
+    """The accesses of a record that may race with this one, those of threads that are farthest apart first: number
+    among mine, and the thread. key: ascending.
+    """
+    grain, collective = access.places.grain, access.site.collective or record.site.collective
+    size = access.batch.wave.run.cluster_ctas
+    ctas, threads, address = record.threads()
+    units = (address // grain)[:, None] + np.arange(max(record.site.width // grain, 1))
+    if not access.places.is_global:
+        units = units + ctas[:, None] * SPAN
+    first, last = np.searchsorted(key, units), np.searchsorted(key, units, "right")
+    hit = np.nonzero(first < last)
+    for which, start, count in _portions(hit[0], first[hit], (last - first)[hit]):
+        each = np.repeat(np.arange(len(which)), count)
+        k = start[each] + np.arange(len(each)) - (np.cumsum(count) - count)[each]
+        pairs = replace(mine[k], other_cta=ctas[which][each], other_thread=threads[which][each])
+        right = (pairs.other_cta == pairs.cta) & (pairs.other_thread == pairs.thread) & (not collective)
+        right |= are_morally_strong(access, pairs, record)
+        right |= access.knows_record(record, pairs)
+        right |= went_along(access, pairs, record)
+        bad = np.flatnonzero(~right)
+        for one in bad[np.lexsort((pairs.knower[bad], pairs.row[bad], -pairs[bad].apart(size)))].tolist():
+            yield int(k[one]), pairs.earlier(one)
+
+
+def _portions(*found: Ints) -> Iterator[list[Ints]]:
+    """Parts of what was found, of about `AT_ONCE` pairs each. The last of the arrays: how many pairs each is."""
+    parts = int(found[-1].sum()) // AT_ONCE + 1
+    if len(found[-1]):
+        yield from zip(*(np.array_split(each, parts) for each in found), strict=True)

@@ -1,0 +1,82 @@
+"""Pairs of accesses that may meet in any order.
+
+Morally strong ones: both strong, each scope holding the other thread, of one size. Source: PTX ISA, "Memory Consistency
+Model: Morally strong operations". A compare-and-swap and a plain read; the end of an m-barrier by one lane for others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.order.knowledge.releases import WIDE, holds
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.order.races.accesses import AccessRecord
+    from tilewright.sim.order.races.clash import Pairs
+    from tilewright.sim.order.races.records import Record
+
+__all__ = ["are_morally_strong", "finds_out", "holds_others", "is_surely_strong", "went_along"]
+
+
+def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
+    """Which pairs of an access with an earlier one?"""
+    a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
+    if "weak" in (a.sem, b.sem) or a.element != b.element:
+        return np.zeros(len(pairs), np.bool_)
+    fits = holds(a.scope, pairs.cta, pairs.other_cta, size) & holds(b.scope, pairs.cta, pairs.other_cta, size)
+    return fits & ~_relies_on_lockstep(pairs, other) if _may_rely(access, other) else fits
+
+
+def is_surely_strong(access: AccessRecord, other: Record) -> bool:
+    """Are the two morally strong, whichever threads they are of?"""
+    sites, own = (access.site, other.site), not access.places.is_global
+    wide = all(site.sem != "weak" and (own or site.scope in WIDE) for site in sites)
+    return wide and access.site.element == other.site.element and not _may_rely(access, other)
+
+
+def holds_others(access: AccessRecord, others: Ints) -> Bools:
+    """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
+    own = access.batch.rows(1) + access.batch.wave.first
+    return holds(access.site.scope, own, others, access.batch.wave.run.cluster_ctas)
+
+
+def _may_rely(access: AccessRecord, other: Record) -> bool:
+    return not access.places.is_global and access.site.sem == other.site.sem == "volatile"
+
+
+def _relies_on_lockstep(pairs: Pairs, other: Record) -> Bools:
+    """Which volatile accesses of shared memory are of two lanes that made the earlier one together?
+
+    The lanes of a warp went on together until sm_70 let each go its own way; ``volatile`` gives them no order.
+    """
+    together = (pairs.cta == pairs.other_cta) & (pairs.thread >> 5 == pairs.other_thread >> 5)
+    return np.asarray(together & other.holds(pairs.cta, pairs.thread))
+
+
+def finds_out(one: Site, other: Site) -> bool:
+    """Is one access a plain read, and the other a compare-and-swap of the same size?"""
+    read, swap = (one, other) if other.compares else (other, one)
+    plain = read.sem == "weak" and not (read.write or read.collective)
+    return swap.compares and plain and read.element == swap.element
+
+
+def went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None) -> Bools:
+    """Which arrivals, of a record or the last ones, were made together with a lane of their warp that is known?
+
+    An m-barrier is ended by one lane for all that arrived with it, in libcu++'s pipelines, once the warp has met.
+    """
+    found = np.zeros(len(pairs), np.bool_)
+    for k in range(len(found)) if access.site.ends else ():
+        one = record or access.places.log.find(int(pairs.other_cta[k]), int(pairs.time[k]))
+        if one is None or not one.site.is_signal:
+            continue
+        which = np.full(32, k)
+        ctas, threads = pairs.other_cta[which], pairs.other_thread[which] & ~31 | np.arange(32)
+        known = access.clocks.knows(pairs.row[which], pairs.knower[which], ctas, threads, np.full(32, one.time))
+        itself = (threads == pairs.thread[k]) & (ctas == pairs.cta[k])
+        found[k] = bool(((known | itself) & one.holds(ctas, threads)).any())
+    return found
