@@ -315,7 +315,7 @@ def test_the_worked_value() -> None:
         ({"N": 12}, "instruction descriptor: N"),
         ({"K": 8}, "no form with these modifiers"),
         ({"a_dtype": "int8"}, "no form with these modifiers"),
-        ({"d_dtype": "float16"}, "instruction descriptor: d_dtype"),
+        ({"d_dtype": "float16"}, "no form with these modifiers"),
         ({"sat_d": True}, "instruction descriptor: sat_d"),
         ({"is_sparse": True}, "no form with these modifiers"),
         ({"neg_a": BAR[0] > 0}, "neg_a"),

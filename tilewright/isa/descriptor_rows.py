@@ -169,14 +169,15 @@ def encode_product(machine: Machine, *values: Lanes, **mods: Argument) -> Lanes:
 
 
 def _product_forms() -> Iterator[Form]:
-    for row in PRODUCT_KINDS.values():
-        types = {name: {each: str(code) for each, code in row.elements.items()} for name in ("a_dtype", "b_dtype")}
+    for row, result in ((each, result) for each in PRODUCT_KINDS.values() for result in each.results):
+        elements = {each: str(code) for each, code in row.elements_for(result).items()}
         yield Form(
             Cuda(
                 f"{{desc}} = tw_instruction_descriptor({', '.join(f'{{{name}}}' for name in PRODUCT_FIELDS)})",
                 {
-                    **types,
-                    "d_dtype": {each: str(code) for each, code in row.results.items()},
+                    "a_dtype": elements,
+                    "b_dtype": elements,
+                    "d_dtype": {result: str(row.results[result])},
                     "K": {row.k: ""},
                     "n_cta_groups": {1: "", 2: ""},
                     "is_sparse": {False: ""},

@@ -50,6 +50,10 @@ class MultiplicationKind(NamedTuple):
         """Bytes that an element of A or B takes along K."""
         return OPERAND_BYTES // self.k
 
+    def elements_for(self, result: str) -> Mapping[str, int]:
+        """The elements whose products D may have as ``result``."""
+        return {name: code for name, code in self.elements.items() if (name, result) != ("bfloat16", "float16")}
+
 
 _F32 = {"float32": 1}
 _NARROW = {"float8_e4m3fn": 0, "float8_e5m2": 1, "float6_e2m3fn": 3, "float6_e3m2fn": 4, "float4_e2m1fn": 5}
@@ -115,7 +119,7 @@ class InstructionDescriptor:
             raise _refused("kind", self.kind, choices(self.kind, PRODUCT_KINDS))
         for name in TYPES:
             _check(name, getattr(self, name), _types(row, name))
-        if self.d_dtype == "float16" and "bfloat16" in (self.a_dtype, self.b_dtype):
+        if not {self.a_dtype, self.b_dtype} <= row.elements_for(self.d_dtype).keys():
             raise _refused("d_dtype", "float16 with bfloat16 operands", "float32")
         if (self.neg_a or self.neg_b) and not row.signs:
             raise _refused("neg_a" if self.neg_a else "neg_b", "set", "clear: integers are not negated")

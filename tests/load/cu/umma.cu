@@ -53,8 +53,7 @@ __global__ void product(const uint4* a, const uint4* b, float* c) {
 #endif
     for (int j = 0; j < 64; j += 4) {
         unsigned x, y, z, w;
-        asm volatile("tcgen05.ld.sync.aligned.32x32b.x4.b32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(d + (t / 32 * 32 << 16) + j));
+        asm volatile("tcgen05.ld.sync.aligned.32x32b.x4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(d + (t / 32 * 32 << 16) + j));
         asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
         float* row = c + t * 64 + j;
         row[0] = __uint_as_float(x), row[1] = __uint_as_float(y), row[2] = __uint_as_float(z), row[3] = __uint_as_float(w);
