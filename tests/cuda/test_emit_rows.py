@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cuda.kernels import TID, element, flat, lowered, parameter
+from tests.isa.umma_oracles import CONSTANTS
 from tilewright import isa
 from tilewright.cuda import emit
 from tilewright.cuda.nvrtc import assemble
@@ -19,14 +20,13 @@ WORD = flat("word", "uint64", 2, "local")
 B, H = flat("B", "uint8", 16, "local"), flat("H", "uint16", 16, "local")
 F, D = flat("F", "float32", 16, "local"), flat("D", "float64", 16, "local")
 REGISTERS = {"b8": B, "b16": H, "b32": R, "b64": WIDE, "f32": F, "f64": D}
-OF_PRODUCTS = {"M": 128, "N": 64, **dict.fromkeys(("trans_a", "trans_b", "neg_a", "neg_b", "sat_d"), 0)}  # constants
 MOST_FORMS = 12  # of one row: the table's own tests assemble all of them
 
 
 def argument(operand: Operand, count: int, mods: Mods) -> object:
     """An argument that fits an operand."""
-    if operand.name in OF_PRODUCTS:
-        return OF_PRODUCTS[operand.name]
+    if operand.name in CONSTANTS:
+        return CONSTANTS[operand.name]
     if operand.many and operand.kind in REGISTERS:
         file = WORD if operand.kind == "b64" else REGISTERS[operand.kind]
         return [element(file, i) for i in range(count)]

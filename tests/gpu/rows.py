@@ -16,6 +16,7 @@ from tests.isa import scalar_oracles, tma_oracles
 from tests.isa.assembling import every_form, result_dtype
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES
+from tests.isa.umma_oracles import CONSTANTS
 from tests.sim.build import Lowered, at, cta, get, lane, tid
 from tilewright.dtypes import VOID, dtype
 from tilewright.ir import Expr, as_expr
@@ -133,6 +134,8 @@ class RowKernel:
 
     def _argument(self, which: Operand) -> Any:
         k, name = self.kernel, which.name
+        if name in CONSTANTS:
+            return CONSTANTS[name]
         if which.kind in ("shared", "global", "generic"):
             return self._address(which)
         count = self.bound.registers_of(name) if which.many else 1

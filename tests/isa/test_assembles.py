@@ -106,10 +106,10 @@ ODD = ("testp.f32", "testp.f64", "mapa.u32", "cvta.shared.u64")
 def test_whatever_word_the_assembler_lets_one_leave_out_the_table_does_too() -> None:
     asked: dict[tuple[str, ...], tuple[Bound, str]] = {}
     for bound in FORMS:
-        name, *words = bound.mnemonic.split(".") if bound.form.language == "ptx" else [""]
+        name, *words = bound.mnemonic.split(".") if isinstance(bound.form.wording, Ptx) else [""]
         for k, word in enumerate(words):
             short = ".".join([name, *words[:k], *words[k + 1 :]])
-            shape = (bound.instruction.name, bound.form.text, re.sub(r"\d+", "", word))
+            shape = (bound.instruction.name, bound.form.wording.template, re.sub(r"\d+", "", word))
             try:
                 isa.spelled(short)
             except InstructionError:

@@ -12,6 +12,8 @@ from tests.isa.descriptor_oracles import byte_address
 from tests.isa.matrix_oracles import number
 
 COVERED = {"ptx.tcgen05.mma", "ptx.tcgen05.encode_instr_descriptor"}
+CONSTANTS = {"M": 128, "N": 64, **dict.fromkeys(("trans_a", "trans_b", "neg_a", "neg_b", "sat_d"), False)}
+"""Operands of `encode_instr_descriptor` that fit every kind."""
 Array = NDArray[Any]
 
 K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32}
