@@ -59,3 +59,75 @@ def test_fences_before_the_atomics_alone_are_a_warning(afterwards: str) -> None:
 def test_everything_less_is_a_race(before: str, behind: str, last: str) -> None:
     with pytest.raises(SimulationError, match=r"race: (load reads|store writes) element"):
         warnings(before, behind, last)
+
+
+WARPS = """
+__device__ unsigned taken = 0;
+__global__ void sum(int* part, int* out) {
+    __shared__ bool last;
+    unsigned t = threadIdx.x;
+    EARLY;
+    part[blockIdx.x * 64 + t] = t;
+    BEFORE;
+    if (t == 0) {
+        FIRST;
+        last = atomicAdd(&taken, 1) == gridDim.x - 1;
+        SECOND;
+    }
+    __syncthreads();
+    BEHIND;
+    if (last) for (int k = 0; k < gridDim.x; k++) atomicAdd(out, part[k * 64 + t]);
+}
+"""
+BAR, RELEASE = "__syncthreads()", "__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE)"
+
+
+def warnings_of_warps(**fences: str) -> list[str]:
+    text = WARPS
+    for place in ("EARLY", "BEFORE", "FIRST", "SECOND", "BEHIND"):
+        text = text.replace(place, fences.get(place.lower(), ""))
+    out, part = np.zeros(1, np.int32), np.zeros(256, np.int32)
+    found = tw.load_cu(text, target="sm_80")["sum"].simulate(part, out, grid=4, block=64).warnings
+    assert out[0] == 4 * 64 * 63 // 2
+    return found
+
+
+@pytest.mark.parametrize(
+    "fences",
+    [{"before": f"{FENCE}; {BAR}"}, {"before": BAR, "first": FENCE}, {"before": BAR, "first": RELEASE}],
+    ids=["by_each_writer", "by_the_taker_behind_a_barrier", "of_a_weaker_kind_by_the_taker"],
+)
+def test_a_write_counts_with_a_fence_behind_it_and_the_number_behind_that(fences: dict[str, str]) -> None:
+    assert any("that atomic, too, of kind sc: __threadfence()" in each for each in warnings_of_warps(**fences))
+    assert warnings_of_warps(**fences, second=FENCE) == []
+
+
+@pytest.mark.parametrize(
+    "fences",
+    [
+        {"first": FENCE},
+        {"before": FENCE},
+        {"early": FENCE, "before": BAR},
+        {"early": FENCE, "before": BAR, "behind": FENCE},
+        {"before": f"{RELEASE}; {BAR}"},
+        {"before": f"{BAR}; if (t == 32) {BLOCK}; {BAR}", "early": FENCE},
+    ],
+    ids=[
+        "writers_that_no_barrier_orders",
+        "fences_that_no_barrier_orders",
+        "fence_before_the_write",
+        "fence_before_the_write_and_behind_the_number",
+        "weaker_fence_by_another_than_the_taker",
+        "fence_of_the_block",
+    ],
+)
+def test_a_write_with_no_fence_between_it_and_the_number_is_a_race(fences: dict[str, str]) -> None:
+    with pytest.raises(SimulationError, match=r"race: load reads element"):
+        warnings_of_warps(**fences)
+
+
+def test_a_weaker_fence_behind_the_number_leaves_the_warning() -> None:
+    found = warnings_of_warps(before=f"{FENCE}; {BAR}", behind=RELEASE)
+
+    assert found
+    assert all("of kind sc" in each for each in found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -25,8 +24,8 @@ from tilewright.sim.order.knowledge.releases import Pattern, Release
 from tilewright.sim.order.knowledge.signals import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.proxies.global_accesses import LastAccesses
 from tilewright.sim.order.races.accesses import AccessRecord
-from tilewright.sim.order.races.clash import NUMBERED, Clash, Pairs
-from tilewright.sim.order.races.judge import clash_of, clash_with_reads, lost_store
+from tilewright.sim.order.races.clash import Clash, Pairs
+from tilewright.sim.order.races.judge import clash_with_reads, lost_store
 from tilewright.sim.order.races.places import TaggedPlaces
 from tilewright.sim.order.races.tickets import Tickets
 from tilewright.sim.order.races.volatile_reads import VolatileReads
@@ -71,7 +70,7 @@ class Order(Check):
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
         self.volatile = VolatileReads(self.orders, self.program.sites)
-        self.tickets = Tickets(self.orders)
+        self.tickets = Tickets(self.orders, self.locations)
         self.last_accesses = LastAccesses.of(self.program)
         touched = (one for bound in self.program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
@@ -169,7 +168,7 @@ class Order(Check):
     def _meet(self, access: AccessRecord) -> Pairs | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
         found = access.places.writes_before(access)
-        clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)
+        clash, strong = self.tickets.clash_of(access, found) if found is not None else (None, None)
         self._report(clash)
         found = access.places.reads_before(access) if access.site.write else None
         self._report(clash_with_reads(access, found) if found is not None else None)
@@ -179,8 +178,6 @@ class Order(Check):
         """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
-        if not clash.is_benign and self.tickets.excuses(clash):
-            clash = replace(clash, excuse=NUMBERED)
         if not clash.is_benign:
             raise report(self.program, clash, self.orders, self.globals, self.locations)
         key = (str(clash.site.at), clash.site.line.buffer)

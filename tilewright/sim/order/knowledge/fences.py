@@ -69,4 +69,4 @@ class Fences:
                 times = passed.known.threads.copy()
                 times[:, first : first + 32][:, own] = passed.time
                 known = Known(times, passed.known.parts, passed.known.cluster, passed.known.far)
-                yield Pattern(own, passed.scope, row + self.clocks.wave.first, known)
+                yield Pattern(own, passed.scope, row + self.clocks.wave.first, known, of_fence=True)

@@ -67,12 +67,16 @@ class Strong:
 
 
 class Locations:
-    """The knowledge that strong accesses hand on. Nothing is kept before the first release."""
+    """The knowledge that strong accesses hand on. Nothing is kept before the first release.
+
+    seen: what threads of CTAs have observed by the access that was recorded last.
+    """
 
     def __init__(self) -> None:
         self.awake = False
         self._at: dict[Where, _Location] = {}
         self.memories: set[str] = set()  # where anything was released
+        self.seen: dict[tuple[int, int], Release] = {}
         self.unacquired: dict[tuple[int, int], list[_Observed]] = {}  # CTA and warp
         self.fenced_reads = FencedReads()
         self.releases: dict[tuple[int, int, Where], Pattern] = {}  # the last by a thread on a location
@@ -80,6 +84,7 @@ class Locations:
     def touched(self, access: AccessRecord, fences: Fences) -> None:
         """Record an access: a strong one releases and acquires; a read of a weak write observes nothing."""
         site, places = access.site, access.places
+        self.seen.clear()
         if site.sem == "weak":
             for _, where in threads_of(access) if site.write and places.name in self.memories else ():
                 self.overwritten(where)
@@ -102,7 +107,7 @@ class Locations:
             own, cta = np.arange(32) == thread & 31, row + access.batch.wave.first
             released = list(fences.of(row, thread >> 5, own)) if site.write else []
             by_sc = clocks.by_sc.before(row, thread) if site.write else ()
-            before = [Pattern(own, reach, cta, known) for reach, known in by_sc]
+            before = [Pattern(own, reach, cta, known, of_fence=True) for reach, known in by_sc]
             if released or before or site.sem in ("release", "acq_rel") or self.has(where):
                 strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic, access.time)
                 accesses.append((strong, released, before))
@@ -125,6 +130,7 @@ class Locations:
         size = clocks.wave.run.cluster_ctas
         if found is None or found.release is None or not self._morally_strong(found, access, size):
             return
+        self.seen[access.cta, access.thread] = found.release
         who = Actors.one(access.row, access.thread)
         acquires = access.sem in ("acquire", "acq_rel")
         if not (acquires and take(clocks, who, access.scope, [found.release])):

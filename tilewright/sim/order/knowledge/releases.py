@@ -9,7 +9,7 @@ Source: PTX ISA, "Memory Consistency Model: Observation, Release and acquire pat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,12 +36,15 @@ def holds(scope: str, cta: Ints | int, other: Ints | int, cluster_ctas: int) -> 
 
 @dataclass(eq=False, slots=True)
 class Pattern:
-    """The release that was made, or that awaits an acquire. lanes: (32,) of the warp; known: a row of knowledge."""
+    """The release that was made, or that awaits an acquire. lanes: (32,) of the warp; known: a row of knowledge;
+    of_fence: is it a fence that releases?
+    """
 
     lanes: Bools
     scope: str
     cta: int
     known: Known
+    of_fence: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -139,9 +142,10 @@ def _hold(pattern: Pattern, scope: str, cta: int, size: int) -> bool:
 
 def _merged(patterns: list[Pattern]) -> list[Pattern]:
     """What threads of one CTA have released with one scope is acquired together."""
-    found: dict[tuple[int, str], Pattern] = {}
+    found: dict[tuple[int, str, bool], Pattern] = {}
     for pattern in patterns:
-        other = found.get((pattern.cta, pattern.scope))
+        key = pattern.cta, pattern.scope, pattern.of_fence
+        other = found.get(key)
         if other is not None and other.known is not pattern.known:
             known = Known(
                 np.maximum(other.known.threads, pattern.known.threads),
@@ -149,8 +153,8 @@ def _merged(patterns: list[Pattern]) -> list[Pattern]:
                 pattern.known.cluster,
                 _far_of(other.known, pattern.known),
             )
-            pattern = Pattern(other.lanes | pattern.lanes, pattern.scope, pattern.cta, known)
-        found[pattern.cta, pattern.scope] = pattern
+            pattern = replace(pattern, lanes=other.lanes | pattern.lanes, known=known)
+        found[key] = pattern
     return list(found.values())
 
 

@@ -29,8 +29,8 @@ class Clash:
 
     excuse: why a warning is enough. `EQUAL`, `ROUNDED`: both write the same, or nearly so. `LOOSE`: the earlier one, a
     read, always comes first in practice. `CHECKED`: one is a plain read, the other a compare-and-swap, which finds out
-    what changed in between. `NUMBERED`: the earlier one, a write, is of a thread that passed a fence and then took a
-    number before the reader's CTA took its own. Empty for an error.
+    what changed in between. `NUMBERED`: the earlier one, a write, comes before a fence, and that before a number that
+    was taken before the number of the later one's CTA. Empty for an error.
     at_once: are both of one execution of a statement? relaxed: are both volatile, and is an order relied on that they
     have not got?
     """

@@ -7,7 +7,7 @@ Model: Race".
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,13 @@ from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, 
 from tilewright.sim.order.races.records import Candidates, Record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tilewright.sim.machine.arrays import Bools, Ints
 
 __all__ = ["clash_of", "clash_with_reads", "farthest_clash", "lost_store"]
+
+Excused: TypeAlias = "Callable[[AccessRecord, Pairs], Bools]"
 
 
 def clash_with_reads(access: AccessRecord, found: Candidates) -> Clash | None:
@@ -34,10 +38,13 @@ def clash_with_reads(access: AccessRecord, found: Candidates) -> Clash | None:
     return clash
 
 
-def clash_of(access: AccessRecord, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Pairs]:
+def clash_of(
+    access: AccessRecord, found: Candidates, *, with_writer: bool, excused: Excused | None = None
+) -> tuple[Clash | None, Pairs]:
     """The race among candidates that is reported, if there is one, and the pairs that may meet without an order.
 
-    The pair of threads that are farthest apart is reported: what orders them orders the others.
+    The pair of threads that are farthest apart is reported: what orders them orders the others. excused: of pairs,
+    which need no report.
     """
     pairs = pairs_of(access, found)
     many, known = pairs.of_many, access.knows(pairs)
@@ -49,6 +56,8 @@ def clash_of(access: AccessRecord, found: Candidates, *, with_writer: bool) -> t
     unknown = ~known & ~many
     unordered = pairs[unknown]
     racing, checked = _racing(access, unordered, with_writer=with_writer)
+    if excused is not None:
+        racing &= ~excused(access, unordered)
     if access.site.ends:
         racing &= ~went_along(access, unordered)
     clash = farthest_clash(access, unordered[racing], with_writer=with_writer) if racing.any() else None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Observation", "StrongRead", "keep_newest", "last_read", "leads"]
 
+Key = TypeVar("Key")
 Kept = TypeVar("Kept")
 
 
@@ -81,7 +82,7 @@ def _comes_after(orders: Mapping[Wave, WaveOrder], later: Thread, earlier: Threa
     return False
 
 
-def keep_newest(known: dict[Thread, Kept], most: int) -> None:
+def keep_newest(known: dict[Key, Kept], most: int) -> None:
     """Drop the oldest of more than ``most``."""
     if len(known) > most:
         del known[next(iter(known))]

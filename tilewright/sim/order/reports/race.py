@@ -78,8 +78,8 @@ def warning(program: Subject, clash: Clash) -> str:
     if clash.excuse == NUMBERED:
         return (
             f"{clash.site.at}: a CTA {'writes' if clash.site.write else 'reads'} {clash.site.line.buffer} once it has "
-            "taken a number at a counter, and others wrote there before each passed a fence and took its own; a fence "
-            "belongs behind that atomic, too: __threadfence()"
+            "taken a number at a counter, and others wrote there before a fence, with their own number behind it; "
+            "a fence belongs behind that atomic, too, of kind sc: __threadfence()"
         )
     if clash.excuse == CHECKED:
         return (
