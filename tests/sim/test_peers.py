@@ -104,6 +104,106 @@ def test_a_cta_that_may_have_ended_is_not_touched() -> None:
     assert "which may have ended" in found(peer("load", then=False)).message
 
 
+@pytest.mark.parametrize("way", ["store", "strong store", "atom", "red", "atomic_add"])
+def test_a_cta_that_may_not_have_begun_is_not_touched(way: str) -> None:
+    finding = found(peer(way, written=False, first=False))
+
+    assert "which may not have begun" in finding.message
+    assert str(finding.hint) == "T.cuda.cluster_sync() by all threads before it"
+
+
+def after(meeting: str) -> Any:
+    """Each CTA stores to its peer, after a meeting of the cluster that may be relaxed, or of one warp of two only."""
+
+    @T.prim_func
+    def kernel(out: T.Buffer((2, 64), "int32")):
+        rank = T.cta_id_in_cluster([2])
+        T.cta_id([2])
+        tid = T.thread_id([64])
+        s = T.alloc_shared((64,), "int32")
+        if meeting != "none":
+            T.ptx.barrier.cluster.arrive(sem="relaxed")
+            if meeting == "of all" or tid < 32:
+                T.ptx.barrier.cluster.wait()
+            if meeting == "handed on":
+                T.cuda.cta_sync()
+        T.ptx.st(T.cuda.map_shared_rank(s.ptr_to([tid]), 1 - rank), tid + rank)
+        if meeting != "of all" and meeting != "none" and tid >= 32:
+            T.ptx.barrier.cluster.wait()
+        T.cuda.cluster_sync()
+        out[rank, tid] = s[tid]
+
+    return kernel
+
+
+@pytest.mark.parametrize("meeting", ["of all", "handed on"])
+def test_a_relaxed_meeting_tells_that_all_have_begun(meeting: str) -> None:
+    out = np.zeros((2, 64), np.int32)
+
+    tw.simulate(after(meeting), out, target="sm_90a")
+
+    assert np.array_equal(out, np.arange(64) + np.array([[1], [0]]))
+
+
+@pytest.mark.parametrize("meeting", ["none", "of one warp"])
+def test_a_warp_that_has_only_arrived_does_not_know_that_others_have_begun(meeting: str) -> None:
+    assert "which may not have begun" in found(after(meeting)).message
+
+
+@T.prim_func
+def flagged(flag: T.Buffer((1,), "uint32"), out: T.Buffer((32,), "int32")):
+    rank = T.cta_id_in_cluster([2])
+    T.cta_id([2])
+    lane = T.lane_id([32])
+    s = T.alloc_shared((32,), "int32")
+    if rank == 1:
+        if lane == 0:
+            T.ptx.st(flag.ptr_to([0]), T.uint32(1), sem="release", scope="gpu")
+    else:
+        while T.ptx.ld(flag.ptr_to([0]), sem="acquire", scope="gpu") == 0:
+            pass
+        T.ptx.st(T.cuda.map_shared_rank(s.ptr_to([lane]), 1), lane)
+    T.cuda.cluster_sync()
+    if rank == 1:
+        out[lane] = s[lane]
+
+
+def test_whoever_comes_after_a_thread_of_a_cta_knows_that_it_has_begun() -> None:
+    out = np.zeros(32, np.int32)
+
+    tw.simulate(flagged, np.zeros(1, np.uint32), out, target="sm_90a")
+
+    assert np.array_equal(out, np.arange(32))
+
+
+@T.prim_func
+def told_before_the_meeting(out: T.Buffer((2,), "uint32")):
+    rank = T.cta_id_in_cluster([2])
+    T.cta_id([2])
+    tid = T.thread_id([64])
+    word = T.alloc_shared((1,), "uint32")
+    bar = T.alloc_shared((1,), "uint64")
+    if tid == 0:
+        T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+        T.ptx.fence.mbarrier_init()
+        T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 4)
+    T.ptx.barrier.cluster.arrive()
+    if tid < 32:
+        T.ptx.barrier.cluster.wait()
+    if tid == 32:
+        T.ptx.st_async(T.ptx.mapa(word.ptr_to([0]), 1 - rank), rank, T.ptx.mapa(bar.ptr_to([0]), 1 - rank))
+    if tid >= 32:
+        T.ptx.barrier.cluster.wait()
+    if tid == 0:
+        T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+        out[rank] = word[0]
+    T.cuda.cluster_sync()
+
+
+def test_an_operation_touches_no_cta_that_may_not_have_begun() -> None:
+    assert "which may not have begun" in found(told_before_the_meeting).message
+
+
 @T.prim_func
 def everywhere(A: T.Buffer((32,), "int32"), out: T.Buffer((2, 32), "int32")):
     rank = T.cta_id_in_cluster([2])

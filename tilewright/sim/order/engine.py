@@ -123,10 +123,12 @@ class Order(Check):
         rows = np.broadcast_to(batch.rows(1), mask.shape)
         home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
         check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
+        visits = visits_of(batch, mask, home)
+        early = order.remote.before_begin(visits.who, visits.home, site.at)
         self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
         if order.proxies is not None:
             order.proxies.shared.reached(site, batch, mask, (home, offset))
-        order.remote.touched(visits_of(batch, mask, home), site.at, arrives=False)
+        order.remote.touched(visits, site.at, arrives=False, early=early)
 
     def _watch_registers(self, site: Site, place: Place) -> Hook:
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
@@ -201,7 +203,7 @@ class Order(Check):
         else:
             order.barriers.arrived(who, barrier, sync.at)
         known = order.clocks.published(who)
-        order.meetings[barrier].add(rows[which], known if orders else known.of_execution())
+        order.meetings[barrier].add(rows[which], known if orders else known.of_execution(order.clocks.size))
         for k in range(len(who)) if not orders else ():
             for pattern in order.fences.before(who, k):
                 key, row = (~barrier, who.rows) if pattern.scope == "cta" else (barrier, rows[which])
@@ -301,7 +303,7 @@ class Order(Check):
         known = order.clocks.published(signals.who)
         after = known.threads
         if signal.sem == "relaxed":
-            known = known.of_execution()
+            known = known.of_execution(order.clocks.size)
             for k in range(len(signals.who)):
                 for pattern in order.fences.before(signals.who, k):
                     one = np.array([k])
@@ -313,7 +315,7 @@ class Order(Check):
         if signal.sem != "relaxed":
             order.clocks.learn(who, known)
             return
-        order.clocks.learn(who, known.of_execution())
+        order.clocks.learn(who, known.of_execution(order.clocks.size))
         for k, (row, warp) in enumerate(who.places()):
             cta = row + wave.first
             seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])])
@@ -341,6 +343,7 @@ class Order(Check):
         for one in (*operation.consulted, *operation.touched):
             for access in places_of(self, operation, one):
                 self._meet(access)
+        order.remote.issued(operation)
         if unfenced:
             self.warned.add(key)
             operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {unfenced}")

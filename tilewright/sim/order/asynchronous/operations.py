@@ -24,7 +24,7 @@ from tilewright.sim.order.asynchronous.issue_order import may_queue
 from tilewright.sim.order.bounds import WAITS
 from tilewright.sim.order.knowledge.actors import THREADS, Actors, numbered
 from tilewright.sim.order.knowledge.clocks import Clocks
-from tilewright.sim.order.knowledge.known import BEHIND, OFFERED, ORDERED, SEEN, Known, Times, published_flags
+from tilewright.sim.order.knowledge.known import BEHIND, OFFERED, ORDERED, SEEN, Known, Times, begun, published_flags
 from tilewright.sim.order.knowledge.signals import arrivals_of
 from tilewright.sim.order.rules.remote_operations import RemoteOperations
 
@@ -299,9 +299,9 @@ class Operations:
     def _will_publish(self, operation: Operation, flags: Flags) -> None:
         """The completion of an operation will publish these flags, and no access of a thread."""
         rows, threads = operation.issuers.rows, operation.issuers.threads
-        nothing = np.zeros((len(rows), self.clocks.width), np.int32)
-        known = Known(nothing, flags, self.clocks.cluster_of(rows))
-        self.committed[operation.number] = known, self.clocks.published(Actors.threads(rows, threads)).threads
+        after = self.clocks.published(Actors.threads(rows, threads)).threads
+        known = Known(begun(after, self.clocks.size), flags, self.clocks.cluster_of(rows))
+        self.committed[operation.number] = known, after
         self.clocks.kept.append(known)
 
     def completed(self, operation: Operation) -> tuple[Known, Times] | None:

@@ -17,6 +17,7 @@ from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.fence_sc import KnownBySc
 from tilewright.sim.order.knowledge.known import (
+    BEGUN,
     HEARD,
     ISSUED,
     OFFERED,
@@ -92,7 +93,7 @@ class Clocks:
         self.far: dict[tuple[int, int], Far] = {}  # row and knower
         self.kept: list[Ledger | Known] = []  # of which flags are there
         self.signal_history = SignalHistory()
-        self.now = 0
+        self.now = BEGUN
         self.floor = 0
         self._bounds: dict[object, Times] = {}
 
@@ -165,6 +166,14 @@ class Clocks:
         """Does a thread of the CTA in a row come after what another one, of a CTA of the grid, did until a time?"""
         one = (np.array([value]) for value in (row, self.knower[thread], cta, other, time))
         return bool(self.knows(*one)[0])
+
+    def knows_begun(self, row: int, knower: int, home: int) -> bool:
+        """Does a knower come after anything that a thread of the CTA ``home`` of its cluster did?"""
+        first = int(self.first_column(np.array(home)))
+        exists = self.wave.run.exists.reshape(-1)
+        blocks = (0, self.loose, *self.by_sc.first.values(), *self.of_shared)
+        mine = self.known[row, knower]
+        return any((mine[block + first : block + first + self.threads] >= BEGUN)[exists].any() for block in blocks)
 
     def are_in(self, known: Known, ctas: Ints, threads: Ints, times: Ints) -> Bools:
         """Does the first row of knowledge hold those threads of CTAs of the grid up to those times?"""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Clocks
 
 __all__ = [
+    "BEGUN",
     "BEHIND",
     "FENCED",
     "HEARD",
@@ -43,6 +44,7 @@ __all__ = [
     "Known",
     "Ledger",
     "Times",
+    "begun",
     "gather_at",
     "joined",
     "published_flags",
@@ -50,6 +52,7 @@ __all__ = [
 ]
 
 SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER, ISSUED, BEHIND = 1, 2, 4, 8, 16, 32, 64, 128
+BEGUN = 1  # a time before all accesses: whoever knows a thread up to then knows that its CTA has begun
 
 Times: TypeAlias = "NDArray[np.int32]"
 Flags: TypeAlias = "NDArray[np.unsignedinteger]"
@@ -84,10 +87,17 @@ class Known:
         chosen = np.arange(len(self.threads))[which].tolist() if self.far else []
         return Known(self.threads[which], self.parts[which], self.cluster[which], [self.far[k] for k in chosen])
 
-    def of_execution(self) -> Known:
-        """The part of this knowledge that a relaxed meeting hands on."""
+    def of_execution(self, size: int) -> Known:
+        """The part of this knowledge that a relaxed meeting hands on. size: threads of a cluster."""
         parts = self.parts & (HEARD | OVER | ISSUED) | np.where(self.parts & SEEN, OVER, 0)
-        return Known(np.zeros_like(self.threads), np.asarray(parts, self.parts.dtype), self.cluster)
+        return Known(begun(self.threads, size), np.asarray(parts, self.parts.dtype), self.cluster)
+
+
+def begun(times: Times, size: int) -> Times:
+    """Of this knowledge about the threads of a cluster of that size only that they have begun."""
+    found = np.zeros_like(times)
+    found[:, :size] = np.minimum(times[:, :size], BEGUN)
+    return found
 
 
 def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values: NDArray[np.integer]) -> None:

@@ -11,7 +11,7 @@ from tilewright.isa import phase_of
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
-from tilewright.sim.order.knowledge.known import Known, Ledger, Times, gather_at
+from tilewright.sim.order.knowledge.known import Known, Ledger, Times, begun, gather_at
 from tilewright.sim.order.knowledge.signals import Signals
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ class Phases:
             if len(far) and state.remote is not None:
                 given = known[far]
                 state.remote[0].add(home[~own], given if wide else self._loosened(given))
-                nothing = np.zeros_like(given.threads)  # all threads get completions
-                state.running.add(home[~own], Known(nothing, given.parts, given.cluster))
+                of_all = begun(given.threads, self.clocks.size)  # and completions: all threads get these
+                state.running.add(home[~own], Known(of_all, given.parts, given.cluster))
         return np.concatenate(early) if early else np.zeros(0, np.int64)
 
     def over(self, signals: Signals, *, wide: bool) -> Iterator[tuple[Ints, Known]]:

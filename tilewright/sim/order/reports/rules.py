@@ -20,6 +20,7 @@ __all__ = [
     "INIT",
     "barrier_reused",
     "cta_may_have_ended",
+    "cta_may_not_have_begun",
     "early_arrival",
     "ended_early",
     "ends_before_operation",
@@ -135,6 +136,17 @@ def cta_may_have_ended(wave: Wave, who: tuple[int, int], home: int, at: Span | N
         given=f"{wave.thread_name(*who)}, that of CTA {wave.cta_name(home)}",
         allowed="a CTA that ends after all that others do in its shared memory",
         hint="T.cuda.cluster_sync() before the end of the kernel",
+        at=at,
+    )
+
+
+def cta_may_not_have_begun(wave: Wave, who: tuple[int, int], home: int, at: Span | None) -> SimulationError:
+    """A thread touches the shared memory of CTA ``home``, and comes after nothing there. who: row and thread."""
+    return SimulationError(
+        "the shared memory of another CTA is touched, which may not have begun by then",
+        given=f"{wave.thread_name(*who)}, that of CTA {wave.cta_name(home)}",
+        allowed="an access after the CTAs of the cluster have met, as all of them have begun then",
+        hint="T.cuda.cluster_sync() by all threads before it",
         at=at,
     )
 

@@ -2,7 +2,7 @@
 
 barriers           one meeting at a time
 mbarriers          made once, and before they are used
-remote_accesses    a CTA runs until others have done with its memory
+remote_accesses    a CTA has begun before others touch its memory, and runs until they have done
 remote_operations  and until operations have
 constants          what is read as a constant is not written
 """

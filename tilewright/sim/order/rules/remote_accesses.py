@@ -1,4 +1,5 @@
-"""Accesses of threads to the shared memory of other CTAs, which must not have ended by then, and arrivals of commits.
+"""Accesses to the shared memory of other CTAs, which must have begun by then and must not have ended, and arrivals of
+commits.
 
 Source: PTX ISA, "Cluster: distributed shared memory".
 """
@@ -10,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.reports.rules import cta_may_have_ended, ends_before_operation
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.reports.rules import cta_may_have_ended, cta_may_not_have_begun, ends_before_operation
 
 if TYPE_CHECKING:
-    from tilewright.errors import Span
+    from tilewright.errors import SimulationError, Span
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.signals import Signals
 
@@ -67,9 +68,41 @@ class RemoteAccesses:
         self.wave = clocks.wave
         self.left: list[RemoteAccess] = []
         self.commits: list[RemoteCommit] = []
+        self.begun: set[tuple[int, int, int]] = set()  # row and knower, and the CTA that it knows to have begun
 
-    def touched(self, signals: Signals, at: Span | None, *, arrives: bool) -> None:
-        """Threads have touched the memory of CTAs; one lane of each warp stands for all."""
+    def before_begin(self, who: Actors, homes: Ints, at: Span | None) -> SimulationError | None:
+        """Threads touch the memory of CTAs: the error if one of these may not have begun."""
+        for k in np.flatnonzero(homes != who.rows).tolist():
+            row, home, threads = int(who.rows[k]), int(homes[k]), 32 * int(who.warps[k]) + np.flatnonzero(who.lanes[k])
+            for thread, knower in zip(threads.tolist(), self.clocks.knower[threads].tolist(), strict=True):
+                if (row, knower, home) in self.begun:
+                    continue
+                if not self.clocks.knows_begun(row, knower, home):
+                    return cta_may_not_have_begun(self.wave, (row, thread), home, at)
+                self.begun.add((row, knower, home))
+        return None
+
+    def issued(self, operation: Operation) -> None:
+        """An operation begins. Raises SimulationError where it touches the memory of a CTA that may not have begun."""
+        issuers = operation.issuers
+        for one in operation.in_ctas if issuers.cluster_ctas > 1 else ():
+            far = one.rows != one.along(issuers.rows[one.issuer])
+            if far.any():
+                far &= True if one.nbytes is None else one.nbytes > 0
+                issuer = np.broadcast_to(one.along(one.issuer), one.rows.shape)
+                which, homes = np.divmod(np.unique((issuer * self.wave.ctas + one.rows)[far]), self.wave.ctas)
+                who = Actors.threads(issuers.rows[which], issuers.threads[which])
+                if error := self.before_begin(who, homes, operation.instruction.at):
+                    raise error
+
+    def touched(
+        self, signals: Signals, at: Span | None, *, arrives: bool, early: SimulationError | None = None
+    ) -> None:
+        """Threads have touched the memory of CTAs; one lane of each warp stands for all. Raises SimulationError for a
+        CTA that may not have begun; ``early`` is that error where an access itself tells the thread more.
+        """
+        if early := early or self.before_begin(signals.who, signals.home, at):
+            raise early
         self.clocks.now += 1
         for k in np.flatnonzero(signals.home != signals.who.rows).tolist():
             row, lane = int(signals.who.rows[k]), int(signals.who.lanes[k].argmax())
