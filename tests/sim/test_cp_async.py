@@ -288,6 +288,15 @@ def test_a_phase_that_counts_copies_hands_them_to_all_who_wait(noinc: bool, coun
     assert np.array_equal(b, a[::-1])
 
 
+@pytest.mark.parametrize("count", [127, 96, 1])
+def test_a_phase_that_may_end_before_one_of_its_copies_is_complete_is_refused(count: int) -> None:
+    error = refused(signalled(noinc=True, count=count), np.zeros(128, np.float32), np.zeros(128, np.float32))
+
+    what = "the phase of bar[0] may end before cp_async.mbarrier.arrive of some of its threads is complete"
+    assert error.what == what
+    assert error.given.startswith("CTA (0, 0, 0), warp ")
+
+
 @pytest.mark.parametrize("how", [{"all_lanes": False, "count": 4}, {"wait": False, "count": 128}])
 def test_a_copy_that_no_arrival_covers_is_in_flight(how: dict[str, Any]) -> None:
     error = refused(signalled(noinc=True, **how), np.zeros(128, np.float32), np.zeros(128, np.float32))

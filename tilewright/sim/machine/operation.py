@@ -163,12 +163,17 @@ class Operation:
             effect = one.effect
             assert isinstance(effect, Signal)
             if effect.at_issue == at_issue and effect.change is not None:
-                amount = effect.amount
-                given = self.arguments[amount] if isinstance(amount, str) else self.instruction.bound.count(amount)
-                if one.nbytes is not None:
-                    given = np.zeros(len(self.issuers.rows))
-                    given[one.issuer] = one.nbytes
-                one.change(self.batch.wave, (np.broadcast_to(given, len(self.issuers.rows)).astype(np.uint64),))
+                one.change(self.batch.wave, self.amounts(one))
+
+    def amounts(self, one: Touched) -> Array:
+        """How much each issuer signals: arrivals or bytes, (n,)."""
+        assert isinstance(one.effect, Signal)
+        amount = one.effect.amount
+        given = self.arguments[amount] if isinstance(amount, str) else self.instruction.bound.count(amount)
+        if one.nbytes is not None:
+            given = np.zeros(len(self.issuers.rows))
+            given[one.issuer] = one.nbytes
+        return np.broadcast_to(given, len(self.issuers.rows)).astype(np.uint64)
 
     @cached_property
     def _mods(self) -> Mods:

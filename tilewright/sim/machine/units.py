@@ -355,12 +355,11 @@ class Touched:
         octets = at[..., None] + np.arange(self.width)
         block.to_change(1)[np.broadcast_to(rows[..., None], octets.shape)[counts], octets[counts]] = data[counts]
 
-    def change(self, wave: Wave, values: tuple[Array, ...]) -> None:
-        """Change the m-barriers that are signalled, one after the other. values: (n,), what each issuer gives."""
+    def change(self, wave: Wave, amounts: Array) -> None:
+        """Change the m-barriers that are signalled, one after the other. amounts: (n,), what each issuer gives."""
         assert isinstance(self.effect, Signal)
         assert self.effect.change is not None
-        given = tuple(value[self.issuer] for value in values)
-        atomic_words(wave, self.rows, self.at, self.effect.change, given)
+        atomic_words(wave, self.rows, self.at, self.effect.change, (amounts[self.issuer],))
 
 
 def _memory(wave: Wave, window: int) -> tuple[str, int]:

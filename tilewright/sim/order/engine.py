@@ -33,7 +33,7 @@ from tilewright.sim.order.reports.missing import missing_commits
 from tilewright.sim.order.reports.race import report, warning
 from tilewright.sim.order.rules.barriers import CLUSTER
 from tilewright.sim.order.rules.constants import check_constants
-from tilewright.sim.order.rules.mbarriers import check_not_early
+from tilewright.sim.order.rules.mbarriers import check_not_early, check_together
 from tilewright.sim.order.wave import WaveOrder
 
 if TYPE_CHECKING:
@@ -359,6 +359,7 @@ class Order(Check):
             assert isinstance(one.effect, Signal)
             if one.effect.at_issue:
                 continue
+            check_together(operation, one)
             signals = arrivals_of(wave, operation.issuers.rows[one.issuer], one.rows, one.at)
             signals, given, reach = together(signals, known[one.issuer], after[one.issuer])
             if operation.is_commit:

@@ -25,6 +25,7 @@ __all__ = [
     "ended_early",
     "ends_before_operation",
     "ends_between",
+    "ends_between_signals",
     "initialised_twice",
     "no_data",
     "uninitialised",
@@ -126,6 +127,17 @@ def early_arrival(wave: Wave, who: str, offset: int, at: Span | None) -> Simulat
         allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
         hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",
         at=at,
+    )
+
+
+def ends_between_signals(wave: Wave, operation: Operation, issuer: int, offset: int) -> SimulationError:
+    """A phase ends before all that one statement issues has come."""
+    return SimulationError(
+        f"the phase of {shared_text(wave, offset)} may end before {operation.name} of some of its threads is complete",
+        given=f"{operation.who(issuer)}, which comes for the next phase",
+        allowed="a phase that waits for all arrivals and bytes of the operations that begin together",
+        hint="mbarrier.init with the count of all that arrive, and as many bytes announced as come",
+        at=operation.instruction.at,
     )
 
 

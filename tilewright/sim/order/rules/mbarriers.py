@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.isa import Signal, phase_of
 from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.places import OFFSET_BITS
+from tilewright.sim.machine.remote import in_turns
 from tilewright.sim.order.bounds import MBARRIER_CHECKS
-from tilewright.sim.order.reports.rules import early_arrival, ended_early, initialised_twice, no_data, uninitialised
+from tilewright.sim.order.reports.rules import (
+    early_arrival,
+    ended_early,
+    ends_between_signals,
+    initialised_twice,
+    no_data,
+    uninitialised,
+)
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -22,12 +32,13 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.units import Touched
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.signals import Signals
 
-__all__ = ["MBarrierRules", "check_not_early"]
+__all__ = ["MBarrierRules", "check_not_early", "check_together"]
 
 
 WORD = 8  # bytes of an m-barrier
@@ -216,3 +227,24 @@ def check_not_early(wave: Wave, signals: Signals, early: Ints, at: Span | None, 
     for k in early.tolist():
         who = who or wave.warp_name(int(signals.who.rows[k]), int(signals.who.warps[k]))
         raise early_arrival(wave, who, int(signals.offset[k]), at)
+
+
+def check_together(operation: Operation, one: Touched) -> None:
+    """Raises SimulationError where some signals of an operation end a phase, and others of it are still to come: they
+    have no order, so that the phase may end before any of them has come.
+    """
+    assert isinstance(one.effect, Signal)
+    wave, change = operation.batch.wave, one.effect.change
+    found, which = np.unique(one.rows << OFFSET_BITS | one.at, return_inverse=True)
+    if change is None or len(found) == len(one.at):
+        return
+    which, given = which.reshape(-1), operation.amounts(one)[one.issuer]
+    words = wave.shared.view(8)[one.rows, one.at >> 3]
+    first, now = phase_of(words), np.zeros(len(found), words.dtype)
+    now[which] = words
+    for turn in in_turns(which, np.arange(len(words))):
+        there = which[turn]
+        if (late := phase_of(now[there]) != first[turn]).any():
+            k = int(turn[np.argmax(late)])
+            raise ends_between_signals(wave, operation, int(one.issuer[k]), int(one.at[k]))
+        now[there] = change(now[there], given[turn])
