@@ -122,8 +122,7 @@ class Order(Check):
         which, own = np.nonzero(here)
         who = Actors.whole_warps(ctas[which], np.arange(wave.run.warps)[warps][own])
         if barrier >= CLUSTER:
-            for rules in order.cluster_rules:
-                rules.cluster_arrived(who)
+            order.cluster.arrived(who, barrier)
         else:
             order.barriers.arrived(who, barrier, sync.at)
         known = order.clocks.published(who)
@@ -141,8 +140,7 @@ class Order(Check):
             if key in order.meetings:
                 order.clocks.learn(who, order.meetings[key].of(own))
         if barrier >= CLUSTER:
-            for rules in order.cluster_rules:
-                rules.cluster_met(ctas)
+            order.cluster.met(ctas[waiting.any(1)], barrier)
         else:
             order.barriers.met(ctas, waiting, barrier)
 

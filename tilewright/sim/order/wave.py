@@ -13,7 +13,7 @@ from tilewright.sim.order.knowledge.known import Ledger
 from tilewright.sim.order.knowledge.phases import Phases
 from tilewright.sim.order.proxies.proxies import Proxies
 from tilewright.sim.order.races.places import TaggedPlaces
-from tilewright.sim.order.rules.barriers import BarrierRules
+from tilewright.sim.order.rules.barriers import BarrierRules, ClusterMeetings
 from tilewright.sim.order.rules.mbarriers import MBarrierRules
 from tilewright.sim.order.rules.remote_accesses import RemoteAccesses
 
@@ -46,10 +46,10 @@ class WaveOrder:
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
         self.barriers = BarrierRules(self.clocks)
-        self.mbarriers = MBarrierRules(self.clocks)
+        self.cluster = ClusterMeetings(self.clocks)
+        self.mbarriers = MBarrierRules(self.clocks, self.cluster)
         self.proxies = Proxies(self.clocks, self.mbarriers, last) if asynchronous else None
-        self.remote = RemoteAccesses(self.clocks)
-        self.cluster_rules = (self.mbarriers, self.remote)
+        self.remote = RemoteAccesses(self.clocks, self.cluster)
 
     def located(self, batch: Batch, at: Address) -> Address:
         """Addresses of the own CTA's shared memory as `TaggedPlaces` has them."""

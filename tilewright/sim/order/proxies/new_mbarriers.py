@@ -31,27 +31,29 @@ __all__ = ["NewMBarriers"]
 
 
 class NewMBarriers:
-    """The fences behind mbarrier.init in a wave: those of inits alone, and others. count: by row, and by how many
-    m-barriers there were, the fences; ordered: issuers and m-barriers that need no more.
+    """The fences behind mbarrier.init in a wave; those of inits alone are in `LiveMBarrier`. count: by row, and by how
+    many m-barriers there were, the fences; ordered: issuers and m-barriers that need no more.
     """
 
     def __init__(self, clocks: Clocks, rules: MBarrierRules) -> None:
         self.clocks = clocks
         self.rules = rules
         self.fences = FencePoints(clocks, also=clocks.of_shared)
-        self.of_inits = FencePoints(clocks, also=clocks.of_shared, own=True)
         self.count: Counter[tuple[int, int]] = Counter()
         self.ordered: set[tuple[int, ...]] = set()
 
     def fenced(self, who: Actors, fence: Fence | ProxyFence) -> None:
         """Threads have fenced."""
-        counts = fence.scope != "cta" if isinstance(fence, Fence) else (fence.proxy, fence.side) == ("async", "both")
+        if isinstance(fence, Fence):
+            counts = fence.scope != "cta" and not fence.only
+        else:
+            counts = (fence.proxy, fence.side) == ("async", "both")
         if not counts or self.clocks.wave.run.cluster_ctas == 1 or not self.rules.alive:
             return
         those = np.array([self.count[row, self.rules.made] < INIT_FENCES for row in who.rows.tolist()])
         if those.any():
             self.count.update((row, self.rules.made) for row in who.rows[those].tolist())
-            (self.of_inits if isinstance(fence, Fence) and fence.only else self.fences).add(who[those])
+            self.fences.add(who[those])
 
     def unfenced_by(self, operation: Operation) -> Iterator[str]:
         """The m-barriers that an operation signals, and may not see, in words, and the missing fence."""
@@ -69,6 +71,7 @@ class NewMBarriers:
 
     def _is_fenced(self, row: int, thread: int, home: int, made: LiveMBarrier) -> bool:
         """Does a thread come after a fence behind mbarrier.init in the CTA ``home``?"""
+        if self.rules.come_after_fence(np.array([row]), np.array([thread]), np.array([home]), made).all():
+            return True
         done = Stamps(np.array([made.time]), np.array([home + self.clocks.wave.first]), np.array([made.thread]))
-        each = (self.fences, self.of_inits)
-        return made.published or any(not len(fences.left(row, thread, done, home=home)) for fences in each)
+        return not len(self.fences.left(row, thread, done, home=home))
