@@ -371,3 +371,38 @@ def pair(rows: int = 256, wrong: str = "") -> Any:
             T.ptx.tcgen05.dealloc(addr[0], n_cols=32, cta_group=2)
 
     return multiply
+
+
+def two_pairs(lazy: int) -> Any:
+    """Two pairs of CTAs, each of which begins a product; the CTA ``lazy`` has stored nothing into its half of A."""
+    layouts = [mma_shared_layout("bfloat16", 3, (n, K)) for n in (128, 16)]
+
+    @T.prim_func
+    def multiply(a: T.Buffer((128, K), "bfloat16"), b: T.Buffer((16, K), "bfloat16")):
+        rank = T.cta_id_in_cluster([2])
+        cta, warp, tid = T.cta_id([4]), T.warp_id([4]), T.thread_id([128])
+        A = T.alloc_shared((128, K), "bfloat16", layout=layouts[0])
+        B = T.alloc_shared((16, K), "bfloat16", layout=layouts[1])
+        addr, done = T.alloc_shared([1], "uint32"), T.alloc_shared([1], "uint64")
+        descs, word = T.alloc_local((2,), "uint64"), T.alloc_local((1,), "uint32")
+        if warp == 0:
+            T.ptx.tcgen05.alloc(T.address_of(addr), n_cols=32, cta_group=2)
+        if tid == 0:
+            T.ptx.mbarrier.init(done.ptr_to([0]), 1)
+        T.ptx.fence.mbarrier_init()
+        if cta != lazy:
+            Tx.cta.copy(A, a)
+        Tx.cta.copy(B, b)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.ptx.tcgen05.fence.before_thread_sync()
+        T.cuda.cluster_sync()
+        T.ptx.tcgen05.fence.after_thread_sync()
+        if rank == 0 and tid == 0:
+            T.ptx.tcgen05.encode_matrix_descriptor(descs.ptr_to([0]), A.ptr_to([0, 0]), 1, 64, 3)
+            T.ptx.tcgen05.encode_matrix_descriptor(descs.ptr_to([1]), B.ptr_to([0, 0]), 1, 64, 3)
+            T.ptx.tcgen05.encode_instr_descriptor(word.ptr_to([0]), M=256, N=32, K=16, n_cta_groups=2, **BF16)
+            T.ptx.tcgen05.mma(addr[0], descs[0], descs[1], word[0], **BF16, cta_group=2, enable_input_d=False)
+            T.ptx.tcgen05.commit(done.ptr_to([0]), cta_group=2, cta_mask=3)
+        T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
+
+    return multiply
