@@ -91,7 +91,7 @@ class Phases:
             for k in range(len(signals.who)):
                 for pattern in fences.before(signals.who, k):
                     one = np.array([k])
-                    self.arrived(signals[one], pattern.known, after, wide=wide and pattern.scope != "cta")
+                    self.arrived(signals[one], pattern.known, after[one], wide=wide and pattern.scope != "cta")
         return self.arrived(signals, known, after, wide=wide)
 
     def arrived(self, signals: Signals, known: Known, after: Times, *, wide: bool) -> Ints:
