@@ -108,7 +108,7 @@ class MBarrierRules:
             where = int(signals.home[k]), int(signals.offset[k])
             if (one := self.alive.pop(where, None)) is None:
                 continue
-            for wait in self.clocks.signal_history.at(where):
+            for wait in self.clocks.signal_history.at(where, waits=True):
                 lanes = 32 * wait.warp + np.flatnonzero(wait.lanes)
                 rows, homes = np.full(len(lanes), row), np.full(len(lanes), where[0])
                 times = np.full(len(lanes), wait.time + 1)
