@@ -22,7 +22,6 @@ from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN, Known
 from tilewright.sim.order.knowledge.locations import Locations
 from tilewright.sim.order.knowledge.releases import Pattern, Release
 from tilewright.sim.order.knowledge.signals import Signals, arrivals_of, signals_of, together, visits_of
-from tilewright.sim.order.proxies.global_accesses import LastAccesses
 from tilewright.sim.order.races.accesses import AccessRecord
 from tilewright.sim.order.races.clash import Clash, Pairs
 from tilewright.sim.order.races.judge import clash_with_reads, lost_store
@@ -71,13 +70,12 @@ class Order(Check):
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
         self.volatile = VolatileReads(self.orders, self.program.sites)
         self.tickets = Tickets(self.orders, self.locations)
-        self.last_accesses = LastAccesses.of(self.program)
         touched = (one for bound in self.program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
 
     def start(self, wave: Wave) -> None:
-        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW), self.last_accesses)
+        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW), self.globals)
 
     def is_written(self, window: int) -> bool:
         """May anything write to a buffer?"""
@@ -111,8 +109,6 @@ class Order(Check):
                 if order.operations is not None and order.operations.in_global:
                     check_global(order.operations, site, batch, mask, at)
                 self._access(self.buffer(place, batch), site, batch, mask, at)
-                if self.last_accesses is not None:
-                    self.last_accesses.accessed(order.clocks, site, batch, mask, at)
 
         return hook
 

@@ -34,6 +34,16 @@ class Stamps:
     ctas: Ints
     threads: Ints
 
+    @classmethod
+    def none(cls) -> Stamps:
+        """Of no access."""
+        return cls(*np.zeros((3, 0), np.int64))
+
+    def joined(self, other: Stamps) -> Stamps:
+        """Both together."""
+        pairs = ((self.times, other.times), (self.ctas, other.ctas), (self.threads, other.threads))
+        return Stamps(*map(np.concatenate, pairs)) if len(other) else self
+
     def __len__(self) -> int:
         return len(self.times)
 
