@@ -314,7 +314,7 @@ class Order(Check):
         order.clocks.learn(who, known.of_execution(order.clocks.size))
         for k, (row, warp) in enumerate(who.places()):
             cta = row + wave.first
-            seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])])
+            seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])], order.clocks.now)
             self.locations.observed((cta, warp), who.lanes[k], Release([seen], []))
 
     # Asynchronous operations
