@@ -13,6 +13,7 @@ PROXY_FENCES = 64  # of one kind in a CTA
 INIT_FENCES = 8  # of a CTA, behind each mbarrier.init
 RELEASE_LINKS = 32  # of a chain, that need not become one
 OBSERVATIONS = 256  # of other threads by one CTA, or at one counter
+STRONG_WRITES = 4096  # of warps, where threads poll and read by volatile loads
 GLOBAL_OPERATIONS = 256  # on global memory
 REMOTE_OPERATIONS = 64  # before those that are known to be complete are left out
 MBARRIER_CHECKS = 256  # that have passed
