@@ -259,7 +259,7 @@ class Order(Check):
         self.locations.awake |= bool(sem)
         if sem in ACQUIRES:
             self.locations.fenced(order.clocks, who, sem, str(fence.scope), of_shared=fence.is_of_shared)
-        if order.proxies is not None:
+        if order.proxies is not None and isinstance(fence, ProxyFence) and fence.proxy == "async":
             order.proxies.fenced(who, fence)
         if sem in RELEASES:
             order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared)

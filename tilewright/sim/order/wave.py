@@ -48,7 +48,7 @@ class WaveOrder:
         self.operations = Operations(self.clocks) if asynchronous else None
         self.barriers = BarrierRules(self.clocks)
         self.mbarriers = MBarrierRules(self.clocks)
-        self.proxies = Proxies(self.clocks, self.mbarriers, buffers) if asynchronous else None
+        self.proxies = Proxies(self.clocks, buffers) if asynchronous else None
         self.remote = RemoteAccesses(self.clocks)
         self.cluster_rules = (self.mbarriers, self.remote)
 

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.isa import ProxyFence
 from tilewright.sim.order.proxies.global_accesses import GlobalAccesses
-from tilewright.sim.order.proxies.new_mbarriers import NewMBarriers
 from tilewright.sim.order.proxies.shared_stores import SharedStores
 from tilewright.sim.order.proxies.tensor_maps import TensorMaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tilewright.isa import Fence
+    from tilewright.isa import ProxyFence
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.races.places import TaggedPlaces
     from tilewright.sim.order.races.records import Log
-    from tilewright.sim.order.rules.mbarriers import MBarrierRules
 
 __all__ = ["Proxies"]
 
@@ -30,26 +27,22 @@ class Proxies:
     window, those that anything writes.
     """
 
-    def __init__(self, clocks: Clocks, rules: MBarrierRules, buffers: Mapping[int, TaggedPlaces]) -> None:
+    def __init__(self, clocks: Clocks, buffers: Mapping[int, TaggedPlaces]) -> None:
         touched = [one for bound in clocks.wave.run.program.operations for one in bound.form.touched]
         self.shared = SharedStores(clocks, touched)
-        self.mbarriers = NewMBarriers(clocks, rules)
         in_global = any((one.space, one.proxy) == ("global", "async") for one in touched)
         self.in_global = GlobalAccesses(clocks, buffers) if in_global else None
         self.maps = TensorMaps(clocks, buffers) if in_global else None
 
-    def fenced(self, who: Actors, fence: Fence | ProxyFence) -> None:
-        """Threads have fenced."""
-        self.mbarriers.fenced(who, fence)
-        if isinstance(fence, ProxyFence) and fence.proxy == "async":
-            self.shared.fenced(who, fence)
-            if self.in_global is not None:
-                self.in_global.fenced(who, fence)
+    def fenced(self, who: Actors, fence: ProxyFence) -> None:
+        """Threads have fenced the async proxy."""
+        self.shared.fenced(who, fence)
+        if self.in_global is not None:
+            self.in_global.fenced(who, fence)
 
     def unfenced_by(self, operation: Operation, operations: Operations, log: Log) -> Iterator[str]:
         """What an operation that begins now may not see, in words, and the missing fences. log: of shared memory."""
         yield from self.shared.unfenced_by(operation, operations, log)
-        yield from self.mbarriers.unfenced_by(operation)
         if self.in_global is not None and self.maps is not None:
             yield from self.in_global.unfenced_by(operation)
             yield from self.maps.unfenced_by(operation)
