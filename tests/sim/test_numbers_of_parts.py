@@ -11,7 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright import T
 from tilewright.errors import SimulationError
-from tilewright.sim.order.asynchronous import completion
+from tilewright.sim.order.asynchronous import scoreboard
 from tilewright.sim.order.knowledge import clocks
 
 NUMBERS = 8
@@ -21,7 +21,7 @@ AGAIN = 7  # copies later, with one number that is none
 @pytest.fixture(autouse=True)
 def _few_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clocks, "NUMBERS", NUMBERS)
-    monkeypatch.setattr(completion, "GLOBAL_OPERATIONS", 1)
+    monkeypatch.setattr(scoreboard, "GLOBAL_OPERATIONS", 1)
 
 
 def simulate(kernel: Any, *arrays: Any) -> list[str]:
