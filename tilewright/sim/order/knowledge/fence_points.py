@@ -34,6 +34,16 @@ class Stamps:
     ctas: Ints
     threads: Ints
 
+    @classmethod
+    def none(cls) -> Stamps:
+        """Of no access."""
+        return cls(*np.zeros((3, 0), np.int64))
+
+    def joined(self, other: Stamps) -> Stamps:
+        """Both together."""
+        pairs = ((self.times, other.times), (self.ctas, other.ctas), (self.threads, other.threads))
+        return Stamps(*map(np.concatenate, pairs)) if len(other) else self
+
     def __len__(self) -> int:
         return len(self.times)
 
@@ -63,11 +73,10 @@ class FencePoint:
 
 
 class FencePoints:
-    """The last fences of one kind in each CTA of a wave. also: see `Clocks.knows`."""
+    """The last fences of one kind in each CTA of a wave."""
 
-    def __init__(self, clocks: Clocks, *, also: tuple[int, ...] = ()) -> None:
+    def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
-        self.also = also
         self._of: dict[int, list[FencePoint]] = defaultdict(list)
         self._count = 0
 
@@ -105,7 +114,7 @@ class FencePoints:
         threads = 32 * warps + np.tile(np.arange(32), len(points))
         knowers = np.full(len(threads), self.clocks.knower[thread])
         ctas = rows + self.clocks.wave.first
-        after = self.clocks.knows(np.full(len(threads), row), knowers, ctas, threads, times, also=self.also)
+        after = self.clocks.knows(np.full(len(threads), row), knowers, ctas, threads, times)
         after |= (rows == row) & (threads == thread)
         for point, lanes in zip(points, after.reshape(-1, 32), strict=True):
             if (passed := lanes & point.lanes).any():

@@ -62,8 +62,8 @@ NOT_MADE = LiveMBarrier(0, NEVER)
 
 
 class MBarrierRules:
-    """The m-barriers of a wave that are alive, by row and offset. made: how many there were so far. words: (CTAs, words
-    of shared memory), is one there?
+    """The m-barriers of a wave that are alive, by row and offset. words: (CTAs, words of shared memory), is one
+    there?
     """
 
     def __init__(self, clocks: Clocks, cluster: ClusterMeetings) -> None:
@@ -71,7 +71,6 @@ class MBarrierRules:
         self.cluster = cluster
         self.wave = clocks.wave
         self.alive: dict[tuple[int, int], LiveMBarrier] = {}
-        self.made = 0
         self.words = np.zeros((clocks.wave.ctas, -(-max(clocks.wave.run.shared_bytes, 1) // WORD) + 1), np.bool_)
         self._checked: set[tuple[bytes, ...]] = set()  # see `_was_checked`
 
@@ -96,7 +95,6 @@ class MBarrierRules:
             if where in self.alive:
                 raise initialised_twice(self.wave, row, thread, where[1], at)
             self.alive[where] = LiveMBarrier(thread, self.clocks.now)
-            self.made += 1
         self.words[signals.home, signals.offset // WORD] = True
         self._checked.clear()
 
@@ -119,7 +117,7 @@ class MBarrierRules:
 
     def touched(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         """Threads touch shared memory. Raises SimulationError where that is an m-barrier, touched as plain data."""
-        if not self.made or site.is_signal:
+        if not self.alive or site.is_signal:
             return
         if not self.words[:, max(at.lo, 0) // WORD : (at.hi + site.width - 1) // WORD + 1].any():
             return
@@ -174,12 +172,6 @@ class MBarrierRules:
         if not known.all():
             k = int(np.argmin(known))
             raise uninitialised(self.wave, use, (int(rows[k]), int(threads[k])), (int(homes[k]), int(offsets[k])), at)
-
-    def come_after_fence(self, rows: Ints, threads: Ints, homes: Ints, one: LiveMBarrier) -> Bools:
-        """Do threads come after the fence for the cluster behind mbarrier.init in the CTAs ``homes``?"""
-        maker, fenced = np.full(len(rows), one.thread), np.full(len(rows), one.fenced)
-        known = self._know(rows, threads, homes, maker, fenced) & (fenced < NEVER)
-        return np.asarray(known | self.cluster.has_met(rows, homes, maker, fenced))
 
     def _know(self, rows: Ints, threads: Ints, homes: Ints, makers: Ints, times: Ints) -> Bools:
         """Do threads come after all that the threads ``makers`` of the CTAs ``homes`` did until that time?"""
