@@ -29,7 +29,7 @@ __all__ = ["RemoteAccesses"]
 @dataclass(frozen=True, slots=True)
 class RemoteAccess:
     """Accesses of a thread to the shared memory of the CTA ``home``. phase: of the m-barrier at that offset, -1 for
-    none.
+    none. commit: the operation by which the thread arrives there, which no barrier of threads covers.
     """
 
     home: int
@@ -37,25 +37,12 @@ class RemoteAccess:
     thread: int
     offset: int
     phase: int
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class RemoteCommit:
-    """The arrival of a commit, of an issuer in the CTA ``row``, at the m-barrier of the CTA ``home``. No barrier of
-    threads covers it.
-    """
-
-    operation: Operation
-    issuer: int
-    row: int
-    home: int
-    offset: int
-    phase: int
+    commit: Operation | None = None
 
     @property
-    def who(self) -> tuple[int, int, int]:
-        """The CTA that it arrives at, the CTA and the thread that commits."""
-        return self.home, self.row, int(self.operation.issuers.threads[self.issuer])
+    def way(self) -> tuple[int, int, int]:
+        """From which thread it goes to which CTA. Commits arrive there in their order."""
+        return self.home, self.row, self.thread
 
 
 class RemoteAccesses:
@@ -66,7 +53,6 @@ class RemoteAccesses:
         self.cluster = cluster
         self.wave = clocks.wave
         self.left: dict[RemoteAccess, tuple[int, Span | None]] = {}
-        self.commits: list[RemoteCommit] = []
         self.begun: set[tuple[int, int, int]] = set()  # row and knower, and the CTA that it knows to have begun
 
     def before_begin(self, who: Actors, homes: Ints, at: Span | None) -> SimulationError | None:
@@ -122,26 +108,29 @@ class RemoteAccesses:
     def phase_over(self, signals: Signals) -> None:
         """Threads have found the phase of arrivals over: the CTAs of these m-barriers still ran."""
         now = dict(zip(signals.places(), signals.phase.tolist(), strict=True))
-        for one in [one for one in self.left if now.get((one.home, one.offset), one.phase) != one.phase >= 0]:
-            del self.left[one]
-        over = {one.who: one for one in self.commits if now.get((one.home, one.offset), one.phase) != one.phase}
-        if over:  # those of one thread arrive in their order
-            newest = {who: one.operation.number for who, one in over.items()}
-            self.commits = [one for one in self.commits if one.operation.number > newest.get(one.who, 0)]
+        over = [one for one in self.left if now.get((one.home, one.offset), one.phase) != one.phase >= 0]
+        newest = {one.way: one.commit.number for one in over if one.commit}
+        over += [one for one in self.left if one.commit and one.commit.number < newest.get(one.way, 0)]
+        for one in over:
+            self.left.pop(one, None)
 
     def committed(self, operation: Operation, one: Touched, signals: Signals) -> None:
         """A commit is about to arrive at m-barriers; ``one`` are its signals."""
+        issuers = operation.issuers
         for k in np.flatnonzero(signals.home != signals.who.rows).tolist():
             row, home, offset = int(signals.who.rows[k]), int(signals.home[k]), int(signals.offset[k])
-            issuer = int(one.issuer[np.argmax((operation.issuers.rows[one.issuer] == row) & (one.rows == home))])
-            self.commits.append(RemoteCommit(operation, issuer, row, home, offset, int(signals.phase[k])))
+            issuer = one.issuer[np.argmax((issuers.rows[one.issuer] == row) & (one.rows == home))]
+            access = RemoteAccess(home, row, int(issuers.threads[issuer]), offset, int(signals.phase[k]), operation)
+            self.left[access] = self.clocks.now, operation.instruction.at
 
     def closed(self) -> None:
         """The CTAs have ended. Raises SimulationError where one of them does not come after an access to its memory."""
         for one, (time, at) in self.left.items():
+            if one.commit is not None:
+                issuers = one.commit.issuers
+                issuer = int(np.argmax((issuers.rows == one.row) & (issuers.threads == one.thread)))
+                raise ends_before_operation(one.commit, issuer, one.home, is_known=False)
             column = int(self.clocks.first_column(np.array(one.row))) + one.thread
             met = self.cluster.has_met(*(np.array(value) for value in (one.home, one.row, one.thread, time)))
             if not (met or (self.clocks.known[one.home, :, column] >= time).any()):
                 raise cta_may_have_ended(self.wave, (one.row, one.thread), one.home, at)
-        for commit in self.commits:
-            raise ends_before_operation(commit.operation, commit.issuer, commit.home, is_known=False)
