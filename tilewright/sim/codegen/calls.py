@@ -54,6 +54,8 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
         what = e.out.constant("X", form.sync or form.register_fence or bound.fence)
         where = form.fence.at if isinstance(form.fence, ProxyFence) else ""
         more = f", {generic_address_text(e, bound.operands[where][0], mask)}" if where else ""
+        if form.fence and form.fence.scope == "warp" and const_value(members := bound.operands["mask"][0]) is None:
+            more = f", members=np.asarray({e.sound(members, mask)})"
         e.out.line(f"run.ordered(b, {mask}, {what}, {e.out.constant('A', e.at)}{more})")
         return Operand("None")
     return executed(e, expr, bound, mask)

@@ -18,7 +18,6 @@ from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
 from tilewright.sim.order.knowledge.signals import arrivals_of, signals_of, together, visits_of
-from tilewright.sim.order.proxies.global_accesses import LastAccesses
 from tilewright.sim.order.races.detector import RaceDetector
 from tilewright.sim.order.reports.missing import missing_commits
 from tilewright.sim.order.rules.barriers import CLUSTER
@@ -57,10 +56,9 @@ class Order(Check):
         self.orders, self.warned, self.doubtful = {}, set(), False
         self.races = RaceDetector(self.program, self.orders)
         self.locations = self.races.locations
-        self.last_accesses = LastAccesses.of(self.program)
 
     def start(self, wave: Wave) -> None:
-        self.orders[wave] = WaveOrder(wave, self.races.grain(SHARED_WINDOW), self.last_accesses)
+        self.orders[wave] = WaveOrder(wave, self.races.grain(SHARED_WINDOW), self.races.buffers)
 
     # Accesses
 
@@ -84,8 +82,6 @@ class Order(Check):
                 if order.operations is not None and order.operations.scoreboard.in_global:
                     check_global(order.operations, site, batch, mask, at)
                 self.races.access(self.races.buffer(place, batch), site, batch, mask, at)
-                if self.last_accesses is not None:
-                    self.last_accesses.accessed(order.clocks, site, batch, mask, at)
 
         return hook
 
@@ -187,7 +183,7 @@ class Order(Check):
         self.locations.awake |= bool(sem)
         if sem in ACQUIRES:
             self.locations.fenced(order.clocks, who, sem, str(fence.scope), of_shared=fence.is_of_shared)
-        if order.proxies is not None:
+        if order.proxies is not None and isinstance(fence, ProxyFence) and fence.proxy == "async":
             order.proxies.fenced(who, fence)
         if sem in RELEASES:
             order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared)

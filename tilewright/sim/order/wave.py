@@ -18,9 +18,10 @@ from tilewright.sim.order.rules.mbarriers import MBarrierRules
 from tilewright.sim.order.rules.remote_accesses import RemoteAccesses
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.proxies.global_accesses import LastAccesses
 
 __all__ = ["WaveOrder"]
 
@@ -33,7 +34,7 @@ class WaveOrder:
     meetings: the knowledge that barriers hand on, by number; by ~number, to the same CTA alone.
     """
 
-    def __init__(self, wave: Wave, grain: int, last: LastAccesses | None) -> None:
+    def __init__(self, wave: Wave, grain: int, buffers: Mapping[int, TaggedPlaces]) -> None:
         asynchronous = wave.run.program.has_asynchronous
         self.clocks = Clocks(wave, has_parts=asynchronous)
         name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
@@ -47,7 +48,7 @@ class WaveOrder:
         self.operations = Operations(self.clocks) if asynchronous else None
         self.barriers = BarrierRules(self.clocks)
         self.mbarriers = MBarrierRules(self.clocks)
-        self.proxies = Proxies(self.clocks, self.mbarriers, last) if asynchronous else None
+        self.proxies = Proxies(self.clocks, buffers) if asynchronous else None
         self.remote = RemoteAccesses(self.clocks)
         self.cluster_rules = (self.mbarriers, self.remote)
 

@@ -47,6 +47,7 @@ def places_of(
         for mask, address, nbytes in _accesses(operation, part, chosen, most, pitch):
             together = operation.issuers.lanes > 1
             site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, collective=together)
+            site.by_unit = one.proxy == "async"
             if one.combines:  # in any order with operations that combine, too
                 site.sem, site.scope, site.element = "relaxed", "gpu", one.width
             yield places.access(clocks, site, batch, mask, address)

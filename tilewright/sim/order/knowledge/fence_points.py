@@ -34,6 +34,16 @@ class Stamps:
     ctas: Ints
     threads: Ints
 
+    @classmethod
+    def none(cls) -> Stamps:
+        """Of no access."""
+        return cls(*np.zeros((3, 0), np.int64))
+
+    def joined(self, other: Stamps) -> Stamps:
+        """Both together."""
+        pairs = ((self.times, other.times), (self.ctas, other.ctas), (self.threads, other.threads))
+        return Stamps(*map(np.concatenate, pairs)) if len(other) else self
+
     def __len__(self) -> int:
         return len(self.times)
 
@@ -55,22 +65,18 @@ class FencePoint:
     number: int
     scope: str
 
-    def covers(self, clocks: Clocks, passed: Bools, done: Stamps, *, only_own: bool) -> Bools:
+    def covers(self, clocks: Clocks, passed: Bools, done: Stamps) -> Bools:
         """Do the fences of the lanes ``passed`` come after these accesses?"""
         own = (done.ctas == self.row + clocks.wave.first) & (done.threads >> 5 == self.warp) & passed[done.threads & 31]
         own = own & (done.times <= self.time)
-        return np.asarray(own if only_own else own | clocks.are_in(self.known, done.ctas, done.threads, done.times))
+        return np.asarray(own | clocks.are_in(self.known, done.ctas, done.threads, done.times))
 
 
 class FencePoints:
-    """The last fences of one kind in each CTA of a wave. also: see `Clocks.knows`. own: does a fence count for what its
-    own thread did alone?
-    """
+    """The last fences of one kind in each CTA of a wave."""
 
-    def __init__(self, clocks: Clocks, *, also: tuple[int, ...] = (), own: bool = False) -> None:
+    def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
-        self.also = also
-        self.own = own
         self._of: dict[int, list[FencePoint]] = defaultdict(list)
         self._count = 0
 
@@ -93,7 +99,7 @@ class FencePoints:
         for point, passed in self._before(row, thread, self._of if home is None else (home,)):
             both = row + wave.first, point.row + wave.first
             if not scope or (holds(scope, *both, size) and holds(point.scope, *both, size)):
-                done = done[~point.covers(self.clocks, passed, done, only_own=self.own)]
+                done = done[~point.covers(self.clocks, passed, done)]
             if not len(done):
                 break
         return done
@@ -108,7 +114,7 @@ class FencePoints:
         threads = 32 * warps + np.tile(np.arange(32), len(points))
         knowers = np.full(len(threads), self.clocks.knower[thread])
         ctas = rows + self.clocks.wave.first
-        after = self.clocks.knows(np.full(len(threads), row), knowers, ctas, threads, times, also=self.also)
+        after = self.clocks.knows(np.full(len(threads), row), knowers, ctas, threads, times)
         after |= (rows == row) & (threads == thread)
         for point, lanes in zip(points, after.reshape(-1, 32), strict=True):
             if (passed := lanes & point.lanes).any():

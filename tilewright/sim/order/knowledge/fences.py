@@ -68,5 +68,6 @@ class Fences:
                 first = passed.first + int(self.clocks.first_column(np.array(row))) + 32 * warp
                 times = passed.known.threads.copy()
                 times[:, first : first + 32][:, own] = passed.time
-                known = Known(times, passed.known.parts, passed.known.cluster, passed.known.far)
-                yield Pattern(own, passed.scope, row + self.clocks.wave.first, known, of_fence=True)
+                flags = self.clocks.current(passed.known.parts, passed.time)
+                known = Known(times, flags, passed.known.cluster, passed.known.far)
+                yield Pattern(own, passed.scope, row + self.clocks.wave.first, known, self.clocks.now, of_fence=True)

@@ -144,7 +144,7 @@ class SharedStores:
             cta, thread, time = (np.full(count, of) for of in (half.row + clocks.wave.first, half.thread, half.time))
             after &= clocks.knows(who.rows, knowers, cta, thread, time, also=clocks.of_shared)
             flags = np.zeros((count, clocks.parts.shape[-1]), clocks.parts.dtype)
-            flags[:, half.parts] = FENCED
+            flags[:, half.parts[clocks.forgotten[half.parts] <= half.time]] = FENCED
             self._cover(who[after], homes[after], np.tile(half.until, (count, 1))[after], flags[after])
 
     def _cover(self, who: Actors, homes: Ints, until: Times, flags: Flags) -> None:

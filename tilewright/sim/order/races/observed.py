@@ -12,15 +12,11 @@ from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.knowledge.releases import holds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.knowledge.actors import Thread
     from tilewright.sim.order.races.accesses import AccessRecord
     from tilewright.sim.order.races.records import Record
-    from tilewright.sim.order.wave import WaveOrder
 
-__all__ = ["Observation", "StrongRead", "keep_newest", "last_read", "leads"]
+__all__ = ["StrongRead", "keep_newest", "last_read"]
 
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
@@ -52,34 +48,6 @@ def last_read(access: AccessRecord, lane: tuple[int, int, int], thread: int) -> 
         if record.site.sem != "weak" and record.site.shows and record.touched(own, thread, address, access.site.width):
             return StrongRead(record, (own, thread))
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """A thread of a CTA has observed, at a time, what another one had written at a time of its own."""
-
-    thread: int
-    time: int
-    written: int
-
-
-def leads(
-    orders: Mapping[Wave, WaveOrder], earlier: Thread, time: int, writer: Thread, seen: Observation, later: Thread
-) -> bool:
-    """Does what a thread did at a time come before another one by way of a write that was observed in the CTA of that
-    one? writer: of the write.
-    """
-    if seen.thread != later[1] and not _comes_after(orders, later, (later[0], seen.thread), seen.time):
-        return False
-    return seen.written > time if writer == earlier else _comes_after(orders, writer, earlier, time)
-
-
-def _comes_after(orders: Mapping[Wave, WaveOrder], later: Thread, earlier: Thread, time: int) -> bool:
-    """Does a thread come after what another one did until a time? None of a wave that has ended does."""
-    for wave, order in orders.items():
-        if 0 <= (row := later[0] - wave.first) < wave.ctas:
-            return order.clocks.come_after(row, later[1], *earlier, time)
-    return False
 
 
 def keep_newest(known: dict[Key, Kept], most: int) -> None:

@@ -125,6 +125,7 @@ def _how_to_see(
     if commit := _missing_commit(operations, earlier, place[0]):
         return f"{commit}, and a wait for the m-barrier's phase, {between}"
     report = _committed_by(operations, earlier, place[0])
-    assert report is not None
+    if report is None:
+        return f"a wait for the writes of the {operation.name}, {between}; its group has an instruction for reads alone"
     phase = f"the phase (parity {report.parity}) of the m-barrier that the commit at {report.at} reports to"
     return f"a wait for {phase}, {between}"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.signal_history import PastWait
 
 __all__ = [
-    "INIT",
     "barrier_reused",
     "cta_may_have_ended",
     "cta_may_not_have_begun",

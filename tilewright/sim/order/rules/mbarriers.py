@@ -63,15 +63,14 @@ class LiveMBarrier:
 
 
 class MBarrierRules:
-    """The m-barriers of a wave that are alive, by row and offset. made: how many there were so far. words: (CTAs, words
-    of shared memory), is one there?
+    """The m-barriers of a wave that are alive, by row and offset. words: (CTAs, words of shared memory), is one
+    there?
     """
 
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
         self.wave = clocks.wave
         self.alive: dict[tuple[int, int], LiveMBarrier] = {}
-        self.made = 0
         self.words = np.zeros((clocks.wave.ctas, -(-max(clocks.wave.run.shared_bytes, 1) // WORD) + 1), np.bool_)
         self._checked: set[tuple[bytes, ...]] = set()  # see `_was_checked`
 
@@ -96,7 +95,6 @@ class MBarrierRules:
             if where in self.alive:
                 raise initialised_twice(self.wave, row, thread, where[1], at)
             self.alive[where] = LiveMBarrier(thread, self.clocks.now)
-            self.made += 1
         self.words[signals.home, signals.offset // WORD] = True
         self._checked.clear()
 
@@ -119,7 +117,7 @@ class MBarrierRules:
 
     def touched(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         """Threads touch shared memory. Raises SimulationError where that is an m-barrier, touched as plain data."""
-        if not self.made or site.is_signal:
+        if not self.alive or site.is_signal:
             return
         if not self.words[:, max(at.lo, 0) // WORD : (at.hi + site.width - 1) // WORD + 1].any():
             return
