@@ -134,6 +134,11 @@ class Buffer(_Remembered, Tiled):
         return place.get("m", 0) + self.elem_offset  # type: ignore[no-any-return]  # a Value of either room
 
     @property
+    def root(self) -> Buffer:
+        """The buffer whose storage it shows: itself, unless it is a view of another one."""
+        return self.data.buffer.root if isinstance(self.data, AddressOf) else self
+
+    @property
     def pointer(self) -> AddressOf:
         """``buf.data``: a pointer to the start of the storage."""
         return AddressOf(self)
