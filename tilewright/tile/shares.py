@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,12 +17,13 @@ from tilewright.ir import Expr, Value, binary, const_value
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
+from tilewright.tile.hints import wider
 from tilewright.tile.owners import accesses
 from tilewright.tile.partition import element_numbers, places, tracked, widest_vector
 from tilewright.tile.walks import Ints, Offset, plus, times
 
 __all__ = ["ELEMENT", "Share", "all_found", "dealt_out", "emit_copies", "held_by", "in_memory_order", "in_order",
-           "numbers_in"]  # fmt: skip
+           "numbers_in", "widened"]  # fmt: skip
 
 LETTERS = {"global": "g", "shared": "s", "local": "r"}  # in the names of offsets and pointers, and their order
 ELEMENT = "element"
@@ -106,6 +107,12 @@ def emit_copies(plan: Share, call: TileCall, out: Builder) -> None:
     """A copy of one run after the other."""
     with plan.pointers(call, out) as pointers:
         out.call("cuda.copy_bytes", pointers["dst"], pointers["src"], plan.nbytes)
+
+
+def widened(call: TileCall, planner: Callable[[TileCall], Share]) -> Share:
+    """The share that ``planner`` plans, with what would make its accesses wider."""
+    plan = planner(call)
+    return replace(plan, widened=wider(call, plan, planner)) if plan.limit else plan
 
 
 def held_by(call: TileCall, local: Side) -> Share:
