@@ -88,11 +88,6 @@ class Buffer(_Remembered, Tiled):
     def is_shared(self) -> bool:
         return self.space.startswith("shared")
 
-    @property
-    def is_flat(self) -> bool:
-        """True in the lowered stage: one index, the element offset in storage."""
-        return self.layout is None
-
     __iter__ = None  # else Python would ask for elements without end
 
     def __getitem__(self, index: object) -> Load | Region:
