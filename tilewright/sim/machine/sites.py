@@ -38,8 +38,8 @@ Origin = tuple["Site | None", Address | None]  # where bits come from
 class Site:
     """op: what the kernel does here. place: None for a pointer of run time. width: bytes.
 
-    lanes: how many lanes' addresses count. aligned: True where elements of a buffer are, by construction. watch: makes
-    the hooks, for each place. escapes: called with lanes outside of the buffer.
+    lanes: how many lanes' addresses count. watch: makes the hooks, for each place. escapes: called with lanes outside
+    of the buffer.
     """
 
     at: Span | None
@@ -50,7 +50,6 @@ class Site:
     atomic: bool = False  # reads and writes as one access
     lanes: int = 32
     phase: int = 0
-    aligned: bool = False
     collective: bool = False  # a warp does it together
     sem: str = "weak"  # its order and scope: see `tilewright.isa.Access`
     scope: str = ""
