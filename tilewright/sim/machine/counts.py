@@ -8,7 +8,7 @@ time. Source: CUDA C++ Programming Guide, "Shared Memory"; phases: ncu's counts 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
 
-__all__ = ["Counts", "Line", "default_phase", "wavefronts"]
+__all__ = ["COUNTED", "Counts", "Line", "default_phase", "wavefronts"]
 
 BANK_BYTES, BANKS = 4, 32
 EVERY = BANK_BYTES * BANKS
@@ -48,17 +48,10 @@ class Line:
         """Passes beyond the ideal."""
         return self.wavefronts - self.ideal_wavefronts
 
-    def add(self, of_one: Line, ctas: int) -> None:
-        """Count once more what was counted for one CTA, now for so many that do the same."""
-        self.accesses += of_one.accesses * ctas
-        self.warps += of_one.warps * ctas
-        self.wavefronts += of_one.wavefronts * ctas
-        self.ideal_wavefronts += of_one.ideal_wavefronts * ctas
-
-    def joined(self, others: list[Line]) -> Line:
-        """The sum of all these lines, for a place of the kernel that is written out more than once."""
-        sums = {name: sum([getattr(one, name) for one in (self, *others)]) for name in COUNTED}
-        return replace(self, **sums) if others else self
+    def add(self, other: Line, times: int = 1) -> None:
+        """Count what another line has counted: for one CTA, and for so many that do the same."""
+        for name in COUNTED:
+            setattr(self, name, getattr(self, name) + times * getattr(other, name))
 
 
 COUNTED = ("accesses", "warps", "nbytes", "wavefronts", "ideal_wavefronts")

@@ -15,10 +15,11 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.arrays import Bits, Ints
+from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import first_of, where_text
-from tilewright.sim.machine.counts import Line, default_phase, wavefronts
+from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
 from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.memory import initialised
 from tilewright.sim.machine.places import LOCAL_WINDOW, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
 
 if TYPE_CHECKING:
@@ -147,7 +148,8 @@ class Site:
     def load(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """What each lane reads; anything in lanes that are not active."""
         if self.place is None:
-            return self._resolved_load(batch, mask, at)
+            found = self.resolve(batch, mask, at)
+            return self._joined((site.load(batch, lanes, there), lanes) for site, lanes, there in found)
         mask, guarded = self.reach(batch, mask, at)
         return self._read(batch, at, mask if guarded else None)
 
@@ -187,10 +189,6 @@ class Site:
             (site._read(batch, there, site._within(batch, lanes, there)), lanes)
             for site, lanes, there in self._everywhere(batch, mask, at)
         )
-
-    def _resolved_load(self, batch: Batch, mask: Mask, at: Address) -> Bits:
-        found = [(site.load(batch, lanes, there), lanes) for site, lanes, there in self.resolve(batch, mask, at)]
-        return self._joined(found)
 
     @staticmethod
     def _joined(found: Iterable[tuple[Bits, Mask]]) -> Bits:
@@ -232,8 +230,6 @@ class Site:
 
     def flags(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """The flags of what `load` just read; the address was looked at by it."""
-        if self.place is not None:
-            return self.shadow_bits(batch, mask, _in_window(at))
         return self._joined(
             (site.shadow_bits(batch, lanes, there), lanes) for site, lanes, there in self._everywhere(batch, mask, at)
         )
@@ -243,7 +239,7 @@ class Site:
         assert self.place is not None
         shadows = batch.wave.shadows
         if self.place.space == "global":
-            return shadows.valid(self.width)
+            return initialised(self.width)
         look, lanes = shadows.view(batch, mask, at)
         block, there = shadows.storage(self.place), harmless(at, lanes) if lanes.array is not None else at
         return block.load(look, self._in_block(look, block, there), self.width)
@@ -264,17 +260,10 @@ class Site:
                 use = f"a store to {self.place.name}"
                 shadows.require(batch, mask, flags, use, self.at, "a value", origin)
             return
-        own = shadows.valid(self.width) if flags is None else np.atleast_3d(flags)
+        own = initialised(self.width) if flags is None else np.atleast_3d(flags)
         look, active, own = shadows.view_to_store(batch, mask, own, at)
         block, there = shadows.storage(self.place), harmless(at, active) if active.array is not None else at
         block.store(look, self._in_block(look, block, there), self.width, own, active)
-
-    def mark(self, batch: Batch, mask: Mask, address: Ints) -> None:
-        """Note that what an instruction wrote here is initialised."""
-        at = Address(0, Part(address.astype(np.int64)))
-        for site, lanes, there in self._everywhere(batch, mask, at):
-            if site.place is not None and site.place.space != "global":
-                site.store_flags(batch, lanes, there, batch.wave.shadows.valid(self.width))
 
     # Pointers of run time
 
@@ -344,16 +333,15 @@ class Site:
             )
 
     def lines(self) -> list[Line]:
-        """What was counted here since `reset`."""
-        self.line.nbytes = self.line.accesses * self.width
+        """What was counted here since `reset`, as lines that no later run changes."""
         others = [line for site in self._derived.values() for line in site.lines()]
-        return [self.line, *others] if self.line.accesses else others
+        own = replace(self.line, nbytes=self.line.accesses * self.width)
+        return [own, *others] if own.accesses else others
 
     def reset(self) -> None:
         """Count from zero again: a new run."""
-        line = self.line
-        if line.accesses:
-            line.accesses = line.warps = line.wavefronts = line.ideal_wavefronts = line.nbytes = 0
+        for name in COUNTED if self.line.accesses else ():
+            setattr(self.line, name, 0)
         for site in self._derived.values():
             site.reset()
 
