@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 import numpy as np
 
 from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.memory import UNITS
+from tilewright.sim.machine.memory import UNITS, initialised
 from tilewright.sim.machine.registers import NewerMatrix, Registers, Spread
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class RegisterFile:
         """The flags of what `store` wrote; None: all of it is initialised."""
         if flags is None:
             shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
-            flags = np.full((*shape, self.width), 1, np.uint8).view(UNITS[self.width])[..., 0]
+            flags = np.broadcast_to(initialised(self.width), shape)
         look, active, flags = batch.wave.shadows.view_to_store(batch, mask, flags, *self._each(at))
         self._write(look, active, at, flags, batch.wave.shadows.registers)
 
