@@ -66,10 +66,9 @@ def _pure(e: Emitter, call: Call, mask: str) -> Operand:
     function, operands = computed(call)
     name = bind(call).instruction.name
     given = [e.array(expr, e.sound(expr, mask, f"an operand of {name}")) for expr in operands]
-    if not e.program.follows and e.program.may_be_open(call):
+    if not e.unknowns and e.program.may_be_open(call):
         given = [e.out.named("v", text) for text in given]
-        way = "leave" if e.unknowns else "refuse"
-        e.out.line(f"{e.out.constant('O', OpenResult(call, e.at))}.{way}(b, {mask}, {', '.join(given)})")
+        e.out.line(f"{e.out.constant('O', OpenResult(call, e.at))}.refuse(b, {mask}, {', '.join(given)})")
     texts = []
     for expr, text in zip(operands, given, strict=True):
         unsigned = expr.dtype.kind in ("uint", "bool")
