@@ -281,7 +281,7 @@ class Barriers:
 
 def _of_warps(batch: Batch, place: BarrierSite, what: str, values: Value) -> Value:
     """What the lanes of each warp name together, an int or (CTAs or 1, warps or 1)."""
-    if not np.ndim(values):
+    if isinstance(values, int) or not values.ndim:
         return int(values)
     if values.shape[-1] == 1:
         return values[..., 0]
