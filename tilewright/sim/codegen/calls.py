@@ -20,6 +20,7 @@ from tilewright.sim.codegen.addressing import (
     terms_of,
 )
 from tilewright.sim.codegen.emitter import Emitter, Operand
+from tilewright.sim.codegen.loops import asks
 from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import copy_between
 from tilewright.sim.fast.loads import Loads
@@ -187,6 +188,7 @@ def _instruction(
             element=bound.count(access.element_bytes),
             is_signal=is_signal,
             ends=any(signal.kind == "inval" for signal in bound.form.signals),
+            asks=asks(expr) and id(e.stmt) not in e.axes.polled,
             goes_on=bound.form.issue is not None and not is_signal,
             sized=access.sized,
             observes=bound.form.result != VOID,

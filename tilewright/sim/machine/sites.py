@@ -57,6 +57,7 @@ class Site:
     element: int = 0  # bytes of each operation that a vector consists of
     is_signal: bool = False  # of an m-barrier
     ends: bool = False  # that m-barrier
+    asks: bool = False  # that m-barrier, once, and the kernel goes on whatever the answer
     goes_on: bool = False  # does an asynchronous operation touch the bytes later?
     sized: bool = False  # some lanes may touch fewer bytes, or none
     observes: bool = True  # does the kernel see what it reads?
