@@ -124,6 +124,11 @@ class AccessRecord:
         first, items = self.at.units(self.look, shift, pitch // self.grains if rows > 1 else 0)
         return self.places.late.reshape(-1).view(UNITS[self.grains])[first:], items
 
+    @property
+    def is_alone(self) -> bool:
+        """Is it a plain access of one lane, which may know more than its warp?"""
+        return self.mask.lanes == 1 and bool(self.clocks.alone) and self.site.sem == "weak"
+
     def is_one_to_one(self) -> bool:
         """Is it certain that no two lanes touch one place?"""
         rows, pitch = self.places.late.shape
