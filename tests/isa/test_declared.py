@@ -190,7 +190,8 @@ def made(meaning: Meaning | None = None, **fields: Any) -> Instruction:
         (lambda: made(keywords={"x": 0}, folds={"x": ("y", 16)}), "folds", "'x': ('y', 16)", "operand"),
         (lambda: made(agrees="x"), "agrees", "x", "a modifier"),
         (lambda: made(lanes="mask"), "lanes", "'mask'", "an operand 'mask'"),
-        (lambda: made(operands=(reads("a b", "b32"),)), "name", "'a b'", "letters"),
+        (lambda: made(operands=(reads("a b", "b32"),)), "name", "'a b'", "Python"),
+        (lambda: made(operands=(reads("in", "b32"),)), "name", "'in'", "keywords"),
     ],
 )  # fmt: skip
 def test_fields_that_do_not_go_together_are_refused_where_they_are_declared(

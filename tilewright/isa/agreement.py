@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilewright.dtypes import VOID, DType
@@ -286,7 +287,7 @@ def _modifiers(row: Instruction) -> set[str]:
 
 
 def _unnamed(row: Instruction) -> str:
-    wrong = [name for name in (*row.name.split("."), *_names(row)) if not name.isidentifier()]
+    wrong = [name for name in (*row.name.split("."), *_names(row)) if not name.isidentifier() or iskeyword(name)]
     return ", ".join(map(repr, wrong))
 
 
@@ -313,7 +314,7 @@ def _unfolded(row: Instruction) -> str:
 
 
 ROW_RULES: tuple[RowRule, ...] = (
-    ("name", _unnamed, "words of letters, digits and _; of the row's name, with dots between them"),
+    ("name", _unnamed, "words as Python has names, not its keywords: of the row's name, with dots between them"),
     ("forms", lambda row: "" if row.forms else "none", "one or more"),
     ("params", _misplaced, "each argument once, and a vector as the last of them"),
     ("params", _unreached, "each operand, here or in keywords"),
