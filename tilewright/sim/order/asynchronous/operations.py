@@ -119,21 +119,34 @@ class Operations:
     def awaited(self, waiting: Waiting) -> Iterator[tuple[Operation, Ints, Bools]]:
         """Threads have waited: the operations that are over for some, their numbers, and for which actors."""
         self.waits.append(waiting)
-        for operation, own, unawaited in self.unawaited:
+        for operation, own, unawaited in [*self.unawaited]:
             now = unawaited & waiting.covers(operation)
             if not now.any():
                 continue
             number, rows, threads = operation.issuers.actors
             over: Bools = np.asarray(now.reshape(len(number), -1).any(1))
             if operation.issuers.lanes > 1:
+                if waiting.effect.reads and operation.writes:
+                    if self.parts[int(own[0])].writes_alone:
+                        continue
+                    self._part_writes(operation, own, now, over)
                 self.clocks.complete(rows[over], threads[over] // 32, own[over])
-            if not waiting.effect.reads:
+            if not waiting.effect.reads or operation.issuers.lanes > 1:
                 unawaited &= ~now
-            elif over.all():
+            if waiting.effect.reads and over.all():
                 self.remote.read.add(operation.number)
             yield operation, own, over
         self.unawaited = [each for each in self.unawaited if each[2].any()]
         self.scoreboard.awaited(waiting)
+
+    def _part_writes(self, operation: Operation, own: Ints, now: Bools, over: Bools) -> None:
+        """Warps know that their parts of an operation have read: what these write has other numbers from now on."""
+        parts, other = self.new_parts(operation)
+        for part in parts:
+            part.writes_alone = True
+        self.unawaited[-1] = operation, other, now.copy()
+        self.scoreboard.renumber(operation, own, np.where(over, other, own))
+        self.remote.renumber(operation, np.where(over, other, own))
 
     def retired(self, over: Iterable[tuple[Ints, Bools]]) -> None:
         """These parts of operations, by number and actor, are complete and known. Numbers that no other CTA still waits

@@ -67,7 +67,7 @@ class TensorMaps:
     def unfenced_by(self, operation: Operation) -> Iterator[str]:
         """The map whose change an operation that begins now may not see, in words, and the missing fences."""
         for one in operation.consulted:
-            for k, address in zip(one.issuer.tolist(), one.at[:, 0].tolist(), strict=True):
+            for k, address in zip(one.issuer.tolist(), one.at.reshape(len(one.issuer), -1)[:, 0].tolist(), strict=True):
                 row, thread = int(operation.issuers.rows[k]), int(operation.issuers.threads[k])
                 if len(left := self._changes(address)):
                     left = self.acquired[row, address].left(row, thread, left)

@@ -129,7 +129,8 @@ def _how_to_see(
     if commit := _missing_commit(operations, earlier, place[0]):
         return f"{commit}, and a wait for the m-barrier's phase, {between}"
     found = _committed_by(operations, earlier, place[0])
-    assert found is not None
+    if found is None:
+        return f"a wait for the writes of the {operation.name}, {between}; its group has an instruction for reads alone"
     report, parity = found
     phase = f"the phase (parity {parity}) of the m-barrier that the commit at {report.instruction.at} reports to"
     return f"a wait for {phase}, {between}"

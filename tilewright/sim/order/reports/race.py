@@ -114,7 +114,9 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
     first, then = other.at if other else None, clash.site.at
     far = clash.earlier[0] // size != clash.later[0] // size
     scope = "gpu" if far else "cluster" if clash.earlier[0] != clash.later[0] else "cta"
-    hint = other and (_strength(clash.site, other, scope) or handover(program, first, then, scope) or too_early(clash))
+    stronger = _strength(clash.site, other, scope) if other else None
+    hint = stronger if far or other is None or not _counts(clash.site, other) else None
+    hint = hint or ((handover(program, first, then, scope) or too_early(clash)) if other else None)
     hint = hint or (witness.missing_step(clash, scope) if program.kernel.graph is not None else None)
     hint = hint or let_pass(clash, arrivals_after(program, then)) or lock_advice(program, first, then)
     if hint:
@@ -125,7 +127,13 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
         return NO_BARRIER if clash.at_once or clash.with_writer is clash.site.write else NO_BARRIER_BETWEEN
     if clash.at_once:
         return APART
-    return advice(program, barrier, first, then, one_turn=in_one_turn(clash))
+    return advice(program, barrier, first, then, one_turn=in_one_turn(clash)) or stronger
+
+
+def _counts(one: Site, other: Site) -> bool:
+    """Do atomics count in a place that the other access makes or reads plainly, so that a barrier belongs between?"""
+    weak, strong = sorted((one, other), key=lambda site: site.sem != "weak")
+    return weak.sem == "weak" and strong.atomic and not (weak.polls or strong.polls or strong.compared)
 
 
 def _update(program: Subject, clash: Clash) -> str:
