@@ -16,5 +16,22 @@ Start here: one access. `RaceDetector.access` has the bytes that a batch of lane
 that may meet; the pair that is farthest apart becomes a `Clash`. `race.report` puts that into words, with the missing
 step. Without a clash the places remember the access, and locations and fences learn what it published.
 
+Each fact has one owner. Whoever changes a rule begins where the fact is kept that it asks about:
+
+what a thread comes after: other threads, by time       clocks.known, far     everybody
+    of operations: complete, offered, heard, ordered    clocks.parts          asynchronous, shared_stores
+    after a fence of kind sc, or a proxy fence          columns of the clocks, flags of parts
+what is handed on: by barriers, phases, locations       meetings, phases, locations
+    by the fences of a thread                           fences                strong writes, relaxed arrivals
+    of each fence by itself                             fence_points          proxies of global memory
+    by the cluster's barrier, though it is relaxed      ClusterMeetings       mbarriers, remote_accesses
+who touched a place last                                places                judge, global_accesses, tensor_maps
+    each warp, where units read and write, too          shared_stores         operations that begin
+    which operation                                     scoreboard            completion, in_flight
+which statement that was, and all of its lanes          records               judge, many, reports
+which m-barriers are alive, and since when              mbarriers             arrivals, waits, operations
+who was observed without an acquire                     volatile_reads, tickets
+arrivals and waits, with their lines                    signal_history        reports, mbarrier.inval
+
 Source: PTX ISA, "Memory Consistency Model".
 """
