@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.sim.order.bounds import PROXY_FENCES
 from tilewright.sim.order.knowledge.actors import Actors
-from tilewright.sim.order.knowledge.releases import holds
+from tilewright.sim.order.knowledge.releases import hold_each_other
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -95,8 +95,7 @@ class FencePoints:
         """
         wave, size = self.clocks.wave, self.clocks.wave.run.cluster_ctas
         for point, passed in self._before(row, thread, self._of if home is None else (home,)):
-            both = row + wave.first, point.row + wave.first
-            if not scope or (holds(scope, *both, size) and holds(point.scope, *both, size)):
+            if not scope or hold_each_other(scope, row + wave.first, point.scope, point.row + wave.first, size):
                 done = done[~point.covers(self.clocks, passed, done)]
             if not len(done):
                 break

@@ -17,12 +17,13 @@ from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fence_sc import FencedRead, FencedReads
 from tilewright.sim.order.knowledge.fences import Fences
-from tilewright.sim.order.knowledge.releases import Pattern, Release, holds, take
+from tilewright.sim.order.knowledge.releases import Pattern, Release, hold_each_other, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.races.accesses import AccessRecord
 
 __all__ = ["Locations", "Where", "threads_of"]
@@ -32,13 +33,12 @@ Where: TypeAlias = "tuple[object, int]"  # a memory (a buffer's name, or the row
 
 @dataclass(eq=False, slots=True)
 class _Location:
-    """What the last write is part of. scope, cta, width: of that write; release: what may be acquired from it. readers:
-    threads of CTAs that have observed what comes before the write by way of a fence.sc.
+    """What the last write is part of. site, cta: of that write; release: what may be acquired from it. readers: threads
+    of CTAs that have observed what comes before the write by way of a fence.sc.
     """
 
-    scope: str
+    site: Site
     cta: int
-    width: int
     release: Release | None
     readers: set[tuple[int, int]] = field(default_factory=set)
 
@@ -53,17 +53,14 @@ class _Observed:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Strong:
-    """A strong access of a thread. reads: does it that besides writing, as an atomic does? time: of its record."""
+    """A strong access of a thread. time: of its record."""
 
+    site: Site
+    time: int
     where: Where
     cta: int
     row: int
     thread: int
-    width: int
-    sem: str
-    scope: str
-    reads: bool
-    time: int
 
 
 class Locations:
@@ -109,8 +106,7 @@ class Locations:
             by_sc = clocks.by_sc.before(row, thread) if site.write else ()
             before = [Pattern(own, reach, cta, known, clocks.now, of_fence=True) for reach, known in by_sc]
             if released or before or site.sem in ("release", "acq_rel") or self.has(where):
-                strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic, access.time)
-                accesses.append((strong, released, before))
+                accesses.append((Strong(site, access.time, where, cta, row, thread), released, before))
         for _, alike in groupby((each[0] for each in accesses if site.shows), lambda strong: strong.where):
             self.read(clocks, *alike)
         for strong, released, before in accesses if site.write else ():
@@ -134,8 +130,8 @@ class Locations:
         self.seen |= {(access.cta, thread): found.release for thread in threads}
         lanes = np.isin(np.arange(32) | access.thread & ~31, threads)
         who = Actors(np.array([access.row]), np.array([access.thread >> 5]), lanes[None])
-        acquires = access.sem in ("acquire", "acq_rel")
-        if not (acquires and take(clocks, who, access.scope, [found.release])):
+        acquires = access.site.sem in ("acquire", "acq_rel")
+        if not (acquires and take(clocks, who, access.site.scope, [found.release])):
             self.observed((access.cta, access.thread >> 5), lanes, found.release)
         for thread in threads if found.release.has_sc else ():
             found.readers.add((access.cta, thread))
@@ -159,16 +155,17 @@ class Locations:
 
     @staticmethod
     def _morally_strong(found: _Location, access: Strong, size: int) -> bool:
-        near = holds(found.scope, found.cta, access.cta, size) & holds(access.scope, access.cta, found.cta, size)
-        return bool(near) and found.width == access.width
+        one, other = found.site, access.site
+        near = hold_each_other(one.scope, found.cta, other.scope, access.cta, size)
+        return bool(near) and one.element == other.element
 
     def written(self, clocks: Clocks, access: Strong, released: list[Pattern], by_sc: list[Pattern]) -> None:
         """A strong write: it publishes what the thread releases, an atomic also what it has found there."""
         found = self._at.get(access.where)
         key = (access.cta, access.thread, access.where)
-        if access.sem in ("release", "acq_rel"):
+        if access.site.sem in ("release", "acq_rel"):
             who = Actors.one(access.row, access.thread)
-            self.releases[key] = Pattern(who.lanes[0], access.scope, access.cta, clocks.published(who), clocks.now)
+            self.releases[key] = Pattern(who.lanes[0], access.site.scope, access.cta, clocks.published(who), clocks.now)
         released = [*released, *filter(None, [self.releases.get(key)])]
         release = self._kept(found, access, clocks.wave.run.cluster_ctas)
         if release is not None:
@@ -176,7 +173,7 @@ class Locations:
         elif released or by_sc:
             release = Release(released, by_sc)
         if release is not None or found is not None:
-            self._at[access.where] = _Location(access.scope, access.cta, access.width, release)
+            self._at[access.where] = _Location(access.site, access.cta, release)
 
     def _kept(self, found: _Location | None, access: Strong, size: int) -> Release | None:
         """What was published there before a write and is so still: an atomic hands all on. Who stores over what it has
@@ -184,7 +181,7 @@ class Locations:
         """
         if found is None or found.release is None or not self._morally_strong(found, access, size):
             return None
-        if access.reads:
+        if access.site.atomic:
             return found.release
         has_read = (access.cta, access.thread) in found.readers
         return Release([], list(found.release.each(by_sc=True))) if has_read else None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
 
-__all__ = ["WIDE", "Pattern", "Release", "holds", "take"]
+__all__ = ["WIDE", "Pattern", "Release", "hold_each_other", "holds", "take"]
 
 WIDE = ("gpu", "sys")  # scopes that hold every thread of a grid
 
@@ -32,6 +32,11 @@ def holds(scope: str, cta: Ints | int, other: Ints | int, cluster_ctas: int) -> 
     """Does a scope of a thread of one CTA hold the threads of another? Of numbers, or of arrays of them."""
     reach = {"cta": 1, "cluster": cluster_ctas}.get(scope, 1 << 40)
     return np.asarray(np.floor_divide(cta, reach) == np.floor_divide(other, reach))
+
+
+def hold_each_other(scope: str, cta: Ints | int, other_scope: str, other: Ints | int, cluster_ctas: int) -> Bools:
+    """Does each scope hold the thread of the other CTA?"""
+    return holds(scope, cta, other, cluster_ctas) & holds(other_scope, other, cta, cluster_ctas)
 
 
 @dataclass(eq=False, slots=True)
@@ -110,7 +115,7 @@ def take(
     size, first = clocks.wave.run.cluster_ctas, clocks.wave.first
     cta, wide, found, is_left = int(who.rows[0]) + first, {*WIDE}, list[Pattern](), False
     for pattern in (each for release in releases for each in release.each(by_sc=by_sc)):
-        if {pattern.scope, scope} <= wide or _hold(pattern, scope, cta, size):
+        if {pattern.scope, scope} <= wide or hold_each_other(pattern.scope, pattern.cta, scope, cta, size):
             found.append(pattern)
         else:
             is_left = True
@@ -134,11 +139,6 @@ def take(
     )
     clocks.learn(who, known)
     return not is_left
-
-
-def _hold(pattern: Pattern, scope: str, cta: int, size: int) -> bool:
-    """Do a pattern and a thread of a CTA hold each other?"""
-    return bool(holds(pattern.scope, pattern.cta, cta, size) and holds(scope, cta, pattern.cta, size))
 
 
 def _merged(clocks: Clocks, patterns: list[Pattern]) -> list[Pattern]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from tilewright.sim.order.knowledge.releases import holds
+from tilewright.sim.order.knowledge.releases import hold_each_other
 
 if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.actors import Thread
@@ -36,8 +36,7 @@ def has_observed(access: AccessRecord, read: Record | None, who: Thread, write: 
     run = access.batch.wave.run
     if read.time == write.time and not (read is write and read.comes_first(writer, who, run.precedence)):
         return False
-    ends = (read.site.scope, who[0], writer[0]), (write.site.scope, writer[0], who[0])
-    return all(bool(holds(*end, run.cluster_ctas)) for end in ends)
+    return bool(hold_each_other(read.site.scope, who[0], write.site.scope, writer[0], run.cluster_ctas))
 
 
 def keep_newest(known: dict[Key, Kept], most: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.knowledge.releases import WIDE, holds
+from tilewright.sim.order.knowledge.releases import WIDE, hold_each_other, holds
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -27,7 +27,7 @@ def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Boo
     a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
     if "weak" in (a.sem, b.sem) or a.element != b.element:
         return np.zeros(len(pairs), np.bool_)
-    fits = holds(a.scope, pairs.cta, pairs.other_cta, size) & holds(b.scope, pairs.cta, pairs.other_cta, size)
+    fits = hold_each_other(a.scope, pairs.cta, b.scope, pairs.other_cta, size)
     return fits & ~_relies_on_lockstep(pairs, other) if _may_rely(access, other) else fits
 
 
