@@ -206,7 +206,8 @@ class Order(Check):
             if signal.kind == "arrive":
                 order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
                 check_not_early(batch.wave, signals, order.phases.arrive(signals, signal, order.fences), at)
-            order.remote.touched(signals, at, arrives=True)
+            early = order.remote.before_begin(signals.who, signals.home, at)
+            order.remote.touched(signals, at, arrives=True, early=early)
         else:
             order.clocks.signal_history.note(signals, at, order.clocks.now, waits=True)
             order.mbarriers.waits(signals, at)

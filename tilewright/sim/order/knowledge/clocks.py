@@ -169,13 +169,12 @@ class Clocks:
         one = (np.array([value]) for value in (row, self.knower[thread], cta, other, time))
         return bool(self.knows(*one)[0])
 
-    def knows_begun(self, row: int, knower: int, home: int) -> bool:
-        """Does a knower come after anything that a thread of the CTA ``home`` of its cluster did?"""
-        first = int(self.first_column(np.array(home)))
-        exists = self.wave.run.exists.reshape(-1)
+    def know_begun(self, rows: Ints, knowers: Ints, homes: Ints) -> Bools:
+        """Does each knower come after anything that a thread of the CTA in ``homes``, of its cluster, did?"""
+        columns = self.first_column(homes)[:, None] + np.flatnonzero(self.wave.run.exists.reshape(-1))
         blocks = (0, self.loose, *self.by_sc.first.values(), *self.of_shared)
-        mine = self.known[row, knower]
-        return any((mine[block + first : block + first + self.threads] >= BEGUN)[exists].any() for block in blocks)
+        latest = [self.known[rows[:, None], knowers[:, None], block + columns].max(1, initial=0) for block in blocks]
+        return np.asarray(np.max(latest, axis=0) >= BEGUN)
 
     def are_in(self, known: Known, ctas: Ints, threads: Ints, times: Ints) -> Bools:
         """Does the first row of knowledge hold those threads of CTAs of the grid up to those times?"""

@@ -53,19 +53,23 @@ class RemoteAccesses:
         self.cluster = cluster
         self.wave = clocks.wave
         self.left: dict[RemoteAccess, tuple[int, Span | None]] = {}
-        self.begun: set[tuple[int, int, int]] = set()  # row and knower, and the CTA that it knows to have begun
 
     def before_begin(self, who: Actors, homes: Ints, at: Span | None) -> SimulationError | None:
         """Threads touch the memory of CTAs: the error if one of these may not have begun."""
-        for k in np.flatnonzero(homes != who.rows).tolist():
-            row, home, threads = int(who.rows[k]), int(homes[k]), 32 * int(who.warps[k]) + np.flatnonzero(who.lanes[k])
-            for thread, knower in zip(threads.tolist(), self.clocks.knower[threads].tolist(), strict=True):
-                if (row, knower, home) in self.begun:
-                    continue
-                if not self.clocks.knows_begun(row, knower, home):
-                    return cta_may_not_have_begun(self.wave, (row, thread), home, at)
-                self.begun.add((row, knower, home))
-        return None
+        far = homes != who.rows
+        if not far.any():
+            return None
+        which, lanes = np.nonzero(who.lanes & far[:, None])
+        threads = 32 * who.warps[which] + lanes
+        each = np.stack((who.rows[which], self.clocks.knower[threads], homes[which]))
+        new = np.ones(len(which), np.bool_)  # neighbouring lanes mostly know the same
+        new[1:] = (each[:, 1:] != each[:, :-1]).any(0)
+        begun = self.clocks.know_begun(*each[:, new])
+        if begun.all():
+            return None
+        k = int(np.flatnonzero(new)[np.argmin(begun)])
+        row, _, home = each[:, k].tolist()
+        return cta_may_not_have_begun(self.wave, (row, int(threads[k])), home, at)
 
     def issued(self, operation: Operation) -> None:
         """An operation begins. Raises SimulationError where it touches the memory of a CTA that may not have begun."""
@@ -80,13 +84,11 @@ class RemoteAccesses:
                 if error := self.before_begin(who, homes, operation.instruction.at):
                     raise error
 
-    def touched(
-        self, signals: Signals, at: Span | None, *, arrives: bool, early: SimulationError | None = None
-    ) -> None:
-        """Threads have touched the memory of CTAs; one lane of each warp stands for all. Raises SimulationError for a
-        CTA that may not have begun; ``early`` is that error where an access itself tells the thread more.
+    def touched(self, signals: Signals, at: Span | None, *, arrives: bool, early: SimulationError | None) -> None:
+        """Threads have touched the memory of CTAs; one lane of each warp stands for all. Raises ``early``: what
+        `before_begin` had said, as the access itself may tell the thread more.
         """
-        if early := early or self.before_begin(signals.who, signals.home, at):
+        if early is not None:
             raise early
         self.clocks.now += 1
         for k in np.flatnonzero(signals.home != signals.who.rows).tolist():
