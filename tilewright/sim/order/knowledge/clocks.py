@@ -169,13 +169,6 @@ class Clocks:
         one = (np.array([value]) for value in (row, self.knower[thread], cta, other, time))
         return bool(self.knows(*one)[0])
 
-    def know_begun(self, rows: Ints, knowers: Ints, homes: Ints) -> Bools:
-        """Does each knower come after anything that a thread of the CTA in ``homes``, of its cluster, did?"""
-        columns = self.first_column(homes)[:, None] + np.flatnonzero(self.wave.run.exists.reshape(-1))
-        blocks = (0, self.loose, *self.by_sc.first.values(), *self.of_shared)
-        latest = [self.known[rows[:, None], knowers[:, None], block + columns].max(1, initial=0) for block in blocks]
-        return np.asarray(np.max(latest, axis=0) >= BEGUN)
-
     def are_in(self, known: Known, ctas: Ints, threads: Ints, times: Ints) -> Bools:
         """Does the first row of knowledge hold those threads of CTAs of the grid up to those times?"""
         size = self.wave.run.cluster_ctas

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.known import BEGUN
 from tilewright.sim.order.reports.rules import cta_may_have_ended, cta_may_not_have_begun, ends_before_operation
 
 if TYPE_CHECKING:
@@ -64,12 +65,22 @@ class RemoteAccesses:
         each = np.stack((who.rows[which], self.clocks.knower[threads], homes[which]))
         new = np.ones(len(which), np.bool_)  # neighbouring lanes mostly know the same
         new[1:] = (each[:, 1:] != each[:, :-1]).any(0)
-        begun = self.clocks.know_begun(*each[:, new])
+        begun = self._know_begun(*each[:, new])
         if begun.all():
             return None
         k = int(np.flatnonzero(new)[np.argmin(begun)])
         row, _, home = each[:, k].tolist()
         return cta_may_not_have_begun(self.wave, (row, int(threads[k])), home, at)
+
+    def _know_begun(self, rows: Ints, knowers: Ints, homes: Ints) -> Bools:
+        """Does each knower come after anything that a thread of the CTA in ``homes`` did, by any way?"""
+        clocks, begun = self.clocks, np.zeros(len(rows), np.bool_)
+        columns = clocks.first_column(homes)[:, None] + np.flatnonzero(self.wave.run.exists.reshape(-1))
+        for block in (0, clocks.loose, *clocks.by_sc.first.values(), *clocks.of_shared):
+            begun |= (clocks.known[rows[:, None], knowers[:, None], block + columns] >= BEGUN).any(1)
+            if begun.all():
+                break
+        return begun
 
     def issued(self, operation: Operation) -> None:
         """An operation begins. Raises SimulationError where it touches the memory of a CTA that may not have begun."""
