@@ -50,6 +50,8 @@ def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.ran
     if which.name == "width":
         return np.uint32(1) << rng.integers(0, 6, (WARPS, 1)).astype(np.uint32).repeat(32, axis=-1)
     shape = (WARPS, bound.registers_of(which.name), 32) if which.many else (WARPS, 32)
+    if which.many and which.kind == "b64":
+        return rng.integers(0, 1 << 64, shape, dtype=np.uint64)
     return rng.integers(0, 1 << 32, shape, dtype=np.uint32)
 
 

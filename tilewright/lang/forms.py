@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, If, Value, as_expr, cast, const_value, vector
-from tilewright.isa import INSTRUCTIONS
+from tilewright.isa import INSTRUCTIONS, spoken
 from tilewright.isa.atom_red import KEYWORDS
 from tilewright.isa.types import NUMBERS, WORDS
 from tilewright.lang.builder import current
@@ -218,7 +218,7 @@ def _atomic(name: str, ptr: object, value: object, op: str, kind: str | None, **
     wanted = ptx_type(kind, f"T.ptx.{name}_scalar")
     words = {key: word.lstrip(".") or KEYWORDS[key] for key, word in order.items()}
     number = value if wanted is None else _as(value, wanted)
-    return row_call(f"ptx.{name}.{op.lstrip('.')}", _pointer(ptr, wanted), number, **words)
+    return row_call(f"ptx.{name}.{spoken(op.lstrip('.'))}", _pointer(ptr, wanted), number, **words)
 
 
 @form("ptx.atom_scalar")
