@@ -134,7 +134,7 @@ def made(meaning: Meaning | None = None, **fields: Any) -> Instruction:
         (lambda: row(Sync("named"), meaning=Meaning()), "Sync.barrier", "''", "names it"),
         (lambda: row(Sync("cta", True, True), meaning=Meaning()), "Sync.wait_only", "True", "arrive_only"),
         (lambda: row(WRITE, Issue(), Consults("dst", 128, "tensormap")), "Consults.operand", "'dst'", "global memory"),
-        (lambda: row(replace(NARROW, nbytes=12), Issue()), "Access.nbytes", "12", "1, 2, 4, 8 or 16"),
+        (lambda: row(replace(NARROW, nbytes=12), Issue()), "Access.nbytes", "12", "a power of two"),
         (lambda: row(replace(NARROW, nbytes=2, space="tmem", proxy="tmem", computed=True), Issue()),
          "Access.nbytes", "2", "4 or more"),
         (lambda: row(replace(NARROW, element_bytes=3), Issue()), "Access.element_bytes", "3", "divides nbytes"),
