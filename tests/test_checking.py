@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import linecache
 import subprocess
 import sys
 import warnings
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 import tilewright as tw
+from tests.texts import readable
 from tests.wrong.test_mutated_kernels import NAMES, slips
 from tilewright import T
 from tilewright.errors import TilewrightError
@@ -217,7 +217,7 @@ def judge(text: str) -> None:
         code = compile(text, file, "exec")
     except (SyntaxError, ValueError):
         return
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    readable(text, file)
     names = dict(NAMES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

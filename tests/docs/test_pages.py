@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import linecache
 import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.texts import readable
 from tilewright.isa import INSTRUCTIONS
 from tools.site import FETCHED, LINK, outside, relinked, unplaced
 
@@ -54,12 +54,7 @@ def test_the_blocks_of_a_page_run_and_print_what_it_shows(page: Path) -> None:
     for text, shown in zip(blocks(page), claims(page), strict=True):
         code = "\n" * program.count("\n") + text  # a line has the number that it has in the whole program
         program += text
-        linecache.cache[file] = (
-            len(program),
-            None,
-            program.splitlines(keepends=True),
-            file,
-        )  # kernels read their source
+        readable(program, file)
         with redirect_stdout(io.StringIO()) as printed:
             exec(compile(code, file, "exec"), namespace)
         lines = [line.rstrip() for line in printed.getvalue().splitlines()]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.examples.compute import COMPUTE
+from tests.examples.compute import COMPUTE, EXAMPLES, module
 from tilewright.errors import SimulationError
 from tilewright.ir import Call, Evaluate, Kernel, Stmt, map_body, statements
 from tilewright.isa import bind
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 KERNELS = {
     "transpose": ("transpose", (256, 256), np.float16),
     "plain": ("transpose", (256, 256), np.float16),
@@ -32,15 +29,6 @@ EXPECTED = {
     "stage_tile": lambda a: a,
     "row_per_lane": lambda a: a[::-1],
 }
-
-
-def module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
 
 
 def kernel(name: str) -> Kernel:

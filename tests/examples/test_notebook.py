@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
-import linecache
 from pathlib import Path
 
 import pytest
+
+from tests.texts import readable
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
 MOST_WORDS = 160  # of a repr
@@ -18,8 +19,7 @@ def execute(cells: list[str]) -> list[object]:
     names: dict[str, object] = {"__name__": "__main__"}
     shown = []
     for number, text in enumerate(cells):
-        file = f"<cell {number}>"
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        file = readable(text, f"<cell {number}>")
         tree = ast.parse(text)
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, file, "exec"), names)

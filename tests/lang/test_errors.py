@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable
 
 import pytest
 
 from tests.lang.kernels import text
+from tests.texts import executed
 from tilewright.errors import TilewrightError
 from tilewright.lang import T, Tx
 
@@ -184,12 +184,9 @@ def parse(lines: str) -> tuple[Callable[[], object], int]:
     """A function that defines a kernel with these lines, and the line that is marked."""
     source = "def define():\n    @T.prim_func\n    def k(A: T.Buffer((8,), 'float32')):\n"
     source += "".join(f"        {line}\n" for line in lines.splitlines())
-    file = f"<case {hash(lines)}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    space: dict[str, object] = {"T": T, "Tx": Tx}
-    exec(compile("from __future__ import annotations\n" * 0 + source, file, "exec"), space)
+    define = executed(source, f"<case {hash(lines)}>", T=T, Tx=Tx)["define"]
     marked = next(number for number, line in enumerate(source.splitlines(), 1) if line.endswith("# here"))
-    return space["define"], marked  # type: ignore[return-value]
+    return define, marked
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -259,12 +256,10 @@ def test_inline_functions_that_call_each_other_end() -> None:
     ],
 )
 def test_a_parameter_that_is_wrong(parameters: str, message: str) -> None:
-    file = f"<parameters {parameters}>"
     source = f"@T.prim_func\ndef k({parameters}):\n    pass\n"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
 
     with pytest.raises(TilewrightError, match=message) as raised:
-        exec(compile(source, file, "exec"), {"T": T})
+        executed(source, f"<parameters {parameters}>", T=T)
 
     assert raised.value.at.line == 2
 

@@ -3,7 +3,6 @@
 # ruff: noqa: F821  names that nobody defines
 from __future__ import annotations
 
-import linecache
 import math
 import re
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.texts import executed
 from tilewright.errors import KernelError, TilewrightError
 from tilewright.lang import T, Tx
 from tilewright.lang.elsewhere import FORMULAS, KEYWORDS, METHODS, NAMES, formula_for, hint_for
@@ -118,11 +118,8 @@ def evaluated(text: str) -> np.ndarray:
         "@T.prim_func\ndef k(A: T.Buffer((32,), 'float32')):\n    lane = T.lane_id([32])\n    x = A[lane]\n"
         f"    y, z = T.float32(0.25), T.float32(0.75)\n    A[lane] = T.cast({text}, 'float32')\n"
     )
-    file, names = f"<formula {text}>", {"T": T, "np": np, "math": math}
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    exec(compile(source, file, "exec"), names)
     a = X.copy()
-    tw.simulate(names["k"], a)
+    tw.simulate(executed(source, f"<formula {text}>", T=T, np=np, math=math)["k"], a)
     return a
 
 
@@ -198,10 +195,8 @@ def test_the_hint_for_a_function_of_others_works_when_it_is_tried(text: str, hin
 )
 def test_what_python_cannot_do_with_values_of_a_run_names_what_can(text: str, hint: str) -> None:
     source = f"@T.prim_func\ndef k(A: T.Buffer((32,), 'float32')):\n    lane = T.lane_id([32])\n    A[lane] = {text}\n"
-    file = f"<{text}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
 
     with pytest.raises(KernelError) as raised:
-        exec(compile(source, file, "exec"), {"T": T, "math": math, "np": np})
+        executed(source, f"<{text}>", T=T, math=math, np=np)
 
     assert raised.value.hint == hint

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import linecache
 import textwrap
 from pathlib import Path
 
 import pytest
 
 from tests.lang.kernels import body
+from tests.texts import executed
 from tilewright.errors import KernelError
 from tilewright.lang import T, parse_script
 from tilewright.lang.source import read
@@ -64,11 +64,8 @@ def test_a_notebook_cell_is_a_source() -> None:
         def k(A: T.Buffer((8,), "float32")):
             A[0] = 1
     """)
-    linecache.cache["<cell 7>"] = (len(cell), None, cell.splitlines(keepends=True), "<cell 7>")
-    space = {"T": T}
-    exec(compile(cell, "<cell 7>", "exec"), space)
 
-    assert space["k"].body[0].at.line == 4
+    assert executed(cell, "<cell 7>", T=T)["k"].body[0].at.line == 4
 
 
 def test_text_that_is_nowhere_is_an_error() -> None:

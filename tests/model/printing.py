@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -14,6 +13,7 @@ import numpy as np
 import tilewright as tw
 from tests.model.program import Op, Program, Warp, home
 from tests.model.unit import UNITS
+from tests.texts import executed
 from tilewright import T, Tx
 from tilewright.errors import SimulationError, TilewrightWarning
 from tilewright.isa import INSTRUCTIONS
@@ -313,10 +313,7 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
 def kernel(text: str, name: str) -> Any:
     """A program, parsed from its text."""
     name = f"<model {next(NUMBERS)}: {name}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    found: dict[str, Any] = {"T": T, "Tx": Tx, "IN_EVERY_QUARTER": IN_EVERY_QUARTER}
-    exec(compile(text, name, "exec"), found)  # the printer's own text
-    return found["kernel"]
+    return executed(text, name, T=T, Tx=Tx, IN_EVERY_QUARTER=IN_EVERY_QUARTER)["kernel"]
 
 
 def simulated(program: Program, text: str = "") -> Run:

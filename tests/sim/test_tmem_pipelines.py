@@ -191,6 +191,30 @@ def test_the_turns_need_each_step(left_out: str) -> None:
         assert line("copies in turn") in str(error.given)
 
 
+@pytest.mark.parametrize("hasty", [0, 1])
+def test_a_commit_for_the_next_phase_is_told_of_the_cta_that_makes_it(hasty: int) -> None:
+    @T.prim_func
+    def commits(out: T.Buffer((2,), "uint32")):
+        cta, tid = T.cta_id([2]), T.thread_id([32])
+        bar = T.alloc_shared((2,), "uint64")
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.mbarrier.init(bar.ptr_to([1]), 1)
+        T.cuda.cta_sync()
+        if tid == 0:
+            if cta == hasty:
+                T.ptx.tcgen05.commit(bar.ptr_to([0]))
+            T.ptx.tcgen05.commit(bar.ptr_to([0]))
+            T.ptx.tcgen05.commit(bar.ptr_to([1]))
+        T.ptx.mbarrier.try_wait(bar.ptr_to([1]), 0)
+        out[cta] = T.uint32(1)
+
+    error = refusal(commits, np.zeros(2, np.uint32))
+
+    assert error.what == "an arrival at bar[0] for its next phase, and nobody has seen the last one over"
+    assert error.given == f"CTA ({hasty}, 0, 0), warp 0, lane 0"
+
+
 @pytest.mark.parametrize(("shape", "num", "registers"), [("16x64b", 2, 2), ("16x128b", 2, 4), ("16x256b", 1, 4)])
 def test_shapes_of_16_lanes_reach_both_halves_of_a_quarter(shape: str, num: int, registers: int) -> None:
     @T.prim_func

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import linecache
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tests.texts import executed
 from tests.tile.kernels import buffer, kernel
 from tests.tile.products import (
     NUMBERING,
@@ -383,13 +382,10 @@ def test_arguments_that_it_does_not_have_are_refused(text: str, message: str) ->
         f"    Tx.warp.gemm({text})",
         "",
     ])  # fmt: skip
-    linecache.cache["gemm.py"] = (len(source), None, source.splitlines(keepends=True), "gemm.py")
 
     with pytest.raises(TilewrightError, match=message):
         lower(source)
 
 
 def lower(source: str) -> str:
-    namespace: dict[str, object] = {"T": T, "Tx": Tx}
-    exec(compile(source, "gemm.py", "exec"), namespace)
-    return tw.compile(namespace["k"], target="sm_90a").source("lowered")  # type: ignore[arg-type]
+    return tw.compile(executed(source, "gemm.py", T=T, Tx=Tx)["k"], target="sm_90a").source("lowered")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import linecache
 import tokenize
 import warnings
 from typing import Any
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tests.texts import readable
 from tests.wrong.test_wrong_types import SEARCHING
 from tilewright import T, TilewrightError, Tx, layout
 
@@ -164,7 +164,7 @@ def test_a_kernel_with_a_slip_compiles_or_is_refused_in_words(text: str) -> None
         code = compile(text, file, "exec")
     except (SyntaxError, ValueError):
         return  # an error of Python's own
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    readable(text, file)
     names = dict(NAMES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.checking import ran
+from tilewright.checking import LAUNCH, ran
 from tilewright.cli.words import as_options
 from tilewright.cuda.cu_chunks import Parameter
 from tilewright.dtypes import dtype
@@ -237,7 +237,7 @@ def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, 
         place[...] = np.reshape(values, place.shape if np.size(values) > 1 else ())
     args = _arguments(kernel, request, random)
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if gpu else []
-    launch: dict[str, Any] = {name: getattr(request, name) for name in ("grid", "block", "shared_bytes", "cluster")}
+    launch: dict[str, Any] = {name: getattr(request, name) for name in LAUNCH}
     verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True)
     if verdict.status == "refused" and isinstance(outcome, TilewrightError):
         raise outcome

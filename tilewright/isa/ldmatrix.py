@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.atoms import copy_atom
 from tilewright.isa.machine import Lanes, Memory
+from tilewright.isa.places import OWN
 from tilewright.isa.table import WHOLE_WARP, Access, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
 
 __all__ = [
     "BYTE_MATRICES",
     "LDMATRIX",
     "NUM",
-    "SPACES",
     "TRANS",
     "address_lanes",
     "dealt",
@@ -34,7 +34,6 @@ __all__ = [
 
 NUM: Spellings = {1: ".x1", 2: ".x2", 4: ".x4"}
 TRANS: Spellings = {False: "", True: ".trans"}
-SPACES: Spellings = {"shared": ".shared", "shared::cta": ".shared::cta"}
 BYTE_MATRICES = suffixed(100, 103, 110, 120, 121)
 ROWS_AT_ONCE = 16384  # of 6- and 4-bit elements
 SOURCE = 'PTX ISA, "Warp-level matrix load instruction: ldmatrix"'
@@ -184,7 +183,7 @@ def matrix_forms(
             effects=(Access("p", "shared", 16, write=opcode == "stmatrix", lanes=address_lanes, phase_lanes=8),),
             registers=matrix_registers,
         )
-        for spaces, pattern in ((SPACES, ""), ({"": ""}, GENERIC % listed))
+        for spaces, pattern in ((OWN, ""), ({"": ""}, GENERIC % listed))
     )
 
 

@@ -33,6 +33,7 @@ from tilewright.isa.mbarrier_state import (
     phase_of,
     trouble,
 )
+from tilewright.isa.places import OWN
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
@@ -55,7 +56,6 @@ from tilewright.isa.table import (
 __all__ = [
     "CHANGE",
     "ORDERED",
-    "OWN",
     "PTR",
     "SOURCE",
     "STATE",
@@ -165,7 +165,6 @@ def in_time(is_over: Callable[..., Lanes]) -> Callable[..., Lanes]:
 
 # Spellings. Threads can arrive and announce bytes at an m-barrier of another CTA of the cluster, but not wait at it.
 
-OWN: Spellings = {"shared": ".shared", "shared::cta": ".shared::cta"}
 REMOTE: Spellings = {"shared::cluster": ".shared::cluster"}
 OWN_SCOPE: Spellings = {None: "", "cta": ""}  # the order of an instruction whose spelling has none
 ANY_SCOPE: Spellings = {None: ".cta", "cta": ".cta", "cluster": ".cluster"}

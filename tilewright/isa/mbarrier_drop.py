@@ -14,7 +14,6 @@ from tilewright.isa.arch import since
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.mbarrier import (
-    OWN,
     PTR,
     SOURCE,
     STATE,
@@ -24,6 +23,7 @@ from tilewright.isa.mbarrier import (
     within,
 )
 from tilewright.isa.mbarrier_state import announced_and_dropped, arrived, dropped, phase_state
+from tilewright.isa.places import OWN
 from tilewright.isa.table import Meaning, Ptx, Signal, counts, single
 
 

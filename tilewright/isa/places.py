@@ -20,6 +20,7 @@ __all__ = [
     "EVERYWHERE",
     "GENERIC",
     "NO_SCOPE",
+    "OWN",
     "SCOPES",
     "SHARED",
     "Scopes",
@@ -51,8 +52,9 @@ class Scopes(NamedTuple):
 
 GENERIC = SpaceReach({None: ""}, "generic", "memory")
 DEVICE = SpaceReach({"global": ".global"}, "global", "memory")
+OWN: Spellings = {"shared": ".shared", "shared::cta": ".shared::cta"}  # the CTA's own shared memory
 SHARED = (
-    SpaceReach({"shared": ".shared", "shared::cta": ".shared::cta"}, "shared", "shared"),
+    SpaceReach(OWN, "shared", "shared"),
     SpaceReach({"shared::cluster": ".shared::cluster"}, "shared", "shared", "sm_90"),
 )
 EVERYWHERE = (GENERIC, DEVICE, *SHARED)

@@ -16,7 +16,7 @@ from tilewright.dtypes import dtype
 from tilewright.isa.fragments import mma_fragment, mma_shape
 from tilewright.layout import TileLayout
 
-__all__ = ["Accumulator", "MatrixProduct", "Spots", "float_product"]
+__all__ = ["Accumulator", "MatrixProduct", "Spots", "float_product", "spots_of"]
 
 Spots = NDArray[np.int64]
 
@@ -55,17 +55,16 @@ def float_product(shape: str, left_kind: str, right_kind: str) -> MatrixProduct:
     """The product that ``mma.sync`` computes with sums in float32."""
     m, n, k = mma_shape(shape)
     return MatrixProduct(
-        _spots(mma_fragment(shape, "A", left_kind), (m, k), left_kind),
-        _spots(mma_fragment(shape, "B", right_kind), (k, n), right_kind).T,
-        _spots(mma_fragment(shape, "C", "float32"), (m, n), "float32"),
+        spots_of(mma_fragment(shape, "A", left_kind), (m, k), 32 // dtype(left_kind).bits),
+        spots_of(mma_fragment(shape, "B", right_kind), (k, n), 32 // dtype(right_kind).bits).T,
+        spots_of(mma_fragment(shape, "C", "float32"), (m, n), 1),
         left_kind,
         right_kind,
     )
 
 
-def _spots(fragment: TileLayout, shape: tuple[int, int], kind: str) -> Spots:
+def spots_of(fragment: TileLayout, shape: tuple[int, int], per_register: int) -> Spots:
     """A fragment's elements: its slots count the elements of a lane, the low bits of the first register first."""
     table = fragment.table(shape)
     lane, slot = (np.asarray(table[axis])[..., 0].astype(np.int64) for axis in ("laneid", "m"))
-    per_register = 32 // dtype(kind).bits
     return (slot // per_register * 32 + lane) * per_register + slot % per_register

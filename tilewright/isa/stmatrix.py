@@ -11,8 +11,9 @@ import numpy as np
 
 from tilewright.isa.arch import Requirement, since
 from tilewright.isa.atoms import ATOMS, copy_atom
-from tilewright.isa.ldmatrix import BYTE_MATRICES, NUM, SPACES, TRANS, matrix_forms
+from tilewright.isa.ldmatrix import BYTE_MATRICES, NUM, TRANS, matrix_forms
 from tilewright.isa.machine import Lanes, Memory
+from tilewright.isa.places import OWN
 from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Spellings, instruction, reads
 
 __all__ = ["STMATRIX", "store_m8n8", "store_m16n8"]
@@ -49,7 +50,7 @@ def _forms(
     shape: str, execute: Callable[..., None], arch: Requirement, type: str, trans: Spellings
 ) -> tuple[Form, ...]:
     meaning = Meaning(execute, on="shared", passes=("num", "trans") if shape == "m8n8" else ("num",), moves=True)
-    modifiers = {"shape": {shape: f".{shape}"}, "num": NUM, "trans": trans, "space": SPACES, "type": {type: type}}
+    modifiers = {"shape": {shape: f".{shape}"}, "num": NUM, "trans": trans, "space": OWN, "type": {type: type}}
     return matrix_forms("stmatrix", modifiers, meaning, arch, SOURCE, "[anywhere], {r}")
 
 

@@ -17,7 +17,7 @@ from tilewright.isa.constants import constant
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import ALL_LANES, BY_MASK, Cuda, Meaning, Ptx, counts, reads, single
 
-__all__ = ["activemask", "all_of", "any_of", "ballot", "elect", "voters"]
+__all__ = ["activemask", "all_of", "any_of", "ballot", "elect", "of_lanes", "voters"]
 
 LANE = np.arange(32)
 WIDTHS = (1, 2, 4, 8, 16, 32)
@@ -71,14 +71,18 @@ def _shuffle(source: Callable[[Lanes, Lanes, Lanes], Lanes]) -> Callable[[Lanes,
     origins = _origins(source)
 
     def execute(mask: Lanes, value: Lanes, lane: Lanes, width: Lanes) -> Lanes:
-        origin = origins(mask, value, lane, width)
-        value = np.broadcast_to(value, (*value.shape[:-1], 32))
-        if origin.size == 32:  # the same in every warp
-            return value.take(origin.reshape(32), axis=-1)
-        shape = np.broadcast_shapes(value.shape, origin.shape)
-        return np.take_along_axis(np.broadcast_to(value, shape), np.broadcast_to(origin, shape), axis=-1)
+        return of_lanes(value, origins(mask, value, lane, width))
 
     return execute
+
+
+def of_lanes(value: Lanes, origin: Lanes) -> Lanes:
+    """For each lane the value of the lane ``origin``."""
+    value = np.broadcast_to(value, (*value.shape[:-1], 32))
+    if origin.size == 32:  # the same in every warp
+        return value.take(origin.reshape(32), axis=-1)
+    shape = np.broadcast_shapes(value.shape, origin.shape)
+    return np.take_along_axis(np.broadcast_to(value, shape), np.broadcast_to(origin, shape), axis=-1)
 
 
 def _shuffle_row(name: str, lane: str, source: Callable[[Lanes, Lanes, Lanes], Lanes], doc: str) -> None:

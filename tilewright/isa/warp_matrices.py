@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.effects import Mods
 from tilewright.isa.machine import Lanes
+from tilewright.isa.products import spots_of
 from tilewright.isa.widen import widened
 from tilewright.layout import S, TileLayout, laneid
 
@@ -98,9 +99,7 @@ def fragment(operand: str, rows: int, columns: int, per_register: int) -> TileLa
 @cache
 def _places(operand: str, rows: int, columns: int, per_register: int) -> Matrix:
     """The place of each element: registers count first, then lanes, then the elements of a register."""
-    table = fragment(operand, rows, columns, per_register).table((rows, columns))
-    lane, slot = (np.asarray(table[axis])[..., 0].astype(np.int64) for axis in ("laneid", "m"))
-    return (slot // per_register * 32 + lane) * per_register + slot % per_register
+    return spots_of(fragment(operand, rows, columns, per_register), (rows, columns), per_register)
 
 
 @cache

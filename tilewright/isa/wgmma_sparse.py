@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from tilewright.dtypes import dtype
 from tilewright.isa.machine import Lanes
 from tilewright.isa.mma_sparse import fields
 from tilewright.isa.table import AsyncMeaning, Form, Spellings, reads
@@ -33,12 +34,11 @@ from tilewright.isa.wgmma import (
 from tilewright.isa.wgmma_values import rows_of_registers
 
 NAMES = ("ptx.wgmma.mma_async.sp.ss", "ptx.wgmma.mma_async.sp.rs")
-WIDTHS = {"tf32": 4, "float16": 2, "bfloat16": 2}  # bytes of an element; of the others one
 
 
 def expanded(stored: Lanes, metadata: Lanes, selector: int, kind: str) -> Lanes:
     """The bytes of the full A, (n, 64, 64), from those that are stored, (n, 64, 32), and each thread's metadata."""
-    width = WIDTHS.get(kind, 1)
+    width = dtype(kind).bits // 8
     lane, shift = fields(64 if width == 1 else 32, width > 1, selector)
     warps = metadata.astype(np.uint32).reshape(len(metadata), 4, 32)
     places = (warps.take(lane, axis=-1) >> shift & 3).astype(np.int64)  # (n, 4, 16, two of each four units)
@@ -78,7 +78,7 @@ def _forms(operands: str, flags: tuple[str, ...]) -> Iterator[Form]:
     for element, row in WGMMA_TYPES.items():
         if element == "b1":
             continue
-        selectors: Spellings = {0: "0", 1: "1"} if element in WIDTHS else {0: "0"}
+        selectors: Spellings = {0: "0", 1: "1"} if dtype(element).bits > 8 else {0: "0"}
         table = modifiers(element, row, shared_a=shared_a) | {"K": {2 * row.k: f"k{2 * row.k}"}, "selector": selectors}
         listed = f"{operands}, {{e}}, {{selector}}"
         yield form_of("wgmma.mma_async.sp", table, row, listed, meaning, NAMES, (*flags, "e"))

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.dtypes import dtype
 from tilewright.isa.products import Spots
 from tilewright.isa.widen import Floats, widened
 
@@ -136,8 +137,7 @@ def _numbers(octets: Array, kind: str) -> Wide:
 
 
 def _floats(octets: Array, kind: str) -> Floats:
-    width = {"tf32": 4, "float16": 2, "bfloat16": 2}.get(kind, 1)
-    return widened(np.ascontiguousarray(octets).view(f"u{width}"), kind)
+    return widened(np.ascontiguousarray(octets).view(f"u{dtype(kind).bits // 8}"), kind)
 
 
 _AS: Mapping[str, Callable[[Array], Wide]] = {

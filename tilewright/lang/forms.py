@@ -12,6 +12,7 @@ from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, If, Value, as_expr, cast, const_value, vector
 from tilewright.isa import INSTRUCTIONS, spoken
+from tilewright.isa.atom_red import KEYWORDS
 from tilewright.isa.types import NUMBERS, WORDS
 from tilewright.lang.builder import current
 from tilewright.lang.instructions import call_form, form, row_call
@@ -213,12 +214,9 @@ def _pointer(ptr: object, kind: DType | None) -> object:
     return reinterpret("uint64", pointer) if other else ptr  # type: ignore[arg-type]  # an expression
 
 
-_DEFAULTS = {"sem": "relaxed", "scope": "gpu", "space": None}
-
-
 def _atomic(name: str, ptr: object, value: object, op: str, kind: str | None, **order: str) -> Expr:
     wanted = ptx_type(kind, f"T.ptx.{name}_scalar")
-    words = {key: word.lstrip(".") or _DEFAULTS[key] for key, word in order.items()}
+    words = {key: word.lstrip(".") or KEYWORDS[key] for key, word in order.items()}
     number = value if wanted is None else _as(value, wanted)
     return row_call(f"ptx.{name}.{spoken(op.lstrip('.'))}", _pointer(ptr, wanted), number, **words)
 

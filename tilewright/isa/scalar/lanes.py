@@ -30,7 +30,7 @@ from tilewright.isa.table import (
     reads,
     single,
 )
-from tilewright.isa.warp import activemask, all_of, any_of, ballot, elect, voters
+from tilewright.isa.warp import activemask, all_of, any_of, ballot, elect, of_lanes, voters
 
 LANE = np.arange(32)
 MOVING = "Data Movement and Conversion Instructions"
@@ -51,10 +51,7 @@ def _reached(b: Lanes, c: Lanes, mode: str) -> tuple[Lanes, Lanes]:
 
 def shuffled(a: Lanes, b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:
     """The value of the lane that is reached."""
-    source, _ = _reached(b, c, mode)
-    a = np.broadcast_to(a, (*a.shape[:-1], 32))
-    shape = np.broadcast_shapes(a.shape, source.shape)
-    return np.take_along_axis(np.broadcast_to(a, shape), np.broadcast_to(source, shape), axis=-1)
+    return of_lanes(a, _reached(b, c, mode)[0])
 
 
 def _source(a: Lanes, b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.dtypes import VOID
 from tilewright.isa.arch import since
+from tilewright.isa.atom_red import ORDERS
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.operands import Operand
@@ -25,7 +26,6 @@ from tilewright.isa.table import REQUIRED, Form, Meaning, Ptx, Spellings, instru
 from tilewright.isa.types import TYPES
 
 SOURCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: {}"'
-ORDERS = {"atom": ("relaxed", "acquire", "release", "acq_rel"), "red": ("relaxed", "release")}
 COMBINE: dict[str, Callable[..., Callable[..., Any]]] = {
     "add": arithmetic("add"),
     "min": extreme("min"),

@@ -258,8 +258,7 @@ class Order(Check):
                 self.orders[wave].remote.committed(operation, one, signals)
             early = self.orders[wave].phases.arrived(signals, given, reach, wide=True)
             if one.effect.kind == "arrive":
-                who = operation.who(int(one.issuer[0]))
-                check_not_early(wave, signals, early, operation.instruction.at, who)
+                check_not_early(wave, signals, early, operation.instruction.at, (operation, one))
 
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
         if (operations := self.orders[wave].operations) is not None:

@@ -182,13 +182,20 @@ class MBarrierRules:
         return np.asarray(found | ((threads == makers) & (rows == homes)))
 
 
-def check_not_early(wave: Wave, signals: Signals, early: Ints, at: Span | None, who: str = "") -> None:
+def check_not_early(
+    wave: Wave, signals: Signals, early: Ints, at: Span | None, by: tuple[Operation, Touched] | None = None
+) -> None:
     """Raises SimulationError if there are ``early`` arrivals, given by their numbers: for a phase though no thread has
-    seen the last one over. who: the operation that arrives, if it is no thread.
+    seen the last one over. by: the operation that arrives, if it is no thread, and its signals.
     """
     for k in early.tolist():
-        who = who or wave.warp_name(int(signals.who.rows[k]), int(signals.who.warps[k]))
-        raise early_arrival(wave, who, int(signals.offset[k]), at)
+        row, home, offset = int(signals.who.rows[k]), signals.home[k], int(signals.offset[k])
+        who = wave.warp_name(row, int(signals.who.warps[k]))
+        if by is not None:
+            operation, one = by
+            mine = (operation.issuers.rows[one.issuer] == row) & (one.rows == home) & (one.at == offset)
+            who = operation.who(int(one.issuer[np.argmax(mine)]))
+        raise early_arrival(wave, who, offset, at)
 
 
 def check_together(operation: Operation, one: Touched) -> None:
