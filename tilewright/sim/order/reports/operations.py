@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.asynchronous.parts import OperationPart
 
-__all__ = ["early_access", "early_operation", "early_tmem_operation", "early_use", "freed_early"]
+__all__ = ["early_access", "early_operation", "early_tmem_operation", "early_use", "early_write", "freed_early"]
 
 STATE = {"filled": "loaded", "read": "read"}
 PAST = {"reading": "read", "writing": "written"}
@@ -45,6 +45,26 @@ def early_operation(
         given=f"{at}: {now.who(k)}\n{did} at {earlier.at}: {earlier.who(row)}",
         allowed=COMPLETE,
         hint=missing_step(operations, earlier, (row, knower), at, fences=False, reads=did == "read"),
+        at=at,
+    )
+
+
+def early_write(
+    operations: Operations, now: Operation, k: int, earlier: Operation, whose: int, window: int
+) -> SimulationError:
+    """An operation, for its issuer ``k``, writes bytes of a global buffer that another one may not have written yet."""
+    at, hint = now.instruction.at, "bytes of its own for each of the two operations"
+    row, thread = int(earlier.issuers.rows[whose]), int(earlier.issuers.threads[whose])
+    if earlier is not now and row == now.issuers.rows[k]:
+        part = next(one for one in operations.parts.values() if (one.operation, one.thread) == (earlier, thread))
+        knower = int(operations.parts.knowers(now)[k * now.issuers.warps_each])
+        hint = missing_step(operations, part, (row, knower), at, fences=False)
+    return SimulationError(
+        f"{now.name} writes {operations.wave.run.places.at(window, 0).name}, which {earlier.name} may still not have "
+        "written",
+        given=f"{at}: {now.who(k)}\nwritten at {earlier.instruction.at}: {earlier.who(whose)}",
+        allowed=COMPLETE,
+        hint=hint,
         at=at,
     )
 
