@@ -220,3 +220,26 @@ def test_a_relaxed_meeting_publishes_an_m_barrier_behind_a_fence_of_mbarrier_ini
 
     assert says in said
     assert bool(says) == bool(said)
+
+
+def test_an_arrival_between_the_cluster_s_arrive_and_wait_may_come_before_mbarrier_init() -> None:
+    """That the CTA of the m-barrier waits already, in this schedule, says nothing about the other CTA."""
+
+    @T.prim_func
+    def kernel(a: T.Buffer((64,), "float32")):
+        rank = T.cta_id_in_cluster([2])
+        T.cta_id([2])
+        tid = T.thread_id([64])
+        bar = T.alloc_shared((1,), "uint64")
+        T.cuda.cluster_sync()
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+        T.ptx.barrier.cluster.arrive(sem="relaxed")
+        if rank == 1 and tid == 32:
+            T.ptx.mbarrier.arrive(T.ptx.mapa(bar.ptr_to([0]), 0), space="shared::cluster")
+        T.ptx.barrier.cluster.wait()
+        T.cuda.cluster_sync()
+
+    with pytest.raises(SimulationError, match="of another CTA, which may not have initialised it"):
+        tw.simulate(kernel, np.zeros(64, np.float32), check="all")

@@ -39,8 +39,8 @@ def check_issue(operations: Operations, operation: Operation) -> None:
             _touch(operations, operation, own, one)
         elif one.space == "shared":
             _touch_bytes(operations, operation, own, one)
-        elif one.writes and (found := operations.global_writes.begin(operation, one, operations.unawaited)):
-            raise early_write(operations, operation, *found)
+        elif found := operations.global_writes.begin(operations, operation, one):
+            raise early_write(operations, operation, one, found)
     operations.scoreboard.begun(operation, parts, own)
     operations.remote.add(operation, own)
     if operation.signals:

@@ -53,8 +53,8 @@ class Stamps:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FencePoint:
-    """A fence that lanes of a warp have passed at a time. known: what all of these lanes knew, a row of it; number:
-    counts the points; scope: of a fence of a pair.
+    """A fence that lanes of a warp have passed at a time. known: what all of these lanes knew, a row of it; scope: ""
+    where it does not count. first: the block of columns that it is about, 0 for all memory.
     """
 
     row: int
@@ -62,8 +62,8 @@ class FencePoint:
     lanes: Bools
     time: int
     known: Known
-    number: int
     scope: str
+    first: int = 0
 
     def covers(self, clocks: Clocks, passed: Bools, done: Stamps) -> Bools:
         """Do the fences of the lanes ``passed`` come after these accesses?"""
@@ -78,16 +78,14 @@ class FencePoints:
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
         self._of: dict[int, list[FencePoint]] = defaultdict(list)
-        self._count = 0
 
     def add(self, who: Actors, scope: str = "") -> None:
         """Threads have passed a fence."""
         self.clocks.now += 1
-        self._count += 1
         for k, lanes, known in apart(self.clocks, who):
             row, warp = int(who.rows[k]), int(who.warps[k])
             here = self._of[row]
-            here.append(FencePoint(row, warp, lanes, self.clocks.now, known, self._count, scope))
+            here.append(FencePoint(row, warp, lanes, self.clocks.now, known, scope))
             del here[:-PROXY_FENCES]
 
     def left(self, row: int, thread: int, done: Stamps, *, home: int | None = None, scope: str = "") -> Stamps:
@@ -106,7 +104,7 @@ class FencePoints:
 
     def _before(self, row: int, thread: int, homes: Iterable[int]) -> Iterator[tuple[FencePoint, Bools]]:
         """The fences that a thread of a CTA comes after, the last first, and which of their lanes it comes after."""
-        points = sorted((one for home in homes for one in self._of.get(home, ())), key=lambda one: -one.number)
+        points = sorted((one for home in homes for one in self._of.get(home, ())), key=lambda one: -one.time)
         if not points:
             return
         each = (np.array([getattr(one, name) for one in points]).repeat(32) for name in ("row", "warp", "time"))

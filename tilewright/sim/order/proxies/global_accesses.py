@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tilewright.isa import ProxyFence
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
@@ -39,9 +41,9 @@ class GlobalAccesses:
         self.buffers = buffers
         self.fences = FencePoints(clocks)
 
-    def fenced(self, who: Actors, fence: ProxyFence) -> None:
-        """Threads have passed a fence of the async proxy."""
-        if fence.side == "both" and fence.space in ("", "global") and self.buffers:
+    def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
+        """Threads have fenced."""
+        if (fence.proxy, fence.side) == ("async", "both") and fence.space in ("", "global") and self.buffers:
             self.fences.add(who)
 
     def unfenced_by(self, operation: Operation) -> Iterator[str]:

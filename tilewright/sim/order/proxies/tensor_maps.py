@@ -45,7 +45,9 @@ class TensorMaps:
         self.acquired: dict[tuple[int, int], FencePoints] = defaultdict(lambda: FencePoints(clocks))
 
     def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
-        """Threads have fenced the maps that they changed, or one that they are going to use."""
+        """Threads have fenced: the maps that they changed, or one that they are going to use."""
+        if fence.proxy != "tensormap":
+            return
         if where is None:
             self.released.add(who, str(fence.scope))
             return

@@ -20,7 +20,7 @@ from tilewright.sim.order.knowledge.fence_points import apart
 from tilewright.sim.order.knowledge.locations import Where, threads_of
 from tilewright.sim.order.races.clash import Pairs
 from tilewright.sim.order.races.judge import farthest_clash
-from tilewright.sim.order.races.observed import keep_newest, last_read
+from tilewright.sim.order.races.observed import has_observed, keep_newest, last_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -138,5 +138,5 @@ class VolatileReads:
 
 def _has_read(clash: Clash, write: Record) -> bool:
     """Has the thread read that very value before? Then it cannot find an older one."""
-    read = last_read(clash.access, clash.lane, clash.later[1])
-    return read is not None and read.has_observed(clash.access, write, clash.earlier)
+    read = last_read(clash.access, clash.lane, clash.later)
+    return has_observed(clash.access, read, clash.later, write, clash.earlier)

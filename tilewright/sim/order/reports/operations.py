@@ -50,19 +50,20 @@ def early_operation(
 
 
 def early_write(
-    operations: Operations, now: Operation, k: int, earlier: Operation, whose: int, window: int
+    operations: Operations, now: Operation, one: Touched, found: tuple[int, Operation, int, int, str]
 ) -> SimulationError:
-    """An operation, for its issuer ``k``, writes bytes of a global buffer that another one may not have written yet."""
+    """An operation touches bytes of a buffer that another one may not have read, or written: see `GlobalWrites`."""
+    k, earlier, whose, window, did = found
     at, hint = now.instruction.at, "bytes of its own for each of the two operations"
     row, thread = int(earlier.issuers.rows[whose]), int(earlier.issuers.threads[whose])
     if earlier is not now and row == now.issuers.rows[k]:
-        part = next(one for one in operations.parts.values() if (one.operation, one.thread) == (earlier, thread))
+        part = next(each for each in operations.parts.values() if (each.operation, each.thread) == (earlier, thread))
         knower = int(operations.parts.knowers(now)[k * now.issuers.warps_each])
-        hint = missing_step(operations, part, (row, knower), at, fences=False)
+        hint = missing_step(operations, part, (row, knower), at, fences=False, reads=did == "read")
     return SimulationError(
-        f"{now.name} writes {operations.wave.run.places.at(window, 0).name}, which {earlier.name} may still not have "
-        "written",
-        given=f"{at}: {now.who(k)}\nwritten at {earlier.instruction.at}: {earlier.who(whose)}",
+        f"{now.name} {'writes' if one.writes else 'reads'} {operations.wave.run.places.at(window, 0).name}, which "
+        f"{earlier.name} may still not have {did}",
+        given=f"{at}: {now.who(k)}\n{did} at {earlier.instruction.at}: {earlier.who(whose)}",
         allowed=COMPLETE,
         hint=hint,
         at=at,
