@@ -180,6 +180,9 @@ LITMUS = (
     row("mb-gap: cluster barrier", "R", "M4", "carr; W x; cwait", "carr; cwait; R x"),
     row("mb-init", "O", "M6", "init b=2; sync; arr b; wait b=0", "sync; arr b; wait b=0", ctas=False),
     row("mb-init: no barrier", "R", "M6", "init b=1; wait b=0", "arr b", ctas=False),
+    row(
+        "mb-init: another's arrival", "R", "M6", "init b=2; arr b; sync; wait b=0", "arr b; sync; wait b=0", ctas=False
+    ),
     row("mb-init: a wait before it", "R", "M6", "init b=1; arr b", "wait b=0", ctas=False),
     row("px-store", "O", "P1", "W s; fpa; bar 1/2", "bar 1/2; cp t s; commit b; *:wait b=0", ctas=False, b=1),
     row(

@@ -202,14 +202,14 @@ class Order(Check):
             order.phases.forget(signals)
             order.mbarriers.ended(signals, at)
         elif signal.kind in ("arrive", "bytes"):
-            order.mbarriers.arrives(signals, at)
+            order.mbarriers.used(("arrival", "an arrival at"), signals, at)
             if signal.kind == "arrive":
                 order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
                 check_not_early(batch.wave, signals, order.phases.arrive(signals, signal, order.fences), at)
             order.remote.touched(signals, at, arrives=True)
         else:
             order.clocks.signal_history.note(signals, at, order.clocks.now, waits=True)
-            order.mbarriers.waits(signals, at)
+            order.mbarriers.used(("wait", "a wait at"), signals, at)
             order.remote.phase_over(signals)
             order.phases.wait(signals, signal, self.locations)
 
