@@ -180,6 +180,9 @@ LITMUS = (
     row("mb-gap: cluster barrier", "R", "M4", "carr; W x; cwait", "carr; cwait; R x"),
     row("mb-init", "O", "M6", "init b=2; sync; arr b; wait b=0", "sync; arr b; wait b=0", ctas=False),
     row("mb-init: no barrier", "R", "M6", "init b=1; wait b=0", "arr b", ctas=False),
+    row(
+        "mb-init: another's arrival", "R", "M6", "init b=2; arr b; sync; wait b=0", "arr b; sync; wait b=0", ctas=False
+    ),
     row("mb-init: a wait before it", "R", "M6", "init b=1; arr b", "wait b=0", ctas=False),
     row("px-store", "O", "P1", "W s; fpa; bar 1/2", "bar 1/2; cp t s; commit b; *:wait b=0", ctas=False, b=1),
     row(
@@ -295,6 +298,9 @@ LITMUS = (
     row("px-global: an atomic", "P", "P3", f"add.rlx.gpu x; {GET}", b=1),
     row("px-global: after the unit's write", "O", "P4", f"{OVER}; R x; W x", b=1),
     row("px-global: two units' turns", "O", "P5", f"{OVER}; get x ba; wait ba=0", b=1, ba=1),
+    row("px-global: two units, no wait between", "R", "P5", "put x b; get x ba; wait b=0; wait ba=0", b=1, ba=1),
+    row("px-global: two units write", "R", "P5", "put x b; put x ba; wait b=0; wait ba=0", b=1, ba=1),
+    row("px-global: a unit writes what another reads", "R", "P5", "get x b; put x ba; wait b=0; wait ba=0", b=1, ba=1),
     row("px-global-war", "P", "P3", f"R x; {OVER}", b=1),
     row("px-global-war: fence", "O", "P1", f"R x; fpag; {OVER}", b=1),
     row("px-global-war: fence before the load", "P", "P3", f"fpag; R x; {OVER}", b=1),

@@ -202,7 +202,7 @@ class Order(Check):
             order.phases.forget(signals)
             order.mbarriers.ended(signals, at)
         elif signal.kind in ("arrive", "bytes"):
-            order.mbarriers.arrives(signals, at)
+            order.mbarriers.used(("arrival", "an arrival at"), signals, at)
             if signal.kind == "arrive":
                 order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
                 check_not_early(batch.wave, signals, order.phases.arrive(signals, signal, order.fences), at)
@@ -210,7 +210,7 @@ class Order(Check):
             order.remote.touched(signals, at, arrives=True, early=early)
         else:
             order.clocks.signal_history.note(signals, at, order.clocks.now, waits=True)
-            order.mbarriers.waits(signals, at)
+            order.mbarriers.used(("wait", "a wait at"), signals, at)
             order.remote.phase_over(signals)
             order.phases.wait(signals, signal, self.locations)
 

@@ -5,6 +5,7 @@ scoreboard  the parts that each place remembers
 operations  what their completion publishes, and who has waited for it
 completion  an operation begins: are those before it complete?
 issue_order kinds that keep the order of their issue
+global_writes  writes of global memory by operations that are under way
 in_flight   threads touch what an operation may still use
 on_behalf   accesses of operations as those of their issuers
 """

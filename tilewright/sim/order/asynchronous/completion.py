@@ -11,7 +11,7 @@ from tilewright.sim.order.asynchronous.operations import Operations
 from tilewright.sim.order.asynchronous.parts import OperationPart, Parts
 from tilewright.sim.order.asynchronous.scoreboard import Scoreboard
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
-from tilewright.sim.order.reports.operations import early_operation, early_tmem_operation, freed_early
+from tilewright.sim.order.reports.operations import early_operation, early_tmem_operation, early_write, freed_early
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,6 +39,8 @@ def check_issue(operations: Operations, operation: Operation) -> None:
             _touch(operations, operation, own, one)
         elif one.space == "shared":
             _touch_bytes(operations, operation, own, one)
+        elif found := operations.global_writes.begin(operations, operation, one):
+            raise early_write(operations, operation, one, found)
     operations.scoreboard.begun(operation, parts, own)
     operations.remote.add(operation, own)
     if operation.signals:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.order.asynchronous.global_writes import GlobalWrites
 from tilewright.sim.order.asynchronous.parts import OperationPart, Parts
 from tilewright.sim.order.asynchronous.scoreboard import Scoreboard
 from tilewright.sim.order.bounds import WAITS
@@ -45,6 +46,7 @@ class Operations:
         self.remote = RemoteOperations(clocks)
         self.unawaited: list[tuple[Operation, Ints, Bools]] = []
         self.committed: dict[int, tuple[Known, Times]] = {}
+        self.global_writes = GlobalWrites(self.wave)
         self.commits: list[tuple[Operation, int]] = []
         self.waits: deque[Waiting] = deque(maxlen=WAITS)
 

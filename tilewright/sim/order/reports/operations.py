@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.asynchronous.parts import OperationPart
 
-__all__ = ["early_access", "early_operation", "early_tmem_operation", "early_use", "freed_early"]
+__all__ = ["early_access", "early_operation", "early_tmem_operation", "early_use", "early_write", "freed_early"]
 
 STATE = {"filled": "loaded", "read": "read"}
 PAST = {"reading": "read", "writing": "written"}
@@ -45,6 +45,27 @@ def early_operation(
         given=f"{at}: {now.who(k)}\n{did} at {earlier.at}: {earlier.who(row)}",
         allowed=COMPLETE,
         hint=missing_step(operations, earlier, (row, knower), at, fences=False, reads=did == "read"),
+        at=at,
+    )
+
+
+def early_write(
+    operations: Operations, now: Operation, one: Touched, found: tuple[int, Operation, int, int, str]
+) -> SimulationError:
+    """An operation touches bytes of a buffer that another one may not have read, or written: see `GlobalWrites`."""
+    k, earlier, whose, window, did = found
+    at, hint = now.instruction.at, "bytes of its own for each of the two operations"
+    row, thread = int(earlier.issuers.rows[whose]), int(earlier.issuers.threads[whose])
+    if earlier is not now and row == now.issuers.rows[k]:
+        part = next(each for each in operations.parts.values() if (each.operation, each.thread) == (earlier, thread))
+        knower = int(operations.parts.knowers(now)[k * now.issuers.warps_each])
+        hint = missing_step(operations, part, (row, knower), at, fences=False, reads=did == "read")
+    return SimulationError(
+        f"{now.name} {'writes' if one.writes else 'reads'} {operations.wave.run.places.at(window, 0).name}, which "
+        f"{earlier.name} may still not have {did}",
+        given=f"{at}: {now.who(k)}\n{did} at {earlier.instruction.at}: {earlier.who(whose)}",
+        allowed=COMPLETE,
+        hint=hint,
         at=at,
     )
 

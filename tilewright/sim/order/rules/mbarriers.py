@@ -142,17 +142,11 @@ class MBarrierRules:
 
     # Uses: Raises SimulationError where an m-barrier may not have been made
 
-    def arrives(self, signals: Signals, at: Span | None) -> None:
-        """Threads arrive at m-barriers of other CTAs. Arrivals at the own CTA's race with init."""
-        far = signals.home != signals.who.rows
-        if far.any():
-            self._check(("arrival", "an arrival at"), signals[far].of_threads(), at)
-
-    def waits(self, signals: Signals, at: Span | None) -> None:
-        """Threads wait at m-barriers of their own CTA."""
+    def used(self, use: tuple[str, str], signals: Signals, at: Span | None) -> None:
+        """Threads arrive at m-barriers, or wait there. use: see `uninitialised`."""
         who = signals.who
         if not self._was_checked(who.rows, who.warps, who.lanes, signals.home, signals.offset):
-            self._check(("wait", "a wait at"), signals.of_threads(), at)
+            self._check(use, signals.of_threads(), at)
 
     def issued(self, operation: Operation) -> None:
         """An operation begins that will signal m-barriers."""
