@@ -304,6 +304,13 @@ def test_a_copy_that_no_arrival_covers_is_in_flight(how: dict[str, Any]) -> None
     assert error.what == "load reads shared memory that cp_async may still be writing"
 
 
+def test_the_wait_that_lacks_is_at_the_m_barrier_where_one_is_told() -> None:
+    kernel = signalled(noinc=True, count=128, wait=False)
+    error = refused(kernel, np.zeros(128, np.float32), np.zeros(128, np.float32))
+
+    assert str(error.hint).startswith("a wait for the phase (parity 0) of the m-barrier that the commit at ")
+
+
 @pytest.mark.parametrize("barrier_first", [False, True])
 def test_a_barrier_helps_behind_the_wait(barrier_first: bool) -> None:
     @T.prim_func
