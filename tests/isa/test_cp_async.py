@@ -28,6 +28,8 @@ def spelled(n: int, **given: Any) -> str:
     [
         (4, {}, COPY.format("ca", "", "4")),
         (16, {}, COPY.format("cg", "", "16")),
+        (16, {"cache": "cg"}, COPY.format("cg", "", "16")),
+        (8, {"cache": "ca"}, COPY.format("ca", "", "8")),
         (16, {"cache": "ca", "prefetch_size": 128}, COPY.format("ca", ".L2::128B", "16")),
         (16, {"src_size": 3}, COPY.format("cg", "", "16, %src_size")),
         (8, {"cache_policy": 1 << 60}, COPY.format("ca", ".L2::cache_hint", "8, %cache_policy")),

@@ -200,16 +200,8 @@ def test_what_the_assembler_would_refuse_is_an_error(name: str, mods: dict[str, 
 @pytest.mark.parametrize(
     ("mods", "given", "allowed"),
     [
-        (
-            {"shape": "16x32bx2"},
-            "without split=",
-            "shape='16x32bx2', num in (1, 2, 4, 8, 16, 32, 64, 128), with split=",
-        ),
-        (
-            {"shape": "32x32b", "split": 2},
-            "with split=",
-            "shape='32x32b', num in (1, 2, 4, 8, 16, 32, 64, 128), without",
-        ),
+        ({"shape": "16x32bx2"}, "without split=", "shape='16x32bx2', with split="),
+        ({"shape": "32x32b", "split": 2}, "with split=", "shape='32x32b', without split="),
     ],
 )
 def test_the_error_tells_of_the_shape_that_was_asked_for(mods: dict[str, Any], given: str, allowed: str) -> None:
@@ -217,7 +209,7 @@ def test_the_error_tells_of_the_shape_that_was_asked_for(mods: dict[str, Any], g
         isa.call("ptx.tcgen05.ld", ADDR[0], REGS[0], num=1, **mods)
 
     assert given in str(error.value.given).split(", ")
-    assert str(error.value.allowed).replace("pack in (False, True), ", "").startswith(allowed)
+    assert str(error.value.allowed).startswith(allowed)
     assert "\n" not in str(error.value.allowed)
 
 

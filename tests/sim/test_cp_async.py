@@ -302,3 +302,32 @@ def test_a_copy_that_no_arrival_covers_is_in_flight(how: dict[str, Any]) -> None
     error = refused(signalled(noinc=True, **how), np.zeros(128, np.float32), np.zeros(128, np.float32))
 
     assert error.what == "load reads shared memory that cp_async may still be writing"
+
+
+def test_the_wait_that_lacks_is_at_the_m_barrier_where_one_is_told() -> None:
+    kernel = signalled(noinc=True, count=128, wait=False)
+    error = refused(kernel, np.zeros(128, np.float32), np.zeros(128, np.float32))
+
+    assert str(error.hint).startswith("a wait for the phase (parity 0) of the m-barrier that the commit at ")
+
+
+@pytest.mark.parametrize("barrier_first", [False, True])
+def test_a_barrier_helps_behind_the_wait(barrier_first: bool) -> None:
+    @T.prim_func
+    def k(a: T.Buffer((64,), "uint32"), b: T.Buffer((64,), "uint32")):
+        T.cta_id([1])
+        tid = T.thread_id([64])
+        s = T.alloc_shared((64,), "uint32")
+        T.ptx.cp_async(s.ptr_to([tid]), a.ptr_to([tid]), 4)
+        T.ptx.cp_async.commit_group()
+        if barrier_first:
+            T.cuda.cta_sync()
+        T.ptx.cp_async.wait_group(0)
+        b[tid] = s[63 - tid]
+
+    error = refused(k, np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32))
+
+    assert error.at is not None
+    read = error.at.line
+    assert "by cp_async, waited for at " in str(error.given)
+    assert error.hint == f"T.cuda.cta_sync() between line {read - 1} and line {read}"

@@ -5,7 +5,7 @@ In the order in which to read:
     ldmatrix            one family as an example
     table, forms, wording, meanings, operands, effects
                         what a row is; its forms: how they are written, what they mean; its operands; its effects
-    declared            what a row says of itself, checked where it is declared
+    declared, agreement what a row says of itself, checked where it is declared: words and names; what goes together
     arch, machine       where a form exists; what a meaning may ask of the machine
     calls, spelling     from ``T.ptx.name(...)`` to the row and back; from a PTX mnemonic to the row
     stmatrix, movmatrix, mma, mma_families, mma_sparse

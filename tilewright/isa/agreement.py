@@ -54,6 +54,10 @@ def _is_of(kinds: Iterable[str], name: object, operands: Operands) -> bool:
     return not isinstance(name, str) or name not in operands or operands[name].kind in kinds
 
 
+def _is_address(access: Access, operands: Operands) -> bool:
+    return access.computed or _is_of(ADDRESSES, access.operand, operands)
+
+
 def _leads(access: Access, operands: Operands) -> bool:
     """May the operand lead to the memory of the access?"""
     kind = operands[access.operand].kind if access.operand in operands else ""
@@ -67,7 +71,8 @@ def _has_addresses(access: Access, form: Form) -> bool:
 
 def _is_width(access: Access) -> bool:
     unit = SPACES[access.space].unit if access.space in SPACES else 1
-    return callable(access.nbytes) or (access.nbytes >= unit and access.nbytes.bit_count() == 1)
+    size = access.nbytes
+    return callable(size) or (isinstance(size, int) and size >= unit and size.bit_count() == 1)
 
 
 def _has_elements(access: Access) -> bool:
@@ -103,12 +108,14 @@ def _accumulates(issue: Issue, operands: Operands) -> bool:
 def _pending(wait: Wait, operands: Operands) -> bool:
     if isinstance(wait.pending, str):
         return _is_of(("imm",), wait.pending, operands)
-    return wait.pending is None or wait.pending >= 0
+    return wait.pending is None or (isinstance(wait.pending, int) and wait.pending >= 0)
 
 
 def _is_amount(signal: Signal, operands: Operands) -> bool:
     amount = signal.amount
-    return amount > 0 if isinstance(amount, int) else _is_of(NUMBERS, amount, operands)
+    if isinstance(amount, str):
+        return _is_of(NUMBERS, amount, operands)
+    return callable(amount) or (isinstance(amount, int) and amount > 0)
 
 
 GROUP: EffectRule = ("group", lambda one, form, operands: isinstance(one.group, str) and one.group != "", "its name")
@@ -125,7 +132,7 @@ RULES: Mapping[type, tuple[EffectRule, ...]] = {
          "'', as the access is weak"),
         ("scope", lambda one, form, operands: one.sem == "weak" or callable(one.sem) or one.scope != "",
          "one, as the access is strong"),
-        ("operand", lambda one, form, operands: one.computed or _is_of(ADDRESSES, one.operand, operands),
+        ("operand", lambda one, form, operands: isinstance(one.operand, str) and _is_address(one, operands),
          "an address, or a name of `AsyncMeaning.addresses`, with computed=True"),
         ("space", lambda one, form, operands: _leads(one, operands), "the memory that the operand leads to"),
         ("space", lambda one, form, operands: _is_reached(one, form),
@@ -251,7 +258,19 @@ def _unspelled(form: Form, row: Instruction) -> str:
     """Holes of a template that nothing fills, and modifiers without a value."""
     known = {"result", *form.wording.modifiers, *(() if isinstance(form.wording, Ptx) else _names(row))}
     holes = [name for name in IN_BRACES.findall(form.wording.template) if name not in known]
-    return ", ".join(map(repr, [*holes, *(name for name, table in form.wording.modifiers.items() if not table)]))
+    return ", ".join(
+        map(
+            repr,
+            [
+                *holes,
+                *(
+                    name
+                    for name, table in form.wording.modifiers.items()
+                    if not isinstance(table, Mapping) or not table
+                ),
+            ],
+        )
+    )
 
 
 def _unreachable(form: Form, row: Instruction) -> str:

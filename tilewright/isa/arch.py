@@ -62,6 +62,10 @@ class Requirement:
     first: str
     names: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for name in (self.first, *self.names):
+            arch(name)
+
     def admits(self, target: Arch) -> bool:
         """True where ``target`` has the form."""
         if self.names:

@@ -47,12 +47,12 @@ __all__ = ["HINTS", "Hint", "check_pending"]
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 GROUP = "cp.async"
 
-# How many bytes, and through which caches: only 16 bytes may bypass the L1 cache, and do so unless "ca" is given.
+# How many bytes, and through which caches: 16 bytes alone may bypass the L1 cache, and do so unless "ca" is given.
 SIZES: tuple[tuple[int, Spellings], ...] = (
-    (4, {None: ".ca"}),
-    (8, {None: ".ca"}),
+    (4, {None: ".ca", "ca": ".ca"}),
+    (8, {None: ".ca", "ca": ".ca"}),
     (16, {"ca": ".ca"}),
-    (16, {None: ".cg"}),
+    (16, {None: ".cg", "cg": ".cg"}),
 )
 PREFETCH: Spellings = {-1: "", 64: ".L2::64B", 128: ".L2::128B", 256: ".L2::256B"}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import InstructionError, choices, described
 from tilewright.ir import Argument
 from tilewright.isa.agreement import IN_BRACES, disagreement
+from tilewright.isa.arch import Requirement
 from tilewright.isa.effects import (
     GENERIC,
     SCOPES,
@@ -29,15 +30,15 @@ from tilewright.isa.effects import (
     Sync,
     Wait,
 )
+from tilewright.isa.forms import Form
 from tilewright.isa.meanings import NOTHING, RUNS_ON, AsyncMeaning, Meaning, Undefined
 from tilewright.isa.operands import KINDS, Operand
-from tilewright.isa.wording import Spellings
+from tilewright.isa.wording import Spellings, Wording
 
 if TYPE_CHECKING:
-    from tilewright.isa.forms import Form
     from tilewright.isa.table import Instruction
 
-__all__ = ["check_links", "check_row", "misdeclared"]
+__all__ = ["check_links", "check_row", "check_types", "misdeclared"]
 
 NONE: Mapping[str, Spellings] = MappingProxyType({})
 EFFECTS = Effect.__args__  # the members of the union
@@ -87,6 +88,31 @@ TUPLES: Mapping[type, tuple[str, ...]] = {
     Issue: ("holds", "alike", "in_order_after"),
 }
 """The fields that hold several names, where a lone string would be taken for its letters."""
+
+
+ROW_TYPES: tuple[tuple[str, type, type, str], ...] = (
+    ("name", str, str, "a string"),
+    ("operands", tuple, Operand, "a tuple of operands: reads(...), writes(...)"),
+    ("forms", tuple, Form, "a tuple of forms: Form(...)"),
+    ("params", tuple, str, "a tuple of names"),
+    ("keywords", Mapping, str, "a dictionary by names"),
+)
+FORM_TYPES = (("wording", Wording), ("arch", Requirement), ("meaning", Meaning))
+"""The fields of a row and of a form that others take apart: the type of each, and of what is in it."""
+
+
+def check_types(row: Instruction) -> None:
+    """Raises InstructionError for a field of another type than the checks of the others count on."""
+    for field, kind, inner, allowed in ROW_TYPES:
+        value: Any = getattr(row, field)
+        if not issubclass(type(value), kind) or not all(isinstance(one, inner) for one in value):
+            raise misdeclared(str(row.name), field, "is of another type", described(value), allowed)
+    for form in row.forms:
+        for field, kind in FORM_TYPES:
+            given = getattr(form, field)
+            if not isinstance(given, kind):
+                what, allowed = "is of another type", f"a {kind.__name__}"
+                raise misdeclared(row.name, f"Form.{field}", what, described(given), allowed)
 
 
 def misdeclared(name: str, field: str, what: str, given: object, allowed: object) -> InstructionError:
@@ -153,8 +179,9 @@ def _check_meaning(name: str, form: Form, operands: list[str], modifiers: tuple[
     _check_words(name, meaning)
     for part in (meaning, meaning.undefined):
         _check_names(name, part, OPERANDS, operands, "operand")
-    if isinstance(meaning, AsyncMeaning) and meaning.addresses is None:  # which may add names
-        _check_names(name, meaning, {AsyncMeaning: ("takes",)}, operands, "operand")
+    if isinstance(meaning, AsyncMeaning):
+        known = operands if meaning.addresses is None else meaning.takes  # it may add names
+        _check_names(name, meaning, {AsyncMeaning: ("takes",)}, known, "operand")
     _check_names(name, meaning, {type(meaning): ("passes",)}, modifiers, "modifier")
 
 

@@ -48,7 +48,7 @@ def no_form(row: Instruction, mods: Mods) -> InstructionError:
     return InstructionError(
         f"T.{row.name} has no form with these modifiers",
         given=", ".join(_spoken(row, name, [value]) for name, value in mods.items()),
-        allowed=_unknown(row, mods) or "\n".join(dict.fromkeys(_choices_of(row, form) for form in near)),
+        allowed=_unknown(row, mods) or "\n".join(dict.fromkeys(_choices_of(row, form, mods) for form in near)),
     )
 
 
@@ -61,8 +61,11 @@ def _unknown(row: Instruction, mods: Mods) -> str:
     return ""
 
 
-def _choices_of(row: Instruction, form: Form) -> str:
-    return ", ".join(_spoken(row, name, list(table)) for name, table in form.wording.modifiers.items())
+def _choices_of(row: Instruction, form: Form, mods: Mods) -> str:
+    """What the modifiers may be: the first, and those that are not as the form has them."""
+    tables = form.wording.modifiers.items()
+    shown = [(name, table) for k, (name, table) in enumerate(tables) if not k or mods.get(name) not in table]
+    return ", ".join(_spoken(row, name, list(table)) for name, table in shown)
 
 
 def _spoken(row: Instruction, name: str, values: Sequence[object]) -> str:

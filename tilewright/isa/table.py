@@ -17,7 +17,7 @@ from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices
 from tilewright.ir import Expr
 from tilewright.isa.arch import Arch, Requirement
-from tilewright.isa.declared import check_row
+from tilewright.isa.declared import check_row, check_types
 from tilewright.isa.effects import (
     Access,
     Commit,
@@ -152,6 +152,7 @@ class Instruction:
     written: bool = False
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.params is BY_OPERANDS:
             positional = (one for one in self.operands if one.name not in self.keywords)
             object.__setattr__(self, "params", tuple("*" * one.many + one.name for one in positional))

@@ -66,6 +66,7 @@ class Site:
     compared: bool = False  # is what it finds compared with anything?
     constant: bool = False  # does it read what nobody may write while the kernel runs?
     by_unit: bool = False  # does an asynchronous unit do it, through a proxy of its own?
+    over: Span | None = None  # of an operation: where its issuer has waited for it
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()

@@ -17,6 +17,7 @@ from tilewright.sim.machine.sites import Site
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.operation import Operation
@@ -76,16 +77,17 @@ def awaited(races: RaceDetector, operations: Operations, waiting: Waiting) -> No
     for operation, own, over in alone:
         operations.scoreboard.retire(operation, own, over, reads=reads)
         for one in operation.reads if reads else operation.touched:
-            _did(races, operation, one, over)
+            _did(races, operation, one, over, waiting.at)
         if not reads and operation.is_remote:
             races.orders[operation.batch.wave].remote.awaited(operation, over)
     if not reads:
         operations.retired((own, over) for _, own, over in alone)
 
 
-def _did(races: RaceDetector, operation: Operation, one: Touched, over: Bools) -> None:
+def _did(races: RaceDetector, operation: Operation, one: Touched, over: Bools, at: Span | None) -> None:
     stores = races.orders[operation.batch.wave].stores
     for access in places_of(races, operation, one, over):
+        access.site.over = at
         access.places.remember(access, reads=not one.writes)
         if one.writes:
             access.places.write(access)

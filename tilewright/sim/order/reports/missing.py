@@ -115,7 +115,10 @@ def _how_to_see(
 ) -> str:
     operation, row = earlier.operation, earlier.row(place[0])
     far = row != place[0]
-    if (wait := _wait_for(operations, earlier, row, reads=reads)) and not (far and operation.signals):
+    found = _committed_by(operations, earlier, place[0])
+    by_phase = found is not None and is_uncommitted(operation, row, earlier.thread)  # an m-barrier is told, no group
+    wait = "" if by_phase else _wait_for(operations, earlier, row, reads=reads)
+    if wait and not (far and operation.signals):
         own = operations.clocks.knower[earlier.thread] if earlier.is_alone else earlier.warp
         if place == (row, own):
             return f"{wait} {between}"
@@ -128,7 +131,6 @@ def _how_to_see(
         return f"a wait for the phase of the m-barrier that the {operation.name} at {earlier.at} signals, {between}"
     if commit := _missing_commit(operations, earlier, place[0]):
         return f"{commit}, and a wait for the m-barrier's phase, {between}"
-    found = _committed_by(operations, earlier, place[0])
     if found is None:
         return f"a wait for the writes of the {operation.name}, {between}; its group has an instruction for reads alone"
     report, parity = found

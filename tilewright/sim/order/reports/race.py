@@ -47,6 +47,7 @@ def report(
     other = clash.other.site if clash.other is not None else None
     did = "written" if clash.with_writer else "read"
     where = f" at {other.at}" if other is not None and other.at else ""
+    where += f" by {other.op}, waited for at {other.over}" if other is not None and other.over else ""
     place = coordinate_text(program, site, clash.access.shown_address(clash.lane))
     return SimulationError(
         f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
@@ -111,7 +112,7 @@ def _whose(clash: Clash) -> str:
 def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witness) -> str | None:
     size = clash.batch.wave.run.cluster_ctas
     barrier = tuple(BARRIERS)[min(clash.apart, 2)]
-    first, then = other.at if other else None, clash.site.at
+    first, then = (other.over or other.at) if other else None, clash.site.at
     far = clash.earlier[0] // size != clash.later[0] // size
     scope = "gpu" if far else "cluster" if clash.earlier[0] != clash.later[0] else "cta"
     stronger = _strength(clash.site, other, scope) if other else None
