@@ -14,6 +14,7 @@ import numpy as np
 from tilewright.dtypes import DType
 from tilewright.isa import Bound, Signal
 from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.answers import asked, check_values
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.facets import Facet, Finder
 from tilewright.sim.machine.gathered import check_lanes, parted_by_mask
@@ -184,6 +185,16 @@ class CompiledInstruction:
     def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags) -> Results:
         """Execute the row on the active lanes, and deliver its results."""
         found = self.meaning(batch, mask, arguments, batch.wave.run.plain)
+        try:
+            return self._answer(batch, mask, arguments, sinks, flags, found)
+        except (TypeError, ValueError):
+            check_values(self, found)
+            raise
+
+    def _answer(
+        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, found: Results
+    ) -> Results:
+        """Deliver what the row's meaning gave."""
         for signal in self.bound.form.signals:
             self._signal(signal, batch, mask, arguments, found)
         for register, at, part in self._delivered(sinks, found):
@@ -253,7 +264,7 @@ class CompiledInstruction:
 
     def _delivered(self, sinks: Given, found: Results) -> Iterator[tuple[RegisterFile, RegisterAddress, Array]]:
         """The results with the register file of each, and the registers' addresses."""
-        results = found if len(self.sinks) > 1 else [found] * len(self.sinks)
+        results = found if len(self.sinks) > 1 and found is not None else [found] * len(self.sinks)
         yield from zip(self.sinks, sinks, results, strict=True)
 
     @property
@@ -291,11 +302,11 @@ class CompiledInstruction:
         found: Results = None
         for some in parted_by_mask(self.bound, mask, arguments):
             given = Facet(batch, some, self.at, storage).given(form.meaning.on)
-            one: Results = execute(*given, *arguments, **self.keywords)
+            one: Results = asked(self, "execute", execute, (*given, *arguments))
             found = one if some is mask else np.where(some.full, one, one if found is None else found)
         return found
 
     def _typed(self, found: Results) -> Array | None:
-        if found is None or self.result == "void":
+        if self.result == "void":
             return None
         return np.asarray(found).astype(DType(self.result).numpy, copy=False)

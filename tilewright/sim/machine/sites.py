@@ -57,6 +57,7 @@ class Site:
     element: int = 0  # bytes of each operation that a vector consists of
     is_signal: bool = False  # of an m-barrier
     ends: bool = False  # that m-barrier
+    asks: bool = False  # that m-barrier, once, and the kernel goes on whatever the answer
     goes_on: bool = False  # does an asynchronous operation touch the bytes later?
     sized: bool = False  # some lanes may touch fewer bytes, or none
     observes: bool = True  # does the kernel see what it reads?
@@ -64,6 +65,7 @@ class Site:
     polls: bool = False  # does a loop wait until it finds here what another thread has written?
     compared: bool = False  # is what it finds compared with anything?
     constant: bool = False  # does it read what nobody may write while the kernel runs?
+    by_unit: bool = False  # does an asynchronous unit do it, through a proxy of its own?
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()

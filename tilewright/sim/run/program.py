@@ -107,7 +107,7 @@ def _run(
 
 def _other_orders(program: Compiled, run: Execution) -> Iterator[Precedence]:
     """Do threads see which came first? Then the race check makes runs in other orders as well."""
-    if any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites):
+    if any(site.asks or (site.sem != "weak" and site.observes and not site.is_signal) for site in program.sites):
         yield from OTHERS if run.ctas * run.warps > 1 else OTHERS[:1]
     if any(check.doubtful for check in program.own_checks):
         yield PATIENT
