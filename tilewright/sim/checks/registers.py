@@ -30,21 +30,13 @@ class Uses:
     """The accesses of a wave's warps to their registers since their last fence.
 
     last: by buffer, (CTAs, warps, words), the number of the site that touched a word last, 0 for none. fenced: (CTAs,
-    warps) that have passed a fence at all.
+    warps) that have passed a fence at all. numbers: of the sites, from 1.
     """
 
     def __init__(self, wave: Wave) -> None:
         self.last: dict[str, Ints] = {}
         self.fenced: Bools = np.zeros((wave.ctas, wave.run.warps), np.bool_)
-        self.sites: list[Site] = []
-        self._numbers: dict[int, int] = {}
-
-    def number(self, site: Site) -> int:
-        """The number of a site, from 1."""
-        if id(site) not in self._numbers:
-            self.sites.append(site)
-            self._numbers[id(site)] = len(self.sites)
-        return self._numbers[id(site)]
+        self.numbers: dict[Site, int] = {}
 
     def of(self, place: Place) -> Ints:
         """The last accesses to the words of a buffer."""
@@ -78,7 +70,8 @@ class Unfenced(Check):
                 return
             words = slice((at.lo - place.start) // WORD, -(-(at.hi + site.width - place.start) // WORD))
             last = uses.of(place)[batch.ctas, batch.warps, words]
-            np.copyto(last, uses.number(site), where=np.asarray(mask.full.any(-1))[..., None])
+            number = uses.numbers.setdefault(site, len(uses.numbers) + 1)
+            np.copyto(last, number, where=np.asarray(mask.full.any(-1))[..., None])
 
         return hook
 
@@ -103,7 +96,7 @@ class Unfenced(Check):
             first, end = address.lo - place.start, address.hi - place.start + nbytes
             found = uses.of(place)[rows, warps, first // WORD : -(-end // WORD)].max(-1)
             if found.any():
-                at = uses.sites[int(found.max()) - 1].at
+                at = [*uses.numbers][int(found.max()) - 1].at
                 raise _lacks(operation, found > 0, f"after {place.name} was used at {at}", f"{fence} in between")
 
 

@@ -150,7 +150,9 @@ def _arguments(e: Emitter, bound: Bound, mask: str) -> tuple[list[str], list[str
             flags.append("None")
             continue
         if row.written:
-            sinks += _sinks(e, row, given, mask)
+            file, at = _file(e, row, given, mask)
+            assert file is not None, "calls writes registers only"
+            sinks.append((file, at))
         elif bound.form.issue and row.name in bound.form.issue.holds:
             sources += _sources(e, row, given, mask)
         if row in bound.arguments:
@@ -271,13 +273,6 @@ def _sources(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> Files:
         return []
     file, at = _file(e, row, given, mask)
     return [(file, at)] if file is not None else []
-
-
-def _sinks(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> Files:
-    """The register files that a written operand goes to: one for a run of neighbours, else one per register."""
-    file, at = _file(e, row, given, mask)
-    assert file is not None, "calls writes registers only"
-    return [(file, at)]
 
 
 def _file(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> tuple[RegisterFile | None, str]:

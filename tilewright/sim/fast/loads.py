@@ -158,7 +158,7 @@ class Loads:
 
     def _groups(self, batch: Batch, turns: list[Turn]) -> Iterator[LoadGroup]:
         full = [np.broadcast_to(source.full(), (1, batch.shape[1], 32)) for _, source, _ in turns]
-        for alike, those in groupby(range(len(turns)), lambda number: Uniform.among(full[number])):
+        for alike, those in groupby(range(len(turns)), lambda number: Uniform.of_rows(full[number][0])):
             some = list(those)
             addresses = alike.once(np.stack([full[number] for number in some], axis=2)).reshape(1, -1, 32)
             sinks = tuple(_sinks([turns[number] for number in some]))

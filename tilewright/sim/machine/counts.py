@@ -159,6 +159,8 @@ def wavefronts(
     lanes: how many of each warp count. pairs: is it a load, whose phases double where partners ask for the same? Kept
     with the address where it consists of one part, since adding a multiple of 128 bytes to it changes nothing.
     """
+    if not at.parts:
+        return _at_one_place(lanes, 2 * phase if pairs and phase < 32 else phase, active)
     if len(at.parts) != 1 or active is not None:
         return _counted(at.full(), lanes, width, phase, active, pairs=pairs)
     kept = at.parts[0].wavefronts
@@ -166,6 +168,16 @@ def wavefronts(
     if key not in kept:
         kept[key] = _counted(at.full(), lanes, width, phase, None, pairs=pairs)
     return kept[key]
+
+
+def _at_one_place(lanes: int, phase: int, active: Bools | None) -> tuple[int, int]:
+    """What `wavefronts` finds where all lanes name one address: a pass for each phase that anybody takes part in."""
+    phase = min(phase, lanes)
+    if active is None:
+        return lanes // phase, lanes // phase
+    taking_part = np.broadcast_to(active, (*active.shape[:-1], 32))[..., :lanes]
+    some = int(np.count_nonzero(taking_part.reshape(-1, phase).any(1)))
+    return some, some
 
 
 def _counted(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.places import Place
@@ -194,6 +195,11 @@ class Device:
     def thread_parts(self, warps: slice) -> dict[int, Part]:
         """Address parts that depend on thread numbers only, kept for all runs of the program."""
         return self.program.thread_parts.setdefault((warps.start, warps.stop, warps.step), {})
+
+    def global_block(self, window: int) -> tuple[str, MemoryRows | None]:
+        """The name and the bytes of the global buffer in a window; no bytes where there is none."""
+        place = self.places.globals.get(window)
+        return ("global memory", None) if place is None else (place.name, self.blocks[place.name])
 
     @staticmethod
     def plain(batch: Look, place: Place) -> Storage:

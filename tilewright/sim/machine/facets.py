@@ -150,7 +150,7 @@ class Facet(_View):
 
     def given(self, on: str) -> tuple[object, ...]:
         """What ``execute`` gets first, by the row's `Meaning.on`: the machine, a part of it, or nothing."""
-        return _GIVEN[on](self)
+        return () if not on else (self if on == "machine" else getattr(self, on),)
 
     @property
     def shared(self) -> SharedFacet:
@@ -198,11 +198,3 @@ class Facet(_View):
         """Stops the kernel, naming the first CTA and warp with such lanes."""
         shown = np.broadcast_to(lanes, self.batch.shape)
         raise SimulationError(what, given=where_text(self.batch, shown), hint=hint, at=self.at)
-
-
-_GIVEN: dict[str, Callable[[Facet], tuple[object, ...]]] = {
-    "": lambda facet: (),
-    "shared": lambda facet: (facet.shared,),
-    "memory": lambda facet: (facet.memory,),
-    "machine": lambda facet: (facet,),
-}

@@ -77,10 +77,9 @@ class Issuers:
 
     def read(self, address: Ints, nbytes: int) -> NDArray[np.uint8]:
         found = np.zeros((len(self.rows), nbytes), np.uint8)
-        run = self.wave.run
         for one in np.unique(address).tolist():
             window, offset = divmod(one, 1 << WINDOW_BITS)
-            block = run.blocks[run.places.globals[window].name] if window in run.places.globals else None
+            _, block = self.wave.run.global_block(window)
             if block is None or offset + nbytes > block.nbytes:
                 self.fault(f"{nbytes} bytes at {one:#x} are not in global memory", address == one)
             found[address == one] = block.data[0, offset : offset + nbytes]

@@ -214,7 +214,10 @@ class Registers:
             self.hold(("words", first, batch.key), NewerWords(batch, first, words, alike))
         else:
             place = self.view(WORD)[self._ctas(batch), batch.warps, first : first + count, :, 0]
-            np.copyto(place, words, where=True if mask.array is None else mask.full[:, :, None])
+            if mask.array is None:
+                place[...] = words
+            else:
+                np.copyto(place, words, where=mask.full[:, :, None])
         for number in range(first, first + count):
             self._alike.pop(number, None)
         if alike is not None:

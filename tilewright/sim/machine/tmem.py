@@ -169,34 +169,29 @@ class TmemFacet:
 
     # Columns
 
-    def _each(self, *values: Ints) -> list[tuple[int, ...]]:
-        """(row, value, ...) of each active warp; lanes of a warp agree."""
-        active = self.facet.active.any(-1)
-        rows = np.broadcast_to(np.array(numbers(self.batch.ctas))[:, None], active.shape)[active]
-        spread = [np.broadcast_to(value, self.batch.shape)[..., 0][active] for value in values]
-        return [tuple(map(int, each)) for each in zip(rows, *spread, strict=True)]
-
-    def _warps(self) -> list[tuple[int, int]]:
-        """Place in the batch of each active warp, in the order of `_each`."""
-        return [(int(cta), int(warp)) for cta, warp in np.argwhere(self.facet.active.any(-1))]
+    def _each(self, *values: Ints) -> list[tuple[tuple[int, int], tuple[int, int], list[int]]]:
+        """Of each active warp: its place in the batch, its row and number, and the values; lanes of a warp agree."""
+        rows, warps = numbers(self.batch.ctas), numbers(self.batch.warps)
+        spread = [np.broadcast_to(value, self.batch.shape) for value in values]
+        return [
+            ((cta, warp), (rows[cta], warps[warp]), [int(value[cta, warp, 0]) for value in spread])
+            for cta, warp in np.argwhere(self.facet.active.any(-1)).tolist()
+        ]
 
     def reserve(self, columns: Ints, requested: Ints, pair: bool) -> Bools:
         """Grant what can be granted to waiting warps, in the order of their requests, until a round grants nothing."""
         self._check_pair(pair)
         own = self.wave.columns
-        warps = numbers(self.batch.warps)
-        asking = []
-        for place, (row, wanted, asked) in zip(self._warps(), self._each(columns, requested), strict=True):
-            who = (row, warps[place[1]])
-            asking.append((place, who))
+        asking = self._each(columns, requested)
+        for _, who, (wanted, asked) in asking:
             if who not in own.granted:
-                self._check_request(row, wanted)
-                own.requests[who] = ColumnRequest(*who, wanted, asked, self._together(row, pair), self.facet.at)
+                self._check_request(who[0], wanted)
+                own.requests[who] = ColumnRequest(*who, wanted, asked, self._together(who[0], pair), self.facet.at)
         for request in list(own.requests.values()):
             for each, first in own.grant(request) if (request.row, request.warp) in own.requests else ():
                 self._poison(each.row, first, each.columns)
         found = np.ones((*self.batch.shape[:2], 1), np.bool_)
-        for place, who in asking:
+        for place, who, _ in asking:
             found[place] = who in own.granted
         return np.broadcast_to(found, self.batch.shape)
 
@@ -220,14 +215,13 @@ class TmemFacet:
     def allocate(self, columns: Ints, requested: Ints, pair: bool) -> Ints:
         """Give the warps the columns that were reserved for them."""
         found = np.zeros((*self.batch.shape[:2], 1), np.int64)
-        for place, (row,) in zip(self._warps(), self._each(), strict=True):
-            found[place] = self.wave.columns.granted.pop((row, numbers(self.batch.warps)[place[1]]))
+        for place, who, _ in self._each():
+            found[place] = self.wave.columns.granted.pop(who)
         return np.broadcast_to(found, self.batch.shape)
 
     def free(self, address: Ints, columns: Ints, pair: bool) -> None:
         self._check_pair(pair)
-        warps = numbers(self.batch.warps)
-        for (_, warp), (row, first, wanted) in zip(self._warps(), self._each(address, columns), strict=True):
+        for _, (row, warp), (first, wanted) in self._each(address, columns):
             taken = self.wave.columns.taken_at(row, first) if first >> 16 == 0 else None
             if taken is None:
                 held = self.wave.columns.held(row)
@@ -237,12 +231,12 @@ class TmemFacet:
                 self._fault(f"dealloc of {wanted} columns where alloc at {taken.at} took {taken.columns}")
             else:
                 for check in self.wave.run.checks:
-                    check.freed(self.wave, (row, warps[warp]), taken, self.facet.at)
+                    check.freed(self.wave, (row, warp), taken, self.facet.at)
                 self.wave.columns.free(row, taken, self.facet.at)
 
     def relinquish(self, pair: bool) -> None:
         self._check_pair(pair)
-        for (row,) in self._each():
+        for _, (row, _), _ in self._each():
             self.wave.columns.given_up[row] = True
 
     def _check_pair(self, pair: bool) -> None:

@@ -39,18 +39,6 @@ class Uniform:
         return cls(warps, 1, 1)
 
     @classmethod
-    def among(cls, values: Array) -> Uniform:
-        """Which warps of (CTAs, warps, ...) have the same values, as far as one number ``same`` can say it."""
-        warps = values.shape[1]
-        for same in reversed(_divisors(warps)[1:]):
-            for inner in _divisors(warps // same):
-                found = cls(warps // same // inner, same, inner)
-                spread = found.spread(values)
-                if (spread == spread[:, :, :1]).all():
-                    return found
-        return cls.nobody(warps)
-
-    @classmethod
     def of_rows(cls, rows: Array) -> Uniform:
         """Which rows are equal; nobody also where no such three numbers say it. A few columns tell most apart."""
         some = rows[:, :: max(1, rows.shape[1] // SAMPLE)]

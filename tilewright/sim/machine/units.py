@@ -174,9 +174,9 @@ class Touched:
             return
         if self._is_inside(wave):
             return
-        for rows, at, size, name in self._memories(wave):
-            outside = (at < 0) | (at + (self.width if self.nbytes is None else self.nbytes) > size)
-            outside = outside & rows & self.touches
+        for name, block, _, at, there in self._memories(wave):
+            size = 0 if block is None else block.nbytes
+            outside = there & ((at < 0) | (at + (self.width if self.nbytes is None else self.nbytes) > size))
             if outside.any():
                 which = np.isin(np.arange(len(issuers.rows)), self.issuer[outside.reshape(len(at), -1).any(1)])
                 said = f"outside of {name}: byte {int(at[outside].max())} of {size}"
@@ -190,16 +190,18 @@ class Touched:
         window = low >> WINDOW_BITS
         if window != high - 1 >> WINDOW_BITS:
             return low == high
-        return high - (window << WINDOW_BITS) <= _memory(wave, window)[1]
+        _, block = wave.run.global_block(window)
+        return block is not None and high - (window << WINDOW_BITS) <= block.nbytes
 
-    def _memories(self, wave: Wave) -> Iterator[tuple[Bools, Ints, int, str]]:
-        """For each memory: which places are in it, their addresses there, its bytes and its name."""
+    def _memories(self, wave: Wave) -> Iterator[tuple[str, MemoryRows | None, Ints, Ints, Bools]]:
+        """The memories by name, None where there is none at an address: rows and addresses of the places there, and
+        which of these places count.
+        """
         if self.space == "shared":
-            yield np.ones(self.at.shape, np.bool_), self.at, wave.run.shared_bytes, "shared memory"
-        else:
-            for window, there in self.windows():
-                name, nbytes = _memory(wave, window)
-                yield there, self.at & (1 << WINDOW_BITS) - 1, nbytes, name
+            yield "shared memory", wave.shared, self.rows, self.at, self.touches
+            return
+        for window, there in self.windows():
+            yield *wave.run.global_block(window), np.zeros_like(self.rows), self.at & (1 << WINDOW_BITS) - 1, there
 
     def windows(self) -> Iterator[tuple[int, Bools]]:
         """The global buffers, by their windows, and which of the places that count are in each."""
@@ -231,14 +233,16 @@ class Touched:
             return self._of_each_cta(wave.shared, once=once)
         if self.space != "shared" and self.nbytes is None and len(windows := list(self.windows())) == 1:
             (window, _), *_ = windows
-            block = wave.run.blocks[wave.run.places.at(window, 0).name]
+            _, block = wave.run.global_block(window)
+            assert block is not None, "it was checked at the issue"
             units = self.at - (window << WINDOW_BITS) >> SHIFT[self.width]
             found = block.view(self.width)[0].take(units)[..., None].view(np.uint8)
             return np.asarray(found)
         found = np.zeros((*self.shape, self.width), np.uint8)
         if self.fill is not None:
             found[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.places.ndim - 1), self.width)
-        for block, rows, at, there in self._blocks(wave):
+        for _, block, rows, at, there in self._memories(wave):
+            assert block is not None, "it was checked at the issue"
             self._gather(block, rows, at, there, found)
         return found
 
@@ -287,15 +291,6 @@ class Touched:
             found = np.ascontiguousarray(full)
         return found.reshape(self.shape)[..., None].view(np.uint8)
 
-    def _blocks(self, wave: Wave) -> Iterator[tuple[MemoryRows, Ints, Ints, Bools]]:
-        """The memories, rows and places in each, and which of them are there."""
-        if self.space == "shared":
-            yield wave.shared, self.rows, self.at, self.touches
-            return
-        for window, there in self.windows():
-            block = wave.run.blocks[wave.run.places.at(window, 0).name]
-            yield block, np.zeros_like(self.rows), self.at & (1 << WINDOW_BITS) - 1, there
-
     def _gather(self, block: MemoryRows, rows: Ints, at: Ints, there: Bools, found: NDArray[np.uint8]) -> None:
         if self.nbytes is None or (self.nbytes[there] == self.width).all():
             found[there] = block.view(self.width)[rows[there], at[there] >> SHIFT[self.width]][..., None].view(np.uint8)
@@ -315,7 +310,8 @@ class Touched:
         if self.ctas is not None:
             self._to_each_cta(wave.shared, data)
             return
-        for block, rows, at, there in self._blocks(wave):
+        for _, block, rows, at, there in self._memories(wave):
+            assert block is not None, "it was checked at the issue"
             self._scatter(block, rows, at, there, data)
 
     def store_flags(self, wave: Wave, flags: Array | None) -> None:
@@ -340,11 +336,7 @@ class Touched:
         assert self.ctas is not None
         ctas, shift = self.ctas.stop - self.ctas.start, SHIFT[self.width]
         words = np.ascontiguousarray(data).view(UNITS[self.width]).reshape(ctas, -1, self.places.size)[:, -1]
-        view, places = block.to_change(self.width)[self.ctas], self.places.reshape(-1) >> shift
-        if (places == places[0] + np.arange(len(places))).all():
-            view[:, places[0] : places[0] + len(places)] = words
-        else:
-            view[:, places] = words
+        block.to_change(self.width)[self.ctas, self.places.reshape(-1) >> shift] = words
 
     def _scatter(self, block: MemoryRows, rows: Ints, at: Ints, there: Bools, data: NDArray[np.uint8]) -> None:
         if self.nbytes is None or (self.nbytes[there] == self.width).all():
@@ -360,14 +352,6 @@ class Touched:
         assert isinstance(self.effect, Signal)
         assert self.effect.change is not None
         atomic_words(wave, self.rows, self.at, self.effect.change, (amounts[self.issuer],))
-
-
-def _memory(wave: Wave, window: int) -> tuple[str, int]:
-    """The name and the bytes of the global buffer in a window; none where there is none."""
-    places = wave.run.places
-    name = places.at(window, 0).name if places.has_window(window) else ""
-    block = wave.run.blocks.get(name)
-    return ("global memory", 0) if block is None else (name, block.nbytes)
 
 
 def _repeated(places: Ints, count: int) -> Ints:

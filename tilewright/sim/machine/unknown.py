@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayOperation", "blended", "either", "flags_of", "nothing_known", "unknown_of"]
 
-Unknown = "Array | None"
-
 
 def _unsigned(kind: DType) -> np.dtype[Any]:
     """The unsigned dtype as wide as one element."""

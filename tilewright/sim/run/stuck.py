@@ -16,8 +16,6 @@ from tilewright.sim.order.reports.advice import kept_apart
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.run.execution import Execution
@@ -55,10 +53,8 @@ def _together(run: Execution, batch: Batch) -> str | None:
 def _told(batches: list[Batch]) -> str | None:
     """A hint: what would end a wait for other threads' signals."""
     for batch in batches:
-        if isinstance(batch.meeting, Polling) and batch.meeting.mbarrier is not None:
-            return _arrivals(batch.wave, *_asked(batch, batch.meeting.passed, batch.meeting.mbarrier))
-        if batch.wave.unmet:
-            return _arrivals(batch.wave, *batch.wave.unmet[0])
+        if mbarriers := [*_asked(batch), *batch.wave.unmet]:
+            return _arrivals(batch.wave, *mbarriers[0])
         if batch.meeting is None:
             return 'a store to what the loop reads, by a thread that does not wait: T.ptx.st(ptr, value, sem="release")'
     return None
@@ -109,32 +105,30 @@ def _missing(batches: list[Batch]) -> str | None:
             state = batch.wave.barriers
             expected, arrived = int(state.expected[row, number]), int(state.arrived[row, number])
             return f"{expected} threads at barrier {number}; {arrived} have arrived"
-        if isinstance(batch.meeting, Polling) and batch.meeting.mbarrier is not None:
-            return _phase_text(batch.wave, *_asked(batch, batch.meeting.passed, batch.meeting.mbarrier))
-        if batch.wave.unmet:
-            return _phase_text(batch.wave, *batch.wave.unmet[0])
+        if mbarriers := [*_asked(batch), *batch.wave.unmet]:
+            return _phase_text(batch.wave, *mbarriers[0])
     return None
 
 
 def _tmem(batch: Batch) -> tuple[str, str] | None:
     """What a batch that asks for tensor memory waits for, and what to do about it."""
-    if not isinstance(batch.meeting, Polling) or batch.meeting.mbarrier is not None:
-        return None
-    return batch.wave.columns.waited_for()
+    asks = isinstance(batch.meeting, Polling) and batch.meeting.mbarrier is None
+    return batch.wave.columns.waited_for() if asks else None
 
 
 def _awaited(batches: list[Batch]) -> list[tuple[int, int]]:
     """Rows and addresses of the m-barriers that threads of the first one's wave wait for."""
-    found = [_asked(batch, batch.meeting.passed, batch.meeting.mbarrier) for batch in batches
-             if batch.wave is batches[0].wave and isinstance(batch.meeting, Polling)
-             and batch.meeting.mbarrier is not None]  # fmt: skip
+    found = [where for batch in batches if batch.wave is batches[0].wave for where in _asked(batch)]
     return list(dict.fromkeys([*found, *batches[0].wave.unmet]))
 
 
-def _asked(batch: Batch, passed: Bools, mbarrier: Address) -> tuple[int, int]:
-    """Row and shared address of the m-barrier that the first lane waits for."""
-    waiting = batch.mask.full & ~passed
-    return numbers(batch.ctas)[first_warp(waiting)[0]], first_of(mbarrier.full(), waiting)
+def _asked(batch: Batch) -> list[tuple[int, int]]:
+    """Row and shared address of the m-barrier that the first lane waits for, if it waits for one."""
+    polling = batch.meeting
+    if not isinstance(polling, Polling) or polling.mbarrier is None:
+        return []
+    waiting = batch.mask.full & ~polling.passed
+    return [(numbers(batch.ctas)[first_warp(waiting)[0]], first_of(polling.mbarrier.full(), waiting))]
 
 
 def _phase_text(wave: Wave, row: int, address: int) -> str:
