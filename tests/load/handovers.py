@@ -218,6 +218,5 @@ PATTERNS = (
     ), ("BEGIN -> MEET_RELAXED",), is_cluster=True),
     Pattern("counts that CTAs of a cluster share", 2, 64, CLUSTER_COUNTS, (8,) * 16, (
         "COUNT -> \"red.relaxed.cta.shared::cluster.add.u32 [%0], 1;\"", "BEGIN -> MEET_RELAXED",
-        "END -> __syncthreads()",
     ), ("COUNT -> \"red.shared::cluster.add.u32 [%0], 1;\"",), is_cluster=True),
 )  # fmt: skip
