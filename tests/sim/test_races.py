@@ -301,3 +301,24 @@ def test_a_meeting_by_mask_orders_the_lanes_that_it_names(name: str, mask: int, 
     else:
         k.run(**arrays)
         assert arrays["out"].tolist() == [*range(15, -1, -1), *[0] * 16]
+
+
+@pytest.mark.parametrize("space", ["shared", "global"])
+@pytest.mark.parametrize("orders", [True, False])
+def test_an_atomic_does_not_hide_the_plain_store_that_its_thread_made_before(space: str, orders: bool) -> None:
+    k = Lowered(threads=64)
+    a = k.array("a", "int32", 32)
+    to = k.shared("s", "int32", 32) if space == "shared" else a
+    with k.when(warp == 0):
+        k.store(to, lane, lane)
+        k.do("ptx.red.add", at(to, lane), 1)
+    if orders:
+        k.do("cuda.cta_sync")
+    with k.when(warp == 1):
+        k.do("ptx.red.add", at(to, lane), 1)
+
+    if orders:
+        assert not k.run(a=np.zeros(32, np.int32)).warnings
+        return
+    with pytest.raises(SimulationError, match=r"race: ptx\.red\.add writes"):
+        k.run(a=np.zeros(32, np.int32))

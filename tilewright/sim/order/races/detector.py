@@ -80,6 +80,7 @@ class RaceDetector:
         self._report(self.volatile.read(access, strong))
         if not access.site.write:
             return
+        hidden = access.places.hidden(access) if access.site.sem != "weak" else None
         lost = access.places.write(access)
         if lost is not None:
             self._report(lost_store(access, *lost))
@@ -87,6 +88,8 @@ class RaceDetector:
                 access.places.mark_many(access, lost[0])
         if strong is not None and len(strong) and access.site.sem != "weak":
             access.places.mark_many(access, strong.lanes(access.look.shape))
+        if hidden is not None:
+            access.places.mark_many(access, hidden)
 
     def meet(self, access: AccessRecord) -> Pairs | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""

@@ -247,6 +247,30 @@ class TaggedPlaces:
         now = access.load(self.writers)
         return lost, np.broadcast_to(now, (*lost.shape, now.shape[-1])).astype(np.int64)
 
+    def hidden(self, access: AccessRecord) -> Bools | None:
+        """The lanes of a strong write that are about to replace the tag of a weak one of which not all threads know:
+        others may race with that one, and not with this.
+        """
+        floor = 0 if self.is_global else access.clocks.floor
+        if all(each.site.sem != "weak" or each.time <= floor for each in self.log.writes.values()):
+            return None
+        if self._late_writes and self._meets_late(access):
+            self._settle_writes()
+        weak = self._weak(access, access.load(self.writers))
+        lanes = np.broadcast_to(weak.any(-1), access.look.shape) & access.mask.full
+        return lanes if lanes.any() else None
+
+    def _weak(self, access: AccessRecord, old: Tags) -> Bools:
+        """Which tags are of weak accesses: of the same thread, and, but for global memory, of those it knows of?"""
+        found: Bools = ((old ^ access.tags()[..., None]) & self.tag.type(self.who) == 0) & (old != 0)
+        if not self.is_global:
+            found = found | (old >> self.shift > access.clocks.floor)
+        old = np.broadcast_to(old, found.shape)
+        for time in np.unique(old[found] >> self.shift).tolist():
+            if all(record.site.sem != "weak" for record in self.log.at(time)):
+                found &= old >> self.shift != time
+        return found
+
     def mark_many(self, access: AccessRecord, lanes: Bools) -> None:
         """Mark strong writes that do not know of earlier ones, which must be kept, too."""
         self._settle_writes()
@@ -321,6 +345,8 @@ class TaggedPlaces:
             found = Candidates(cta, warp, lane, unit, np.broadcast_to(old, others.shape)[others].astype(np.int64))
             pairs = pairs_of(access, found)
             others[others] = pairs.of_many | ~access.knows(pairs)
+        if access.site.sem != "weak":
+            others = others | self._weak(access, old)
         access.store(self.readers, tags)
         differs = access.load(self.readers) != mine
         lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)
