@@ -59,6 +59,11 @@ class Part:
         return int(np.bitwise_or.reduce(self.values, axis=None))
 
     @cached_property
+    def varying(self) -> int:
+        """The bits in which offsets differ, counted from the smallest offset."""
+        return int(np.bitwise_or.reduce(self.values - self.lo, axis=None))
+
+    @cached_property
     def strides(self) -> tuple[int, ...] | None:
         """The steps along the axes, where the offsets climb evenly along each; None where they do not."""
         v = self.values
@@ -153,7 +158,10 @@ class Address:
     @property
     def varies_by_cta(self) -> bool:
         """Can two CTAs have different addresses?"""
-        return any(part.values.shape[0] > 1 for part in self.parts)
+        for part in self.parts:  # a loop: this is asked of each access of a run
+            if len(part.values) > 1:
+                return True
+        return False
 
     def alike(self, ctas: int) -> Uniform:
         """Which of so many CTAs certainly have the same addresses."""
@@ -239,6 +247,21 @@ class Address:
                 return None
             total = tuple(a + b for a, b in zip(total, part.strides, strict=True))  # type: ignore[assignment]
         return total
+
+    def lattice(self, width: int) -> tuple[int, tuple[Part, ...]] | None:
+        """The smallest address, and the parts. Addresses with the same parts and another smallest one share no byte, in
+        whatever lanes. None where that is not certain.
+
+        It is where no two parts vary in the same bit, and the smallest address has none of these bits: then they add
+        without a carry, and the other bits of each lane's address, a multiple of ``width``, are those of the smallest.
+        """
+        lowest, bits = self.start, width - 1
+        for part in self.parts:
+            if bits & part.varying:
+                return None
+            bits |= part.varying
+            lowest += part.lo
+        return None if lowest < 0 or lowest & bits else (lowest, self.parts)
 
     def first(self) -> int:
         """The address of the first lane."""

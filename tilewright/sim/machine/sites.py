@@ -30,7 +30,7 @@ __all__ = ["Hook", "Site", "harmless"]
 
 FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one
 CHOSEN = ("place", "hooks", "watch", "pending")  # fields of a site that its place decides
-Hook = Callable[["Batch", Mask, Address], None]
+Hook = Callable[..., None]  # of a batch, a mask and the addresses of accesses that follow each other
 Origin = tuple["Site | None", Address | None]  # where bits come from
 
 
@@ -211,6 +211,24 @@ class Site:
                 raise SimulationError(
                     f"{self.op} outside of {site.line.buffer}", given=f"byte {int(there.full().max())}", at=self.at
                 )
+
+    def touch_all(self, batch: Batch, mask: Mask, every: list[Address], of_one: Line) -> None:
+        """`touch` for accesses that follow each other, of which nothing is outside of the buffer, or misaligned.
+
+        of_one: what they add to the counts of one CTA.
+        """
+        self.line.add(of_one, batch.shape[0])
+        if self.lanes < 32:
+            mask = mask.narrowed(np.arange(32).reshape(1, 1, 32) < self.lanes) or mask
+        for hook in self.hooks:
+            hook(batch, mask, *every)
+
+    def counts_of_one(self, batch: Batch, every: list[Address]) -> Line:
+        """What accesses by all lanes add to the counts of one CTA, the same in all."""
+        counter = replace(self, watch=lambda _: ())
+        for at in every:
+            counter.count(batch.single, Mask(batch.single.shape), at)
+        return counter.line
 
     def touch_sized(self, batch: Batch, mask: Mask, at: Address, sizes: Array) -> None:
         """`touch` for an access of so many bytes in each lane; a lane with 0 touches nothing."""

@@ -99,22 +99,30 @@ class Order(Check):
         if site.goes_on or (site.atomic and not site.write):  # others need to find its write
             return None
 
-        def hook(batch: Batch, mask: Mask, at: Address) -> None:
+        def hook(batch: Batch, mask: Mask, *every: Address) -> None:
             order = self.orders[batch.wave]
-            if place.space != "global":
-                check_shared(order.operations, site, batch, mask, None, at)
-                order.mbarriers.touched(site, batch, mask, at)
-                self._access(order.shared, site, batch, mask, order.located(batch, at))
-                if order.proxies is not None:  # which notes the time of the record
-                    order.proxies.shared.accessed(site, batch, mask, at)
-            elif self.is_written(place.window):
-                if order.operations is not None and order.operations.in_global:
-                    check_global(order.operations, site, batch, mask, at)
-                self._access(self.buffer(place, batch), site, batch, mask, at)
-                if self.last_accesses is not None:
-                    self.last_accesses.accessed(order.clocks, site, batch, mask, at)
+            for at in every:
+                if place.space != "global":
+                    self._in_shared(order, site, batch, mask, at)
+                elif self.is_written(place.window):
+                    self._in_global(order, site, batch, mask, at)
 
         return hook
+
+    def _in_shared(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        check_shared(order.operations, site, batch, mask, None, at)
+        order.mbarriers.touched(site, batch, mask, at)
+        self._access(order.shared, site, batch, mask, order.located(batch, at))
+        if order.proxies is not None:  # which notes the time of the record
+            order.proxies.shared.accessed(site, batch, mask, at)
+
+    def _in_global(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        assert site.place is not None
+        if order.operations is not None and order.operations.in_global:
+            check_global(order.operations, site, batch, mask, at)
+        self._access(self.buffer(site.place, batch), site, batch, mask, at)
+        if self.last_accesses is not None:
+            self.last_accesses.accessed(order.clocks, site, batch, mask, at)
 
     def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         if site.is_signal or (site.atomic and not site.write):
@@ -150,8 +158,9 @@ class Order(Check):
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
-        self.volatile.counted(access)
-        self.tickets.counted(access)
+        if site.atomic:
+            self.volatile.counted(access)
+            self.tickets.counted(access)
 
     def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
@@ -169,6 +178,8 @@ class Order(Check):
 
     def _meet(self, access: AccessRecord) -> Pairs | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
+        if access.places.is_calm(access):
+            return None
         found = access.places.writes_before(access)
         clash, strong = self.tickets.clash_of(access, found) if found is not None else (None, None)
         self._report(clash)

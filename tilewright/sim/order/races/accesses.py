@@ -124,6 +124,12 @@ class AccessRecord:
         first, items = self.at.units(self.look, shift, pitch // self.grains if rows > 1 else 0)
         return self.places.late.reshape(-1).view(UNITS[self.grains])[first:], items
 
+    def is_apart(self, other: AccessRecord) -> bool:
+        """Is it certain that the two touch no byte in common?"""
+        width = self.site.width
+        mine, theirs = self.at.lattice(width), other.at.lattice(width)
+        return other.site.width == width and None not in (mine, theirs) and mine[0] != theirs[0] and mine[1] == theirs[1]
+
     def is_one_to_one(self) -> bool:
         """Is it certain that no two lanes touch one place?"""
         rows, pitch = self.places.late.shape

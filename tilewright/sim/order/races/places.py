@@ -59,6 +59,7 @@ class TaggedPlaces:
         self.rows = 1  # that tags and marks have
         self.written: dict[str, Times] = {}  # by buffer: when each warp wrote there last
         self.read: dict[str, Times] = {}
+        self.newest_write = self.newest_read = 0  # times
         self.has_strong = False  # any strong accesses?
         self.log = Log()
         self._late: list[tuple[AccessRecord, Times]] = []  # reads without tags so far, and what the readers knew then
@@ -129,6 +130,11 @@ class TaggedPlaces:
 
     # Candidates for a race
 
+    def is_calm(self, access: AccessRecord) -> bool:
+        """Do all threads know all that may race with an access?"""
+        newest = max(self.newest_write, self.newest_read) if access.site.write else self.newest_write
+        return not self.is_global and newest <= access.clocks.floor
+
     def _may_race(self, access: AccessRecord, latest: dict[str, Times]) -> bool:
         """Has the buffer been touched since the time up to which the warps of the access know all threads?"""
         if self.is_global:
@@ -155,6 +161,8 @@ class TaggedPlaces:
             return True
         low, high = self._late_span
         if access.at.lo >= high or access.at.hi + access.site.width <= low:
+            return False
+        if all(map(access.is_apart, self._late_writes)):
             return False
         for late in self._late_writes[self._marked :]:
             self._mark_late(late)
@@ -219,6 +227,8 @@ class TaggedPlaces:
     def write(self, access: AccessRecord) -> tuple[Bools, Ints] | None:
         """Records a write; returns lanes that another lane of it has overwritten, and the tags there now."""
         if access.is_one_to_one():
+            if self._late_writes and not self._matters(self._late_writes[-1]):
+                self._settle_writes()
             self._late_writes.append(access)
             low, high = self._late_span
             self._late_span = min(low, access.at.lo), max(high, access.at.hi + access.site.width)
@@ -248,7 +258,10 @@ class TaggedPlaces:
         """Remember an access; the tags of a read are written when a later write needs them."""
         self.has_strong |= access.site.sem != "weak"
         self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at))
-        if reads:
+        if not reads:
+            self.newest_write = access.time
+        else:
+            self.newest_read = access.time
             self._latest(access, self.read)
             self._late.append((access, access.known()))
             if len(self._late) >= LATE_ACCESSES:
