@@ -9,7 +9,6 @@ found once for each pattern of addresses.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.counts import Line
     from tilewright.sim.machine.instructions import Move
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.uniform import Uniform
 
 __all__ = ["Fills"]
 
@@ -35,7 +33,7 @@ Turn = tuple["Fills", Address, Address]  # of one copy: where it reads, and wher
 class FillPlan:
     """What some turns copy. order: where a CTA reads the bytes that follow each other in shared memory, from the first
     turn's start on. parts: of all addresses that depend on threads alone; plans are found by the identity of these.
-    counts: of reads and writes, for each turn and CTA.
+    counts: of the reads and the writes of one CTA.
     """
 
     order: Part
@@ -56,20 +54,28 @@ class Fills:
             for _, source, target in turns:
                 self.move(batch, mask, source, target)
             return
-        site, target, (_, source, start), (*_, end) = self.move.source, self.move.target, turns[0], turns[-1]
-        assert site.place is not None
-        memory, first, stop = batch.wave.storage(site.place), start.lo, end.hi + target.width
-        for _, there, at in turns:
-            site.touch_all(batch, mask, [there], plan.counts[0])
-            target.pending = partial(memory.load, batch, there, site.width)
-            target.touch_all(batch, mask, [at], plan.counts[1])
+        self._touch(batch, mask, turns, plan)
+        self._fill(batch, mask, turns, plan)
+
+    def _touch(self, batch: Batch, mask: Mask, turns: list[Turn], plan: FillPlan) -> None:
+        """The checks and counts of every copy."""
+        source, target = self.move.source, self.move.target
+        assert source.place is not None
+        memory, read_at = batch.wave.storage(source.place), {at.start: read for _, read, at in turns}
+        source.touch_all(batch, mask, [read for _, read, _ in turns], plan.counts[0])
+        target.pending = lambda at: memory.load(batch, read_at[at.start], source.width)
+        target.touch_all(batch, mask, [at for *_, at in turns], plan.counts[1])
         target.pending = None
-        alike = source.alike(batch.shape[0])
-        ctas = [part for part in source.firsts(alike).parts if part not in plan.parts]
-        units = memory.load(batch.firsts(alike), Address(source.start, *ctas, plan.order), site.width)
-        batch.wave.shared.fill(batch.ctas, first, spread(units[:, 0], (batch.firsts(alike).shape[0], units.shape[2])), alike)
-        if self.move.with_shadows and not batch.wave.shadows.are_set(first, stop):
-            for _, _, at in turns:
+
+    def _fill(self, batch: Batch, mask: Mask, turns: list[Turn], plan: FillPlan) -> None:
+        source, target, (_, read, first), (*_, last) = self.move.source, self.move.target, turns[0], turns[-1]
+        assert source.place is not None
+        alike, start, end = read.alike(batch.shape[0]), first.lo, last.hi + target.width
+        look, of_ctas = batch.firsts(alike), [part for part in read.firsts(alike).parts if part not in plan.parts]
+        units = batch.wave.storage(source.place).load(look, Address(read.start, *of_ctas, plan.order), source.width)
+        batch.wave.shared.fill(batch.ctas, start, spread(units[:, 0], (look.shape[0], units.shape[2])), alike)
+        if self.move.with_shadows and not batch.wave.shadows.are_set(start, end):
+            for *_, at in turns:
                 target.store_flags(batch, mask, at, None)
 
     def _is_plain(self, batch: Batch, turns: list[Turn]) -> bool:
@@ -104,5 +110,6 @@ class Fills:
                 return None
             found.append(read[order] + source.start - first.start)
             end = target.hi + width
-        counts = self.move.source.counts_of_one(batch, [first]), self.move.target.counts_of_one(batch, [start])
-        return FillPlan(Part(np.concatenate(found).reshape(1, 1, -1), kept=True), parts, counts)
+        sides = (self.move.source, [read for _, read, _ in turns]), (self.move.target, [at for *_, at in turns])
+        counts = [site.counts_of_one(batch, every) for site, every in sides]
+        return FillPlan(Part(np.concatenate(found).reshape(1, 1, -1), kept=True), parts, (counts[0], counts[1]))

@@ -42,13 +42,14 @@ Turn = tuple["Loads", Address, Address]  # of one load: the rows in shared memor
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadGroup:
-    """Turns in which the same warps are alike. addresses: (1, warps that are not alike * turns, 32). span: of the
-    bytes that they read, where few others lie between them.
+    """Turns in which the same warps are alike. addresses: (1, warps that are not alike * turns, 32). reach: the first
+    byte that they read, and the end of the last. span: of the bytes that they read, where few others lie between them.
 
     sinks: registers that follow each other, their address, and the turns that load them.
     """
 
     addresses: Ints
+    reach: tuple[int, int]
     span: slice | None
     alike: Uniform
     turns: int
@@ -129,8 +130,7 @@ class Loads:
             return False
         if not self.instruction.with_shadows:
             return True
-        width = self.site.width
-        return all(batch.wave.shadows.is_sound(group.addresses, width) for group in plan.groups)
+        return all(batch.wave.shadows.are_set(*group.reach) for group in plan.groups)
 
     # Conditions
 
@@ -162,7 +162,8 @@ class Loads:
             some = list(those)
             addresses = alike.once(np.stack([full[number] for number in some], axis=2)).reshape(1, -1, 32)
             sinks = tuple(_sinks([turns[number] for number in some]))
-            yield LoadGroup(addresses, self._span(addresses), alike, len(some), sinks)
+            reach = int(addresses.min()), int(addresses.max()) + self.site.width
+            yield LoadGroup(addresses, reach, self._span(addresses), alike, len(some), sinks)
 
     def _span(self, addresses: Ints) -> slice | None:
         """The bytes from the first to the last that is read, if at least half of them are."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Look
 
-__all__ = ["Address", "Part", "int64", "keep"]
+__all__ = ["Address", "Part", "are_apart", "int64", "keep"]
 
 MOST_PARTS, MOST_SUMS = 1024, 64  # parts that are kept
 SPARSE = 16  # times as many places as numbers: a flag for each place costs as much as sorting the numbers
@@ -158,10 +158,7 @@ class Address:
     @property
     def varies_by_cta(self) -> bool:
         """Can two CTAs have different addresses?"""
-        for part in self.parts:  # a loop: this is asked of each access of a run
-            if len(part.values) > 1:
-                return True
-        return False
+        return any(len(part.values) > 1 for part in self.parts)
 
     def alike(self, ctas: int) -> Uniform:
         """Which of so many CTAs certainly have the same addresses."""
@@ -248,21 +245,6 @@ class Address:
             total = tuple(a + b for a, b in zip(total, part.strides, strict=True))  # type: ignore[assignment]
         return total
 
-    def lattice(self, width: int) -> tuple[int, tuple[Part, ...]] | None:
-        """The smallest address, and the parts. Addresses with the same parts and another smallest one share no byte, in
-        whatever lanes. None where that is not certain.
-
-        It is where no two parts vary in the same bit, and the smallest address has none of these bits: then they add
-        without a carry, and the other bits of each lane's address, a multiple of ``width``, are those of the smallest.
-        """
-        lowest, bits = self.start, width - 1
-        for part in self.parts:
-            if bits & part.varying:
-                return None
-            bits |= part.varying
-            lowest += part.lo
-        return None if lowest < 0 or lowest & bits else (lowest, self.parts)
-
     def first(self) -> int:
         """The address of the first lane."""
         return self.start + sum(int(part.values[0, 0, 0]) for part in self.parts)
@@ -274,6 +256,22 @@ class Address:
     def shifted(self, nbytes: int) -> Address:
         """The address so many bytes further on."""
         return Address(self.start + nbytes, *self.parts)
+
+
+def are_apart(width: int, *every: Address) -> bool:
+    """Is it certain that no two of these accesses, of ``width`` bytes in each lane, share a byte?
+
+    It is where all have the same parts, no two parts vary in the same bit, and the smallest address of each has none of
+    these bits: then offsets add up without a carry, and the other bits tell which of the accesses an address is of.
+    """
+    first, bits, lowest = every[0], width - 1, 0
+    for part in first.parts:
+        if bits & part.varying:
+            return False
+        bits |= part.varying
+        lowest += part.lo
+    starts = {at.start + lowest for at in every if at.parts == first.parts}
+    return len(starts) == len(every) and min(starts) >= 0 and not any(start & bits for start in starts)
 
 
 def _are_distinct(numbers: Ints) -> bool:

@@ -127,6 +127,7 @@ class Registers:
         self._views: dict[int, Bits] = {}
         self._held: dict[object, Newer] = {}
         self._alike: dict[int, tuple[object, Alike]] = {}  # by register: who of a batch holds the same
+        self._set: set[object] = set()  # see `all_set`; empty after any change
 
     @property
     def rows(self) -> int:
@@ -169,6 +170,7 @@ class Registers:
     def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         """Write one item of ``width`` bytes per active lane."""
         self._alike.clear()
+        self._set.clear()
         if width > self.unit:
             parts = np.ascontiguousarray(bits)[..., None].view(UNITS[self.unit])
             for k in range(width // self.unit):
@@ -211,6 +213,7 @@ class Registers:
 
         alike: CTAs and warps to which the same words go, all lanes of them; they then come once.
         """
+        self._set.clear()
         first, count = (start - self.start) // 4, words.shape[-2]
         newer = None if alike is None else NewerWords(batch, first, words, alike)
         if newer is not None and self.unit == 4:
@@ -258,8 +261,16 @@ class Registers:
         view = self.view(4)[ctas, warps]
         return view.reshape(*view.shape[:2], -1)
 
-    def all_set(self, look: Look, numbers: Ints | range) -> bool:
+    def all_set(self, look: Look, numbers: tuple[int, ...] | range) -> bool:
         """In a shadow: are these registers, ascending, initialised in all lanes?"""
+        key = (look.key, numbers)
+        if key not in self._set:
+            if not self._are_set(look, numbers):
+                return False
+            self._set.add(key)
+        return True
+
+    def _are_set(self, look: Look, numbers: tuple[int, ...] | range) -> bool:
         first, last = int(numbers[0]) * 4 // self.unit, int(numbers[-1]) * 4 // self.unit + 1
         alone = len(numbers) * 4 < (last - first) * self.unit
         units: slice | Ints = np.asarray(numbers, np.int64) * 4 // self.unit if alone else slice(first, last)

@@ -7,7 +7,7 @@ followed), the access is counted, and the hooks of the checks see it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -70,7 +70,7 @@ class Site:
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
     hooks: tuple[Hook, ...] = ()
     line: Line = field(init=False)
-    pending: Bits | Callable[[], Bits] | None = None  # what a store is about to write, for the checks
+    pending: Bits | Callable[[Address], Bits] | None = None  # what a store is about to write, for the checks
     _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
     _parts: dict[int, Site] = field(init=False, default_factory=dict)
     _far: Site | None = field(init=False, default=None)
@@ -155,10 +155,9 @@ class Site:
         mask, guarded = self.reach(batch, mask, at)
         return batch.wave.storage(self.place).load(batch, at, self.width, mask if guarded else None)
 
-    @property
-    def to_write(self) -> Bits | None:
-        """What the lanes are about to write; None of what is no plain store."""
-        return self.pending() if callable(self.pending) else self.pending
+    def to_write(self, at: Address) -> Bits | None:
+        """What the lanes are about to write at an address; None of what is no plain store."""
+        return self.pending(at) if callable(self.pending) else self.pending
 
     def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
         """Each active lane writes its ``bits``."""
@@ -212,7 +211,7 @@ class Site:
                     f"{self.op} outside of {site.line.buffer}", given=f"byte {int(there.full().max())}", at=self.at
                 )
 
-    def touch_all(self, batch: Batch, mask: Mask, every: list[Address], of_one: Line) -> None:
+    def touch_all(self, batch: Batch, mask: Mask, every: Sequence[Address], of_one: Line) -> None:
         """`touch` for accesses that follow each other, of which nothing is outside of the buffer, or misaligned.
 
         of_one: what they add to the counts of one CTA.
@@ -223,7 +222,7 @@ class Site:
         for hook in self.hooks:
             hook(batch, mask, *every)
 
-    def counts_of_one(self, batch: Batch, every: list[Address]) -> Line:
+    def counts_of_one(self, batch: Batch, every: Sequence[Address]) -> Line:
         """What accesses by all lanes add to the counts of one CTA, the same in all."""
         counter = replace(self, watch=lambda _: ())
         for at in every:

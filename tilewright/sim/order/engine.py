@@ -101,13 +101,29 @@ class Order(Check):
 
         def hook(batch: Batch, mask: Mask, *every: Address) -> None:
             order = self.orders[batch.wave]
-            for at in every:
-                if place.space != "global":
-                    self._in_shared(order, site, batch, mask, at)
-                elif self.is_written(place.window):
+            if place.space == "global":
+                for at in every if self.is_written(place.window) else ():
                     self._in_global(order, site, batch, mask, at)
+            elif len(every) == 1 or not self._at_once(order, site, batch, mask, every):
+                for at in every:
+                    self._in_shared(order, site, batch, mask, at)
 
         return hook
+
+    def _at_once(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, every: tuple[Address, ...]) -> bool:
+        """Record plain accesses of a CTA's own shared memory as one; False, and nothing done, where one may race."""
+        places = order.shared
+        asynchronous = order.operations is not None or order.mbarriers.made
+        if places.is_global or asynchronous or site.sem != "weak" or places.name in self.locations.memories:
+            return False
+        access = places.access(order.clocks, site, batch, mask, every[0])
+        access.more = every[1:]
+        if not places.is_surely_free(access):
+            return False
+        if site.write:
+            places.write_later(access)
+        places.remember(access, reads=not site.write)
+        return True
 
     def _in_shared(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         check_shared(order.operations, site, batch, mask, None, at)
@@ -178,7 +194,7 @@ class Order(Check):
 
     def _meet(self, access: AccessRecord) -> Pairs | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
-        if access.places.is_calm(access):
+        if access.places.is_calm(access.clocks, write=access.site.write):
             return None
         found = access.places.writes_before(access)
         clash, strong = self.tickets.clash_of(access, found) if found is not None else (None, None)

@@ -345,7 +345,7 @@ class Clocks:
             self.expand()
         rows = slice(0, 1, 1) if len(self.known) == 1 else ctas
         if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # the CTA has no other knowers
-            self.known[rows, :, self.wave.run.exists.reshape(-1)] = self.now
+            np.copyto(self.known[rows], self.now, where=self.wave.run.exists.reshape(-1))
             self._changed()
         else:
             self._meet(np.array(numbers(rows)), slice(None), self.wave.run.exists.reshape(-1), slice(0, self.threads))

@@ -23,26 +23,32 @@ __all__ = ["Candidates", "Log", "Record"]
 
 
 class Record:
-    """What is kept of an access: its place and its threads, and no larger object."""
+    """What is kept of an access, or of some that follow each other: its place and its threads, and no larger object."""
 
-    __slots__ = ("at", "ctas", "first", "mask", "site", "time", "warps", "whole")
+    __slots__ = ("ctas", "every", "first", "mask", "site", "time", "warps", "whole")
 
-    def __init__(self, time: int, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+    def __init__(self, time: int, site: Site, batch: Batch, mask: Mask, *every: Address) -> None:
         self.time = time
         self.site = site
         self.ctas, self.warps = batch.ctas, batch.warps
         self.whole = batch.wave.ctas
         self.first = batch.wave.first
         self.mask = mask
-        self.at = Address(at.start, *at.parts)
+        self.every = [Address(at.start, *at.parts) for at in every]
 
     @property
     def nbytes(self) -> int:
         """What its addresses and its mask take, those of other records among them."""
         nbytes = 0 if self.mask.array is None else self.mask.array.nbytes
-        for part in self.at.parts:
-            nbytes += part.values.nbytes
+        for at in self.every:
+            for part in at.parts:
+                nbytes += part.values.nbytes
         return nbytes
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first byte, and the one after the last."""
+        return min(at.lo for at in self.every), max(at.hi for at in self.every) + self.site.width
 
     def is_of(self, ctas: Ints) -> Bools:
         """Which CTAs of the grid are in the wave that did this?"""
@@ -52,8 +58,9 @@ class Record:
         """The CTA of the grid, the thread and the address of each that took part."""
         own = np.array(numbers(self.ctas)), np.array(numbers(self.warps))
         shape = (len(own[0]), len(own[1]), 32)
-        rows, warps, lanes = np.nonzero(np.broadcast_to(self.mask.full, shape))
-        address = np.broadcast_to(self.at.full(), shape)[rows, warps, lanes]
+        where = np.nonzero(np.broadcast_to(self.mask.full, shape))
+        address = np.concatenate([np.broadcast_to(at.full(), shape)[where] for at in self.every])
+        rows, warps, lanes = (np.tile(each, len(self.every)) for each in where)
         return own[0][rows] + self.first, own[1][warps] * 32 + lanes, address
 
     def touched(self, cta: int, thread: int, address: int, width: int) -> bool:
