@@ -80,16 +80,43 @@ def test_an_operation_too_early_is_told_of_one_cta_and_of_all(mistake: str, what
     assert f"CTA ({0 if alike else WRONG}, 0, 0)" in str(raised.value)
 
 
-def test_lanes_that_executed_an_instruction_together_have_all_looked_at_the_phase(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    runs = []
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A kernel whose threads may be late for a phase is run in another order as well."""
+    found: list[Any] = []
     execution = program.Execution
-    monkeypatch.setattr(program, "Execution", lambda *a, **k: runs.append(k) or execution(*a, **k))
+    monkeypatch.setattr(program, "Execution", lambda *a, **k: found.append(k) or execution(*a, **k))
+    return found
 
+
+def test_lanes_that_executed_an_instruction_together_have_all_looked_at_the_phase(runs: list[Any]) -> None:
     run(fetched("", lambda cta: cta >= 0))
 
-    assert len(runs) == 1  # no thread can have been late for a phase, so that no other order need be tried
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize("sem", ["release", "relaxed"])
+def test_an_arrival_tells_nothing_of_a_wait_by_a_warp_that_arrives_elsewhere(sem: str, runs: list[Any]) -> None:
+    @T.prim_func
+    def kernel(out: T.Buffer((2,), "uint32")):
+        T.cta_id([1])
+        warp, lane = T.warp_id([2]), T.lane_id([32])
+        bar = T.alloc_shared((2,), "uint64")
+        if warp == 0 and lane == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.mbarrier.init(bar.ptr_to([1]), 1)
+        T.cuda.cta_sync()
+        if lane == 0:
+            if warp == 1:
+                T.ptx.mbarrier.arrive(bar.ptr_to([1]))
+            T.ptx.mbarrier.try_wait(bar.ptr_to([1]), 0)
+            T.ptx.fence("acq_rel", "cta")
+            T.ptx.mbarrier.arrive(bar.ptr_to([warp]), sem=sem, scope="cta")  # warp 0 may still look for phase 0 of 1
+            out[warp] = T.uint32(1)
+
+    tw.simulate(kernel, np.zeros(2, np.uint32), target="sm_90", check="all")
+
+    assert len(runs) == 2
 
 
 def stored(*, meets: bool) -> Any:

@@ -72,6 +72,25 @@ def test_a_barrier_of_the_grid_waits_for_every_cta(ctas):
         met(ctas, ctas - 1)
 
 
+def test_a_lock_that_is_handed_on_costs_one_look_for_each_lane():
+    lanes = 40
+
+    @T.prim_func
+    def kernel(lock: T.Buffer((1,), "uint32"), count: T.Buffer((1,), "uint32")):
+        T.cta_id([1])
+        T.thread_id([lanes])
+        while T.ptx.atom.cas(lock.ptr_to([0]), 0, 1, sem="acquire", scope="cta") != 0:
+            pass
+        count[0] = count[0] + T.uint32(1)
+        T.ptx.st(lock.ptr_to([0]), 0, sem="release", scope="cta")
+
+    count = counters()
+    run = tw.simulate(kernel, counters(), count, check="all")
+
+    assert count[0] == lanes
+    assert run.counts.instructions["ptx.atom.cas"] < 1.5 * lanes  # warps that have looked
+
+
 def test_a_wave_begins_in_at_most_four_parts():
     halved = Precedence(halved=True)
     for ctas, warps, parts in ((1, 1, 1), (1, 3, 3), (2, 2, 4), (2, 3, 2), (9, 8, 4), (1, 32, 4)):

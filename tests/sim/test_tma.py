@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import tilewright as tw
 from tests.isa.tma_oracles import REDUCTIONS, box, reduced, swizzled
 from tests.sim.tma_kernels import loaded, sent, stored, streamed, summed, there_and_back
+from tilewright import T
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.layout import SwizzleMode, mma_shared_layout
 
@@ -236,6 +237,26 @@ def test_a_box_begins_at_whole_sixteen_bytes_of_a_row() -> None:
 
     with pytest.raises(SimulationError, match="begins at element 4 of the innermost dimension, 8 bytes"):
         tw.simulate(loaded(2, (4, 0), 32), source, np.zeros((1, 32), np.uint8))
+
+
+def test_what_a_reduction_lacks_is_told_of_its_own_issuer() -> None:
+    @T.prim_func
+    def half(out: T.Buffer((4,), "uint32")):
+        cta, lane = T.cta_id([2]), T.thread_id([32])
+        tile = T.alloc_shared((4,), "uint32")
+        if lane == 0:
+            if cta == 0:
+                for i in T.unroll(4):
+                    tile[i] = T.uint32(1)
+            T.ptx.fence.proxy_async("shared::cta")
+            T.ptx.cp_reduce_async.bulk.s2g(out.ptr_to([0]), tile.ptr_to([0]), 16, "add", "uint32")
+            T.ptx.cp_async.bulk.commit_group()
+            T.ptx.cp_async.bulk.wait_group(0)
+
+    with pytest.raises(SimulationError, match="a value is uninitialised") as raised:
+        tw.simulate(half, np.zeros(4, np.uint32), target="sm_90", check="all")
+
+    assert raised.value.given == "an operand of cp_reduce_async.bulk.s2g, issued by CTA (1, 0, 0), warp 0, lane 0"
 
 
 @pytest.mark.parametrize("way", ["tma", "bulk"])

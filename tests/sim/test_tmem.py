@@ -247,30 +247,10 @@ def touched(what: str, *, column: int = 0, row: int = 0, columns: int = 32, ctas
         for i in range(4):
             words[i] = T.cast(1000 * cta_id + 4 * tid + i, "uint32")
         if what != "load only":
-            T.ptx.tcgen05.st(
-                addr[0],
-                words[0],
-                words[1],
-                words[2],
-                words[3],
-                shape="32x32b",
-                num=4,
-                row=warp_id * 32 + row,
-                col=column,
-            )  # touches
+            T.ptx.tcgen05.st(addr[0], words, shape="32x32b", num=4, row=warp_id * 32 + row, col=column)  # touches
             T.ptx.tcgen05.wait.st()
         if what != "store only":
-            T.ptx.tcgen05.ld(
-                addr[0],
-                words[0],
-                words[1],
-                words[2],
-                words[3],
-                shape="32x32b",
-                num=4,
-                row=warp_id * 32 + row,
-                col=column,
-            )
+            T.ptx.tcgen05.ld(addr[0], words, shape="32x32b", num=4, row=warp_id * 32 + row, col=column)
             T.ptx.tcgen05.wait.ld()
         for i in range(4):
             B[cta_id, tid, i] = words[i]  # looks

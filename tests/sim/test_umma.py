@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.sim.tmem_kernels import refusal, simulate
-from tests.sim.umma_kernels import K, operands, pair, product, ring, through_tmem, two_accumulators
+from tests.sim.umma_kernels import K, operands, pair, product, ring, through_tmem, two_accumulators, two_pairs
 
 OVERWRITES = "overwrites shared memory that tcgen05.mma may still be reading"
 MMA_OVER_MMA = "tcgen05.mma touches tensor memory that tcgen05.mma may still not have written"
@@ -196,3 +196,13 @@ def test_the_other_cta_of_a_pair_fences_its_own_stores() -> None:
     (warning,) = simulate(pair(256, "proxy fence"), a, b, np.zeros((256, 32), np.float32))
 
     assert "tcgen05.mma reads A, stored by warp 0 without a proxy fence" in warning
+
+
+@pytest.mark.parametrize("lazy", range(4))
+def test_what_a_pair_lacks_is_told_of_the_cta_that_issued_its_product(lazy: int) -> None:
+    a, b, _ = operands_of_pair(128)
+
+    error = refusal(two_pairs(lazy), a, b[:16])
+
+    assert error.what == "a value is uninitialised"
+    assert error.given == f"an operand of tcgen05.mma, issued by CTA ({lazy // 2 * 2}, 0, 0), warp 0, lane 0"

@@ -24,6 +24,12 @@ def operands(turns: int, n: int = 32, seed: int = 0) -> tuple[NDArray[Any], NDAr
     return a.astype("bfloat16"), b.astype("bfloat16"), a @ b.T
 
 
+def storage() -> tuple[Any, ...]:
+    """An address of tensor memory, an m-barrier, two matrix descriptors, one of a product, and registers for D."""
+    shared = T.alloc_shared([1], "uint32"), T.alloc_shared([1], "uint64")
+    return *shared, *(T.alloc_local((n,), kind) for n, kind in ((2, "uint64"), (1, "uint32"), (32, "uint32")))
+
+
 @T.inline
 def encode(descs, word, A, B):
     """The descriptors of a tile of A, and of B, and of their product."""
@@ -69,10 +75,7 @@ def product(wrong: str = "", turns: int = 2, *, parted: bool = False) -> Any:
         warp, lane, tid = T.warp_id([4]), T.lane_id([32]), T.thread_id([128])
         A = T.alloc_shared((128, K), "bfloat16", layout=TILE)
         B = T.alloc_shared((32, K), "bfloat16", layout=NARROW)
-        addr = T.alloc_shared([1], "uint32")
-        done = T.alloc_shared([1], "uint64")
-        descs, word = T.alloc_local((2,), "uint64"), T.alloc_local((1,), "uint32")
-        words = T.alloc_local((32,), "uint32")
+        addr, done, descs, word, words = storage()
         if tid == 0:
             T.ptx.mbarrier.init(done.ptr_to([0]), 1)
         T.ptx.fence.mbarrier_init()
@@ -198,11 +201,8 @@ def ring(wrong: str = "", turns: int = 4, stages: int = 2) -> Any:
         warp, lane, tid = T.warp_id([4]), T.lane_id([32]), T.thread_id([128])
         A = T.alloc_shared((stages, 128, K), "bfloat16", layout=tiles[0], align=1024)
         B = T.alloc_shared((stages, 32, K), "bfloat16", layout=tiles[1], align=1024)
-        addr = T.alloc_shared([1], "uint32")
+        addr, done, descs, word, words = storage()
         full, empty = T.alloc_shared([stages], "uint64"), T.alloc_shared([stages], "uint64")
-        done = T.alloc_shared([1], "uint64")
-        descs, word = T.alloc_local((2,), "uint64"), T.alloc_local((1,), "uint32")
-        words = T.alloc_local((32,), "uint32")
         if tid == 0:
             for stage in T.unroll(stages):
                 T.ptx.mbarrier.init(full.ptr_to([stage]), 1)
@@ -256,10 +256,8 @@ def through_tmem(how: str = "copied", wrong: str = "") -> Any:
         warp, lane, tid = T.warp_id([4]), T.lane_id([32]), T.thread_id([128])
         A = T.alloc_shared((128, K), "bfloat16", layout=TILE)
         B = T.alloc_shared((32, K), "bfloat16", layout=NARROW)
-        addr = T.alloc_shared([1], "uint32")
-        done, copied = T.alloc_shared([1], "uint64"), T.alloc_shared([1], "uint64")
-        descs, word = T.alloc_local((2,), "uint64"), T.alloc_local((1,), "uint32")
-        words = T.alloc_local((32,), "uint32")
+        addr, done, descs, word, words = storage()
+        copied = T.alloc_shared([1], "uint64")
         if tid == 0:
             T.ptx.mbarrier.init(done.ptr_to([0]), 1)
             T.ptx.mbarrier.init(copied.ptr_to([0]), 1)
@@ -326,10 +324,7 @@ def pair(rows: int = 256, wrong: str = "") -> Any:
         warp, tid = T.warp_id([4]), T.thread_id([128])
         A = T.alloc_shared((half, K), "bfloat16", layout=layouts[0])
         B = T.alloc_shared((16, K), "bfloat16", layout=layouts[1])
-        addr = T.alloc_shared([1], "uint32")
-        done = T.alloc_shared([1], "uint64")
-        descs, word = T.alloc_local((2,), "uint64"), T.alloc_local((1,), "uint32")
-        words = T.alloc_local((32,), "uint32")
+        addr, done, descs, word, words = storage()
         if warp == 0:
             T.ptx.tcgen05.alloc(T.address_of(addr), n_cols=32, cta_group=2)
         if tid == 0:
@@ -369,5 +364,39 @@ def pair(rows: int = 256, wrong: str = "") -> Any:
         T.ptx.tcgen05.fence.after_thread_sync()
         if warp == 0:
             T.ptx.tcgen05.dealloc(addr[0], n_cols=32, cta_group=2)
+
+    return multiply
+
+
+def two_pairs(lazy: int) -> Any:
+    """Two pairs of CTAs, each of which begins a product; the CTA ``lazy`` has stored nothing into its half of A."""
+    layouts = [mma_shared_layout("bfloat16", 3, (n, K)) for n in (128, 16)]
+
+    @T.prim_func
+    def multiply(a: T.Buffer((128, K), "bfloat16"), b: T.Buffer((16, K), "bfloat16")):
+        rank = T.cta_id_in_cluster([2])
+        cta, warp, tid = T.cta_id([4]), T.warp_id([4]), T.thread_id([128])
+        A = T.alloc_shared((128, K), "bfloat16", layout=layouts[0])
+        B = T.alloc_shared((16, K), "bfloat16", layout=layouts[1])
+        addr, done, descs, word, _ = storage()
+        if warp == 0:
+            T.ptx.tcgen05.alloc(T.address_of(addr), n_cols=32, cta_group=2)
+        if tid == 0:
+            T.ptx.mbarrier.init(done.ptr_to([0]), 1)
+        T.ptx.fence.mbarrier_init()
+        if cta != lazy:
+            Tx.cta.copy(A, a)
+        Tx.cta.copy(B, b)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.ptx.tcgen05.fence.before_thread_sync()
+        T.cuda.cluster_sync()
+        T.ptx.tcgen05.fence.after_thread_sync()
+        if rank == 0 and tid == 0:
+            T.ptx.tcgen05.encode_matrix_descriptor(descs.ptr_to([0]), A.ptr_to([0, 0]), 1, 64, 3)
+            T.ptx.tcgen05.encode_matrix_descriptor(descs.ptr_to([1]), B.ptr_to([0, 0]), 1, 64, 3)
+            T.ptx.tcgen05.encode_instr_descriptor(word.ptr_to([0]), M=256, N=32, K=16, n_cta_groups=2, **BF16)
+            T.ptx.tcgen05.mma(addr[0], descs[0], descs[1], word[0], **BF16, cta_group=2, enable_input_d=False)
+            T.ptx.tcgen05.commit(done.ptr_to([0]), cta_group=2, cta_mask=3)
+        T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
 
     return multiply

@@ -83,3 +83,39 @@ def copied(dst: Region, src: Region, memory: dict[str, Ints], threads: int) -> d
         else:
             after[dst.buffer.name][slot] = tags[element]
     return after
+
+
+MISSING = -1
+
+
+def addresses(local: Region, shared: Region, threads: int, unit: int, *, store: bool) -> list[Ints]:
+    """The shared address of each slot, (32, slots) for each warp that holds something; MISSING where it holds no
+    element. unit: from an element to the next.
+    """
+    place, memory = placed(local), placed(shared)["m"][:, 0]
+    held = holders(place, threads)
+    tables = np.full((threads, local.buffer.storage_size()), MISSING)
+    for element, replica in np.ndindex(place["m"].shape):
+        who = np.flatnonzero(held[element, replica])
+        if store:
+            who = who[:1] if replica == 0 else who[:0]
+        tables[who, place["m"][element, replica]] = unit * memory[element]
+    warps = tables.reshape(-1, 32, tables.shape[1])
+    return [warp for warp in warps if (warp != MISSING).any()]
+
+
+def covered_registers(tables: list[Ints], bits: int) -> Ints | None:
+    """The numbers of the registers that every lane holds, if it holds no parts of others."""
+    covered = {tuple(lane != MISSING) for f in tables for lane in f}
+    if len(covered) != 1:
+        return None
+    slots = np.flatnonzero(covered.pop())
+    numbers = np.unique(slots * bits // 32)
+    each = np.arange(32 // bits)
+    return numbers if np.array_equal(slots, np.add.outer(numbers * 32 // bits, each).reshape(-1)) else None
+
+
+def is_injective(tables: list[Ints]) -> bool:
+    """Have all slots that hold an element addresses of their own?"""
+    used = np.concatenate([f[f != MISSING] for f in tables])
+    return len(np.unique(used)) == len(used)

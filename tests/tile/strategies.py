@@ -92,6 +92,59 @@ def memory_layouts(draw: st.DrawFn, shape: tuple[int, ...], bits: int) -> Layout
     return ComposeLayout(SwizzleLayout(low, length, length + draw(st.integers(0, 1))), tile)
 
 
+Digits = dict[str, tuple[int, int, str]]  # extent, stride and axis of each
+
+
+@st.composite
+def fragments(
+    draw: st.DrawFn, base: Digits, near: list[str], gaps: list[int], keep: int
+) -> tuple[str, TileLayout, Layout, tuple[int, ...]]:
+    """A register fragment and a shared layout over the same digits: rows of 16 bytes, or nearly so.
+
+    base: the digits of a register or a few; near: those of a row, the innermost first. gaps: between rows. keep: bits
+    of an element's number that a swizzle leaves alone.
+    """
+    scope = draw(st.sampled_from(["warp", "warpgroup", "cta"]))
+    digits, stride = dict(base), prod(extent for extent, _, axis in base.values() if axis == "m")
+    if scope == "warpgroup":
+        digits["w"] = (4, 1, "wid_in_wg")
+    elif scope == "cta" and draw(st.booleans()):
+        digits["w"] = (2, 1, "warpid")
+    outers = draw(st.lists(st.sampled_from([2, 2, 3, 4, 5]), max_size=3))
+    for number, extent in enumerate(draw(st.permutations(outers))):
+        digits[f"o{number}"] = (extent, stride, "m")
+        stride *= extent * draw(st.sampled_from([1, 1, 1, 2]))
+    order = draw(st.permutations(list(digits)))
+    near = draw(st.sampled_from([near, near, near, near[:1], near[::-1], []]))
+    far = draw(st.permutations([name for name in digits if name not in near]))
+    strides, step = {}, 1
+    for name in [*near, *far]:
+        strides[name] = step
+        step *= digits[name][0]
+        if draw(st.integers(0, 11)) == 0:
+            step += draw(st.sampled_from(gaps))
+    if draw(st.integers(0, 15)) == 0:
+        strides[draw(st.sampled_from(list(digits)))] = 0
+    local = TileLayout([Iter(digits[n][0], digits[n][1], Axis.get(digits[n][2])) for n in order])
+    shared: Layout = TileLayout([Iter(digits[n][0], strides[n]) for n in order])
+    if draw(st.integers(0, 2)) == 0:
+        length = draw(st.integers(1, 3))
+        low = draw(st.sampled_from([keep, keep, keep, keep + 1, keep - 1]))
+        shared = ComposeLayout(SwizzleLayout(low, length, length + draw(st.integers(0, 1))), shared)
+    return scope, local, shared, tuple(digits[n][0] for n in order)
+
+
+@st.composite
+def boxes(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """All of a shape, or a part: of the registers, of the lanes, or of the warps."""
+    box = tuple((0, extent) for extent in shape)
+    if draw(st.integers(0, 3)):
+        return box
+    dim = draw(st.integers(0, len(shape) - 1))
+    start = draw(st.integers(0, shape[dim] - 1))
+    return (*box[:dim], (start, draw(st.integers(1, shape[dim] - start))), *box[dim + 1 :])
+
+
 @st.composite
 def regions(draw: st.DrawFn, name: str, space: str, shape: tuple[int, ...], kind: str) -> Region:
     """A region of this shape in a memory: the whole buffer, or a part of a larger one."""

@@ -22,41 +22,15 @@ from hypothesis import strategies as st
 from tests.samples import sampled
 from tests.tile.kernels import buffer, copy, kernel
 from tests.tile.machine import Ints, Machine
-from tests.tile.oracle import copied, fresh_memory, holders, placed
-from tests.tile.strategies import THREADS, regions, registers
+from tests.tile.oracle import addresses, copied, covered_registers, fresh_memory, is_injective
+from tests.tile.strategies import THREADS, boxes, fragments, regions, registers
 from tilewright import tile
 from tilewright.dtypes import dtype
 from tilewright.errors import DispatchError
 from tilewright.ir import Evaluate, Region, statements
-from tilewright.layout import Axis, ComposeLayout, Iter, Layout, S, SwizzleLayout, TileLayout, laneid
+from tilewright.layout import S, laneid
 
-MISSING = -1
 ARCHS = ("sm_90a", "sm_100a")
-
-
-def addresses(local: Region, shared: Region, threads: int, *, store: bool) -> list[Ints]:
-    """f at the start of each slot, (32, slots) bit addresses for each warp that holds something; MISSING elsewhere."""
-    place, memory = placed(local), placed(shared)["m"][:, 0]
-    held = holders(place, threads)
-    tables = np.full((threads, local.buffer.storage_size()), MISSING)
-    for element, replica in np.ndindex(place["m"].shape):
-        who = np.flatnonzero(held[element, replica])
-        if store:
-            who = who[:1] if replica == 0 else who[:0]
-        tables[who, place["m"][element, replica]] = local.dtype.bits * memory[element]
-    warps = tables.reshape(-1, 32, tables.shape[1])
-    return [warp for warp in warps if (warp != MISSING).any()]
-
-
-def covered_registers(tables: list[Ints], bits: int) -> Ints | None:
-    """The numbers of the registers that every lane holds, if it holds no parts of others."""
-    covered = {tuple(lane != MISSING) for f in tables for lane in f}
-    if len(covered) != 1:
-        return None
-    slots = np.flatnonzero(covered.pop())
-    numbers = np.unique(slots * bits // 32)
-    each = np.arange(32 // bits)
-    return numbers if np.array_equal(slots, np.add.outer(numbers * 32 // bits, each).reshape(-1)) else None
 
 
 def starts(f: Ints, j: int, bits: int, way: str) -> list[int] | None:
@@ -87,11 +61,7 @@ def all_starts(tables: list[Ints], numbers: Ints, bits: int, way: str) -> list[t
 def matrices(tables: list[Ints], bits: int, arch: str, *, store: bool) -> tuple[str, int] | None:
     """The way and the number of matrices if the copy fits; None if it does not."""
     numbers = covered_registers(tables, bits)
-    if numbers is None:
-        return None
-    slots = tables[0][0] != MISSING
-    used = np.concatenate([f[:, slots].reshape(-1) for f in tables])
-    if store and len(np.unique(used)) < len(used):
+    if numbers is None or (store and not is_injective(tables)):
         return None
     if None not in all_starts(tables, numbers, bits, "N"):
         return "N", len(numbers)
@@ -108,7 +78,7 @@ def matrices(tables: list[Ints], bits: int, arch: str, *, store: bool) -> tuple[
 def check(local: Region, shared: Region, scope: str, arch: str, *, store: bool) -> bool:
     """The variant takes the copy exactly if the oracle says so, with the widest num, and moves the right elements."""
     threads, bits = THREADS[scope], local.dtype.bits
-    fit = matrices(addresses(local, shared, threads, store=store), bits, arch, store=store)
+    fit = matrices(addresses(local, shared, threads, bits, store=store), bits, arch, store=store)
     dst, src = (shared, local) if store else (local, shared)
     made = kernel(copy(dst, src, scope, dispatch="ldstmatrix_bits"), threads=threads)
     note = f"{local} of {local.buffer.layout}, {shared} of {shared.buffer.layout}"
@@ -129,62 +99,26 @@ def check(local: Region, shared: Region, scope: str, arch: str, *, store: bool) 
     return True
 
 
-# Digits of a tile: rows of lanes and registers, as the forms have them; `near` are those of a row, the innermost first.
+# Digits of a tile, as the forms have them, and those of a row, the innermost first.
+LANES = {"g": (8, 4, "laneid"), "t": (4, 1, "laneid")}
 WAYS = {
-    "N": ({"g": (8, 4, "laneid"), "t": (4, 1, "laneid"), "e": (4, 1, "m")}, ["e", "t"], 4),
-    "T load": ({"g": (8, 4, "laneid"), "t": (4, 1, "laneid"), "b": (4, 1, "m"), "c": (2, 4, "m")}, ["g", "c"], 8),
-    "T store": ({"g": (8, 4, "laneid"), "t": (4, 1, "laneid"), "b": (2, 1, "m"), "c": (2, 2, "m")}, ["g", "c"], 4),
+    "N": ({**LANES, "e": (4, 1, "m")}, ["e", "t"]),
+    "T load": ({**LANES, "b": (4, 1, "m"), "c": (2, 4, "m")}, ["g", "c"]),
+    "T store": ({**LANES, "b": (2, 1, "m"), "c": (2, 2, "m")}, ["g", "c"]),
 }
-
-
-@st.composite
-def fragments(draw: st.DrawFn, bits: int) -> tuple[str, TileLayout, Layout, tuple[int, ...]]:
-    """A register fragment and a shared layout over the same digits: rows of 16 bytes, or nearly so."""
-    scope = draw(st.sampled_from(["warp", "warpgroup", "cta"]))
-    base, row, stride = WAYS[draw(st.sampled_from(["N", "T load", "T store"]) if bits == 8 else st.just("N"))]
-    digits = dict(base)
-    if "e" in digits:
-        digits["e"], stride = (32 // bits, 1, "m"), 32 // bits
-    if scope == "warpgroup":
-        digits["w"] = (4, 1, "wid_in_wg")
-    elif scope == "cta" and draw(st.booleans()):
-        digits["w"] = (2, 1, "warpid")
-    outers = draw(st.lists(st.sampled_from([2, 2, 3, 4, 5]), max_size=2))
-    for number, extent in enumerate(draw(st.permutations(outers))):
-        digits[f"o{number}"] = (extent, stride, "m")
-        stride *= extent * draw(st.sampled_from([1, 1, 1, 2]))
-    order = draw(st.permutations(list(digits)))
-    near = draw(st.sampled_from([row, row, row, row[:1], row[::-1], []]))
-    far = draw(st.permutations([name for name in digits if name not in near]))
-    strides, step = {}, 1
-    for name in [*near, *far]:
-        strides[name] = step
-        step *= digits[name][0]
-        if draw(st.integers(0, 11)) == 0:
-            step += draw(st.sampled_from([128 // bits, 128 // bits, 256 // bits, 8]))
-    if draw(st.integers(0, 15)) == 0:
-        strides[draw(st.sampled_from(list(digits)))] = 0
-    local = TileLayout([Iter(digits[n][0], digits[n][1], Axis.get(digits[n][2])) for n in order])
-    shared: Layout = TileLayout([Iter(digits[n][0], strides[n]) for n in order])
-    if draw(st.integers(0, 2)) == 0:
-        length = draw(st.integers(1, 3))
-        keep = (128 // bits).bit_length() - 1
-        swizzle = SwizzleLayout(draw(st.sampled_from([keep, keep, keep + 1, keep - 1])), length, length + 1)
-        shared = ComposeLayout(swizzle, shared)
-    return scope, local, shared, tuple(digits[n][0] for n in order)
 
 
 @sampled(30, of=80)
 @pytest.mark.parametrize("kind", ["float32", "uint8", "float4_e2m1fn"])
 @given(st.booleans(), st.sampled_from(ARCHS), st.data())
 def test_fragments_fit_exactly_where_the_oracle_says_so(kind: str, store: bool, arch: str, data: st.DataObject) -> None:
-    scope, local_layout, shared_layout, shape = data.draw(fragments(dtype(kind).bits))
+    bits = dtype(kind).bits
+    base, row = WAYS[data.draw(st.sampled_from([*WAYS]) if bits == 8 else st.just("N"))]
+    digits = {**base, "e": (32 // bits, 1, "m")} if "e" in base else base
+    gaps, keep = [128 // bits, 128 // bits, 256 // bits, 8], (128 // bits).bit_length() - 1
+    scope, local_layout, shared_layout, shape = data.draw(fragments(digits, row, gaps, keep))
     local, shared = buffer("R", "local", shape, local_layout, kind), buffer("A", "shared", shape, shared_layout, kind)
-    box = tuple((0, extent) for extent in shape)
-    if data.draw(st.integers(0, 3)) == 0:  # a part of the registers, of the lanes, or of the warps
-        dim = data.draw(st.integers(0, len(shape) - 1))
-        start = data.draw(st.integers(0, shape[dim] - 1))
-        box = (*box[:dim], (start, data.draw(st.integers(1, shape[dim] - start))), *box[dim + 1 :])
+    box = data.draw(boxes(shape))
 
     check(Region(local, box), Region(shared, box), scope, arch, store=store)
 

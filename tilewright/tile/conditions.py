@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,11 +22,13 @@ __all__ = [
     "element_bits",
     "from_registers",
     "kept_inside",
+    "misplaced",
     "one_place_each",
     "one_way_keywords",
     "only_in",
     "plain_registers",
     "registers_inside",
+    "several_issuers",
     "single_thread",
     "tmem_address",
     "whole_warps",
@@ -79,6 +81,12 @@ def only_in(*spaces: str) -> Condition:
         return None if outside is None else f"{outside.name} is in {outside.space} memory, not in {listed}"
 
     return check
+
+
+def misplaced(call: TileCall, **wanted: Sequence[str]) -> str | None:
+    """The operand that is in none of the memories that its name has here."""
+    wrong = next((name for name, spaces in wanted.items() if call[name].space not in spaces), None)
+    return None if wrong is None else f"{wrong}, {call[wrong].name}, is in {call[wrong].space} memory"
 
 
 @condition("both sides have one dtype")
@@ -150,13 +158,19 @@ def _by_one_thread(call: TileCall) -> Iterator[Change]:
     )
 
 
+def several_issuers(call: TileCall, kinds: Sequence[str], what: str) -> str | None:
+    """Why not one thread, warp or other of ``kinds`` alone issues what a call does."""
+    kind = call.scope.kind
+    if kind not in kinds:
+        return f"the threads of a {SPOKEN[kind]} execute the call together"
+    starts = [start for side in call.tiles for start in side.starts]
+    count = call.scope.alike(starts) // call.scope.threads
+    return f"{count} {kind}s get here, and each would issue the same {what}" if count > 1 else None
+
+
 @condition("one thread issues the copy", changes=_by_one_thread)
 def single_thread(call: TileCall) -> str | None:
-    if call.scope.kind != "thread":
-        return f"the threads of a {SPOKEN[call.scope.kind]} execute the call together"
-    starts = [start for side in call.tiles for start in side.starts]
-    count = call.scope.alike(starts)
-    return f"{count} threads get here, and each would issue the same copy" if count > 1 else None
+    return several_issuers(call, ("thread",), "copy")
 
 
 @condition("the registers have a layout without a swizzle")

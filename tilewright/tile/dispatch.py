@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tilewright.tile.builder import Builder
 
 __all__ = ["VARIANTS", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "alike",
-           "by_name", "check_keywords", "choose", "condition", "elementwise", "register",
-           "variant"]  # fmt: skip
+           "by_name", "check_keywords", "choose", "condition", "elementwise",
+           "instructions_text", "register", "variant"]  # fmt: skip
 
 
 class Plan(Protocol):
@@ -33,6 +33,11 @@ class Plan(Protocol):
     def summary(self) -> str:
         """The decision in a few words, for the report."""
         ...
+
+
+def instructions_text(count: int) -> str:
+    """``4 instructions``, for a summary."""
+    return "1 instruction" if count == 1 else f"{count} instructions"
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, coordin
 from tilewright.isa import Form, Mods, lookup, matrix_fragment
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.dispatch import Decline
+from tilewright.tile.dispatch import Decline, instructions_text
 from tilewright.tile.hints import alignments, check_target
 from tilewright.tile.owners import Owners, owners, rank_among, registers_of
 from tilewright.tile.partition import Places, misaligned, places, tracked
@@ -135,9 +135,8 @@ class MatrixPlan:
 
     def summary(self) -> str:
         """``ldmatrix x4, transposed, 2 instructions per warp``."""
-        times_ = "1 instruction" if self.rounds == 1 else f"{self.rounds} instructions"
         how = f"{', transposed' if self.kind.trans else ''}{', halves exchanged' if self.kind.recombines else ''}"
-        return f"{self.kind.name} x{self.num}{how}, {times_} per warp"
+        return f"{self.kind.name} x{self.num}{how}, {instructions_text(self.rounds)} per warp"
 
     def index(self, round: Value) -> Value:
         """What the row addresses count."""

@@ -8,11 +8,13 @@ table of addresses before the swizzle, in bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
+from tilewright import isa
 from tilewright.ir import AddressOf, Expr, Load, Value, as_expr, const_value
 from tilewright.layout import SwizzleLayout, SwizzleMode
 from tilewright.tile.builder import Builder
@@ -37,6 +39,7 @@ __all__ = [
     "mode_of",
     "other_layouts",
     "pattern_bytes",
+    "products_of",
     "unswizzled",
 ]
 
@@ -174,8 +177,10 @@ def blocks_of(matrix: Ints, rows: int, k: int) -> Ints:
     return matrix.reshape(-1, rows, matrix.shape[1] // k, k).swapaxes(1, 2)
 
 
-def encoded_blocks(side: Side, blocks: DescribedBlocks, out: Builder, family: str) -> Expr:
-    """The descriptor of a shared buffer's beginning, in a register, as "wgmma" or "tcgen05" has it."""
+def encoded_blocks(side: Side, blocks: DescribedBlocks, out: Builder, family: str) -> Callable[[int, int], Expr]:
+    """The descriptor of each block and step of K, as "wgmma" or "tcgen05" has it: that of the shared buffer's beginning
+    is in a register.
+    """
 
     def encode(before: Builder) -> Expr:
         before.comment(f"the matrix descriptor of {side.name}")
@@ -184,4 +189,18 @@ def encoded_blocks(side: Side, blocks: DescribedBlocks, out: Builder, family: st
         before.call(f"ptx.{family}.encode_matrix_descriptor", register.pointer, start, *blocks.key)
         return Load(register, (as_expr(0),))
 
-    return out.once_behind(side.buffer, (family, *blocks.key), encode)
+    first = out.once_behind(side.buffer, (family, *blocks.key), encode)
+
+    def at(block: int, step: int) -> Expr:
+        return isa.call("smem_desc_add_16B_offset", first, plus(blocks.base, int(blocks.starts[block, step])))
+
+    return at
+
+
+def products_of(call: TileCall, *counts: int) -> Iterator[tuple[int, int, int, Value]]:
+    """The block of rows, the block of columns and the step of K of each instruction, and whether it adds to D.
+
+    counts: of these three.
+    """
+    for row, column, step in product(*map(range, counts)):
+        yield row, column, step, call.scalars.get("accum", as_expr(False)) if step == 0 else True

@@ -131,7 +131,6 @@ class Batch(Look):
     segment: int = 0
     parts: dict[int, Part] = field(default_factory=dict)
     meeting: Crossing | Polling | None = None  # what it waits for: see `tilewright.sim.machine.sync`
-    polls: int = 0
     again: bool = False
     part: int = 0
 
@@ -248,8 +247,8 @@ def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
         env[name] = joined
     rest = both[ctas, warps]
     mask = Mask.of(shape, rest)
-    polls, part = min(a.polls, b.polls), min(a.part, b.part)
-    return Batch(a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=polls, again=a.again, part=part)
+    part = min(a.part, b.part)
+    return Batch(a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, again=a.again, part=part)
 
 
 def _joined_value(a: Batch, b: Batch, name: str, over: int, where: tuple[slice, slice, Shape]) -> Value | None:

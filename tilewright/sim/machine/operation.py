@@ -255,7 +255,7 @@ class Operation:
         if make is None or not self._add(make(self._mods)):
             self._execute(reads, writes, which)
         if self._marks:
-            self._mark(list(self._found_flags(reads, which)), which, writes)
+            self._mark(reads, which, writes)
 
     def _execute(self, reads: list[Touched], writes: list[Touched], which: slice) -> None:
         wave, run = self.batch.wave, self.instruction
@@ -304,21 +304,23 @@ class Operation:
 
     # Flags of initialised bytes
 
-    def _mark(self, flags: list[Array | None], which: slice, writes: list[Touched]) -> None:
+    def _mark(self, reads: list[Touched], which: slice, writes: list[Touched]) -> None:
         """Move the flags where the bits went; operands of arithmetic must be initialised, and its result then is."""
-        meaning = self.meaning
+        meaning, flags, issuers = self.meaning, list(self._found_flags(reads, which)), np.arange(len(self.issuers.rows))
         given = [self.flags[name][which] for name in meaning.takes if name in self.flags]
         results: Given = (None,) * (len(writes) + len(self.sinks))
         if not meaning.moves:
             registers = self._kept_flags(which) if self._reads_registers(which) else []
-            for value in (*flags, *given, *registers):
-                self._require(value, f"an operand of {self.name}")
+            of_issuers = ((value, issuers[which]) for value in (*given, *registers))
+            for value, issuer in (*zip(flags, [one.issuer for one in reads], strict=True), *of_issuers):
+                self._require(value, issuer, f"an operand of {self.name}")
         elif self.sinks or any(value is not None for value in flags) or not self._goes_on_set(given):
             known = [one.all_initialised if had is None else had for had, one in zip(flags, self.reads, strict=True)]
             results = self._results(meaning.validity or meaning.execute, [*known, *given, *self._kept_flags(which)])
         for one, data in zip(writes, results, strict=False):
-            if one.space not in ("shared", "tmem"):
-                self._require(data, f"a store of {self.name}")
+            if one.space not in ("shared", "tmem") and data is not None:
+                issuer = one.issuer if len(data) == len(one.issuer) else issuers[which]
+                self._require(data, issuer, f"a store of {self.name}")
             one.store_flags(self.batch.wave, data)
         for register, at, data in zip(self.instruction.sinks, self.sinks, results[len(writes) :], strict=True):
             if data is not None or not register.is_initialised(self.batch, at):
@@ -344,15 +346,16 @@ class Operation:
             return False
         return not all(register.is_initialised(self.batch, at) for register, at in self._kept)
 
-    def _require(self, flags: Array | None, use: str) -> None:
+    def _require(self, flags: Array | None, issuer: Ints, use: str) -> None:
+        """issuer: on whose behalf each row of the flags is."""
         if flags is None:
             return
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
         if not octets.all():
-            wrong = ~octets.reshape(len(octets), -1).all(1)
+            first = int(np.argmin(octets.reshape(len(octets), -1).all(1)))
             raise SimulationError(
                 "a value is uninitialised",
-                given=f"{use}, issued by {self.who(int(np.flatnonzero(wrong)[0]) % len(self.issuers.rows))}",
+                given=f"{use}, issued by {self.who(int(issuer[first]))}",
                 allowed="sources that have been written before",
                 at=self.instruction.at,
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,21 +15,12 @@ from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.asynchronous.completion import check_freed, check_issue
 from tilewright.sim.order.asynchronous.in_flight import check_global, check_in_flight, check_shared
 from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
-from tilewright.sim.order.asynchronous.operations import Stretch
 from tilewright.sim.order.knowledge.actors import Actors
-from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN, Known
-from tilewright.sim.order.knowledge.locations import Locations
-from tilewright.sim.order.knowledge.releases import Pattern, Release
-from tilewright.sim.order.knowledge.signals import Signals, arrivals_of, signals_of, together, visits_of
+from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
+from tilewright.sim.order.knowledge.signals import arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.proxies.global_accesses import LastAccesses
-from tilewright.sim.order.races.accesses import AccessRecord
-from tilewright.sim.order.races.clash import Clash, Pairs
-from tilewright.sim.order.races.judge import clash_with_reads, lost_store
-from tilewright.sim.order.races.places import TaggedPlaces
-from tilewright.sim.order.races.tickets import Tickets
-from tilewright.sim.order.races.volatile_reads import VolatileReads
+from tilewright.sim.order.races.detector import RaceDetector
 from tilewright.sim.order.reports.missing import missing_commits
-from tilewright.sim.order.reports.race import report, warning
 from tilewright.sim.order.rules.barriers import CLUSTER
 from tilewright.sim.order.rules.constants import check_constants
 from tilewright.sim.order.rules.mbarriers import check_not_early, check_together
@@ -47,7 +37,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
-    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Hook
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
@@ -55,39 +44,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Order"]
 
-ANYWHERE = 0  # where pointers of run time write
 RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences
 
 
 class Order(Check):
-    """The race check. orders: of the waves that run. globals: by window, as buffers that overlap share one."""
+    """The race check. orders: of the waves that run. warned: lines of operations that lack a proxy fence."""
 
     orders: dict[Wave, WaveOrder]
-    globals: dict[int, TaggedPlaces]
-    warned: set[tuple[str, str]]
+    warned: set[str]
 
     def begin(self, run: Device) -> None:
-        self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
-        self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
-        self.volatile = VolatileReads(self.orders, self.program.sites)
-        self.tickets = Tickets(self.orders, self.locations)
+        self.orders, self.warned, self.doubtful = {}, set(), False
+        self.races = RaceDetector(self.program, self.orders)
+        self.locations = self.races.locations
         self.last_accesses = LastAccesses.of(self.program)
-        touched = (one for bound in self.program.operations for one in bound.form.touched)
-        if any(one.write and one.space not in ("tmem", "shared") for one in touched):
-            self.written.add(ANYWHERE)  # by addresses that are no operands
 
     def start(self, wave: Wave) -> None:
-        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW), self.last_accesses)
-
-    def is_written(self, window: int) -> bool:
-        """May anything write to a buffer?"""
-        return not self.written.isdisjoint((window, ANYWHERE))
-
-    def _grain(self, window: int) -> int:
-        """The narrowest access that may touch a place of a window, in bytes."""
-        sites = [site for site in self.program.sites if site.place is None or site.place.window == window]
-        starts = [site.place.start for site in sites if site.place and site.place.space == "global"]
-        return gcd(min((site.width for site in sites), default=4), *starts)
+        self.orders[wave] = WaveOrder(wave, self.races.grain(SHARED_WINDOW), self.last_accesses)
 
     # Accesses
 
@@ -95,48 +68,33 @@ class Order(Check):
         assert site.place is not None
         place = site.place
         if place.space == "local":
-            return self._watch_registers(site, place) if self.program.has_asynchronous else None
+            return self._watch_registers(site) if self.program.has_asynchronous else None
         if site.goes_on or (site.atomic and not site.write):  # others need to find its write
             return None
 
         def hook(batch: Batch, mask: Mask, *every: Address) -> None:
             order = self.orders[batch.wave]
             if place.space == "global":
-                for at in every if self.is_written(place.window) else ():
+                for at in every if self.races.is_written(place.window) else ():
                     self._in_global(order, site, batch, mask, at)
-            elif len(every) == 1 or not self._at_once(order, site, batch, mask, every):
+            elif len(every) == 1 or not self.races.at_once(site, batch, mask, every):
                 for at in every:
                     self._in_shared(order, site, batch, mask, at)
 
         return hook
 
-    def _at_once(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, every: tuple[Address, ...]) -> bool:
-        """Record plain accesses of a CTA's own shared memory as one; False, and nothing done, where one may race."""
-        places = order.shared
-        asynchronous = order.operations is not None or order.mbarriers.made
-        if places.is_global or asynchronous or site.sem != "weak" or places.name in self.locations.memories:
-            return False
-        access = places.access(order.clocks, site, batch, mask, every[0])
-        access.more = every[1:]
-        if not places.is_surely_free(access):
-            return False
-        if site.write:
-            places.write_later(access)
-        places.remember(access, reads=not site.write)
-        return True
-
     def _in_shared(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         check_shared(order.operations, site, batch, mask, None, at)
         order.mbarriers.touched(site, batch, mask, at)
-        self._access(order.shared, site, batch, mask, order.located(batch, at))
+        self.races.access(order.shared, site, batch, mask, order.located(batch, at))
         if order.proxies is not None:  # which notes the time of the record
             order.proxies.shared.accessed(site, batch, mask, at)
 
     def _in_global(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         assert site.place is not None
-        if order.operations is not None and order.operations.in_global:
+        if order.operations is not None and order.operations.scoreboard.in_global:
             check_global(order.operations, site, batch, mask, at)
-        self._access(self.buffer(site.place, batch), site, batch, mask, at)
+        self.races.access(self.races.buffer(site.place, batch), site, batch, mask, at)
         if self.last_accesses is not None:
             self.last_accesses.accessed(order.clocks, site, batch, mask, at)
 
@@ -149,70 +107,18 @@ class Order(Check):
         check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
         visits = visits_of(batch, mask, home)
         early = order.remote.before_begin(visits.who, visits.home, site.at)
-        self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
+        self.races.access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
         if order.proxies is not None:
             order.proxies.shared.reached(site, batch, mask, (home, offset))
         order.remote.touched(visits, site.at, arrives=False, early=early)
 
-    def _watch_registers(self, site: Site, place: Place) -> Hook:
+    def _watch_registers(self, site: Site) -> Hook:
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             operations = self.orders[batch.wave].operations
-            if operations is not None and operations.loading:
-                check_in_flight(operations, Stretch(place.name, at, site.width), batch, mask, site)
+            if operations is not None and operations.scoreboard.loading:
+                check_in_flight(operations, site, batch, mask, at)
 
         return hook
-
-    def buffer(self, place: Place, batch: Batch) -> TaggedPlaces:
-        if (window := place.window) not in self.globals:
-            nbytes = batch.wave.run.blocks[place.name].nbytes
-            self.globals[window] = TaggedPlaces(f"window {window}", nbytes, self._grain(window), is_global=True)
-        return self.globals[place.window]
-
-    def _access(self, places: TaggedPlaces, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        order = self.orders[batch.wave]
-        access = places.access(order.clocks, site, *batch.busy(mask, at))
-        self._judge(access)
-        places.remember(access, reads=not site.write)
-        self.locations.touched(access, order.fences)
-        if site.atomic:
-            self.volatile.counted(access)
-            self.tickets.counted(access)
-
-    def _judge(self, access: AccessRecord) -> None:
-        """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
-        strong = self._meet(access)
-        self._report(self.volatile.read(access, strong))
-        if not access.site.write:
-            return
-        lost = access.places.write(access)
-        if lost is not None:
-            self._report(lost_store(access, *lost))
-            if access.site.sem != "weak":
-                access.places.mark_many(access, lost[0])
-        if strong is not None and len(strong) and access.site.sem != "weak":
-            access.places.mark_many(access, strong.lanes(access.look.shape))
-
-    def _meet(self, access: AccessRecord) -> Pairs | None:
-        """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
-        if access.places.is_calm(access.clocks, write=access.site.write):
-            return None
-        found = access.places.writes_before(access)
-        clash, strong = self.tickets.clash_of(access, found) if found is not None else (None, None)
-        self._report(clash)
-        found = access.places.reads_before(access) if access.site.write else None
-        self._report(clash_with_reads(access, found) if found is not None else None)
-        return strong
-
-    def _report(self, clash: Clash | None) -> None:
-        """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
-        if clash is None:
-            return
-        if not clash.is_benign:
-            raise report(self.program, clash, self.orders, self.globals, self.locations)
-        key = (str(clash.site.at), clash.site.line.buffer)
-        if key not in self.warned:
-            self.warned.add(key)
-            clash.batch.wave.run.warnings.append(warning(self.program, clash))
 
     # Meetings
 
@@ -282,7 +188,7 @@ class Order(Check):
         else:
             sem = str(fence.side)  # of a pair: each is a fence of that kind too
             if fence.proxy == "tmem":
-                alone = order.operations.alone() if order.operations and sem == "release" else ()
+                alone = order.operations.parts.alone() if order.operations and sem == "release" else ()
                 order.clocks.promote(who, SEEN if sem == "release" else HEARD | ISSUED, alone)
                 return
             if fence.proxy == "tensormap" and order.proxies is not None and order.proxies.maps is not None:
@@ -315,38 +221,13 @@ class Order(Check):
             order.mbarriers.arrives(signals, at)
             if signal.kind == "arrive":
                 order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
-                self._arrived(batch.wave, signals, signal, at)
+                check_not_early(batch.wave, signals, order.phases.arrive(signals, signal, order.fences), at)
             order.remote.touched(signals, at, arrives=True)
         else:
             order.clocks.signal_history.note(signals, at, order.clocks.now, waits=True)
             order.mbarriers.waits(signals, at)
             order.remote.phase_over(signals)
-            for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
-                self._waited(batch.wave, signals.who[those], known, signal)
-
-    def _arrived(self, wave: Wave, signals: Signals, signal: Signal, at: Span | None) -> None:
-        order = self.orders[wave]
-        wide = signal.scope != "cta"
-        known = order.clocks.published(signals.who)
-        after = known.threads
-        if signal.sem == "relaxed":
-            known = known.of_execution(order.clocks.size)
-            for k in range(len(signals.who)):
-                for pattern in order.fences.before(signals.who, k):
-                    one = np.array([k])
-                    order.phases.arrived(signals[one], pattern.known, after, wide=wide and pattern.scope != "cta")
-        check_not_early(wave, signals, order.phases.arrived(signals, known, after, wide=wide), at)
-
-    def _waited(self, wave: Wave, who: Actors, known: Known, signal: Signal) -> None:
-        order = self.orders[wave]
-        if signal.sem != "relaxed":
-            order.clocks.learn(who, known)
-            return
-        order.clocks.learn(who, known.of_execution(order.clocks.size))
-        for k, (row, warp) in enumerate(who.places()):
-            cta = row + wave.first
-            seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])])
-            self.locations.observed((cta, warp), who.lanes[k], Release([seen], []))
+            order.phases.wait(signals, signal, self.locations)
 
     # Asynchronous operations
 
@@ -356,7 +237,7 @@ class Order(Check):
         assert operations is not None
         assert proxies is not None
         self._expand(operation.batch.wave)
-        key, unfenced = (str(operation.instruction.at), ""), ""
+        key, unfenced = str(operation.instruction.at), ""
         if key not in self.warned:
             unfenced = next(proxies.unfenced_by(operation, operations, order.shared.log), "")
         order.mbarriers.issued(operation)
@@ -368,12 +249,12 @@ class Order(Check):
         else:
             check_issue(operations, operation)
         for one in (*operation.consulted, *operation.touched):
-            for access in places_of(self, operation, one):
-                self._meet(access)
+            for access in places_of(self.races, operation, one):
+                self.races.meet(access)
         order.remote.issued(operation)
         if unfenced:
             self.warned.add(key)
-            operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {unfenced}")
+            operation.batch.wave.run.warnings.append(f"{key}: {operation.name} {unfenced}")
 
     def completing(self, operation: Operation) -> None:
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""
@@ -398,7 +279,7 @@ class Order(Check):
 
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
         if (operations := self.orders[wave].operations) is not None:
-            awaited(self, operations, waiting)
+            awaited(self.races, operations, waiting)
 
     def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
         operations = self.orders[wave].operations
@@ -408,13 +289,13 @@ class Order(Check):
     def ended(self, wave: Wave) -> None:
         order = self.orders.pop(wave)
         order.phases.closed()
-        check_constants(self.program, self.globals.values(), wave)
+        check_constants(self.program, self.races.buffers.values(), wave)
         self.doubtful |= order.phases.overtaken
         order.barriers.closed()
         order.remote.closed()
         if order.operations is not None:
             order.operations.remote.closed()
-        for places in self.globals.values():
+        for places in self.races.buffers.values():
             places.let_go()
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:

@@ -50,6 +50,7 @@ class Scheduler:
         self.asked_at = -1  # the count of progress when all were asked last
         self.rounds = 0
         self.last_round = 0
+        self.looking = 0  # how many lanes polled when they had a turn last
         self.has_looked = False  # have those that poll had a turn since the last part began?
         self.current: Batch | None = None  # that runs
         first = (self._ask_again, self._gather, self._begin_next, self._complete, self._split)
@@ -338,6 +339,8 @@ class Scheduler:
         """
         if not self.polling:
             return False
+        if self._look_alone():
+            return True
         self.rounds += 1
         if self.rounds % 16 == 0:
             self.last_round = self.run.fingerprint(self.polling)
@@ -348,6 +351,22 @@ class Scheduler:
                 return False
             self._stuck(LIVELOCK, self.polling)
         self._look_again()
+        return True
+
+    def _look_alone(self) -> bool:
+        """Where one lane alone has found what it polls for, as a lock is handed on, the next one looks alone."""
+        lanes = sum(batch.mask.lanes for batch in self.polling)
+        before, self.looking = self.looking, lanes
+        if before - lanes != 1:
+            return False
+        batch = min(self.polling, key=self._rank)
+        self.polling.remove(batch)
+        if batch.mask.lanes > 1:
+            one = np.zeros(batch.mask.full.size, np.bool_)
+            one[self.run.precedence.taken(batch.mask.flat)[0]] = True
+            batch, rest = batch.parted(one.reshape(batch.shape), batch.segment)
+            self.polling.append(rest)
+        self.ready.append(batch)
         return True
 
     def _look_again(self) -> None:

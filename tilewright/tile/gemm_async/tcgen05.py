@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import partial
 
 import numpy as np
 
@@ -16,10 +16,9 @@ from tilewright.layout import tmem_datapath_layout
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.cells import COLUMN_BITS, tmem_cells
-from tilewright.tile.conditions import constant_extents
-from tilewright.tile.dispatch import Change, Decline, condition, variant
+from tilewright.tile.conditions import constant_extents, misplaced, several_issuers
+from tilewright.tile.dispatch import Change, Decline, condition, instructions_text, variant
 from tilewright.tile.hints import check_target
-from tilewright.tile.scope import SPOKEN
 from tilewright.tile.smem_descriptors import (
     DescribedBlocks,
     blocks_of,
@@ -28,6 +27,7 @@ from tilewright.tile.smem_descriptors import (
     encoded_blocks,
     long_extents,
     matrix_of,
+    products_of,
 )
 from tilewright.tile.walks import Ints, plus, quotient
 
@@ -62,34 +62,26 @@ class UmmaPlan:
     def summary(self) -> str:
         """``m128n256k16, 4 instructions; A 128-byte swizzle, B 128-byte swizzle``."""
         count = self.d.starts.size * self.b.starts.shape[1]
-        times_ = "1 instruction" if count == 1 else f"{count} instructions"
         a = blocks_text(self.a) if isinstance(self.a, DescribedBlocks) else "in tensor memory"
         k = isa.PRODUCT_KINDS[self.made.kind].k
-        return f"m{self.made.M}n{self.made.N}k{k}, {times_}; A {a}, B {blocks_text(self.b)}"
+        return f"m{self.made.M}n{self.made.N}k{k}, {instructions_text(count)}; A {a}, B {blocks_text(self.b)}"
 
 
 @condition("D is in tensor memory, B in shared memory, A in either")
 def tmem_operands(call: TileCall) -> str | None:
-    wanted = {"D": ("tmem",), "A": ("shared", "tmem"), "B": ("shared",)}
-    wrong = next((name for name, spaces in wanted.items() if call[name].space not in spaces), None)
-    return None if wrong is None else f"{wrong}, {call[wrong].name}, is in {call[wrong].space} memory"
+    return misplaced(call, D=("tmem",), A=("shared", "tmem"), B=("shared",))
 
 
 @condition("one thread, or a warp for one of its threads, issues the products")
 def one_issuer(call: TileCall) -> str | None:
-    kind = call.scope.kind
-    if kind not in ("thread", "warp"):
-        return f"the threads of a {SPOKEN[kind]} execute the call together"
-    starts = [start for side in call.tiles for start in side.starts]
-    count = call.scope.alike(starts) // (32 if kind == "warp" else 1)
-    return f"{count} {kind}s get here, and each would issue the same products" if count > 1 else None
+    return several_issuers(call, ("thread", "warp"), "products")
 
 
 @condition("A, B and D have types that the instruction multiplies")
 def types_of_a_kind(call: TileCall) -> str | None:
     a, b, d = (str(call[name].dtype) for name in "ABD")
     row = isa.PRODUCT_KINDS.get(isa.MMA_KIND_OF.get(a, ""))
-    if row and b in row.elements and d in row.results and not (d == "float16" and "bfloat16" in (a, b)):
+    if row and d in row.results and {a, b} <= row.elements_for(d).keys():
         narrow = [each for each in (a, b) if dtype(each).value_bits < 8 * row.element_bytes]
         return f"{narrow[0]} has a byte for each element there, and no layout says so" if narrow else None
     return f"no tcgen05.mma multiplies {a} by {b} into {d}"
@@ -197,24 +189,19 @@ def _in_a_datapath(call: TileCall, side: Side) -> Iterator[Change]:
 
 @tcgen05.emit
 def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
-    encoded = {"B": encoded_blocks(call["B"], plan.b, out, "tcgen05")}
-    if isinstance(plan.a, DescribedBlocks):
-        encoded["A"] = encoded_blocks(call["A"], plan.a, out, "tcgen05")
+    right = encoded_blocks(call["B"], plan.b, out, "tcgen05")
+    left: Callable[[int, int], Value] = (
+        encoded_blocks(call["A"], plan.a, out, "tcgen05")
+        if isinstance(plan.a, DescribedBlocks)
+        else partial(_address, call["A"], plan.a)
+    )
     word = _described(plan.made, call, out)
     types = {name: getattr(plan.made, name) for name in ("d_dtype", "a_dtype", "b_dtype")}
-    rows, columns = plan.d.starts.shape
+    types["use_a_tmem"] = isinstance(plan.a, CellBlocks)
     with out.when(isa.call("ptx.elect_sync") if plan.elects else None):
-        for i, j, step in product(range(rows), range(columns), range(plan.b.starts.shape[1])):
-            right = isa.call("smem_desc_add_16B_offset", encoded["B"], plus(plan.b.base, int(plan.b.starts[j, step])))
-            if isinstance(plan.a, DescribedBlocks):
-                unit = plus(plan.a.base, int(plan.a.starts[i, step]))
-                left: object = isa.call("smem_desc_add_16B_offset", encoded["A"], unit)
-            else:
-                left = _address(call["A"], plan.a, i, step)
-            added = call.scalars.get("accum", as_expr(False)) if step == 0 else True
-            in_tmem = isinstance(plan.a, CellBlocks)
+        for i, j, step, added in products_of(call, *plan.d.starts.shape, plan.b.starts.shape[1]):
             d = _address(call["D"], plan.d, i, j)
-            out.call(MMA, d, left, right, word, **types, use_a_tmem=in_tmem, enable_input_d=added)
+            out.call(MMA, d, left(i, step), right(j, step), word, **types, enable_input_d=added)
 
 
 def _described(made: isa.InstructionDescriptor, call: TileCall, out: Builder) -> Expr:

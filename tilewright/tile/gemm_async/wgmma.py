@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from tilewright.ir import AddressOf, Expr, Region, Value, as_expr
 from tilewright.layout import Layout, wgmma_fragment
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.conditions import constant_extents
-from tilewright.tile.dispatch import Change, Condition, Decline, condition, variant
+from tilewright.tile.conditions import constant_extents, misplaced
+from tilewright.tile.dispatch import Change, Condition, Decline, condition, instructions_text, variant
 from tilewright.tile.hints import check_target
 from tilewright.tile.owners import owners
 from tilewright.tile.smem_descriptors import (
@@ -27,6 +26,7 @@ from tilewright.tile.smem_descriptors import (
     long_extents,
     matrix_of,
     other_layouts,
+    products_of,
 )
 from tilewright.tile.walks import Ints, plus
 
@@ -58,16 +58,13 @@ class WgmmaPlan:
 
     def summary(self) -> str:
         """``m64n128k16, 4 instructions; A 128-byte swizzle, B 128-byte swizzle, MN-major``."""
-        times_ = "1 instruction" if self.count == 1 else f"{self.count} instructions"
         a = blocks_text(self.a) if isinstance(self.a, DescribedBlocks) else "in registers"
-        return f"m64n{self.n}k{self.k}, {times_}; A {a}, B {blocks_text(self.b)}"
+        return f"m64n{self.n}k{self.k}, {instructions_text(self.count)}; A {a}, B {blocks_text(self.b)}"
 
 
 @condition("D is in registers, B in shared memory, A in either")
 def in_their_memories(call: TileCall) -> str | None:
-    wanted = {"D": ("local",), "A": ("shared", "local"), "B": ("shared",)}
-    wrong = next((name for name, spaces in wanted.items() if call[name].space not in spaces), None)
-    return None if wrong is None else f"{wrong}, {call[wrong].name}, is in {call[wrong].space} memory"
+    return misplaced(call, D=("local",), A=("shared", "local"), B=("shared",))
 
 
 @condition("a warpgroup executes the call together: Tx.wg.gemm_async")
@@ -185,7 +182,6 @@ def _with_operands(change: Change, names: Sequence[str]) -> Iterator[Change]:
 def _(plan: WgmmaPlan, call: TileCall, out: Builder) -> None:
     if call.option("sync"):
         out.call("ptx.wgmma.fence")
-    shared_a = isinstance(plan.a, DescribedBlocks)
     encoded = {name: encoded_blocks(call[name], blocks, out, "wgmma") for name, blocks in (("A", plan.a), ("B", plan.b))
                if isinstance(blocks, DescribedBlocks)}  # fmt: skip
     signs = {"scaleA": -1} if call.option("negate") else {}
@@ -193,18 +189,15 @@ def _(plan: WgmmaPlan, call: TileCall, out: Builder) -> None:
     kinds = {"in_dtype": call["A"].dtype, "out_dtype": call["D"].dtype}
     if call["B"].dtype != call["A"].dtype:
         kinds["b_dtype"] = call["B"].dtype
-    rows, columns, _ = plan.d.shape
-    for i, j, step in product(range(rows), range(columns), range(plan.b.starts.shape[1])):
-        moved = isa.call("smem_desc_add_16B_offset", encoded["B"], plus(plan.b.base, int(plan.b.starts[j, step])))
+    sizes = {"M": ROWS, "N": plan.n, "K": plan.k}
+    for i, j, step, added in products_of(call, *plan.d.shape[:2], plan.b.starts.shape[1]):
+        operands = [encoded["B"](j, step)]
         if isinstance(plan.a, DescribedBlocks):
-            unit = plus(plan.a.base, int(plan.a.starts[i, step]))
-            operands: list[object] = [isa.call("smem_desc_add_16B_offset", encoded["A"], unit), moved]
+            operands.insert(0, encoded["A"](i, step))
         else:
-            operands = [moved, *_places(call["A"], plan.a[i, step], plan.a_base)]
-        accumulated = call.scalars.get("accum", as_expr(False)) if step == 0 else True
+            operands += _places(call["A"], plan.a[i, step], plan.a_base)
         acc = _places(call["D"], plan.d[i, j], plan.d_base)
-        sizes = {"M": ROWS, "N": plan.n, "K": plan.k}
-        out.call(NAMES[shared_a], *operands, *acc, **sizes, **kinds, **majors, **signs, scaleD=accumulated)
+        out.call(NAMES["A" in encoded], *operands, *acc, **sizes, **kinds, **majors, **signs, scaleD=added)
     if call.option("sync"):
         out.call("ptx.wgmma.commit_group")
         out.call("ptx.wgmma.wait_group", 0)

@@ -1,6 +1,8 @@
 """Asynchronous operations: agents beside the threads, ordered by their completion.
 
-operations  their parts, the places that those touch, and what their completion publishes
+parts       shares of threads and warps in them, by numbers; which come before others
+scoreboard  the parts that each place remembers
+operations  what their completion publishes, and who has waited for it
 completion  an operation begins: are those before it complete?
 issue_order kinds that keep the order of their issue
 in_flight   threads touch what an operation may still use

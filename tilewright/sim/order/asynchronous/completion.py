@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tilewright.sim.machine.tmem import cell_number
-from tilewright.sim.order.asynchronous.operations import Loading, OperationPart, Operations
-from tilewright.sim.order.bounds import GLOBAL_OPERATIONS
+from tilewright.sim.order.asynchronous.operations import Operations
+from tilewright.sim.order.asynchronous.parts import OperationPart, Parts
+from tilewright.sim.order.asynchronous.scoreboard import Scoreboard
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
 from tilewright.sim.order.reports.operations import early_operation, early_tmem_operation, freed_early
 
@@ -38,17 +39,7 @@ def check_issue(operations: Operations, operation: Operation) -> None:
             _touch(operations, operation, own, one)
         elif one.space == "shared":
             _touch_bytes(operations, operation, own, one)
-    spans = [one.reach for one in operation.touched if one.space == "shared" and one.count]
-    if spans:
-        operations.spans[operation.number] = min(first for first, _ in spans), max(last for _, last in spans)
-    if any(one.space in ("global", "generic") for one in operation.touched):
-        operations.in_global = [*operations.in_global[-GLOBAL_OPERATIONS:], (operation, own)]
-    if operation.instruction.sinks or operation.instruction.sources:
-        rows, threads = operation.issuers.each()
-        warps = np.zeros((operations.wave.ctas, operations.wave.run.warps), np.bool_)
-        warps[rows, threads // 32] = True
-        operations.loading.append(Loading(operation, parts, warps))
-        operations.wave.pending.loading = True
+    operations.scoreboard.begun(operation, parts, own)
     operations.remote.add(operation, own)
     if operation.signals:
         operations.will_signal(operation, own)
@@ -56,82 +47,71 @@ def check_issue(operations: Operations, operation: Operation) -> None:
 
 def _touch_bytes(operations: Operations, operation: Operation, own: Ints, every: Touched) -> None:
     """Has every operation that writes these bytes, or that reads what is written now, been seen complete before?"""
-    one = operations.view(every)
-    mine, flags = one.along(own[one.issuer * operation.issuers.warps_each]), operations.flags_of_issuers(operation)
-    for where in operations.units_of(one):
-        early = _early(operations, one, where, mine, flags)
-        if early is not None and operations.is_collapsed:  # find the CTA that does not know
-            operations.expand()
+    scoreboard = operations.scoreboard
+    one = scoreboard.view(every)
+    mine, flags = one.along(own[one.issuer * operation.issuers.warps_each]), scoreboard.flags_of_issuers(operation)
+    for where in scoreboard.units_of(one):
+        early = _early(scoreboard, one, where, mine, flags)
+        if early is not None and scoreboard.is_collapsed:  # find the CTA that does not know
+            scoreboard.expand()
             _touch_bytes(operations, operation, own, every)
             return
         if early is not None:
             raise early_operation(operations, operation, one, *early)
         if not one.writes:
-            _hold(operations, operation, own, one, where)
+            scoreboard.hold(operation, own, one, where)
             continue
-        operations.filling[where] = np.where(one.touches, mine, operations.filling[where])
-        lost = one.touches & (operations.filling[where] != mine)
+        scoreboard.filling[where] = np.where(one.touches, mine, scoreboard.filling[where])
+        lost = one.touches & (scoreboard.filling[where] != mine)
         if lost.any() and not one.combines:
-            earlier = operations.parts[int(operations.filling[where][lost][0])]
+            earlier = operations.parts[int(scoreboard.filling[where][lost][0])]
             raise early_operation(operations, operation, one, np.argwhere(lost)[0], earlier, "written")
 
 
 def _early(
-    operations: Operations, one: Touched, where: tuple[Ints, Ints], mine: Ints, flags: Flags
+    scoreboard: Scoreboard, one: Touched, where: tuple[Ints, Ints], mine: Ints, flags: Flags
 ) -> tuple[NDArray[np.int64], OperationPart, str] | None:
     """A place of units of shared memory, ``where``, that an earlier operation may still use: the place in ``one``, the
     part of the operation, and what that did there. mine: the own parts. flags: what the issuers know.
     """
-    readers, issuer = operations.holders.values() if one.writes else (), one.along(one.issuer)
-    for table, did in ((operations.filling, "written"), *((table, "read") for table in readers)):
+    readers, issuer = scoreboard.holders.values() if one.writes else (), one.along(one.issuer)
+    for table, did in ((scoreboard.filling, "written"), *((table, "read") for table in readers)):
         before = np.where(one.touches, table[where], 0)
         seen = flags[issuer, before] & SEEN != 0
         seen |= (before == mine) & (not one.writes or (one.combines and did == "read"))
         if one.combines:  # atomic, whichever is first
-            seen |= np.isin(before, _combining(operations, before))
+            seen |= np.isin(before, _combining(scoreboard.parts, before))
         if not seen.all():
-            return np.argwhere(~seen)[0], operations.parts[int(before[~seen][0])], did
+            return np.argwhere(~seen)[0], scoreboard.parts[int(before[~seen][0])], did
     return None
 
 
-def _hold(operations: Operations, operation: Operation, own: Ints, one: Touched, where: tuple[Ints, Ints]) -> None:
-    """Record the parts of each warp that read units of shared memory, ``where``: their rows and numbers."""
-    each = operation.issuers.warps_each
-    warps = operation.issuers.threads[one.issuer] // 32
-    for warp in np.unique(warps).tolist():
-        of_warp = warps == warp
-        there = one.touches[of_warp]
-        rows_of, units = (part[of_warp][there] for part in where)
-        for k in range(each):
-            numbers = one.along(own[one.issuer[of_warp] * each + k])
-            operations.holders_of(warp + k)[rows_of, units] = np.broadcast_to(numbers, there.shape)[there]
-
-
-def _combining(operations: Operations, numbers: NDArray[np.int32]) -> list[int]:
+def _combining(parts: Parts, numbers: NDArray[np.int32]) -> list[int]:
     """The parts among these that combine the old bytes with values of their own, as a reduction does."""
-    parts = {number: operations.parts.get(number) for number in np.unique(numbers).tolist()}
-    return [k for k, part in parts.items() if part and any(one.combines for one in part.operation.touched)]
+    found = {number: parts.get(number) for number in np.unique(numbers).tolist()}
+    return [k for k, part in found.items() if part and any(one.combines for one in part.operation.touched)]
 
 
 def _touch(operations: Operations, operation: Operation, own: Ints, one: Touched) -> None:
     """Has every operation that touched these cells before been put in order before this one?"""
+    scoreboard = operations.scoreboard
     issuer, row, lane, column = one.cells
     cell = cell_number(row, lane, column)
     actor, writes = issuer * operation.issuers.warps_each, one.writes
-    for table, did in operations.touched if writes else operations.touched[:1]:
+    for table, did in scoreboard.touched if writes else scoreboard.touched[:1]:
         before = table.reshape(-1).take(cell)
         _check_order(operations, operation, own, (actor, lane, column), before, did)
     if not writes:
         for group in np.unique(warpgroup := operation.issuers.threads[issuer] // 128):
             of_group = warpgroup == group
-            operations.readers[group].reshape(-1)[cell[of_group]] = own[actor][of_group][:, None]
+            scoreboard.readers[group].reshape(-1)[cell[of_group]] = own[actor][of_group][:, None]
         return
     last_to_first = np.arange(len(row))[::-1]  # of several that write a cell at once, the first stays
-    operations.writers.reshape(-1)[cell[last_to_first]] = own[actor][last_to_first][:, None]
-    for readers in operations.readers:
+    scoreboard.writers.reshape(-1)[cell[last_to_first]] = own[actor][last_to_first][:, None]
+    for readers in scoreboard.readers:
         readers.reshape(-1)[cell] = 0
     if len(own) > 1:
-        now = operations.writers.reshape(-1).take(cell)
+        now = scoreboard.writers.reshape(-1).take(cell)
         _check_order(operations, operation, own, (actor, lane, column), now, "written")
 
 
@@ -141,7 +121,7 @@ def _check_order(
     """cells: of each actor, and their lanes, columns; before: the numbers of the parts that have touched them."""
     actor, lane, column = cells
     for number in np.flatnonzero(np.bincount(before.reshape(-1))).tolist():
-        in_order = operations.are_ordered(number, now, own)
+        in_order = operations.parts.are_ordered(number, now, own)
         if not in_order.all() and (wrong := ~in_order[actor][:, None] & (before == number)).any():
             k = int(np.argmax(wrong.any(1)))
             place = lane[k][wrong[k]], column[k][wrong[k]]
@@ -153,7 +133,7 @@ def check_freed(operations: Operations, place: tuple[int, int], taken: Taken, at
     row, warp = place
     operations.clocks.reunite(np.array([row]), np.array([warp]))
     columns = slice(taken.first, taken.first + taken.columns)
-    for table, did in operations.touched:
+    for table, did in operations.scoreboard.touched:
         before = table[row, columns]
         complete = operations.clocks.parts[row, warp][before] & (SEEN | HEARD) != 0
         if not complete.all():

@@ -10,13 +10,13 @@ from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import Mask, spread
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.asynchronous.issue_order import keeps_order
-from tilewright.sim.order.asynchronous.operations import Operations, Stretch, stretches_of
+from tilewright.sim.order.asynchronous.operations import Operations
 from tilewright.sim.order.knowledge.known import SEEN
 from tilewright.sim.order.reports.operations import early_access, early_use
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.units import Touched
@@ -24,27 +24,29 @@ if TYPE_CHECKING:
 __all__ = ["check_global", "check_in_flight", "check_shared"]
 
 
-def check_in_flight(operations: Operations, used: Stretch, batch: Look, mask: Mask, site: Site) -> None:
+def check_in_flight(operations: Operations, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
     """Registers are used: may an operation still be filling them, or reading what is written now?"""
+    assert site.place is not None
+    name, low, high = site.place.name, at.lo, at.hi + site.width
     issuing = operations.wave.pending.issuing
-    for loading in operations.loading:
+    for loading in operations.scoreboard.loading:
         waiting = loading.warps[batch.ctas, batch.warps] & mask.full.any(-1)
         if not waiting.any() or (issuing is not None and keeps_order(loading.operation, issuing)):
             continue
         issue = loading.operation.form.issue
         alone = issue is not None and issue.fenced and issuing is None
         held = [
-            (one, fills)
-            for one, fills in stretches_of(loading.operation)
-            if (site.write or fills or alone) and used.overlaps(one)
+            fills
+            for place, start, nbytes, fills in loading.operation.registers()
+            if (site.write or fills or alone) and place.name == name and low < start.hi + nbytes and start.lo < high
         ]
         if not held:
             continue
         rows, warps = batch.rows_and_warps(waiting)
         row, warp = int(rows[0]), int(warps[0])
-        earlier = next(p for p in loading.parts if p.warp == warp and p.rank == operations.ranks[row])
-        did = "filled" if any(fills for _, fills in held) else "read"
-        raise early_use(operations, used.name, earlier, (row, warp), site.at, did)
+        earlier = next(p for p in loading.parts if p.warp == warp and p.rank == operations.parts.ranks[row])
+        did = "filled" if any(held) else "read"
+        raise early_use(operations, name, earlier, (row, warp), site.at, did)
 
 
 def check_shared(
@@ -54,21 +56,21 @@ def check_shared(
 
     home: rows and offsets of all lanes, where they are not those of the own CTA.
     """
-    if operations is None or not operations.spans:
+    if operations is None or not (scoreboard := operations.scoreboard).spans:
         return
     last = at.hi + site.width
-    if home is None and not any(first < last and at.lo < end for first, end in operations.spans.values()):
+    if home is None and not any(first < last and at.lo < end for first, end in scoreboard.spans.values()):
         return
     rows, warps, lanes = batch.threads(mask.full)
     knowers = operations.clocks.knower[32 * warps + lanes]
     there, address = (rows, spread(at.full(), batch.shape)[mask.full]) if home is None else home
     for table, did in [
-        (operations.filling, "writing"),
-        *((each, "reading") for each in operations.holders.values() if site.write),
+        (scoreboard.filling, "writing"),
+        *((each, "reading") for each in scoreboard.holders.values() if site.write),
     ]:
-        for byte in range(0, max(site.width, 1) + operations.unit - 1, operations.unit):
-            unit = np.minimum((address + min(byte, site.width - 1)) // operations.unit, table.shape[1] - 1)
-            number = table[np.zeros_like(there) if operations.is_collapsed else there, unit]
+        for byte in range(0, max(site.width, 1) + scoreboard.unit - 1, scoreboard.unit):
+            unit = np.minimum((address + min(byte, site.width - 1)) // scoreboard.unit, table.shape[1] - 1)
+            number = table[np.zeros_like(there) if scoreboard.is_collapsed else there, unit]
             complete = operations.clocks.parts[rows, knowers, number] & SEEN != 0
             if not complete.all():
                 k = int(np.argmin(complete))
@@ -81,7 +83,7 @@ def check_global(operations: Operations, site: Site, batch: Batch, mask: Mask, a
     assert site.place is not None
     base = site.place.window << WINDOW_BITS
     low, high = base + at.lo, base + at.hi + site.width
-    for operation, own in operations.in_global:
+    for operation, own in operations.scoreboard.in_global:
         for one in operation.touched:
             if one.space in ("shared", "tmem") or not (site.write or one.writes):
                 continue

@@ -24,20 +24,22 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.asynchronous.operations import Operations
-    from tilewright.sim.order.engine import Order
     from tilewright.sim.order.races.accesses import AccessRecord
+    from tilewright.sim.order.races.detector import RaceDetector
     from tilewright.sim.order.races.places import TaggedPlaces
 
 __all__ = ["awaited", "places_of"]
 
 
-def places_of(order: Order, operation: Operation, one: Touched, which: Bools | None = None) -> Iterator[AccessRecord]:
+def places_of(
+    races: RaceDetector, operation: Operation, one: Touched, which: Bools | None = None
+) -> Iterator[AccessRecord]:
     """The accesses of an operation as if its actors, or some of them, made them now."""
     if one.space == "tmem" or not one.count:
         return
-    batch, clocks = operation.batch, order.orders[operation.batch.wave].clocks
+    batch, clocks = operation.batch, races.orders[operation.batch.wave].clocks
     chosen = np.ones(len(operation.issuers.actors[0]), np.bool_) if which is None else which
-    for place, places, part in _memories(order, batch, one):
+    for place, places, part in _memories(races, batch, one):
         pitch = places.pitch if one.space == "shared" and places.is_global else 0
         if which is None and not pitch and places.is_untouched(part.reach, place.name, write=one.writes):
             continue
@@ -50,39 +52,39 @@ def places_of(order: Order, operation: Operation, one: Touched, which: Bools | N
             yield places.access(clocks, site, batch, mask, address)
 
 
-def _memories(order: Order, batch: Batch, one: Touched) -> Iterator[tuple[Place, TaggedPlaces, Touched]]:
+def _memories(races: RaceDetector, batch: Batch, one: Touched) -> Iterator[tuple[Place, TaggedPlaces, Touched]]:
     """The buffers that an operation touches, and its places in each."""
     if one.space == "shared":
-        shared = order.program.places
+        shared = races.program.places
         low, high = one.reach
         place = shared.shared_at(low)
-        yield place if high <= place.start + place.nbytes else shared.arena, order.orders[batch.wave].shared, one
+        yield place if high <= place.start + place.nbytes else shared.arena, races.orders[batch.wave].shared, one
         return
     for window, there in one.windows():
-        if order.is_written(window):
-            place = order.program.places.at(window, 0)
+        if races.is_written(window):
+            place = races.program.places.at(window, 0)
             nbytes = np.where(there, one.width if one.nbytes is None else one.nbytes, 0)
             at = one.at & (1 << WINDOW_BITS) - 1
-            yield place, order.buffer(place, batch), replace(one, places=at, nbytes=None if there.all() else nbytes)
+            yield place, races.buffer(place, batch), replace(one, places=at, nbytes=None if there.all() else nbytes)
 
 
-def awaited(order: Order, operations: Operations, waiting: Waiting) -> None:
+def awaited(races: RaceDetector, operations: Operations, waiting: Waiting) -> None:
     """An operation that a thread has waited for counts as its own access from now on, and the warp remembers it."""
     reads = waiting.effect.reads
     alone = [each for each in operations.awaited(waiting) if each[0].issuers.lanes == 1]
     for operation, own, over in alone:
-        operations.retire(operation, own, over, reads=reads)
+        operations.scoreboard.retire(operation, own, over, reads=reads)
         for one in operation.reads if reads else operation.touched:
-            _did(order, operation, one, over)
+            _did(races, operation, one, over)
         if not reads and operation.is_remote:
-            order.orders[operation.batch.wave].remote.awaited(operation, over)
+            races.orders[operation.batch.wave].remote.awaited(operation, over)
     if not reads:
         operations.retired((own, over) for _, own, over in alone)
 
 
-def _did(order: Order, operation: Operation, one: Touched, over: Bools) -> None:
-    proxies = order.orders[operation.batch.wave].proxies
-    for access in places_of(order, operation, one, over):
+def _did(races: RaceDetector, operation: Operation, one: Touched, over: Bools) -> None:
+    proxies = races.orders[operation.batch.wave].proxies
+    for access in places_of(races, operation, one, over):
         access.places.remember(access, reads=not one.writes)
         if one.writes:
             access.places.write(access)

@@ -111,8 +111,8 @@ class Locations:
             if released or before or site.sem in ("release", "acq_rel") or self.has(where):
                 strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic, access.time)
                 accesses.append((strong, released, before))
-        for strong, *_ in accesses if site.shows else ():
-            self.read(clocks, strong)
+        for _, alike in groupby((each[0] for each in accesses if site.shows), lambda strong: strong.where):
+            self.read(clocks, *alike)
         for strong, released, before in accesses if site.write else ():
             self.written(clocks, strong, released, before)
 
@@ -124,20 +124,22 @@ class Locations:
         """Was anything written strongly there that may be observed?"""
         return where in self._at
 
-    def read(self, clocks: Clocks, access: Strong) -> None:
-        """Record a strong read: what it observes is acquired, now or by a later fence."""
+    def read(self, clocks: Clocks, access: Strong, *others: Strong) -> None:
+        """Record a strong read of lanes of a warp: what they observe is acquired, now or by a later fence."""
         found = self._at.get(access.where)
         size = clocks.wave.run.cluster_ctas
         if found is None or found.release is None or not self._morally_strong(found, access, size):
             return
-        self.seen[access.cta, access.thread] = found.release
-        who = Actors.one(access.row, access.thread)
+        threads = [access.thread, *(each.thread for each in others)]
+        self.seen |= {(access.cta, thread): found.release for thread in threads}
+        lanes = np.isin(np.arange(32) | access.thread & ~31, threads)
+        who = Actors(np.array([access.row]), np.array([access.thread >> 5]), lanes[None])
         acquires = access.sem in ("acquire", "acq_rel")
         if not (acquires and take(clocks, who, access.scope, [found.release])):
-            self.observed((access.cta, access.thread >> 5), who.lanes[0], found.release)
-        if found.release.has_sc:
-            found.readers.add((access.cta, access.thread))
-            self.fenced_reads.add(FencedRead(access.cta, access.thread, access.time, found.release))
+            self.observed((access.cta, access.thread >> 5), lanes, found.release)
+        for thread in threads if found.release.has_sc else ():
+            found.readers.add((access.cta, thread))
+            self.fenced_reads.add(FencedRead(access.cta, thread, access.time, found.release))
 
     def observed(self, key: tuple[int, int], lanes: Bools, release: Release) -> None:
         """What lanes of a warp may acquire by a later fence."""

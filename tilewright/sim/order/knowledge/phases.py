@@ -12,10 +12,13 @@ from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import Known, Ledger, Times, begun, gather_at
+from tilewright.sim.order.knowledge.releases import Pattern, Release
 from tilewright.sim.order.knowledge.signals import Signals
 
 if TYPE_CHECKING:
-    pass
+    from tilewright.isa import Signal
+    from tilewright.sim.order.knowledge.fences import Fences
+    from tilewright.sim.order.knowledge.locations import Locations
 
 __all__ = ["Phases"]
 
@@ -78,6 +81,19 @@ class Phases:
         for offset, state in self._at.items():
             self._moved(state, np.flatnonzero(phase_of(words[:, offset >> 3]) != state.phase))
 
+    def arrive(self, signals: Signals, signal: Signal, fences: Fences) -> Ints:
+        """Threads arrive and publish what they know; what `arrived` returns."""
+        wide = signal.scope != "cta"
+        known = self.clocks.published(signals.who)
+        after = known.threads
+        if signal.sem == "relaxed":
+            known = known.of_execution(self.clocks.size)
+            for k in range(len(signals.who)):
+                for pattern in fences.before(signals.who, k):
+                    one = np.array([k])
+                    self.arrived(signals[one], pattern.known, after[one], wide=wide and pattern.scope != "cta")
+        return self.arrived(signals, known, after, wide=wide)
+
     def arrived(self, signals: Signals, known: Known, after: Times, *, wide: bool) -> Ints:
         """Arrivals, with what each of them publishes; returns those at phases whose predecessor no thread saw over.
 
@@ -105,7 +121,20 @@ class Phases:
                 state.running.add(home[~own], Known(of_all, given.parts, given.cluster))
         return np.concatenate(early) if early else np.zeros(0, np.int64)
 
-    def over(self, signals: Signals, *, wide: bool) -> Iterator[tuple[Ints, Known]]:
+    def wait(self, signals: Signals, signal: Signal, locations: Locations) -> None:
+        """Threads find phases over and learn what those have published; of a relaxed wait by a later fence."""
+        for those, known in self._over(signals, wide=signal.scope != "cta"):
+            who = signals.who[those]
+            if signal.sem != "relaxed":
+                self.clocks.learn(who, known)
+                continue
+            self.clocks.learn(who, known.of_execution(self.clocks.size))
+            for k, (row, warp) in enumerate(who.places()):
+                cta = row + self.clocks.wave.first
+                seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])])
+                locations.observed((cta, warp), who.lanes[k], Release([seen], []))
+
+    def _over(self, signals: Signals, *, wide: bool) -> Iterator[tuple[Ints, Known]]:
         """The knowledge that phases before the running one have published, for parts of the signals.
 
         No warp is twice in one part. wide: does the scope of the wait hold the cluster?

@@ -189,10 +189,10 @@ class SharedStores:
         parts = operations.parts.values() if self._may_copy else ()
         copies = [part.number for part in parts if part.writes_shared_as_threads_do]
         if copies:
-            operations.expand()
-            known, issuer = operations.flags_of_issuers(operation), one.along(one.issuer)
-        for rows, units in operations.units_of(one) if copies else ():
-            number = np.where(one.touches, operations.filling[rows, units], 0)
+            operations.scoreboard.expand()
+            known, issuer = operations.scoreboard.flags_of_issuers(operation), one.along(one.issuer)
+        for rows, units in operations.scoreboard.units_of(one) if copies else ():
+            number = np.where(one.touches, operations.scoreboard.filling[rows, units], 0)
             unfenced = np.isin(number, copies) & (known[issuer, number] & FENCED == 0)
             if unfenced.any():
                 place = tuple(np.argwhere(unfenced)[0].tolist())

@@ -10,4 +10,5 @@ many            places that several threads have touched, unordered
 judge           which pairs race
 volatile_reads  rely on an order that they have not got
 tickets         numbers that threads take at counters, with a fence on one side alone
+detector        all of these for one run
 """

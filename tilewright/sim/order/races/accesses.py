@@ -147,6 +147,11 @@ class AccessRecord:
             every += other.at, *other.more
         return are_apart(width, *every)
 
+    @property
+    def is_alone(self) -> bool:
+        """Is it a plain access of one lane, which may know more than its warp?"""
+        return self.mask.lanes == 1 and bool(self.clocks.alone) and self.site.sem == "weak"
+
     def is_one_to_one(self) -> bool:
         """Is it certain that no two lanes touch one place?"""
         rows, pitch = self.places.late.shape
@@ -187,11 +192,8 @@ class AccessRecord:
 
     def finds_equal(self, racing: Bools) -> bool:
         """Does memory already hold the values that the racing lanes are about to write?"""
-        if (
-            (pending := self.site.to_write(self.at)) is None
-            or self.site.place is None
-            or self.at.hi >= self.places.pitch
-        ):
+        pending = self.site.to_write(self.at)
+        if pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return False
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
         same = np.broadcast_to(old == pending, self.batch.shape)

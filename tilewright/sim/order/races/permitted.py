@@ -33,7 +33,7 @@ def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Boo
 
 def is_surely_strong(access: AccessRecord, other: Record) -> bool:
     """Are the two morally strong, whichever threads they are of?"""
-    sites, own = (access.site, other.site), not access.places.is_global
+    sites, own = (access.site, other.site), not access.places.is_global or access.batch.wave.run.ctas == 1
     wide = all(site.sem != "weak" and (own or site.scope in WIDE) for site in sites)
     return wide and access.site.element == other.site.element and not _may_rely(access, other)
 

@@ -23,6 +23,7 @@ from tilewright.sim.order.bounds import LATE_ACCESSES
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import Times
 from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, AccessRecord, bound_of
+from tilewright.sim.order.races.clash import pairs_of
 from tilewright.sim.order.races.records import Candidates, Log, Record
 
 if TYPE_CHECKING:
@@ -282,6 +283,10 @@ class TaggedPlaces:
         else:
             self.newest_read = access.time
             self._latest(access, self.read)
+            if access.is_alone:
+                self._settle_reads()
+                self._read(access, bound_of(access.known()), at_once=True)
+                return
             self._late.append((access, access.known()))
             if len(self._late) >= LATE_ACCESSES:
                 self._late = [each for each in self._late if self._matters(each[0])]
@@ -321,14 +326,23 @@ class TaggedPlaces:
             for one in access.each() if self._matters(access) else ():
                 self._read(one, bound_of(known))
 
-    def _read(self, access: AccessRecord, bound: Ints) -> None:
-        """Write the tags of a read. Where a reader does not know the last one, or two read at once, it says "many"."""
+    def _read(self, access: AccessRecord, bound: Ints, *, at_once: bool = False) -> None:
+        """Write the tags of a read. Where a reader does not know the last one, or two read at once, it says "many".
+
+        at_once: has nothing happened since, so that the reader knows what it knew?
+        """
         tags = np.broadcast_to(access.tags(), access.look.shape)
         old = access.load(self.readers)
         mine = tags[..., None]
         others = ((old ^ mine) & self.tag.type((1 << self.shift) - 1) != 0) & (old != 0)
         if not self.is_global:
             others &= old >> self.shift > bound
+        if at_once:
+            others &= access.mask.full[..., None]
+            cta, warp, lane, unit = np.nonzero(others)
+            found = Candidates(cta, warp, lane, unit, np.broadcast_to(old, others.shape)[others].astype(np.int64))
+            pairs = pairs_of(access, found)
+            others[others] = pairs.of_many | ~access.knows(pairs)
         access.store(self.readers, tags)
         differs = access.load(self.readers) != mine
         lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)

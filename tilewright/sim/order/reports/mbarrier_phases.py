@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tilewright.errors import Span
-    from tilewright.sim.order.asynchronous.operations import OperationPart
+    from tilewright.sim.order.asynchronous.parts import OperationPart
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.races.clash import Clash
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.errors import Span
-    from tilewright.sim.order.asynchronous.operations import Committed, OperationPart, Operations
+    from tilewright.sim.order.asynchronous.operations import Committed, Operations
+    from tilewright.sim.order.asynchronous.parts import OperationPart
 
 __all__ = ["missing_commits", "missing_step"]
 
@@ -66,13 +67,13 @@ def missing_step(
         first, then = earlier.at.line, at.line
         between = f"between line {first} and line {then}" + (" of the next turn" if then <= first else "")
     before = fence_name(ProxyFence("tmem", side="release"))
-    if queues and not operations.knows(*place, earlier, ISSUED):
+    if queues and not operations.parts.knows(*place, earlier, ISSUED):
         return f"{before}() by the thread that issued it, and a barrier after it, {between}"
-    if not operations.knows(*place, earlier, SEEN) and not queues:
+    if not operations.parts.knows(*place, earlier, SEEN) and not queues:
         return _how_to_see(operations, earlier, place, at, between, reads=reads)
     if not fences:
         return f"a meeting with the warp that has waited, {between}"
-    if not operations.knows(*place, earlier, HEARD) and not queues:
+    if not operations.parts.knows(*place, earlier, HEARD) and not queues:
         return f"{before}() by the warp that has waited, and a barrier after it, {between}"
     return f"{fence_name(ProxyFence('tmem', side='acquire'))}() after the wait or the barrier, {between}"
 
@@ -114,7 +115,7 @@ def _how_to_see(
         own = operations.clocks.knower[earlier.thread] if earlier.is_alone else earlier.warp
         if place == (row, own):
             return f"{wait} {between}"
-        waited = operations.knows(row, earlier.warp, earlier, SEEN)
+        waited = operations.parts.knows(row, earlier.warp, earlier, SEEN)
         who = f"{wait} by the {'thread' if earlier.is_alone else 'warp'} that issued it"
         return f"a barrier after {who}, {between}" if waited else f"{who}, and a barrier, {between}"
     if operation.signals:

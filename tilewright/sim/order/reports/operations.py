@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.asynchronous.operations import OperationPart, Operations
+    from tilewright.sim.order.asynchronous.operations import Operations
+    from tilewright.sim.order.asynchronous.parts import OperationPart
 
 __all__ = ["early_access", "early_operation", "early_tmem_operation", "early_use", "freed_early"]
 
@@ -37,7 +38,7 @@ def early_operation(
     """
     k, at = int(one.issuer[place[0]]), now.instruction.at
     row, byte = int(now.issuers.rows[k]), int(one.at[tuple(place)])
-    knower = int(operations.knowers(now)[k * now.issuers.warps_each])
+    knower = int(operations.parts.knowers(now)[k * now.issuers.warps_each])
     what = f"{'writes' if one.writes else 'reads'} {shared_text(operations.wave, byte)}"
     return SimulationError(
         f"{now.name} {what}, which {earlier.operation.name} may still not have {did}",
@@ -54,7 +55,7 @@ def early_tmem_operation(
     """An actor of an operation touches cells, given by lane and column, that an earlier one may not have read,
     or written.
     """
-    row, knower, at = int(now.issuers.rows[actor]), int(operations.knowers(now)[actor]), now.instruction.at
+    row, knower, at = int(now.issuers.rows[actor]), int(operations.parts.knowers(now)[actor]), now.instruction.at
     return SimulationError(
         f"{now.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
         given=f"{cells_text(*cells)}\n{at}: {now.who(actor)}\n{did} at {earlier.at}: {earlier.who(row)}",
@@ -67,7 +68,7 @@ def early_tmem_operation(
 def _may_queue(operations: Operations, earlier: OperationPart, now: Operation, actor: int) -> bool:
     """Would the order of issue be enough, if the actor knew of it?"""
     alone = earlier.is_alone and now.issuers.lanes == 1
-    return alone and bool(may_queue(earlier, now, operations.ranks)[actor])
+    return alone and bool(may_queue(earlier, now, operations.parts.ranks)[actor])
 
 
 def freed_early(

@@ -12,7 +12,7 @@ from tilewright.sim.order.reports.words import fence_name, grid_thread_text, sha
 if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.asynchronous.operations import OperationPart
+    from tilewright.sim.order.asynchronous.parts import OperationPart
     from tilewright.sim.order.knowledge.clocks import Clocks
 
 __all__ = ["unfenced_copy", "unfenced_global", "unfenced_map", "unfenced_mbarrier", "unfenced_shared"]

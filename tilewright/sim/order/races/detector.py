@@ -1,0 +1,129 @@
+"""Every access of a run: does it race with an earlier one? Then it is remembered for later ones."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from tilewright.sim.order.knowledge.locations import Locations
+from tilewright.sim.order.races.judge import clash_with_reads, lost_store
+from tilewright.sim.order.races.places import TaggedPlaces
+from tilewright.sim.order.races.tickets import Tickets
+from tilewright.sim.order.races.volatile_reads import VolatileReads
+from tilewright.sim.order.reports.race import report, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.races.accesses import AccessRecord
+    from tilewright.sim.order.races.clash import Clash, Pairs
+    from tilewright.sim.order.wave import WaveOrder
+
+__all__ = ["RaceDetector"]
+
+ANYWHERE = 0  # where pointers of run time write
+
+
+class RaceDetector:
+    """Of one run. buffers: global ones by window, as those that overlap share one. warned: lines and their buffers."""
+
+    def __init__(self, program: Subject, orders: Mapping[Wave, WaveOrder]) -> None:
+        self.program = program
+        self.orders = orders
+        self.buffers: dict[int, TaggedPlaces] = {}
+        self.locations = Locations()
+        self.volatile = VolatileReads(orders, program.sites)
+        self.tickets = Tickets(orders, self.locations)
+        self.warned: set[tuple[str, str]] = set()
+        self.written = {site.place.window if site.place else ANYWHERE for site in program.sites if site.write}
+        touched = (one for bound in program.operations for one in bound.form.touched)
+        if any(one.write and one.space not in ("tmem", "shared") for one in touched):
+            self.written.add(ANYWHERE)  # by addresses that are no operands
+
+    def is_written(self, window: int) -> bool:
+        """May anything write to a buffer?"""
+        return not self.written.isdisjoint((window, ANYWHERE))
+
+    def grain(self, window: int) -> int:
+        """The narrowest access that may touch a place of a window, in bytes."""
+        sites = [site for site in self.program.sites if site.place is None or site.place.window == window]
+        starts = [site.place.start for site in sites if site.place and site.place.space == "global"]
+        return gcd(min((site.width for site in sites), default=4), *starts)
+
+    def buffer(self, place: Place, batch: Batch) -> TaggedPlaces:
+        """The places of a global buffer."""
+        if (window := place.window) not in self.buffers:
+            nbytes = batch.wave.run.blocks[place.name].nbytes
+            self.buffers[window] = TaggedPlaces(f"window {window}", nbytes, self.grain(window), is_global=True)
+        return self.buffers[window]
+
+    def access(self, places: TaggedPlaces, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        """Lanes touch places. Raises SimulationError where that races with an earlier access; else it is remembered."""
+        order = self.orders[batch.wave]
+        access = places.access(order.clocks, site, *batch.busy(mask, at))
+        self._judge(access)
+        places.remember(access, reads=not site.write)
+        self.locations.touched(access, order.fences)
+        if site.atomic:
+            self.volatile.counted(access)
+            self.tickets.counted(access)
+
+    def at_once(self, site: Site, batch: Batch, mask: Mask, every: tuple[Address, ...]) -> bool:
+        """Record accesses of shared memory that follow each other as one; False, and nothing done, where one may race,
+        or concern more than later accesses.
+        """
+        order = self.orders[batch.wave]
+        places, concerned = order.shared, order.operations is not None or order.mbarriers.made
+        if concerned or places.is_global or site.sem != "weak" or places.name in self.locations.memories:
+            return False
+        access = places.access(order.clocks, site, batch, mask, every[0])
+        access.more = every[1:]
+        if not places.is_surely_free(access):
+            return False
+        if site.write:
+            places.write_later(access)
+        places.remember(access, reads=not site.write)
+        return True
+
+    def _judge(self, access: AccessRecord) -> None:
+        """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
+        strong = self.meet(access)
+        self._report(self.volatile.read(access, strong))
+        if not access.site.write:
+            return
+        lost = access.places.write(access)
+        if lost is not None:
+            self._report(lost_store(access, *lost))
+            if access.site.sem != "weak":
+                access.places.mark_many(access, lost[0])
+        if strong is not None and len(strong) and access.site.sem != "weak":
+            access.places.mark_many(access, strong.lanes(access.look.shape))
+
+    def meet(self, access: AccessRecord) -> Pairs | None:
+        """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
+        if access.places.is_calm(access.clocks, write=access.site.write):
+            return None
+        found = access.places.writes_before(access)
+        clash, strong = self.tickets.clash_of(access, found) if found is not None else (None, None)
+        self._report(clash)
+        found = access.places.reads_before(access) if access.site.write else None
+        self._report(clash_with_reads(access, found) if found is not None else None)
+        return strong
+
+    def _report(self, clash: Clash | None) -> None:
+        """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
+        if clash is None:
+            return
+        if not clash.is_benign:
+            raise report(self.program, clash, self.orders, self.buffers, self.locations)
+        key = (str(clash.site.at), clash.site.line.buffer)
+        if key not in self.warned:
+            self.warned.add(key)
+            clash.batch.wave.run.warnings.append(warning(self.program, clash))
