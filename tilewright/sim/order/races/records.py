@@ -39,11 +39,9 @@ class Record:
     @property
     def nbytes(self) -> int:
         """What its addresses and its mask take, those of other records among them."""
-        nbytes = 0 if self.mask.array is None else self.mask.array.nbytes
-        for at in self.every:
-            for part in at.parts:
-                nbytes += part.values.nbytes
-        return nbytes
+        mask = self.mask.array
+        parts = sum(part.values.nbytes for at in self.every for part in at.parts)
+        return parts + (0 if mask is None else mask.nbytes)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -114,7 +112,6 @@ class Log:
     def __init__(self) -> None:
         self.writes: dict[object, Record] = {}
         self._records: deque[Record] = deque()
-        self._unsorted: list[Record] = []  # the newest, which nobody has looked for by their time
         self._by_time: dict[int, list[Record]] = {}
         self._nbytes = 0
 
@@ -124,20 +121,17 @@ class Log:
         self._nbytes += record.nbytes
         if record.site.write:
             self.writes[record.site.sem, record.site.scope, record.site.element] = record
-        self._unsorted.append(record)
+        self._by_time.setdefault(record.time, []).append(record)
         while len(self._records) > RECORDS or (self._nbytes > RECORD_BYTES and len(self._records) > 1):
             oldest = self._records.popleft()
             self._nbytes -= oldest.nbytes
-            of_that_time = self.at(oldest.time)
+            of_that_time = self._by_time[oldest.time]
             of_that_time.remove(oldest)
             if not of_that_time:
                 del self._by_time[oldest.time]
 
     def at(self, time: int) -> list[Record]:
         """Those of all waves at a time that are remembered."""
-        for record in self._unsorted:
-            self._by_time.setdefault(record.time, []).append(record)
-        self._unsorted.clear()
         return self._by_time.get(time, [])
 
     def find(self, cta: int, time: int) -> Record | None:
