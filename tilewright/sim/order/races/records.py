@@ -53,11 +53,11 @@ class Record:
         return (ctas >= self.first) & (ctas < self.first + self.whole)
 
     def threads(self) -> tuple[Ints, Ints, Ints]:
-        """The CTA of the grid, the thread and the address of each that took part."""
+        """CTA of the grid, thread and address of each that took part; of accesses that follow each other the last first."""
         own = np.array(numbers(self.ctas)), np.array(numbers(self.warps))
         shape = (len(own[0]), len(own[1]), 32)
         where = np.nonzero(np.broadcast_to(self.mask.full, shape))
-        address = np.concatenate([np.broadcast_to(at.full(), shape)[where] for at in self.every])
+        address = np.concatenate([np.broadcast_to(at.full(), shape)[where] for at in reversed(self.every)])
         rows, warps, lanes = (np.tile(each, len(self.every)) for each in where)
         return own[0][rows] + self.first, own[1][warps] * 32 + lanes, address
 
