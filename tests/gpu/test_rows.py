@@ -14,8 +14,8 @@ from tilewright.dtypes import dtype
 from tilewright.ir import as_expr, cast
 from tilewright.isa import call
 from tilewright.isa.math import ULP
-from tilewright.isa.mma import DTYPES
 from tilewright.isa.table import Bound
+from tilewright.isa.types import ELEMENTS
 
 pytestmark = pytest.mark.gpu
 
@@ -49,7 +49,7 @@ def judge_ulps(bound: Bound, hardware: np.ndarray, simulated: np.ndarray) -> Non
 
 def judge_product(bound: Bound, made: RowKernel, hardware: np.ndarray, simulated: np.ndarray, bench: Bench) -> None:
     """Integers are equal; floats are as near as a sum in another order, with the hardware's own rounding, can be."""
-    kind = dtype(DTYPES[str(bound.mods["types"]).split(".")[0]])
+    kind = dtype(ELEMENTS[str(bound.mods["types"]).split(".")[0]])
     if kind.is_integer:
         bench.judge("d", hardware, simulated)
         return

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tests.isa import matrix_oracles
 from tests.isa.machines import BYTES, WINDOW
 from tilewright.dtypes import dtype
-from tilewright.isa.mma import DTYPES
 from tilewright.isa.table import BY_MASK, WHOLE_WARP, Bound, Operand
+from tilewright.isa.types import ELEMENTS
 
 WARPS = 3
 Array = NDArray[Any]
@@ -50,6 +50,8 @@ def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.ran
     if which.name == "width":
         return np.uint32(1) << rng.integers(0, 6, (WARPS, 1)).astype(np.uint32).repeat(32, axis=-1)
     shape = (WARPS, bound.registers_of(which.name), 32) if which.many else (WARPS, 32)
+    if which.many and which.kind == "b64":
+        return rng.integers(0, 1 << 64, shape, dtype=np.uint64)
     return rng.integers(0, 1 << 32, shape, dtype=np.uint32)
 
 
@@ -89,7 +91,7 @@ def matrix(bound: Bound, name: str, rng: np.random.Generator) -> Array:
         exponents, mantissas, low = matrix_oracles.NARROW[element]
         narrow = rng.integers(0, 1 << 1 + exponents + mantissas, (WARPS, words, 128), dtype=np.uint8)
         return (narrow << low).view(np.uint32)
-    kind = "float64" if element == "f64" else DTYPES.get(element, "uint8")
+    kind = ELEMENTS.get(element, "uint8")
     if dtype(kind).is_integer:
         return rng.integers(0, 256, (WARPS, words, 128), dtype=np.uint8).view(np.uint32)
     drawn = rng.standard_normal((WARPS, words, max(32, 32 * 32 // dtype(kind).bits))).astype(dtype(kind).numpy)

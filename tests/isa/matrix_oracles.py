@@ -15,7 +15,7 @@ from tilewright.isa.table import Bound
 
 NARROW = {"e2m1": (2, 1, 2), "e2m3": (2, 3, 0), "e3m2": (3, 2, 0)}  # bits of exponent and mantissa, place in a byte
 WIDTHS = {**oracles.BITS, "s4": 4, "u4": 4, "b1": 1, "f64": 64, **dict.fromkeys(NARROW, 8)}
-FAMILIES = ("ptx.mma.integer", "ptx.mma.xor", "ptx.mma.and", "ptx.mma.f64", "ptx.mma.f8f6f4", "ptx.mma.sp")
+FAMILIES = ("ptx.mma.integer", "ptx.mma.xor", "ptx.mma.and_", "ptx.mma.f64", "ptx.mma.f8f6f4", "ptx.mma.sp")
 PAIRS = (0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110)  # two of four, the lower one in the low bits
 
 
@@ -81,7 +81,7 @@ def results(warp: Warp, c: Any, compute: Any) -> list[list[Any]]:
     return found
 
 
-@oracle("ptx.mma.integer", "ptx.mma.f8f6f4", "ptx.mma.xor", "ptx.mma.and")
+@oracle("ptx.mma.integer", "ptx.mma.f8f6f4", "ptx.mma.xor", "ptx.mma.and_")
 def product(warp: Warp, a: Any, b: Any, c: Any) -> list[list[float]]:
     left, right = matrices(warp, a, b)
     op = warp.mods.get("op")

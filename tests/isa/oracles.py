@@ -303,10 +303,11 @@ COMBINE: dict[str, Callable[..., Any]] = {
     "inc": lambda old, bound: 0 if old >= bound else old + 1,
     "dec": lambda old, bound: bound if old == 0 or old > bound else old - 1,
 }
+NAMES = {"and": "and_", "or": "or_"}  # what Python can say
 ROWS_OF_ATOMICS = (
     *(f"cuda.atomic_{name}" for name in ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")),
-    *(f"ptx.atom.{name}" for name in COMBINE if name != "sub"),
-    *(f"ptx.red.{name}" for name in COMBINE if name not in ("sub", "exch", "cas")),
+    *(f"ptx.atom.{NAMES.get(name, name)}" for name in COMBINE if name != "sub"),
+    *(f"ptx.red.{NAMES.get(name, name)}" for name in COMBINE if name not in ("sub", "exch", "cas")),
 )
 
 
@@ -343,19 +344,23 @@ def st(warp: Warp, address: Words, value: list[Any]) -> None:
         warp.memory[address[lane] : address[lane] + size_of(code)] = packed(value[lane], code)
 
 
-@oracle("ptx.ld.v2", "ptx.ld.v4")
+REGISTERS = {"v2": (2, 4), "v4": (4, 4), "b128": (2, 8)}  # how many, of how many bytes
+
+
+@oracle("ptx.ld.v2", "ptx.ld.v4", "ptx.ld.b128")
 def ld_vector(warp: Warp, address: Words) -> list[Words]:
-    count = int(warp.mods["name"][-1])
+    count, size = REGISTERS[warp.mods["name"].rpartition(".")[2]]
     return [
-        [int.from_bytes(warp.memory[start + 4 * i : start + 4 * i + 4], "little") for start in address]
+        [int.from_bytes(warp.memory[start + size * i : start + size * (i + 1)], "little") for start in address]
         for i in range(count)
     ]
 
 
-@oracle("ptx.st.v2", "ptx.st.v4")
+@oracle("ptx.st.v2", "ptx.st.v4", "ptx.st.b128")
 def st_vector(warp: Warp, address: Words, registers: list[Words]) -> None:
+    _, size = REGISTERS[warp.mods["name"].rpartition(".")[2]]
     for lane in warp.lanes:
-        words = b"".join(register[lane].to_bytes(4, "little") for register in registers)
+        words = b"".join(register[lane].to_bytes(size, "little") for register in registers)
         warp.memory[address[lane] : address[lane] + len(words)] = words
 
 
@@ -380,7 +385,7 @@ def atomic(warp: Warp, address: Words, *values: list[Any]) -> list[Any] | None:
     for lane in warp.lanes:
         start = address[lane]
         old = unpacked(warp.memory[start : start + size], code)
-        new = COMBINE[re.split("[._]", warp.mods["name"])[-1]](old, *(value[lane] for value in values))
+        new = COMBINE[re.split("[._]", warp.mods["name"].rstrip("_"))[-1]](old, *(value[lane] for value in values))
         warp.memory[start : start + size] = packed(new, code)
         olds[lane] = old
     return None if ".red." in warp.mods["name"] else olds

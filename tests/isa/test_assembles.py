@@ -86,6 +86,7 @@ LEFT_OUT = {
         "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
     ),
     "wgmma.fence.sync": "wgmma.fence.sync.aligned",
+    "wgmma.mma_async.sp.sync.m64n8k32.f32.f16.f16": "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16",
 }
 
 

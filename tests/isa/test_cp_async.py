@@ -57,6 +57,14 @@ def test_what_the_assembler_would_refuse_is_an_error(given: dict[str, Any]) -> N
         spelled(**given)
 
 
+@pytest.mark.parametrize(("n", "size"), [(16, 17), (4, 8), (16, -1)])
+def test_a_copy_reads_no_more_than_it_copies(n: int, size: int) -> None:
+    with pytest.raises(InstructionError, match="cp_async: src_size") as error:
+        spelled(n, src_size=size)
+
+    assert error.value.allowed == f"0..{n} bytes, those of the copy"
+
+
 def test_a_wait_is_for_a_number_of_groups() -> None:
     with pytest.raises(InstructionError, match=r"T\.ptx\.cp_async\.wait_group: n"):
         isa.call("ptx.cp_async.wait_group", -1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import tilewright as tw
 from tilewright import T, isa
@@ -15,6 +16,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError
 from tilewright.isa.machine import Addresses
 from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.meanings import Undefined
 from tilewright.isa.table import (
     INSTRUCTIONS,
     Access,
@@ -28,11 +30,13 @@ from tilewright.isa.table import (
     Instruction,
     Issue,
     Meaning,
+    ProxyFence,
     Ptx,
     Signal,
     Sync,
     Wait,
     reads,
+    writes,
 )
 from tilewright.isa.table import instruction as declare
 
@@ -96,7 +100,17 @@ def test_a_name_or_a_word_that_a_row_lacks_is_refused_where_it_is_declared(
     check_refused(declared, field, given, allowed)
 
 
-NARROW, STATE = Access("dst", "shared", 4, write=True), reads("n", "b32")
+NARROW, STATE, SOURCE = Access("dst", "shared", 4, write=True), reads("n", "b32"), reads("src", "global")
+
+
+def made(meaning: Meaning | None = None, **fields: Any) -> Instruction:
+    """A synchronous row, some fields of which are given."""
+    of_form = {
+        "wording": Ptx("toy.put"),
+        **{name: fields.pop(name) for name in ("wording", "registers", "result") if name in fields},
+    }
+    form = Form(arch=isa.since("sm_90"), source="a test", meaning=meaning or Meaning(octets), **of_form)
+    return Instruction("ptx.toy.put", forms=(form,), **{"operands": OPERANDS, **fields})
 
 
 @pytest.mark.parametrize(
@@ -104,7 +118,7 @@ NARROW, STATE = Access("dst", "shared", 4, write=True), reads("n", "b32")
     [
         (lambda: declared_by(Issue()), "Form.effects", "Issue(", "(Access(...), Issue(), ...)"),
         (lambda: declared_by([NARROW]), "Form.effects", "[Access(", "(Access(...), Issue(), ...)"),
-        (lambda: row(WRITE, Issue(), Issue("toy")), "Form.effects", "two Issues", "one"),
+        (lambda: row(WRITE, Issue(), Issue("toy")), "Form.effects", "Issue, Issue", "one"),
         (lambda: row(replace(NARROW, nbytes=0), Issue()), "Access.nbytes", "0", "positive"),
         (lambda: row(replace(NARROW, lanes=64), Issue()), "Access.lanes", "64", "1..32"),
         (lambda: row(replace(NARROW, sem="acquire", scope="cta"), Issue()), "Access.sem", "'acquire'", "of a write"),
@@ -120,6 +134,64 @@ NARROW, STATE = Access("dst", "shared", 4, write=True), reads("n", "b32")
         (lambda: row(Sync("named"), meaning=Meaning()), "Sync.barrier", "''", "names it"),
         (lambda: row(Sync("cta", True, True), meaning=Meaning()), "Sync.wait_only", "True", "arrive_only"),
         (lambda: row(WRITE, Issue(), Consults("dst", 128, "tensormap")), "Consults.operand", "'dst'", "global memory"),
+        (lambda: row(replace(NARROW, nbytes=12), Issue()), "Access.nbytes", "12", "a power of two"),
+        (lambda: row(replace(NARROW, nbytes=2, space="tmem", proxy="tmem", computed=True), Issue()),
+         "Access.nbytes", "2", "4 or more"),
+        (lambda: row(replace(NARROW, element_bytes=3), Issue()), "Access.element_bytes", "3", "divides nbytes"),
+        (lambda: row(replace(NARROW, phase_lanes=7), Issue()), "Access.phase_lanes", "7", "8, 16, 32"),
+        (lambda: row(replace(NARROW, sem="relaxed"), Issue()), "Access.scope", "''", "strong"),
+        (lambda: row(replace(NARROW, sem="acq_rel", scope="cta"), Issue()), "Access.sem", "'acq_rel'", "of a write"),
+        (lambda: row(replace(NARROW, rmw=True), Issue()), "Access.rmw", "True", "with a read"),
+        (lambda: row(replace(NARROW, write=False, rmw=True), replace(NARROW, rmw=True, proxy="async"), Issue()),
+         "Access.rmw", "True", "else the same"),
+        (lambda: row(replace(NARROW, compares=True), Issue()), "Access.compares", "True", "not rmw"),
+        (lambda: row(replace(NARROW, constant=True), Issue()), "Access.constant", "True", "writes"),
+        (lambda: row(replace(NARROW, operand="value"), Issue()), "Access.operand", "'value'", "an address"),
+        (lambda: row(replace(NARROW, operand="p", space="generic"), Issue(), operands=(reads("p", "generic"),)),
+         "Access.space", "'generic'", "shared, tmem or global"),
+        (lambda: row(replace(NARROW, operand="t", space="tmem", proxy="tmem"), meaning=Meaning(octets),
+                     operands=(reads("t", "tmem"),)), "Access.space", "'tmem'", "other forms"),
+        (lambda: row(WRITE, Issue(accumulates="value")), "Issue.accumulates", "'value'", "kind pred"),
+        (lambda: row(WRITE, Issue(7)), "Issue.group", "7", "its name"),
+        (lambda: row(Commit(""), meaning=Meaning()), "Commit.group", "''", "its name"),
+        (lambda: row(WRITE, replace(BYTES, barrier="value"), Issue()), "Signal.barrier", "'value'", "shared memory"),
+        (lambda: row(WRITE, replace(BYTES, kind="wait", sem="acquire"), Issue()), "Signal.kind", "'wait'", "'arrive'"),
+        (lambda: row(WRITE, replace(BYTES, amount="dst"), Issue()), "Signal.amount", "'dst'", "is a number"),
+        (lambda: row(WRITE, replace(BYTES, amount=0), Issue()), "Signal.amount", "0", "1 or more"),
+        (lambda: row(ProxyFence("async", "shared::cta", "release"), meaning=Meaning()), "ProxyFence.scope", "", "pair"),
+        (lambda: row(ProxyFence("tmem", "global"), meaning=Meaning()), "ProxyFence.space", "'global'", "tmem"),
+        (lambda: row(ProxyFence("tensormap", at="value"), meaning=Meaning()), "ProxyFence.at", "'value'", "an address"),
+        (lambda: row(Sync("named", barrier="dst"), meaning=Meaning()), "Sync.barrier", "'dst'", "a number"),
+        (lambda: row(WRITE, Issue(), Consults("src", 20, "tensormap"), operands=(*OPERANDS, SOURCE)),
+         "Consults.nbytes", "20", "a multiple of 16"),
+        (lambda: row(WRITE, Issue(), Wait("toy")), "Form.effects", "Issue, Wait", "one of these"),
+        (lambda: row(Fence("sc", "cta"), ProxyFence("async"), meaning=Meaning()), "Form.effects", "Proxy", "one of"),
+        (lambda: row(Commit("toy"), NARROW, meaning=Meaning()), "Form.effects", "Access", "a row of its own"),
+        (lambda: row(Sync("cta"), meaning=Meaning(octets)), "Form.effects", "execute", "a row of its own"),
+        (lambda: row(Sync("poll"), meaning=Meaning()), "Meaning.execute", "whether to go on", "a function"),
+        (lambda: row(Signal("bar", "arrive"), meaning=Meaning()), "Meaning.execute", "'arrive' finds", "function"),
+        (lambda: row(meaning=Meaning(), operands=(writes("d", "b32"),)), "Meaning.execute", "for 'd'", "function"),
+        (lambda: row(meaning=Meaning(7)), "Meaning", "execute=7", "functions"),
+        (lambda: row(WRITE, replace(BYTES, change=3), Issue()), "Meaning", "Signal.change=3", "functions"),
+        (lambda: row(WRITE, Issue(), meaning=meant(None)), "AsyncMeaning.moves", "write of 4 bytes", "moves=True"),
+        (lambda: row(replace(NARROW, write=False), replace(WRITE, nbytes=8), Issue(),
+                     meaning=AsyncMeaning(addresses=places, moves=True)), "AsyncMeaning.moves", "8 bytes", "as many"),
+        (lambda: made(registers={"w": 2}), "Form.registers", "'w'", "by their names"),
+        (lambda: made(result="w"), "Form.result", "'w'", "a dtype"),
+        (lambda: made(meaning=Meaning(octets, undefined=Undefined("w", bool, "", ""))), "Undefined.operand", "w", ""),
+        (lambda: made(wording=Ptx("toy{x}")), "Form.wording", "'x'", "a table"),
+        (lambda: made(wording=Ptx("toy{x}", {"x": {}}), keywords={"x": 1}), "Form.wording", "'x'", "a table"),
+        (lambda: made(wording=Ptx("toy{x}", {"x": {1: ""}})), "Form.wording", "'x'", "params or keywords"),
+        (lambda: made(pattern="[{dst}], [{bar}]"), "pattern", "'value'", "each operand"),
+        (lambda: made(params=("dst", "bar")), "params", "'value'", "each operand"),
+        (lambda: made(params=("dst", "bar", "value", "dst")), "params", "'dst'", "once"),
+        (lambda: made(operands=(writes("*r", "b32"), *OPERANDS)), "params", "'*r'", "the last of them"),
+        (lambda: made(keywords={"x": 1}), "keywords", "'x'", "operands and modifiers"),
+        (lambda: made(keywords={"x": 0}, folds={"x": ("y", 16)}), "folds", "'x': ('y', 16)", "operand"),
+        (lambda: made(agrees="x"), "agrees", "x", "a modifier"),
+        (lambda: made(lanes="mask"), "lanes", "'mask'", "an operand 'mask'"),
+        (lambda: made(operands=(reads("a b", "b32"),)), "name", "'a b'", "Python"),
+        (lambda: made(operands=(reads("in", "b32"),)), "name", "'in'", "keywords"),
     ],
 )  # fmt: skip
 def test_fields_that_do_not_go_together_are_refused_where_they_are_declared(
@@ -175,7 +247,7 @@ def test_a_word_that_depends_on_modifiers_is_refused_where_any_of_them_gives_a_w
 def test_a_name_has_one_row() -> None:
     one = INSTRUCTIONS["ptx.movmatrix"]
     with pytest.raises(InstructionError, match=r"two rows for ptx\.movmatrix"):
-        declare(one.name, params=one.params, operands=one.operands, forms=one.forms)
+        declare(one.name, params=one.params, operands=one.operands, forms=one.forms, keywords=one.keywords)
 
 
 def put(monkeypatch: pytest.MonkeyPatch, meaning: AsyncMeaning | None = None, issue: Issue = TOY) -> None:
@@ -211,7 +283,7 @@ def test_a_row_that_is_declared_well_runs(monkeypatch: pytest.MonkeyPatch) -> No
     [
         (Issue("toy", in_order_after=("ptx.toy.putt",)), "Issue.in_order_after names no row", "'ptx.toy.put'"),
         (Issue("toy", in_order_after=("ptx.toy.end",)), "Issue.in_order_after names no row", "ptx.toy.put"),
-        (Issue("tyo"), "Issue.group is none that", "'toy'"),
+        (Issue("tyo"), "Issue.group is none that a Commit or Wait names", "'toy'"),
     ],
 )
 def test_what_a_row_says_of_others_is_refused_at_its_first_call(
@@ -221,6 +293,23 @@ def test_what_a_row_says_of_others_is_refused_at_its_first_call(
         put(monkeypatch, issue=issue)
 
     assert near in str(error.value.allowed)
+
+
+@pytest.mark.parametrize(("effect", "field"), [(Commit("cp.asink"), "Commit.group"), (Wait("cp.asink"), "Wait.group")])
+def test_a_group_that_nobody_issues_to_is_refused_at_the_first_call(
+    monkeypatch: pytest.MonkeyPatch, effect: Effect, field: str
+) -> None:
+    one = row(effect, meaning=Meaning(), operands=())
+    monkeypatch.setitem(INSTRUCTIONS, one.name, one)
+
+    with pytest.raises(InstructionError, match=f"{field} is none that an Issue names") as error:
+
+        @T.prim_func
+        def kernel(a: T.Buffer((32,), "uint32")):
+            T.thread_id([32])
+            T.ptx.toy.put()
+
+    assert "'cp.async'" in str(error.value.allowed)
 
 
 @pytest.mark.parametrize(
@@ -238,6 +327,8 @@ def test_what_a_row_says_of_others_is_refused_at_its_first_call(
         (meant(lambda value: octets(value)[..., :3]), "execute gave other values for 'dst'", "(1, 1, 3)", "(1, 1, 4)"),
         (meant(lambda value: value.reshape(-1, 1)), "execute gave other values for 'dst'", "uint32", "uint8"),
         (meant(lambda value: None), "execute gave another number of values than it writes", "0", "'dst'"),
+        (meant(addresses=lambda unit, dst: {}), "addresses has other parameters", "(unit, dst)", "(unit, dst, bar, v"),
+        (meant(lambda tile, value: value), "execute has other parameters", "(tile, value)", "(value)"),
     ],
 )  # fmt: skip
 def test_what_addresses_and_execute_give_is_checked_as_they_run(
@@ -250,6 +341,73 @@ def test_what_addresses_and_execute_give_is_checked_as_they_run(
     assert given in str(error.value.given)
     assert allowed in str(error.value.allowed)
     assert error.value.at is not None
+
+
+D, E, VALUE = writes("d", "b32"), writes("e", "b32"), reads("value", "b32")
+
+
+def summed(monkeypatch: pytest.MonkeyPatch, execute: Any, *operands: Any, **fields: Any) -> NDArray[np.uint32]:
+    """Simulate a kernel that calls a synchronous row, once with one and once with two registers that it writes."""
+    one = made(Meaning(execute, **fields), operands=(*operands, VALUE))
+    monkeypatch.setitem(INSTRUCTIONS, one.name, one)
+
+    @T.prim_func
+    def kernel(a: T.Buffer((2, 32), "uint32")):
+        lane = T.thread_id([32])
+        r = T.alloc_local((2,), "uint32")
+        r[1] = T.uint32(0)
+        if len(operands) == 2:
+            T.ptx.toy.put(r[0], r[1], lane)
+        else:
+            T.ptx.toy.put(r[0], lane)
+        for i in range(2):
+            a[i, lane] = r[i]
+
+    a = np.zeros((2, 32), np.uint32)
+    tw.simulate(kernel, a, target="sm_90a", check="all")
+    return a
+
+
+def test_a_synchronous_row_may_compute_several_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = summed(monkeypatch, lambda value: (value + 1, 2 * value), D, E)
+
+    assert np.array_equal(a, [np.arange(32) + 1, 2 * np.arange(32)])
+
+
+@pytest.mark.parametrize(
+    ("execute", "operands", "what", "given", "allowed"),
+    [
+        (lambda value: None, (D,), "execute gave no values for 'd'", "None", "numbers of shape (..., 32)"),
+        (lambda value: value[..., :16], (D,), "execute gave no values for 'd'", "(1, 1, 16)", "(..., 32)"),
+        (lambda value: value, (D, E), "execute gave another number of values than it writes", "1", "2: 'd', 'e'"),
+        (lambda: 7, (D,), "execute has other parameters", "()", "(value)"),
+    ],
+)
+def test_what_a_synchronous_execute_gives_is_checked_as_it_runs(
+    monkeypatch: pytest.MonkeyPatch, execute: Any, operands: Any, what: str, given: str, allowed: str
+) -> None:
+    with pytest.raises(InstructionError) as error:
+        summed(monkeypatch, execute, *operands)
+
+    assert error.value.what == f"toy.put: {what}"
+    assert given in str(error.value.given)
+    assert allowed in str(error.value.allowed)
+    assert error.value.at is not None
+
+
+def test_a_synchronous_arrival_gives_the_state_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    operands = (reads("bar", "shared"),)
+    form = Form(Ptx("toy.put"), isa.since("sm_90"), "", Meaning(lambda bar: None), (Signal("bar", "arrive"),))
+    monkeypatch.setitem(INSTRUCTIONS, "ptx.toy.put", Instruction("ptx.toy.put", operands=operands, forms=(form,)))
+
+    @T.prim_func
+    def kernel(a: T.Buffer((32,), "uint32")):
+        T.thread_id([32])
+        bar = T.alloc_shared((1,), "uint64")
+        T.ptx.toy.put(bar.ptr_to([0]))
+
+    with pytest.raises(InstructionError, match="execute gave no state of the m-barrier"):
+        tw.simulate(kernel, np.zeros(32, np.uint32), target="sm_90a")
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from tests.isa.oracles import BITS, place_a, place_b
 from tilewright import isa
 from tilewright.errors import InstructionError
 from tilewright.isa.ldmatrix import LDMATRIX
-from tilewright.isa.mma import DTYPES, MMA
+from tilewright.isa.mma import MMA
 from tilewright.isa.stmatrix import STMATRIX
+from tilewright.isa.types import ELEMENTS
 from tilewright.layout import TileLayout
 
 SHAPES = sorted({(str(m["shape"]), *str(m["types"]).split(".")) for f in MMA.forms for m in f.all_mods()})
@@ -28,9 +29,9 @@ def test_the_operands_of_an_mma_lie_where_the_manual_says(case: tuple[str, ...])
     shape, _, a, b, c = case
     k = int(shape.split("k")[1])
 
-    held_a = places(isa.mma_fragment(shape, "A", DTYPES[a]), (16, k))
-    held_b = places(isa.mma_fragment(shape, "B", DTYPES[b]), (k, 8))
-    held_c = places(isa.mma_fragment(shape, "C", DTYPES[c]), (16, 8))
+    held_a = places(isa.mma_fragment(shape, "A", ELEMENTS[a]), (16, k))
+    held_b = places(isa.mma_fragment(shape, "B", ELEMENTS[b]), (k, 8))
+    held_c = places(isa.mma_fragment(shape, "C", ELEMENTS[c]), (16, 8))
 
     assert held_a == {(lane, i): place_a(lane, i, BITS[a]) for lane in range(32) for i in range(k // 2)}
     assert held_b == {(lane, i): place_b(lane, i, BITS[b]) for lane in range(32) for i in range(k // 4)}

@@ -173,6 +173,11 @@ PROGRAMS = (
             "mov.u32 r3, %tid.x; fence.gpu; fence.cta; setp.lt.u32 p0, r3, 32; @p0 bra FIRST; barrier.sync 1, 64;"
             "ld.shared.u32 r0, [dyn]; st.u32 [ao], r0; bra DONE; FIRST: st.shared.u32 [dyn], 9; barrier.arrive 1, 64;"
             "DONE:", (0,), (9,), ".extern .shared .b8 dyn[];", block=64),
+    Program("a barrier's number and its count may be in registers",
+            "mov.u32 r4, %tid.x; setp.lt.u32 p0, r4, 32; @p0 bra FIRST; mov.u32 r4, 5; mov.u32 r5, 64;"
+            "barrier.sync r4, r5; ld.shared.u32 r0, [dyn]; st.u32 [ao], r0; bra DONE;"
+            "FIRST: st.shared.u32 [dyn], 9; mov.u32 r4, 5; barrier.arrive r4, 64;"
+            "DONE:", (0,), (9,), ".extern .shared .b8 dyn[];", block=64),
     Program("a comparison may give halves",
             "ld.v2.u32 {r1, r2}, [ai]; set.lt.f16.s32 h0, r1, r2; set.gt.bf16.u32 h1, r1, r2;"
             "mov.b32 r0, {h0, h1}; st.u32 [ao], r0;", (-1, 1), (0x3F803C00,)),

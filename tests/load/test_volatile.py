@@ -87,6 +87,15 @@ extern "C" __global__ void one_word(volatile unsigned long long* state, int* out
 extern "C" __global__ void two_flags(volatile int* a, volatile int* b, int* out) {
     if (blockIdx.x == 0) { *a = 1; *b = 1; } else { while (*b == 0) {} while (*a == 0) {} *out = 1; }
 }
+extern "C" __global__ void apart(volatile int* data, volatile int* flags, int* out, int met, int) {
+    if (blockIdx.x == 0) {
+        if (threadIdx.x == 32) *data = 7;
+        if (met) __syncthreads();
+        if (threadIdx.x == 0) *flags = 1;
+        if (!met) __syncthreads();
+    }
+    else if (threadIdx.x == 0) { while (*flags == 0) {} *out = *data; }
+}
 extern "C" __global__ void turns(volatile int* data, volatile int* flags, int* out) {
     for (int k = 0; k < 3; k++)
         if (blockIdx.x == 0) {
@@ -106,9 +115,10 @@ extern "C" __global__ void turns(volatile int* data, volatile int* flags, int* o
 """
 # fmt: off
 ARRAYS = {"flag": 3, "in_shared": 1, "last_block": 3, "lock": 2, "look_back": 3, "grid_barrier": 4, "chaotic": 4,
-          "one_word": 2, "two_flags": 3, "turns": 3}
+          "one_word": 2, "two_flags": 3, "apart": 3, "turns": 3}
 LAUNCH = {"flag": (2, 1), "in_shared": (1, 64), "last_block": (8, 32), "lock": (4, 1), "look_back": (5, 1),
-          "grid_barrier": (4, 32), "chaotic": (4, 32), "one_word": (5, 1), "two_flags": (2, 1), "turns": (2, 1)}
+          "grid_barrier": (4, 32), "chaotic": (4, 32), "one_word": (5, 1), "two_flags": (2, 1), "apart": (2, 64),
+          "turns": (2, 1)}
 # fmt: on
 FENCED = ["flag", "in_shared", "last_block", "lock", "look_back", "grid_barrier"]
 
@@ -151,6 +161,12 @@ def test_a_fence_on_one_side_is_not_enough(module: LoadedModule, name: str, fenc
 
 def test_who_counts_last_and_reads_by_volatile_loads_needs_no_second_fence(module: LoadedModule) -> None:
     assert run(module, "last_block", 1, 0) == []
+
+
+def test_a_flag_tells_of_what_its_writer_knew_when_it_was_set(module: LoadedModule) -> None:
+    assert run(module, "apart", 0, 0) == []
+    with pytest.raises(SimulationError, match="race: volatile load"):
+        run(module, "apart", 1, 0)
 
 
 @pytest.mark.parametrize("name", ["chaotic", "one_word", "two_flags", "turns"])

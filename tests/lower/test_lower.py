@@ -191,7 +191,7 @@ def test_nothing_of_the_tile_stage_is_left() -> None:
     buffers = {node.buffer for s in statements(lowered.body) for node in expressions(s) if hasattr(node, "buffer")}
 
     assert lowered.stage == "lowered"
-    assert all(buffer.is_flat for buffer in buffers)
+    assert all(buffer.layout is None for buffer in buffers)
 
 
 def test_too_much_shared_memory_is_an_error_at_the_line_of_the_buffer() -> None:

@@ -111,6 +111,22 @@ def test_a_second_run_counts_anew() -> None:
     assert first.wavefronts == second.wavefronts
 
 
+@T.prim_func
+def positive(A: T.Buffer((32,), "int32"), B: T.Buffer((32,), "int32")):
+    lane = T.thread_id([32])
+    if A[lane] > 0:
+        B[lane] = 1
+
+
+def test_the_counts_of_a_run_stay_when_the_kernel_runs_again() -> None:
+    made, b = tw.compile(positive), np.zeros(32, np.int32)
+
+    first = made.simulate(np.ones(32, np.int32), b).counts
+    made.simulate(np.zeros(32, np.int32), b)
+
+    assert [line.accesses for line in first.lines if line.write] == [32]
+
+
 def test_counts_read_as_a_table() -> None:
     text = str(matrix_rows(128).counts)
 

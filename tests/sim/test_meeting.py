@@ -388,3 +388,30 @@ def test_a_loop_goes_on_for_the_whole_warp_while_one_of_its_lanes_says_so() -> N
     tw.simulate(count, array, check="all")
 
     assert array.tolist() == [6] * 32 + [7] * 32
+
+
+@pytest.mark.parametrize("width", [2, 8])
+@pytest.mark.parametrize("by", ["cuda", "ptx"])
+def test_lanes_that_meet_by_masks_of_their_own_meet_those_of_their_mask_alone(width: int, by: str) -> None:
+    def kernel(reach: int) -> Any:
+        @T.prim_func
+        def k(b: T.Buffer((64,), "int32")):
+            T.cta_id([1])
+            tid = T.thread_id([64])
+            lane = T.lane_id([32])
+            s = T.alloc_shared((64,), "int32")
+            s[tid] = tid
+            mask: T.uint32 = T.uint32((1 << width) - 1) << T.cast(lane // width * width, "uint32")
+            if by == "cuda":
+                T.cuda.warp_sync(mask)
+            else:
+                T.ptx.bar.warp.sync(mask)
+            b[tid] = s[tid ^ reach]
+
+        return k
+
+    b = np.zeros(64, np.int32)
+
+    assert tw.simulate(kernel(width - 1), b, check="all").warnings == []
+    with pytest.raises(SimulationError, match="race: load reads s"):
+        tw.simulate(kernel(width), b, check="all")

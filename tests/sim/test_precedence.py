@@ -100,3 +100,45 @@ def test_a_wave_begins_in_at_most_four_parts():
             covered[part] += 1
         assert (len(found), covered.min(), covered.max()) == (parts, 1, 1)
     assert len(FORWARDS.parts(9, 8)) == len(OTHERS[0].parts(9, 8)) == 1
+
+
+def asked_once(after: str):
+    """A warp asks once whether another one's phase is over. after: "nothing", what it then does without regard to the
+    answer, "no", what it does only where it is not over, "yes", only where it is, or "waits" where it is not.
+    """
+
+    @T.prim_func
+    def kernel(out: T.Buffer((32,), "uint32")):
+        T.cta_id([1])
+        warp, lane = T.warp_id([2]), T.lane_id([32])
+        s = T.alloc_shared((32,), "uint32")
+        b = T.alloc_shared((1,), "uint64")
+        if warp == 0:
+            s[lane] = T.uint32(0)
+            if lane == 0:
+                T.ptx.mbarrier.init(b.ptr_to([0]), 32)
+        T.cuda.cta_sync()
+        if warp == 0:
+            s[lane] = T.uint32(1)
+            T.ptx.mbarrier.arrive(b.ptr_to([0]))
+        else:
+            over = T.ptx.mbarrier.test_wait.parity(b.ptr_to([0]), T.uint32(0))
+            if after == "waits" and not over:
+                T.ptx.mbarrier.try_wait(b.ptr_to([0]), T.uint32(0))
+            if after in ("nothing", "waits") or over == (after == "yes"):
+                out[lane] = s[31 - lane]
+
+    out = counters(32)
+    assert not tw.simulate(kernel, out, check="all", target="sm_90a").warnings
+    return out.tolist()
+
+
+@pytest.mark.parametrize("after", ["nothing", "no"])
+def test_an_answer_of_an_m_barrier_that_nobody_looks_at_orders_nothing(after):
+    with pytest.raises(SimulationError, match="race"):
+        asked_once(after)
+
+
+@pytest.mark.parametrize("after", ["yes", "waits"])
+def test_an_answer_of_an_m_barrier_orders_what_is_done_where_it_is_yes(after):
+    assert asked_once(after) == [1] * 32

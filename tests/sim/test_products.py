@@ -12,8 +12,9 @@ import tilewright as tw
 from tilewright import T
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
-from tilewright.isa.mma import DTYPES, MMA
+from tilewright.isa.mma import MMA
 from tilewright.isa.products import float_product
+from tilewright.isa.types import ELEMENTS
 from tilewright.isa.widen import widened
 from tilewright.sim.fast.products import Fragments, ProductPlan, ProductRun
 from tilewright.sim.machine.places import Place
@@ -89,7 +90,7 @@ def run(kernel: Any, arrays: tuple[np.ndarray[Any, Any], ...], check: str) -> tu
 def tile_arrays(types: str = "f32.f16.f16.f32") -> tuple[np.ndarray[Any, Any], ...]:
     _, left, right, _ = types.split(".")
     sums = numbers(D, "float32", 2).view(np.float32)
-    return numbers(A, DTYPES[left], 0), numbers(B, DTYPES[right], 1), sums
+    return numbers(A, ELEMENTS[left], 0), numbers(B, ELEMENTS[right], 1), sums
 
 
 FLOATS = [
@@ -327,7 +328,7 @@ def test_what_cannot_be_done_at_once_is_left_alone(what: str, start: tuple[int, 
     assert planned(((0, 0, 0, 0), start)) is None, what
 
 
-@pytest.mark.parametrize("kind", sorted(set(DTYPES.values()) - {"float32", "int32", "tf32"}))
+@pytest.mark.parametrize("kind", ["bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8", "uint8"])
 def test_every_narrow_number_widens_to_its_value(kind: str) -> None:
     narrow = dtype(kind)
     patterns = np.arange(1 << narrow.bits).astype(f"u{narrow.bits // 8}")

@@ -37,6 +37,7 @@ def overwriting(row: Instruction) -> Instruction:
     return replace(
         row,
         params=(*row.params, "word"),
+        pattern=f"{row.pattern}, {{word}}",
         operands=operands,
         forms=(replace(form, effects=effects, meaning=replace(form.async_meaning, addresses=places, execute=execute)),),
     )

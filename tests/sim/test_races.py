@@ -236,6 +236,28 @@ def test_atomics_do_not_race_among_themselves() -> None:
     assert not run.warnings
 
 
+@pytest.mark.parametrize(("skip", "missing"), [(1, "line 2 and line 3"), (2, "line 4 and line 5"), (0, "")])
+def test_a_barrier_is_missing_between_atomics_that_count_and_what_makes_or_reads_the_counter(
+    skip: int, missing: str
+) -> None:
+    k = Lowered(threads=64)
+    out, s = k.array("out", "int32", 64), k.shared("s", "int32", 64)
+    k.store(s, tid, 0 * tid)
+    if skip != 1:
+        k.do("cuda.cta_sync")
+    k.do("cuda.atomic_add", at(s, tid ^ 32), 1)
+    if skip != 2:
+        k.do("cuda.cta_sync")
+    k.store(out, tid, get(s, tid))
+
+    if skip == 0:
+        assert not k.run(out=np.zeros(64, np.int32)).warnings
+        return
+    with pytest.raises(SimulationError, match="race") as raised:
+        k.run(out=np.zeros(64, np.int32))
+    assert raised.value.hint == f"T.cuda.cta_sync() between {missing}"
+
+
 @pytest.mark.parametrize("ctas", [3, 40])
 @pytest.mark.parametrize("fenced", ["both", "before", "after"])
 def test_the_last_cta_may_read_all_results_between_fences_and_a_counter(fenced: str, ctas: int) -> None:

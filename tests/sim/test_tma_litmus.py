@@ -179,6 +179,30 @@ def test_a_store_right_after_the_proxy_fence_needs_another_one(again: bool, says
     assert verdict(k, np.zeros(32, np.int32), np.zeros(32, np.int32)) == says
 
 
+@pytest.mark.parametrize(("fenced", "says"), [(4, "O"), (3, "P")])
+def test_each_thread_that_has_stored_a_part_of_a_chunk_needs_its_proxy_fence(fenced: int, says: str) -> None:
+    @T.prim_func
+    def k(a: T.Buffer((4,), "int32"), out: T.Buffer((4,), "int32")):
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        s = T.alloc_shared((4,), "int32", align=16)
+        bar = T.alloc_shared((1,), "uint64")
+        if tid < 4:
+            a[tid] = tid
+            if tid >= 4 - fenced:
+                T.ptx.fence.proxy_async("global")
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 16)
+        T.cuda.cta_sync()
+        if tid == 0:
+            T.ptx.cp_async.bulk.g2s_cta(s.ptr_to([0]), a.ptr_to([0]), 16, bar.ptr_to([0]))
+        T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+        out[tid % 4] = s[tid % 4]
+
+    assert verdict(k, np.zeros(4, np.int32), np.zeros(4, np.int32)) == says
+
+
 def test_a_fence_without_a_meeting_orders_nothing_of_another_warp() -> None:
     assert verdict(storing("before", meets=False), floats()) == "R"
 

@@ -71,6 +71,32 @@ def fetched(*, fenced: bool) -> Any:
     return multiplied
 
 
+def brought(waits: int) -> Any:
+    """TMA load s, mb ||c the first warps of a warpgroup wait; wgmma s."""
+
+    @T.prim_func
+    def multiplied(a: T.Buffer((64, 64), "bfloat16"), c: T.Buffer((64, 64), "float32")):
+        T.cta_id([1])
+        warp = T.warp_id([8])
+        lane = T.lane_id([32])
+        A = T.alloc_shared((64, 64), "bfloat16", layout=TILE, align=1024)
+        bar = T.alloc_shared((1,), "uint64")
+        D = T.alloc_local((64, 64), "float32", layout=wgmma_fragment(64, 64))
+        if warp == 4 and lane == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+        T.cuda.cta_sync()
+        if warp == 4 and lane == 0:
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 64 * 64 * 2)
+            Tx.copy_async(A, a, mbar=bar.ptr_to([0]))
+        if warp < waits or warp >= 4:
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+        if warp < 4:
+            Tx.wg.gemm_async(D, A, A, sync=True)
+            Tx.wg.copy(c, D)
+
+    return multiplied
+
+
 def run(kernel: Any) -> list[str]:
     a = np.random.default_rng(0).integers(-2, 3, (64, 64)).astype(np.float32)
     c = np.zeros((64, 64), np.float32)
@@ -92,6 +118,15 @@ def test_a_wait_speaks_for_the_warp_that_waits_and_for_what_came_before(arrives:
 def test_what_a_copy_has_brought_needs_a_proxy_fence_before_a_product_reads_it() -> None:
     assert run(fetched(fenced=True)) == []
     assert any("without a proxy fence" in warning for warning in run(fetched(fenced=False)))
+
+
+@pytest.mark.parametrize("waits", [1, 2, 4])
+def test_each_warp_of_a_group_waits_for_what_a_copy_brings_it(waits: int) -> None:
+    if waits == 4:
+        assert run(brought(waits)) == []
+        return
+    with pytest.raises(SimulationError, match=r"wgmma\.mma_async\.ss reads A\[0, 0\], which .* may still not"):
+        run(brought(waits))
 
 
 def with_held_scalar(changes: str) -> Any:

@@ -20,7 +20,8 @@ from tilewright.dtypes import dtype
 from tilewright.errors import TilewrightWarning
 from tilewright.ir import Buffer, Kernel, as_expr
 from tilewright.isa import mma_shape
-from tilewright.isa.mma import DTYPES, MMA
+from tilewright.isa.mma import MMA
+from tilewright.isa.types import ELEMENTS
 from tilewright.layout import Axis, Iter, Layout, TileLayout, laneid
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile import Entry
@@ -193,4 +194,4 @@ def layout_of(layout: TileLayout, operand: str, sizes: Sizes, turned: bool) -> t
 
 def kinds_of(types: str) -> dict[str, str]:
     """Our names of the elements of D, A, B and C."""
-    return dict(zip("DABC", (DTYPES[name] for name in types.split(".")), strict=True))
+    return dict(zip("DABC", (ELEMENTS[name] for name in types.split(".")), strict=True))

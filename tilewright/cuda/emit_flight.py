@@ -19,13 +19,9 @@ def in_flight(kernel: Kernel) -> dict[str, tuple[Buffer, ...]]:
             continue
         for place in (place for one in bound.given if one.written for place in bound.operands[one.name]):
             assert isinstance(place, (AddressOf, Load))
-            own = _storage(place.buffer)
+            own = place.buffer.root
             found.setdefault(issue.group, {})[own.name] = own
     return {group: tuple(buffers.values()) for group, buffers in found.items()}
-
-
-def _storage(buffer: Buffer) -> Buffer:
-    return _storage(buffer.data.buffer) if isinstance(buffer.data, AddressOf) else buffer
 
 
 def settled(node: Call, scope: Scope) -> list[str]:

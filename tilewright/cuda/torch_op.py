@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tilewright.errors import ArgumentError, ToolError, choices
-from tilewright.ir import AddressOf, Buffer, Var, walk
+from tilewright.ir import AddressOf, Var, walk
 from tilewright.ir.arguments import Signature
 from tilewright.isa import Bound, calls_in
 
@@ -71,15 +71,9 @@ def _stored_by(bound: Bound, signature: Signature) -> set[str]:
     for access in bound.form.accesses:
         if access.write:
             nodes = [node for value in bound.operands[access.operand] for node in walk(value)]
-            roots = {_root(node.buffer) for node in nodes if isinstance(node, AddressOf)}
+            roots = {node.buffer.root.name for node in nodes if isinstance(node, AddressOf)}
             names |= roots or {buffer.name for buffer in signature.buffers.values()}
     return names
-
-
-def _root(buffer: Buffer) -> str:
-    """The name of the buffer whose storage a view shows."""
-    under = buffer.data.buffer if isinstance(buffer.data, AddressOf) else None
-    return buffer.name if under is None else _root(under)
 
 
 def _mutated(signature: Signature, stored: frozenset[str], mutates: Iterable[str] | None) -> tuple[str, ...]:

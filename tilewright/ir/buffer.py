@@ -88,11 +88,6 @@ class Buffer(_Remembered, Tiled):
     def is_shared(self) -> bool:
         return self.space.startswith("shared")
 
-    @property
-    def is_flat(self) -> bool:
-        """True in the lowered stage: one index, the element offset in storage."""
-        return self.layout is None
-
     __iter__ = None  # else Python would ask for elements without end
 
     def __getitem__(self, index: object) -> Load | Region:
@@ -132,6 +127,11 @@ class Buffer(_Remembered, Tiled):
             return indices[0]
         place = self.layout.place(*map(as_index, indices), shape=self.shape)
         return place.get("m", 0) + self.elem_offset  # type: ignore[no-any-return]  # a Value of either room
+
+    @property
+    def root(self) -> Buffer:
+        """The buffer whose storage it shows: itself, unless it is a view of another one."""
+        return self.data.buffer.root if isinstance(self.data, AddressOf) else self
 
     @property
     def pointer(self) -> AddressOf:

@@ -19,7 +19,7 @@ from tilewright.isa.atomics import COMBINATIONS, Combination
 from tilewright.isa.effects import Count, read_and_written
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import SCOPES, check_place, everywhere, nbytes, newer, scope_of, sem_of
-from tilewright.isa.table import Form, Meaning, Ptx, Spellings, instruction, reads, writes
+from tilewright.isa.table import Form, Meaning, Ptx, Spellings, instruction, reads, spoken, writes
 
 SOURCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: {}"'
 
@@ -128,7 +128,7 @@ for _name in ORDERS:
     for _operation, _what in OPERATIONS.items():
         if _what.reduces or _name == "atom":
             instruction(
-                f"ptx.{_name}.{_operation}",
+                f"ptx.{_name}.{spoken(_operation)}",
                 keywords=KEYWORDS,
                 operands=(reads("ptr", "place"), *(reads(_value, "typed") for _value in _what.does.values)),
                 check=check_place,

@@ -338,8 +338,8 @@ def _bound(made: Call) -> Bound:
     form = next((form for form in row.forms if form.fits(mods)), None)
     if form is None:
         raise no_form(row, mods)
-    if form.issue is not None:
-        check_links(row.name, form.issue, INSTRUCTIONS)
+    if form.concerns_operations:
+        check_links(row.name, form, INSTRUCTIONS)
     bound = Bound(row, form, mods, operands, texts)
     _check_registers(bound)
     if row.check:

@@ -28,6 +28,7 @@ from tilewright.isa.table import (
     LEFT_OUT,
     Access,
     AsyncMeaning,
+    Bound,
     Commit,
     Form,
     Issue,
@@ -157,6 +158,12 @@ def _forms() -> Iterator[Form]:
 
 OPTIONAL = ("src_size", "ignore_src", "predicate")
 
+
+def _check_size(bound: Bound) -> None:
+    n = int(str(bound.mods["n"]))
+    constant("src_size", lambda size: 0 <= size <= n, f"0..{n} bytes, those of the copy")(bound)
+
+
 instruction(
     "ptx.cp_async",
     params=("dst", "src", "n"),
@@ -178,6 +185,7 @@ instruction(
         reads("predicate", "pred"),
         counts("cache_policy", "b64"),
     ),
+    check=_check_size,
     doc="A thread has ``n`` bytes copied from global to shared memory; they are there once it has waited for them.",
     forms=tuple(_forms()),
 )

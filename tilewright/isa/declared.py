@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InstructionError, choices, described
 from tilewright.ir import Argument
-from tilewright.isa.agreement import disagreement
+from tilewright.isa.agreement import IN_BRACES, disagreement
 from tilewright.isa.effects import (
     GENERIC,
     SCOPES,
@@ -30,7 +29,7 @@ from tilewright.isa.effects import (
     Sync,
     Wait,
 )
-from tilewright.isa.meanings import NOTHING, RUNS_ON, AsyncMeaning, Meaning
+from tilewright.isa.meanings import NOTHING, RUNS_ON, AsyncMeaning, Meaning, Undefined
 from tilewright.isa.operands import KINDS, Operand
 from tilewright.isa.wording import Spellings
 
@@ -42,7 +41,6 @@ __all__ = ["check_links", "check_row", "misdeclared"]
 
 NONE: Mapping[str, Spellings] = MappingProxyType({})
 EFFECTS = Effect.__args__  # the members of the union
-IN_BRACES = re.compile(r"\{(\w+)\}")
 IN_TEXT = (("pattern", "result"), ("pattern", "mnemonic"))  # stand in the text, and are no operands
 PROXIES = tuple(dict.fromkeys(proxy for space in SPACES.values() for proxy in space.proxies))
 Words = tuple[tuple[str, Iterable[str]], ...]
@@ -72,6 +70,7 @@ WORDS: Mapping[type, Words] = {
 OPERANDS: Mapping[type, tuple[str, ...]] = {
     Meaning: ("blind",),
     AsyncMeaning: ("blind",),
+    Undefined: ("operand",),
     Access: ("operand",),
     Sync: ("barrier", "threads"),
     ProxyFence: ("at",),
@@ -105,7 +104,6 @@ def check_row(row: Instruction, lanes: Iterable[str]) -> None:
     for operand in row.operands:
         _check_words(row.name, operand)
     _check_text(row, operands)
-    by_name = {one.name: one for one in row.operands}
     for form in row.forms:
         _check_effects(row.name, form.effects)
         modifiers = (*form.wording.modifiers, *row.keywords)
@@ -121,16 +119,14 @@ def check_row(row: Instruction, lanes: Iterable[str]) -> None:
             elif isinstance(effect, Issue):
                 takes = form.async_meaning.takes
                 _check_names(row.name, effect, {Issue: ("alike",)}, (*modifiers, *operands, *takes), "value")
-        if (wrong := disagreement(form, by_name)) is not None:
-            field, given, allowed = wrong
-            raise misdeclared(row.name, field, "does not fit", repr(given), allowed)
+    if (wrong := disagreement(row)) is not None:
+        field, given, allowed = wrong
+        raise misdeclared(row.name, field, "does not fit", given, allowed)
 
 
 def _check_effects(name: str, effects: object) -> None:
     if not isinstance(effects, tuple) or not all(isinstance(one, EFFECTS) for one in effects):
         raise misdeclared(name, "Form.effects", "is no tuple of effects", repr(effects), "(Access(...), Issue(), ...)")
-    if len([one for one in effects if isinstance(one, Issue)]) > 1:
-        raise misdeclared(name, "Form.effects", "begins two operations", "two Issues", "one")
 
 
 def _check_text(row: Instruction, operands: list[str]) -> None:
@@ -155,7 +151,8 @@ def _check_meaning(name: str, form: Form, operands: list[str], modifiers: tuple[
         what = "does not fit the effects"
         raise misdeclared(name, "meaning", what, given, "AsyncMeaning with Issue, or with Commit and Signal")
     _check_words(name, meaning)
-    _check_names(name, meaning, OPERANDS, operands, "operand")
+    for part in (meaning, meaning.undefined):
+        _check_names(name, part, OPERANDS, operands, "operand")
     if isinstance(meaning, AsyncMeaning) and meaning.addresses is None:  # which may add names
         _check_names(name, meaning, {AsyncMeaning: ("takes",)}, operands, "operand")
     _check_names(name, meaning, {type(meaning): ("passes",)}, modifiers, "modifier")
@@ -163,8 +160,11 @@ def _check_meaning(name: str, form: Form, operands: list[str], modifiers: tuple[
 
 def _check_words(name: str, part: object, modifiers: Mapping[str, Spellings] = NONE) -> None:
     for field, allowed in WORDS.get(type(part), ()):
+        given = getattr(part, field)
+        if isinstance(given, str) and given in allowed:
+            continue
         label = f"{type(part).__name__}.{field}"
-        for word, where in _words(name, label, getattr(part, field), modifiers):
+        for word, where in _words(name, label, given, modifiers):
             if not isinstance(word, str) or word not in allowed:
                 known = choices(word, (one for one in allowed if one))
                 raise misdeclared(name, label, "is not in its table", repr(word) + where, known)
@@ -251,20 +251,26 @@ def _check_signal(name: str, signal: Signal, *, begins: bool) -> None:
         raise misdeclared(name, "Signal.change", what, described(signal.change), allowed)
 
 
-_COUNTED: set[str] = set()  # groups that some row commits or waits for
+_LINKED: set[str] = set()  # groups that some row issues to, and some row commits or waits for
 
 
-def check_links(name: str, issue: Issue, table: Mapping[str, Instruction]) -> None:
-    """Raises InstructionError where an operation comes after an instruction, or is of a group, that ``table`` lacks."""
-    for earlier in issue.in_order_after:
+def check_links(name: str, form: Form, table: Mapping[str, Instruction]) -> None:
+    """Raises InstructionError where an operation comes after an instruction that ``table`` lacks, or where nobody
+    counts the group that a form issues to, or issues to the group that it counts.
+    """
+    for earlier in form.issue.in_order_after if form.issue else ():
         if earlier not in table or not any(form.issue for form in table[earlier].forms):
             begin = (other for other, row in table.items() if any(form.issue for form in row.forms))
             what, allowed = "names no row that begins an operation", choices(earlier, begin)
             raise misdeclared(name, "Issue.in_order_after", what, repr(earlier), allowed)
-    if issue.group and issue.group not in _COUNTED:
-        effects = (effect for row in table.values() for form in row.forms for effect in form.effects)
-        groups = dict.fromkeys(effect.group for effect in effects if isinstance(effect, Commit | Wait))
-        if issue.group not in groups:
-            allowed = choices(issue.group, filter(None, groups))
-            raise misdeclared(name, "Issue.group", "is none that a Commit or Wait names", repr(issue.group), allowed)
-        _COUNTED.update(groups)
+    for one in (form.issue, form.commit, form.wait):
+        if one is not None and one.group and one.group not in _LINKED:
+            issues = isinstance(one, Issue)
+            others = (Commit, Wait) if issues else (Issue,)
+            effects = (effect for row in table.values() for form in row.forms for effect in form.effects)
+            groups = dict.fromkeys(effect.group for effect in effects if isinstance(effect, others))
+            if one.group not in groups:
+                what = f"is none that {'a Commit or Wait' if issues else 'an Issue'} names"
+                allowed = choices(one.group, filter(None, groups))
+                raise misdeclared(name, f"{type(one).__name__}.group", what, repr(one.group), allowed)
+            _LINKED.add(one.group)

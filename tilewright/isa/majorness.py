@@ -18,8 +18,9 @@ from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.isa.atoms import ATOMS, Atom, CopyAtom
 from tilewright.isa.fragments import mma_fragment, mma_shape
-from tilewright.isa.mma import DTYPES, MMA
+from tilewright.isa.mma import MMA
 from tilewright.isa.table import Form, Instruction, public
+from tilewright.isa.types import ELEMENTS
 from tilewright.layout import TileLayout
 
 __all__ = ["BLAS", "Majorness", "MmaAtom", "OperandCopy", "majorness", "mma_atom", "mma_atoms"]
@@ -54,7 +55,7 @@ class MmaAtom(Atom):
 
     def element(self, operand: str) -> str:
         """The dtype of operand "D", "A", "B" or "C"."""
-        return DTYPES[self.types["DABC".index(operand)]]
+        return ELEMENTS[self.types["DABC".index(operand)]]
 
     def fragment(self, operand: str) -> TileLayout:
         """The lane that holds each element of an operand; see `mma_fragment`."""

@@ -31,29 +31,18 @@ from tilewright.isa.table import (
     reads,
     writes,
 )
+from tilewright.isa.types import ELEMENTS
 from tilewright.isa.warp_matrices import REGISTERS
 from tilewright.isa.widen import Floats, Patterns, widened
 
-__all__ = ["DTYPES", "MMA", "mma_row", "pairs_of", "saturation"]
+__all__ = ["MMA", "mma_row", "pairs_of", "saturation"]
 
 SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma"'
-
-DTYPES = {  # PTX's name of an element -> ours
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "tf32": "tf32",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-    "s8": "int8",
-    "u8": "uint8",
-    "s32": "int32",
-}
 
 
 def _as_floats(words: Lanes, element: str) -> Floats:
     """(..., words) as (..., elements), the low bits of a word first."""
-    kind = DTYPES[element]
+    kind = ELEMENTS[element]
     patterns: Patterns = np.ascontiguousarray(words).view(f"u{dtype(kind).bits // 8}")
     return widened(patterns, kind)
 
@@ -94,7 +83,7 @@ def matrix_product(a: Lanes, b: Lanes, c: Lanes, *, shape: str, types: str, satu
 @cache
 def _product(shape: str, types: str) -> MatrixProduct | None:
     result, left, right, _ = types.split(".")
-    return float_product(shape, DTYPES[left], DTYPES[right]) if result == "f32" else None
+    return float_product(shape, ELEMENTS[left], ELEMENTS[right]) if result == "f32" else None
 
 
 def _as_product(mods: Mods) -> MatrixProduct | None:

@@ -15,7 +15,7 @@ from tilewright.isa.arch import since, suffixed
 from tilewright.isa.machine import Lanes
 from tilewright.isa.mma import BYTES, FLOAT8, SATURATE, mma_row, pairs_of
 from tilewright.isa.scalar.floats import arithmetic
-from tilewright.isa.table import Mods
+from tilewright.isa.table import Mods, spoken
 from tilewright.isa.warp_matrices import Matrix, dealt_out, sides_of
 
 __all__ = ["NIBBLES", "added", "chain"]
@@ -84,7 +84,7 @@ mma_row(
 )
 for _op, _first in (("xor", "sm_75"), ("and", "sm_80")):
     mma_row(
-        f"ptx.mma.{_op}",
+        f"ptx.mma.{spoken(_op)}",
         "mma.sync.aligned{shape}.row.col{types}{op}.popc",
         (
             ("m8n8k128", ("s32.b1.b1.s32",), since(_first)),

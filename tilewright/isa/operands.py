@@ -10,6 +10,7 @@ from tilewright.ir import Argument
 from tilewright.isa.types import TYPES
 
 __all__ = [
+    "ADDRESSES",
     "CONSTRAINTS",
     "KINDS",
     "SPACE_KINDS",

@@ -29,6 +29,7 @@ from tilewright.isa.table import (
     instruction,
     reads,
     single,
+    spoken,
 )
 from tilewright.isa.tma import combined
 
@@ -97,7 +98,7 @@ def _reducing(op: str, kinds: Spellings) -> Form:
 
 for _op, _kinds in INTO_CTA.items():
     instruction(
-        f"ptx.red_async.{_op}",
+        f"ptx.red_async.{spoken(_op)}",
         operands=(reads("ptr", "shared"), reads("value", "typed"), reads("bar", "shared")),
         doc="A thread has ``value`` combined with a place in another CTA; ``bar`` there counts its bytes.",
         forms=(_reducing(_op, _kinds),),

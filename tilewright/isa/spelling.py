@@ -137,7 +137,7 @@ _SYNONYMS = tuple((re.compile(pattern), meant) for pattern, meant in (
     (r"^((?:st|red)\.async\S*?)(?=\.mbarrier)(?<!::cluster)", r"\1.shared::cluster"),
     (r"^(tcgen05\.commit\S*one)(?!\.shared)", r"\1.shared::cluster"),
     (r"^(tcgen05\.alloc\S*aligned)\.b32", r"\1.shared::cta.b32"),
-    (r"^(wgmma\.\w+\.sync)(?!\.aligned)", r"\1.aligned"),
+    (r"^(wgmma\.\w+(?:\.sp)?\.sync)(?!\.aligned)", r"\1.aligned"),
     (r"(barrier\.cluster\.arrive)(?!.*re(?:lease|laxed))", r"\1.release"),
     (r"(barrier\.cluster\.wait)(?!.*acquire)", r"\1.acquire"),
     (r"^ldu\.(?!global)", "ldu.global."),

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from tilewright.dtypes import VOID
 from tilewright.dtypes import dtype as named
+from tilewright.isa.effects import Count
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import (
     DEVICE,
@@ -56,9 +58,9 @@ def store(memory: Memory, address: Lanes, value: Lanes) -> None:
     memory.store_rows(address, np.ascontiguousarray(values)[..., None].view(np.uint8))
 
 
-def load_vector(memory: Memory, address: Lanes, *, num: int) -> Lanes:
+def load_vector(memory: Memory, address: Lanes, *, num: int, bits: int) -> Lanes:
     """The words from each address on, the first in the first register."""
-    return np.moveaxis(memory.rows(address, 4 * num).view(np.uint32), -1, -2)
+    return np.moveaxis(memory.rows(address, num * bits // 8).view(f"u{bits // 8}"), -1, -2)
 
 
 def store_vector(memory: Memory, address: Lanes, registers: Lanes) -> None:
@@ -77,24 +79,43 @@ def _orders(ordered: str) -> Iterator[tuple[Spellings, SpaceReach, Scopes]]:
         yield MMIO, reach, scopes
 
 
-def _forms(name: str, ordered: str, meaning: Meaning, num: int = 0) -> Iterator[Form]:
-    """An access for each memory, order and scope. num: registers of a vector, 0 for one element of a dtype."""
-    write, kinds = name == "st", {} if num else {"dtype": DTYPES}
-    text, each, size = (f".v{num}.b32", 4, 4 * num) if num else ("{dtype}", 0, nbytes)
+class Width(NamedTuple):
+    """What one access moves. element_bytes: of each of several accesses of their own, 0 for one."""
+
+    text: str = "{dtype}"
+    size: Count = nbytes
+    element_bytes: int = 0
+    registers: int = 1
+
+
+ONE = Width()
+
+
+def _forms(name: str, ordered: str, meaning: Meaning, width: Width = ONE) -> Iterator[Form]:
+    """An access for each memory, order and scope."""
+    write, kinds = name == "st", {"dtype": DTYPES} if width.size is nbytes else {}
     for orders, reach, scopes in _orders(ordered):
-        if num and orders is MMIO:  # which no vector is
+        if width.element_bytes and orders is MMIO:  # which no vector is
             continue
         yield Form(
             Ptx(
-                f"{name}{{sem}}{{scope}}{{space}}{text}",
+                f"{name}{{sem}}{{scope}}{{space}}{width.text}",
                 {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, **kinds},
             ),
             newer(reach.first, scopes.first),
             SOURCE.format(name),
             replace(meaning, on=reach.on),
-            effects=(Access("ptr", reach.space, size, write=write, sem=sem_of, scope=scope_of, element_bytes=each),),
-            registers=num or 1,
-            result=VOID if write or num else "dtype",
+            effects=(
+                Access(
+                    *("ptr", reach.space, width.size),
+                    write=write,
+                    sem=sem_of,
+                    scope=scope_of,
+                    element_bytes=width.element_bytes,
+                ),
+            ),
+            registers=width.registers,
+            result=VOID if write or not kinds else "dtype",
         )
 
 
@@ -116,21 +137,39 @@ instruction(
     doc="Stores ``value`` as an element of the buffer that ``ptr`` points into; strong unless ``sem`` is weak.",
     forms=tuple(_forms("st", "release", Meaning(store))),
 )
-for _num in (2, 4):
+# Several registers: how many bits each has, what an access moves, how a load and a store are written, what that is.
+WIDE = "{{{{ .reg .b128 q; {} }}}}"
+SEVERAL = {
+    **{
+        f"v{num}": (
+            *(32, Width(f".v{num}.b32", 4 * num, 4, num), "{r}, [{ptr}]", "[{ptr}], {r}"),
+            f"{num} registers of 32 bits {{}} where ``ptr`` points; each is an access of its own.",
+        )
+        for num in (2, 4)
+    },
+    "b128": (
+        *(64, Width(".b128", 16, 0, 2), WIDE.format("{mnemonic} q, [{ptr}]; mov.b128 {r}, q;")),
+        WIDE.format("mov.b128 q, {r}; {mnemonic} [{ptr}], q;"),
+        "One element of 128 bits {} where ``ptr`` points, the low half in the first of two registers.",
+    ),
+}
+for _name, (_bits, _width, _loading, _storing, _doc) in SEVERAL.items():
     instruction(
-        f"ptx.ld.v{_num}",
+        f"ptx.ld.{_name}",
         params=("ptr", "*r"),
         keywords=ORDERED,
-        operands=(writes("*r", "b32"), reads("ptr", "place")),
+        operands=(writes("*r", f"b{_bits}"), reads("ptr", "place")),
+        pattern=_loading,
         check=check_place,
-        doc=f"{_num} registers of 32 bits from where ``ptr`` points; each is an access of its own.",
-        forms=tuple(_forms("ld", "acquire", Meaning(partial(load_vector, num=_num)), _num)),
+        doc=_doc.format("from"),
+        forms=tuple(_forms("ld", "acquire", Meaning(partial(load_vector, num=_width.registers, bits=_bits)), _width)),
     )
     instruction(
-        f"ptx.st.v{_num}",
+        f"ptx.st.{_name}",
         keywords=ORDERED,
-        operands=(reads("ptr", "place"), reads("*r", "b32")),
+        operands=(reads("ptr", "place"), reads("*r", f"b{_bits}")),
+        pattern=_storing,
         check=check_place,
-        doc=f"Stores {_num} registers of 32 bits to where ``ptr`` points; each is an access of its own.",
-        forms=tuple(_forms("st", "release", Meaning(store_vector), _num)),
+        doc=_doc.format("to"),
+        forms=tuple(_forms("st", "release", Meaning(store_vector), _width)),
     )

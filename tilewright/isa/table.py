@@ -52,7 +52,7 @@ from tilewright.isa.operands import (
     writes,
 )
 from tilewright.isa.types import value_dtype
-from tilewright.isa.wording import GIVEN, LEFT_OUT, Cuda, Ptx, Spellings
+from tilewright.isa.wording import GIVEN, LEFT_OUT, Cuda, Ptx, Spellings, spoken
 from tilewright.public import Public
 
 __all__ = [
@@ -98,6 +98,7 @@ __all__ = [
     "reads",
     "register_kind",
     "single",
+    "spoken",
     "updates",
     "writes",
 ]

@@ -22,6 +22,7 @@ from tilewright.isa.instruction_descriptors import (
 )
 from tilewright.isa.machine import Lanes
 from tilewright.isa.tcgen05_cp import EXPAND
+from tilewright.isa.types import WORDS
 from tilewright.isa.warp_matrices import numbers
 from tilewright.isa.wgmma_values import rounded_sum
 
@@ -29,11 +30,6 @@ __all__ = ["EVERY_LANE", "PATHS", "RESULTS", "UNIT", "DataPath", "operand_of", "
 
 Array = NDArray[Any]
 UNIT = 16  # bytes
-WORDS = {
-    **{"float16": "f16", "bfloat16": "bf16", "tf32": "tf32", "int8": "s8", "uint8": "u8"},
-    **{"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"},
-    **{"float6_e2m3fn": "e2m3", "float6_e3m2fn": "e3m2", "float4_e2m1fn": "e2m1"},
-}
 PACKED = {"float6_e2m3fn": "b6x16_p32", "float6_e3m2fn": "b6x16_p32", "float4_e2m1fn": "b4x16_p64"}
 RESULTS: Mapping[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.dtypes import DType, dtype
 
-__all__ = ["OUTSIDE", "TYPES", "Numbers", "PtxType", "value_dtype"]
+__all__ = ["ELEMENTS", "NUMBERS", "OUTSIDE", "TYPES", "WORDS", "Numbers", "PtxType", "value_dtype"]
 
 OUTSIDE = 0x7FF7  # the NaN of what is out of bounds of a tensor, its 16 bits repeated: found on an H200
 
@@ -55,12 +55,22 @@ class PtxType:
         return dtype(self.element).is_signed
 
 
+NUMBERS: dict[str, str] = {
+    **{f"{letter}{bits}": f"{name}{bits}"
+       for letter, name in (("u", "uint"), ("s", "int"), ("b", "uint")) for bits in (8, 16, 32, 64)},
+    **{"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"},
+}  # fmt: skip
+"""The dtypes that registers hold as numbers, by PTX's word."""
+ELEMENTS: dict[str, str] = {
+    **NUMBERS, "tf32": "tf32", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+    "e2m3": "float6_e2m3fn", "e3m2": "float6_e3m2fn", "e2m1": "float4_e2m1fn",
+}  # fmt: skip
+"""Those of the elements of matrices."""
+WORDS = {name: word for word, name in reversed(ELEMENTS.items())}
+"""PTX's word for a dtype: u32 of what b32 is, too."""
 TYPES: dict[str, PtxType] = {
     "pred": PtxType("bool", "bool"),
-    **{f"{letter}{bits}": PtxType(f"{name}{bits}", f"{name}{bits}")
-       for letter, name in (("u", "uint"), ("s", "int"), ("b", "uint")) for bits in (8, 16, 32, 64)},
-    **{word: PtxType(name, name)
-       for word, name in (("f16", "float16"), ("bf16", "bfloat16"), ("f32", "float32"), ("f64", "float64"))},
+    **{word: PtxType(name, name) for word, name in NUMBERS.items()},
     "b128": PtxType("uint64x2", "uint64", 2),
     "tf32": PtxType("uint32", "uint32"),
     "f16x2": PtxType("uint32", "float16", 2),

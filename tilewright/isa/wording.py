@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import Any
 
-__all__ = ["GIVEN", "LEFT_OUT", "Cuda", "Ptx", "Spellings", "Wording"]
+__all__ = ["GIVEN", "LEFT_OUT", "Cuda", "Ptx", "Spellings", "Wording", "spoken"]
 
 Spellings = Mapping[Any, str]  # what a modifier means (a Python value) -> how it is spelled
 
 # Two forms that differ in whether a call gives an operand whose keyword has the default None.
 LEFT_OUT: Spellings = {None: ""}
 GIVEN: Spellings = {"given": ""}
+
+
+def spoken(word: str) -> str:
+    """A word of PTX as a row's name has it: Python keeps some for itself.
+
+    >>> spoken("or"), spoken("xor")
+    ('or_', 'xor')
+    """
+    return f"{word}_" if iskeyword(word) else word
 
 
 @dataclass(frozen=True)

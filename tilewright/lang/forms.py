@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, If, Value, as_expr, cast, const_value, vector
-from tilewright.isa import INSTRUCTIONS
-from tilewright.isa.mma import DTYPES as MMA_TYPES
+from tilewright.isa import INSTRUCTIONS, spoken
+from tilewright.isa.types import NUMBERS, WORDS
 from tilewright.lang.builder import current
 from tilewright.lang.instructions import call_form, form, row_call
 from tilewright.lang.public import public
@@ -21,9 +21,6 @@ from tilewright.lang.values import reinterpret
 __all__ = ["EXPORTS", "where"]
 
 REMOTE = "shared::cluster"
-PTX_TYPES = {f"{letter}{bits}": f"{word}{bits}" for letter, word in (("s", "int"), ("u", "uint"), ("b", "uint"))
-             for bits in (8, 16, 32, 64)}  # fmt: skip
-PTX_TYPES |= {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16"}
 SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "e4m3": "float8_e4m3fn"}
 SYNC = {"shared": "cuda.cta_sync", "shared.dyn": "cuda.cta_sync", "warp": "cuda.warp_sync"}
 
@@ -46,9 +43,9 @@ def ptx_type(kind: str | None, what: str) -> DType | None:
     """The dtype that PTX calls "u32", "f32", "b64"."""
     if kind is None:
         return None
-    if kind.lstrip(".") not in PTX_TYPES:
-        raise InstructionError(f"the type of {what}", given=repr(kind), allowed=choices(kind, PTX_TYPES))
-    return dtype(PTX_TYPES[kind.lstrip(".")])
+    if kind.lstrip(".") not in NUMBERS:
+        raise InstructionError(f"the type of {what}", given=repr(kind), allowed=choices(kind, NUMBERS))
+    return dtype(NUMBERS[kind.lstrip(".")])
 
 
 # Matrix products.
@@ -88,8 +85,7 @@ def _typed_mma(
             "the matrices of T.ptx.mma", given=f"A {a_layout}, B {b_layout}", allowed='A "row", B "col"',
             hint="a B that is row major is loaded by ldmatrix with trans",
         )  # fmt: skip
-    names = {ours: ptx for ptx, ours in MMA_TYPES.items()}
-    types = [names.get(SHORT.get(str(kind), str(kind)), str(kind)) for kind in (d_type, a_type, b_type, c_type)]
+    types = [WORDS.get(SHORT.get(str(kind), str(kind)), str(kind)) for kind in (d_type, a_type, b_type, c_type)]
     zeros = c_ptrs is None or (isinstance(c_ptrs, (list, tuple)) and not c_ptrs)
     c = [cast(0, dtype("uint32")) for _ in d_ptrs] if zeros else c_ptrs
     return row_call("ptx.mma", shape, ".".join(types), d_ptrs, a_ptrs, b_ptrs, c, saturate=saturate)
@@ -224,7 +220,7 @@ def _atomic(name: str, ptr: object, value: object, op: str, kind: str | None, **
     wanted = ptx_type(kind, f"T.ptx.{name}_scalar")
     words = {key: word.lstrip(".") or _DEFAULTS[key] for key, word in order.items()}
     number = value if wanted is None else _as(value, wanted)
-    return row_call(f"ptx.{name}.{op.lstrip('.')}", _pointer(ptr, wanted), number, **words)
+    return row_call(f"ptx.{name}.{spoken(op.lstrip('.'))}", _pointer(ptr, wanted), number, **words)
 
 
 @form("ptx.atom_scalar")

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import Call, Expr
-from tilewright.isa import INSTRUCTIONS, REQUIRED, bind, call, lookup, usage
+from tilewright.isa import INSTRUCTIONS, REQUIRED, bind, call, lookup, spoken, usage
 from tilewright.lang.builder import building
 from tilewright.lang.elsewhere import hint_for
 from tilewright.lang.public import public
@@ -100,7 +100,7 @@ class Instructions:
     def __getattr__(self, name: str) -> Instructions:
         if name.startswith("_"):  # Python and its tools ask for these
             raise AttributeError(name)
-        return instructions(f"{self._name}.{name}")
+        return instructions(f"{self._name}.{spoken(name)}")
 
     def __dir__(self) -> list[str]:
         depth = self._name.count(".") + 1

@@ -17,8 +17,7 @@ from tilewright.errors import ArgumentError, TilewrightError, choices, described
 from tilewright.ir import Buffer, Var
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields
 from tilewright.load.structures import is_structure, packed
-from tilewright.ptx.bits import number_dtype
-from tilewright.ptx.names import identifier, nbytes
+from tilewright.ptx.names import identifier, nbytes, number_dtype
 from tilewright.ptx.tree import Variable
 
 __all__ = ["Given", "given", "in_order"]

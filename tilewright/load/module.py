@@ -28,8 +28,7 @@ from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.reach import SharedReach
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
-from tilewright.ptx.bits import number_dtype
-from tilewright.ptx.names import all_statements, plain_name
+from tilewright.ptx.names import all_statements, number_dtype, plain_name
 from tilewright.ptx.tree import Function, Module, Variable
 from tilewright.public import Public, instances, keywords_of
 

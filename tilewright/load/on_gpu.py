@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.cuda import driver
 from tilewright.load.arguments import given
 from tilewright.ptx import script
-from tilewright.ptx.bits import number_dtype
+from tilewright.ptx.names import number_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

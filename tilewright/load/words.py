@@ -20,10 +20,13 @@ _STRONG = r"""T\.ptx\.(st|ld)\((?:\.\.\.|ptr, value), sem=['"]\w+['"](?:, scope=
 
 def _in_ptx(found: re.Match[str]) -> str:
     """``T.ptx.cp_async.wait_group(1)`` as PTX spells it: ``cp.async.wait_group 1``. A call with other arguments than
-    numbers and modifiers stays as it is.
+    numbers and modifiers stays as it is, also one that names a place of compiled code (``b, byte 8``).
     """
     name, row = found[1], INSTRUCTIONS.get(f"ptx.{found[1]}")
-    call = ast.parse(f"f({found[2]})", mode="eval").body
+    try:
+        call = ast.parse(f"f({found[2]})", mode="eval").body
+    except SyntaxError:
+        return f"{name}({found[2]})"
     assert isinstance(call, ast.Call)
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     if row is None or not all(isinstance(one, ast.Constant) for one in given):
@@ -119,6 +122,8 @@ def said(text: str, words: Words) -> str:
     'cp.async.bulk.wait_group 1 by the thread that issued it'
     >>> said("T.ptx.fence.proxy_async('global') belongs before the copy", PTX)
     'fence.proxy.async.global belongs before the copy'
+    >>> said("T.ptx.mbarrier.arrive.expect_tx(b, byte 8, 256) in CTA (0, 0, 0)", CUDA)
+    'mbarrier.arrive.expect_tx(b, byte 8, 256) in CTA (0, 0, 0)'
     """
     for pattern, word in words:
         text = re.sub(pattern, _filled(word) if isinstance(word, str) else word, text)

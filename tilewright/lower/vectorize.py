@@ -66,29 +66,24 @@ def _reason_against(loop: ir.For) -> str:
         return "the number of rounds is not constant"
     if any(not isinstance(stmt, (ir.Store, ir.Bind)) or getattr(stmt, "mutable", False) for stmt in loop.body):
         return "its body is more than stores"
-    stored = {_root(stmt.place.buffer): stmt.place for stmt in loop.body if isinstance(stmt, ir.Store)}
+    stored = {stmt.place.buffer.root.name: stmt.place for stmt in loop.body if isinstance(stmt, ir.Store)}
     for stmt in loop.body:
         for node in ir.walk(stmt.value):  # type: ignore[union-attr]  # a Store or a Bind, as was just seen
             if isinstance(node, ir.Call) and not _only_computes(node):
                 return f"`{node}` has an effect"
-            if isinstance(node, ir.Load) and _root(node.buffer) in stored and not _alone(node, stored, loop.body):
-                return f"it reads {_root(node.buffer)}, which it writes"
+            if isinstance(node, ir.Load) and node.buffer.root.name in stored and not _alone(node, stored, loop.body):
+                return f"it reads {node.buffer.root.name}, which it writes"
     return ""
 
 
 def _alone(node: ir.Load, stored: dict[str, ir.Load], body: ir.Body) -> bool:
     """Is the element that is read the one that is written, by the only store?"""
-    return bool(stored[_root(node.buffer)] == node) and isinstance(body[-1], ir.Store) and len(stored) == 1
+    return bool(stored[node.buffer.root.name] == node) and isinstance(body[-1], ir.Store) and len(stored) == 1
 
 
 def _only_computes(node: ir.Call) -> bool:
     form = bind(node).form
     return not form.does_more_than_compute and bind(node).instruction.lanes == ANY_LANES
-
-
-def _root(buffer: ir.Buffer) -> str:
-    under = buffer.data.buffer if isinstance(buffer.data, ir.AddressOf) else None
-    return buffer.name if under is None else _root(under)
 
 
 def _unguarded(node: ir.Expr) -> Iterator[ir.Load]:
@@ -137,7 +132,7 @@ class _Group:
         buffer, lanes = node.buffer, self.lanes
         if buffer.space == "local" or node in self.together or not self._varies(node):
             return
-        shown = f"{_root(buffer)}[{node.indices[0]}]"
+        shown = f"{buffer.root.name}[{node.indices[0]}]"
         nbytes = buffer.dtype.bits * lanes // 8
         start = self.facts.simplify(self.at(node.indices[0], 0))
         align = buffer.align or WIDEST_BYTES
@@ -191,7 +186,7 @@ class _Group:
         ]
         for stmt in loop.body:
             made += self._grouped(stmt, held, views)
-        names_of = dict.fromkeys(_root(node.buffer) for node in self.together)
+        names_of = dict.fromkeys(node.buffer.root.name for node in self.together)
         text = f"T.vectorized: {', '.join(names_of)} by {self.lanes} elements"
         told = (_comment("; ".join([text, *dict.fromkeys(self.apart)]), loop),)
         decls = tuple(ir.DeclBuffer(view, at=loop.at) for view in views.values())

@@ -1,4 +1,4 @@
-"""Values as the bits of registers, and types of PTX as dtypes."""
+"""Values as the bits of registers, and types of PTX as the unsigned integers that these are."""
 
 from __future__ import annotations
 
@@ -6,15 +6,7 @@ from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.ir import AddressOf, Buffer, Const, Expr, Reinterpret, as_expr, cast
 from tilewright.ptx.names import element_bytes
 
-__all__ = ["bits_of", "number_dtype", "raw_dtype", "start_of", "unsigned"]
-
-
-def number_dtype(kind: str) -> DType:
-    """The dtype of a number, by PTX's word for its type; for other types the unsigned integer of that width."""
-    if kind[0] in "su" and kind[1:].isdigit():
-        return dtype(f"{'' if kind[0] == 's' else 'u'}int{kind[1:]}")
-    names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
-    return dtype(names[kind]) if kind in names else raw_dtype(kind)
+__all__ = ["bits_of", "raw_dtype", "start_of", "unsigned"]
 
 
 def unsigned(bits: int) -> DType:

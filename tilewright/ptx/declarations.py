@@ -11,11 +11,11 @@ from tilewright.errors import KernelError
 from tilewright.ptx.lexer import NAME, Scanner
 from tilewright.ptx.tree import Directive, Function, Prototype, Registers, Variable
 
-__all__ = ["LINKAGES", "SPACES", "TYPES", "header", "prototype", "registers", "variables"]
+__all__ = ["LINKAGES", "SPACES", "WORDS", "header", "prototype", "registers", "variables"]
 
 SPACES = ("global", "const", "shared", "local", "param")
 LINKAGES = ("visible", "weak", "extern", "common")
-TYPES = (
+WORDS = (
     *(f"{kind}{bits}" for kind in "bsu" for bits in (8, 16, 32, 64)), "b128", "f16", "f32", "f64", "bf16", "f16x2",
     "bf16x2", "tf32", "pred",
 )  # fmt: skip
@@ -24,7 +24,7 @@ NUMBERED = (
 )  # fmt: skip
 OPAQUE = ("texref", "samplerref", "surfref")
 
-_TYPE = r"\.(?:" + "|".join(TYPES) + ")"
+_TYPE = r"\.(?:" + "|".join(WORDS) + ")"
 
 
 def registers(scan: Scanner, line: int) -> Registers:

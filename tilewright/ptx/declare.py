@@ -8,7 +8,7 @@ from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast, const
 from tilewright.ir.special import RESERVED
 from tilewright.isa import ARCHS
-from tilewright.ptx.bits import bits_of, number_dtype, unsigned
+from tilewright.ptx.bits import bits_of, unsigned
 from tilewright.ptx.initial import named_in
 from tilewright.ptx.names import (
     Memory,
@@ -17,6 +17,7 @@ from tilewright.ptx.names import (
     all_statements,
     element_bytes,
     nbytes,
+    number_dtype,
     plain_name,
     stride,
     type_word,

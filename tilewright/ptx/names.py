@@ -15,7 +15,8 @@ from typing import TypeAlias
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, Span
 from tilewright.ir import AddressOf, Buffer, Expr, Var, as_expr, binary
-from tilewright.ptx.declarations import TYPES
+from tilewright.isa.types import TYPES
+from tilewright.ptx.declarations import WORDS
 from tilewright.ptx.special import VECTORS
 from tilewright.ptx.tree import (
     Block,
@@ -44,6 +45,7 @@ __all__ = [
     "lanes_of",
     "named_once",
     "nbytes",
+    "number_dtype",
     "part_names",
     "plain_name",
     "register_dtype",
@@ -84,20 +86,21 @@ class Parameter:
 Symbol: TypeAlias = Var | Memory | Parameter | Function | Targets | Prototype
 
 
-def element_bytes(kind: str) -> int:
-    """The bytes of a type, as PTX writes it."""
-    if kind == "pred":
-        return 1
-    pair = 2 if kind.endswith("x2") else 1
-    digits = "".join(re.findall(r"\d+", kind.removesuffix("x2")))
-    if not digits:
+def number_dtype(kind: str) -> DType:
+    """The dtype of a number, by PTX's word for its type; of a pair the unsigned integer of that width."""
+    if kind not in TYPES:
         raise KernelError(f"{kind} is no type", given=kind, allowed="u32, f32, b64, ...")
-    return int(digits) // 8 * pair
+    return TYPES[kind].dtype
+
+
+def element_bytes(kind: str) -> int:
+    """The bytes of a type."""
+    return number_dtype(kind).bits // 8
 
 
 def type_word(words: Sequence[str]) -> str:
     """The type among the modifiers of an access, which ends them as a rule; "" without one."""
-    return next((word for word in reversed(words) if word in TYPES), "")
+    return next((word for word in reversed(words) if word in WORDS), "")
 
 
 def stride(variable: Variable) -> int:

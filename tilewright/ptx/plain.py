@@ -9,8 +9,8 @@ from tilewright.dtypes import BOOL, DType
 from tilewright.errors import InstructionError
 from tilewright.ir import Assign, Bind, Component, Expr, Stmt, Var, binary, cast, const
 from tilewright.isa.arch import since
-from tilewright.ptx.bits import number_dtype, unsigned
-from tilewright.ptx.names import Parameter, type_word
+from tilewright.ptx.bits import unsigned
+from tilewright.ptx.names import Parameter, number_dtype, type_word
 from tilewright.ptx.state import UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Name, Operand, Vector
 from tilewright.ptx.values import assigned, check_number, element, exact, lookup, pointer, read, register, stored

@@ -250,7 +250,7 @@ def _piece(
     a, b, c = map(tuple, values)
     rounding = next((word for word in words if word in ("rn", "rz", "rm", "rp")), None)
     given = {"saturate": "satfinite" in words or None, "rnd": rounding}
-    row = f"ptx.mma.{op}" if op else ROWS.get(kind, "ptx.mma")
+    row = f"ptx.mma.{isa.spoken(op)}" if op else ROWS.get(kind, "ptx.mma")
     more = {key: value for key, value in given.items() if value is not None}
     yield ir.Evaluate(isa.call(row, *which, d=tuple(places), a=a, b=b, c=c, **more), at=step.at)
     for part, place in zip(d, places, strict=True):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.isa import Arch
     from tilewright.tile.scope import ExecScope
 
-__all__ = ["Side", "TileCall", "call_name", "checked", "side_of", "without_clip"]
+__all__ = ["Side", "TileCall", "call_name", "checked", "own_digits", "side_of", "without_clip"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +141,20 @@ def _start(buffer: Buffer, start: Value, facts: RangeFacts) -> Value:
     wide = isinstance(start, Expr) and has_wide_strides(buffer, facts)
     begin: Value = facts.simplify(widened(start, facts) if wide else start)
     return begin
+
+
+def own_digits(side: Side, digits: Sequence[Value], extents: Sequence[Value]) -> list[Value]:
+    """The coordinates of the side's element that goes with an element of dst, whose extents these are.
+
+    The extents of both are aligned at the right; where both have as many longer than 1, those go together in order.
+    """
+    long = [digit for digit, extent in zip(digits, extents, strict=True) if const_value(extent) != 1]
+    own = [const_value(extent) != 1 for extent in side.extents]
+    if sum(own) == len(long):
+        rest = iter(long)
+        return [next(rest) if is_long else 0 for is_long in own]
+    aligned = [0] * (len(own) - len(digits)) + list(digits[max(0, len(digits) - len(own)) :])
+    return [digit if is_long else 0 for digit, is_long in zip(aligned, own, strict=True)]
 
 
 def call_name(stmt: ir.TileCallStmt) -> str:

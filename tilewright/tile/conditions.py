@@ -31,6 +31,7 @@ __all__ = [
     "several_issuers",
     "single_thread",
     "tmem_address",
+    "whole_bytes",
     "whole_warps",
 ]
 
@@ -121,6 +122,12 @@ def constant_extents(call: TileCall) -> str | None:
         if unknown := [extent for extent in side.extents if const_value(extent) is None]:
             return f"the extent {unknown[0]} of {side.name} is no constant"
     return None
+
+
+@condition("elements that are written to memory have whole bytes")
+def whole_bytes(call: TileCall) -> str | None:
+    dst = call["dst"]
+    return f"two elements of {dst.name} share a byte" if dst.space != "local" and dst.dtype.bits < 8 else None
 
 
 @condition("the memory that is written holds each element once")

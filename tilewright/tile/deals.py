@@ -11,16 +11,17 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from tilewright.errors import LayoutError
-from tilewright.ir import Expr, Value, binary, const_value
+from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value
 from tilewright.layout import Iter
+from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.hints import alignments, stated
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.partials import Lanes
 from tilewright.tile.partition import missing_fact, places, storage_start
-from tilewright.tile.walks import digits_of, times
+from tilewright.tile.walks import digits_of, plus, times
 
-__all__ = ["Along", "Deal", "below", "ceiling", "dealt_along", "wider_runs"]
+__all__ = ["Along", "Deal", "below", "ceiling", "dealt_along", "load_run", "wider_runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +260,24 @@ def below(number: Value, count: Value, total: Value) -> Expr | None:
     """Is a number below a count? None where the numbers go up to ``total``, which is the count."""
     known, most = const_value(count), const_value(total)
     return None if known is not None and most is not None and known >= most else binary("<", number, count)
+
+
+def load_run(
+    call: TileCall, out: Builder, run: tuple[Buffer, Value, int], digits: list[Value], exists: Expr | None, else_: Expr
+) -> None:
+    """A vector of the source at these coordinates, into registers; ``else_`` for each element where it does not exist.
+
+    run: the registers, the first of them and how many.
+    """
+    registers, first, length = run
+    src = call["src"]
+    if exists is not None:
+        with out.each("e", length) as e:
+            out.store(registers, plus(first, e), else_)
+    with out.when(exists):
+        offset, flat = src.place(digits, call.facts).get("m", 0), src.buffer.flat()
+        if length == 1:
+            out.store(registers, first, Load(flat, (as_expr(offset),)))
+        else:
+            pointer, nbytes = out.pointer("ptr", flat, offset), length * src.dtype.bits // 8
+            out.call("cuda.copy_bytes", AddressOf(registers, (as_expr(first),)), pointer, nbytes)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tilewright.tile.builder import Builder
 
 __all__ = ["VARIANTS", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "alike",
-           "by_name", "check_keywords", "choose", "condition", "elementwise",
-           "instructions_text", "register", "variant"]  # fmt: skip
+           "by_name", "check_keywords", "choose", "condition", "counted", "elementwise",
+           "register", "variant"]  # fmt: skip
 
 
 class Plan(Protocol):
@@ -35,9 +35,9 @@ class Plan(Protocol):
         ...
 
 
-def instructions_text(count: int) -> str:
+def counted(count: int, what: str = "instruction") -> str:
     """``4 instructions``, for a summary."""
-    return "1 instruction" if count == 1 else f"{count} instructions"
+    return f"{count} {what}{'s' if count != 1 else ''}"
 
 
 @runtime_checkable

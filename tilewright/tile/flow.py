@@ -13,13 +13,13 @@ from tilewright.dtypes import INT32, INT64
 from tilewright.ir import Expr, Value, Var, as_expr, binary, cast, const_value, row_major
 from tilewright.ir.widths import has_wide_strides
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.call import Side, TileCall, own_digits, side_of
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partition import storage_start, vector_lengths
-from tilewright.tile.round_loops import Writer, emit_rounds, once_each, own_digits
+from tilewright.tile.round_loops import Writer, emit_rounds, once_each
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, in_batches, registers_alike
 from tilewright.tile.walks import plus, times
 

@@ -18,7 +18,7 @@ from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, coordin
 from tilewright.isa import Form, Mods, lookup, matrix_fragment
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.dispatch import Decline, instructions_text
+from tilewright.tile.dispatch import Decline, counted
 from tilewright.tile.hints import alignments, check_target
 from tilewright.tile.owners import Owners, owners, rank_among, registers_of
 from tilewright.tile.partition import Places, misaligned, places, tracked
@@ -136,7 +136,7 @@ class MatrixPlan:
     def summary(self) -> str:
         """``ldmatrix x4, transposed, 2 instructions per warp``."""
         how = f"{', transposed' if self.kind.trans else ''}{', halves exchanged' if self.kind.recombines else ''}"
-        return f"{self.kind.name} x{self.num}{how}, {instructions_text(self.rounds)} per warp"
+        return f"{self.kind.name} x{self.num}{how}, {counted(self.rounds)} per warp"
 
     def index(self, round: Value) -> Value:
         """What the row addresses count."""

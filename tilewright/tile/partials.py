@@ -26,8 +26,8 @@ from tilewright.tile.reductions import Partial, Reduction, wanted
 from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
 
 __all__ = ["Delivery", "Lanes", "PartialPieces", "PartialStore", "at_once", "begin_with_nothing", "delivery",
-           "emit_delivery", "emit_lanes", "emit_taking", "joined_by_lanes", "pieces_of", "put", "put_element",
-           "registers_for", "scratch_for", "spread", "take_in", "taken_from_scratch"]  # fmt: skip
+           "emit_delivery", "emit_lanes", "emit_taking", "joined_by_lanes", "parts_of", "pieces_of", "put",
+           "put_element", "registers_for", "scratch_for", "spread", "take_in", "taken_from_scratch"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +115,19 @@ def _numbered(results: Ints, labels: Ints) -> tuple[Ints, int]:
     numbers = np.full(results.shape, -1)
     numbers[own] = (np.arange(pairs.shape[1]) % counts[0])[inverse.reshape(-1)]
     return numbers, int(counts[0])
+
+
+def parts_of(numbers: Ints, what: str) -> Ints:
+    """The slots with the same number in all threads, in their order: (parts, slots of each).
+
+    numbers: of results or lines, (threads, slots). Raises Decline where parts have different lengths.
+    """
+    _, first, inverse = np.unique(numbers, axis=1, return_index=True, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    lengths = np.bincount(inverse)
+    if (lengths != lengths[0]).any():
+        raise Decline(f"a thread has more elements of some {what} than of others")
+    return np.argsort(inverse, kind="stable").reshape(len(lengths), -1)[np.argsort(first)]
 
 
 def pieces_of(results: Ints, elements: Ints, each: int) -> PartialPieces:
@@ -294,7 +307,7 @@ def emit_delivery(
         if call["dst"].space == "shared":
             out.meet(call)
         return
-    scratch = scratch_for(plan, reduction, call, out)
+    scratch = scratch_for(plan.pieces * plan.results, reduction, call, out)
     assert plan.index is not None
     with out.when(plan.writers):
         index = out.offsets(plan.index, "s")
@@ -313,9 +326,8 @@ def emit_taking(plan: Delivery, reduction: Reduction, call: TileCall, out: Build
     out.meet(call)
 
 
-def scratch_for(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder) -> PartialStore:
-    """Scratch memory for all pieces of all results."""
-    size = plan.pieces * plan.results
+def scratch_for(size: int, reduction: Reduction, call: TileCall, out: Builder) -> PartialStore:
+    """Scratch memory for so many partial results."""
     made = [out.scratch(call, "scratch", size, str(kind)) for kind in reduction.kinds]
     return PartialStore(tuple(buffer.flat() for buffer, _ in made), made[0][1])
 

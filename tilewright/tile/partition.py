@@ -277,9 +277,8 @@ def one_storage(call: TileCall) -> bool:
 
 def root_of(buffer: Buffer) -> object:
     """A key of the storage that a buffer's bytes lie in."""
-    while isinstance(buffer.data, AddressOf):
-        buffer = buffer.data.buffer
-    return buffer.name if buffer.data is None else buffer.data
+    root = buffer.root
+    return root.name if root.data is None else root.data
 
 
 # Back into code

@@ -13,11 +13,10 @@ from tilewright.ir.special import ELEMENT
 from tilewright.layout import TileLayout
 from tilewright.records import replace
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.call import Side, TileCall, own_digits, side_of
 from tilewright.tile.dispatch import Chosen, Decline, condition
 from tilewright.tile.elements import indexed
 from tilewright.tile.inner import planned
-from tilewright.tile.round_loops import own_digits
 
 __all__ = ["Pieces", "emit_pieces", "in_pieces", "registers_cut"]
 

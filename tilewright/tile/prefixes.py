@@ -14,7 +14,7 @@ from tilewright.ir import Expr, Value, as_expr, binary, select, special
 from tilewright.isa import ALL_LANES
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
-from tilewright.tile.partials import PartialStore, registers_for
+from tilewright.tile.partials import PartialStore, registers_for, scratch_for
 from tilewright.tile.reductions import Partial, Reduction
 from tilewright.tile.walks import plus, times
 
@@ -39,6 +39,10 @@ class LaneLine:
     def mask(self) -> int:
         """One bit for each lane of a warp."""
         return (1 << self.members) - 1 if self.members < 32 else ALL_LANES
+
+    def scratch(self, reduction: Reduction, call: TileCall, out: Builder) -> PartialStore | None:
+        """Scratch memory for the totals of warps; None where a line is in one warp."""
+        return scratch_for(self.warps * self.lines, reduction, call, out) if self.warps > 1 else None
 
     def steps(self, parts: int) -> list[str]:
         """The shuffles in words, for a report on so many parts."""

@@ -23,12 +23,11 @@ from tilewright.ir import (
     as_expr,
     binary,
     cast,
-    const_value,
     same,
 )
 from tilewright.primitives.copy import FILL
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall
+from tilewright.tile.call import Side, TileCall, own_digits
 from tilewright.tile.elements import Computation, indexed
 from tilewright.tile.inside import inside_tests
 from tilewright.tile.owners import all_hold
@@ -36,7 +35,7 @@ from tilewright.tile.rounds import Rounds
 from tilewright.tile.shares import LETTERS
 from tilewright.tile.walks import digits_of, plus, times
 
-__all__ = ["Step", "Writer", "emit_rounds", "once_each", "own_digits"]
+__all__ = ["Step", "Writer", "emit_rounds", "once_each"]
 
 
 Write: TypeAlias = Callable[[], None]
@@ -273,20 +272,6 @@ class Writer:
             else:
                 found[name] = Load(side.buffer.flat(), (as_expr(self.slot(name, round_, e)),))
         return found
-
-
-def own_digits(side: Side, digits: Sequence[Value], extents: Sequence[Value]) -> list[Value]:
-    """The coordinates of the side's element that goes with an element of dst, whose extents these are.
-
-    The extents of both are aligned at the right; where both have as many longer than 1, those go together in order.
-    """
-    long = [digit for digit, extent in zip(digits, extents, strict=True) if const_value(extent) != 1]
-    own = [const_value(extent) != 1 for extent in side.extents]
-    if sum(own) == len(long):
-        rest = iter(long)
-        return [next(rest) if is_long else 0 for is_long in own]
-    aligned = [0] * (len(own) - len(digits)) + list(digits[max(0, len(digits) - len(own)) :])
-    return [digit if is_long else 0 for digit, is_long in zip(aligned, own, strict=True)]
 
 
 def once_each(tests: Sequence[Expr]) -> list[Expr]:

@@ -7,58 +7,46 @@ that is the same in all threads. `round_loops` writes the code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.ir import Expr, Value
+from tilewright.ir import Value
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.inside import open_dimensions, splits
 from tilewright.tile.owners import Owners, owners
 from tilewright.tile.partition import element_numbers, places, repeats, tracked, widest_vector
-from tilewright.tile.shares import LETTERS, in_memory_order
-from tilewright.tile.walks import Ints, Offset, Walk, walk_of
+from tilewright.tile.shares import Share, all_found, dealt_out, in_memory_order, in_order, numbers_in
+from tilewright.tile.walks import Ints, Walk, walk_of
 
-__all__ = ["MOST_LISTED", "Rounds", "by_holders", "by_turns", "held_elsewhere", "in_batches", "numbers_in",
-           "registers_alike"]  # fmt: skip
+__all__ = ["MOST_LISTED", "Rounds", "by_holders", "by_turns", "held_elsewhere", "in_batches", "registers_alike"]
+
 
 MOST_LISTED = 1 << 17  # elements of a region whose addresses are listed
 Also: TypeAlias = Callable[[Ints, int], str | None]
+Slots: TypeAlias = "tuple[tuple[str, tuple[Value, Walk]], ...]"  # by tile
 IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
 BESIDE_REGISTERS = 4  # accesses in flight if it holds other elements meanwhile, which take registers, too
 
 
-@dataclass(frozen=True, slots=True)
-class Rounds:
-    """vector: elements of a run. rounds: runs of a thread. threads: that take turns, 0: each has its own elements.
-    offsets: where the run of each tile in memory starts; single: tiles of which a run is one element. slots: of tiles
-    in registers, by the number of the element in the thread. number: of the run's first element, where it is
-    needed; parts: may a run be partly outside? spread, accesses, guard, limit, widened: as of a `Share`.
-    asked: may a region leave its buffer? batch: rounds that are loaded at once. pairs: does an instruction compute two
-    elements?
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds(Share):
+    """A share with a computation. single: tiles of which a run is one element. slots: of tiles in registers, by the
+    number of the element in the thread. parts: may a run be partly outside? asked: may a region leave its buffer?
+    batch: rounds that are loaded at once. pairs: does an instruction compute two elements?
     """
 
     computing: Computation | Moving
-    vector: int
-    rounds: int
-    offsets: tuple[tuple[str, Offset], ...] = ()
     single: frozenset[str] = frozenset()
-    slots: tuple[tuple[str, tuple[Value, Walk]], ...] = ()
-    number: Offset | None = None
-    threads: int = 0
-    spread: bool = True
-    accesses: int = 0
-    guard: Expr | None = None
+    slots: Slots = ()
     batch: int = 1
     asked: bool = False
     parts: bool = False
     pairs: bool = False
-    limit: str = ""
-    widened: str | None = None
 
     def summary(self) -> str:
         """``2 runs of 8 elements for each of 128 threads, 2 at once``."""
@@ -70,20 +58,6 @@ class Rounds:
         asked = ", those inside of the buffers" if self.asked else ""
         how = ", in pairs" if self.pairs else self.computing.summary()
         return f"{runs}{asked}{how}{why}"
-
-    @property
-    def nbytes(self) -> int:
-        """Of the widest access."""
-        return self.vector * max(self.computing.dst.bits, 8) // 8
-
-
-def numbers_in(call: TileCall, side: Side) -> Ints:
-    """For each element of dst, the number of the side's element that goes with it."""
-    if side.size == call["dst"].size:
-        return np.arange(int(side.size or 0))
-    dst = call["dst"].shape
-    own = side.shape[-len(dst) :]
-    return np.broadcast_to(np.arange(int(side.size or 0)).reshape(own), dst).reshape(-1)
 
 
 # Distribution of elements
@@ -97,29 +71,20 @@ def by_turns(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Ro
     if int(call["dst"].size or 0) > MOST_LISTED:
         raise Decline(f"{call['dst'].size} elements, too many to lay out one by one")
     order = in_memory_order(_leading(call))
-    at_hand = {name: side for name, side in call.sides.items() if side.space == "local"}
-    memory = _memory(call)
-    vector, limit = _vector(call, memory, order, also, least)
-    starts, threads = order[::vector], call.scope.threads
-    rounds = -(-len(starts) // threads)
-    partial = len(starts) if len(starts) < rounds * threads else 0
+    share = dealt_out(
+        call,
+        order,
+        lambda length: _crooked(call, order, length) or also(order, length),
+        numbered=_needs_number(call),
+        tiles=_memory(call),
+        least=least,
+    )
+    threads, vector = call.scope.threads, share.vector
     everyone = Owners(np.arange(threads), np.zeros(1, np.int64), np.zeros((threads, 1), np.int64), 0,
                       call.scope.kind, threads, 1, call.scope.kind)  # fmt: skip
-    for spread in (False,) if partial else (True, False):
-        elements = starts.reshape(rounds, threads).T if spread else starts
-        thread = [call.scope.index] if spread else []
-        found = _offsets(call, memory, elements, thread)
-        if found is None:
-            continue
-        runs = np.resize(order.reshape(-1, vector), (rounds * threads, vector))
-        mine = runs.reshape(rounds, threads, vector).transpose(1, 0, 2).reshape(threads, -1)
-        slots = tuple((name, _slots(call, side, everyone, mine)) for name, side in at_hand.items())
-        number = element_numbers(elements, thread) if _needs_number(call) else None
-        return _finished(call, Rounds(
-            computation(call), vector, rounds, found, _single(call, order, vector), slots, number, threads, spread,
-            partial, parts=_has_parts(call, order, vector), limit=limit,
-        ))  # fmt: skip
-    raise Decline(f"the addresses of {' and '.join(side.name for side in memory.values())} follow no common pattern")
+    runs = np.resize(order.reshape(-1, vector), (share.rounds * threads, vector))
+    mine = runs.reshape(share.rounds, threads, vector).transpose(1, 0, 2).reshape(threads, -1)
+    return _computing(call, share, order, _slots(call, everyone, mine))
 
 
 def by_holders(call: TileCall, local: Side) -> Rounds:
@@ -130,22 +95,23 @@ def by_holders(call: TileCall, local: Side) -> Rounds:
         if side.space == "local":
             held, elements = _within(held, elements, owners(call, side, loading=True))
     memory = _memory(call)
-    vector, limit = _vector(call, memory, elements) if memory else (2 if _packs(call, elements) else 1, "")
+    tiles = [(side, places(side, call.facts), numbers_in(call, side)[elements]) for side in memory.values()]
+    if tiles:
+        vector, limit = widest_vector(call, tiles, lambda length: _crooked(call, elements, length))
+    else:
+        vector, limit = 2 if _packs(call, elements) else 1, ""
     starts = elements[:, ::vector]
-    found = _offsets(call, memory, starts, [held.rank])
-    if found is None:
+    offsets = (tracked(call, side, where, own[:, ::vector], [held.rank]) for side, where, own in tiles)
+    if (found := all_found(zip(memory, offsets, strict=True))) is None:
         names = " and ".join(side.name for side in memory.values())
         raise Decline(f"the registers of {local.name} and the addresses of {names} follow no common pattern")
-    slots = tuple(
-        (name, _slots(call, side, held, elements)) for name, side in call.sides.items() if side.space == "local"
-    )
+    slots = _slots(call, held, elements)
     number = element_numbers(starts, [held.rank]) if _needs_number(call) else None
     if _needs_number(call) and number is None:
         raise Decline(f"the elements that threads hold of {local.name} follow no pattern")
-    return _finished(call, Rounds(
-        computation(call), vector, starts.shape[1], found, _single(call, elements, vector), slots, number,
-        guard=held.guard(storing=storing), parts=_has_parts(call, elements, vector), limit=limit,
-    ))  # fmt: skip
+    nbytes, guard = vector * max(call.dtype.bits, 8) // 8, held.guard(storing=storing)
+    share = Share(vector, nbytes, starts.shape[1], found, guard=guard, number=number, limit=limit)
+    return _computing(call, share, elements, slots)
 
 
 def _packs(call: TileCall, elements: Ints) -> bool:
@@ -173,21 +139,30 @@ def held_elsewhere(call: TileCall, local: Side) -> list[str]:
     for name, side in call.sides.items():
         if side.space == "local" and side is not local and name != "dst":
             try:
-                _slots(call, side, held, elements)
+                _slots_of(call, side, held, elements)
             except Decline:
                 found.append(name)
     return found
 
 
-def _finished(call: TileCall, plan: Rounds) -> Rounds:
-    held = any(name != "dst" for name, _ in plan.slots)
-    most = in_batches(sum(name != "dst" and name not in plan.single for name, _ in plan.offsets), beside=held)
-    pairs = plan.vector % 2 == 0 and isinstance(plan.computing, Computation) and plan.computing.packs(call)
-    return replace(
-        plan,
+def _computing(call: TileCall, share: Share, order: Ints, slots: Slots) -> Rounds:
+    """What is computed of a share of the elements in this order."""
+    made, vector = computation(call), share.vector
+    sides = ((name, side) for name, side in call.sides.items() if side.space != "local" and vector > 1)
+    single = frozenset(name for name, side in sides if repeats(numbers_in(call, side)[order], vector))
+    most = in_batches(
+        sum(name != "dst" and name not in single for name, _ in share.offsets),
+        beside=any(name != "dst" for name, _ in slots),
+    )
+    return Rounds(
+        **{each.name: getattr(share, each.name) for each in fields(share)},
+        computing=made,
+        single=single,
+        slots=slots,
+        batch=max(size for size in range(1, most + 1) if share.rounds % size == 0),
         asked=_is_open(call),
-        batch=max(size for size in range(1, most + 1) if plan.rounds % size == 0),
-        pairs=pairs,
+        parts=_has_parts(call, order, vector),
+        pairs=vector % 2 == 0 and isinstance(made, Computation) and made.packs(call),
     )
 
 
@@ -210,7 +185,7 @@ def _memory(call: TileCall) -> dict[str, Side]:
     for side in found.values():
         if side.tile is None and open_dimensions(call, side):
             raise Decline(side.problem)
-    return dict(sorted(found.items(), key=lambda item: list(LETTERS).index(item[1].space)))
+    return in_order(found)
 
 
 def _needs_number(call: TileCall) -> bool:
@@ -219,18 +194,6 @@ def _needs_number(call: TileCall) -> bool:
 
 def _is_open(call: TileCall) -> bool:
     return any(open_dimensions(call, side) for side in call.tiles if side.space != "local")
-
-
-def _single(call: TileCall, order: Ints, vector: int) -> frozenset[str]:
-    sides = ((name, side) for name, side in call.sides.items() if side.space != "local" and vector > 1)
-    return frozenset(name for name, side in sides if repeats(numbers_in(call, side)[order], vector))
-
-
-def _vector(
-    call: TileCall, memory: Mapping[str, Side], order: Ints, also: Also = lambda *_: None, least: int = 1
-) -> tuple[int, str]:
-    sides = [(side, places(side, call.facts), numbers_in(call, side)[order]) for side in memory.values()]
-    return widest_vector(call, sides, lambda length: _crooked(call, order, length) or also(order, length), least)
 
 
 def _crooked(call: TileCall, order: Ints, length: int) -> str | None:
@@ -259,18 +222,6 @@ def _coordinates(call: TileCall, side: Side, dim: int) -> Ints:
     return np.asarray(np.unravel_index(numbers_in(call, side), side.shape)[dim])
 
 
-def _offsets(
-    call: TileCall, memory: Mapping[str, Side], elements: Ints, thread: Sequence[Value]
-) -> tuple[tuple[str, Offset], ...] | None:
-    found = []
-    for name, side in memory.items():
-        offset = tracked(call, side, places(side, call.facts), numbers_in(call, side)[elements], thread)
-        if offset is None:
-            return None
-        found.append((name, offset))
-    return tuple(found)
-
-
 def _expanded(call: TileCall, local: Side, held: Owners) -> tuple[Owners, Ints]:
     """The elements of dst that each holder has: where the side broadcasts, several for one register."""
     numbers = numbers_in(call, local)
@@ -294,7 +245,13 @@ def _within(held: Owners, elements: Ints, other: Owners) -> tuple[Owners, Ints]:
     return wide, np.tile(elements, (times_each, 1))
 
 
-def _slots(call: TileCall, side: Side, held: Owners, elements: Ints) -> tuple[Value, Walk]:
+def _slots(call: TileCall, held: Owners, elements: Ints) -> Slots:
+    """Where the holders have their elements of the tiles in registers. Raises Decline."""
+    sides = ((name, side) for name, side in call.sides.items() if side.space == "local")
+    return tuple((name, _slots_of(call, side, held, elements)) for name, side in sides)
+
+
+def _slots_of(call: TileCall, side: Side, held: Owners, elements: Ints) -> tuple[Value, Walk]:
     """In which slot each holder has its elements of the side, (threads, elements). Raises Decline where that differs
     from thread to thread, or where another thread has the element.
     """

@@ -14,7 +14,7 @@ from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.hints import alignments, check_target
 from tilewright.tile.partition import Places, places, run_problem, tracked
-from tilewright.tile.shares import Share, in_memory_order
+from tilewright.tile.shares import Share, all_found, in_memory_order
 from tilewright.tile.walks import Ints
 
 __all__ = ["StretchPlan", "emit_stretch", "plan_stretches"]
@@ -86,10 +86,9 @@ def _in_order(call: TileCall, found: Sequence[tuple[str, Side, Places]], order: 
             raise Decline(trouble, allowed=allowed, changes=changes)
     length = gcd(len(order), *(_unbroken(where, order) for _, _, where in found))
     starts = order[::length]
-    offsets = {name: tracked(call, side, where, starts, []) for name, side, where in found}
-    known = tuple((name, offset) for name, offset in offsets.items() if offset is not None)
+    offsets = all_found((name, tracked(call, side, where, starts, [])) for name, side, where in found)
     nbytes = length * call.dtype.bits // 8
-    return Share(length, nbytes, len(starts), known) if len(known) == len(found) else None
+    return None if offsets is None else Share(length, nbytes, len(starts), offsets)
 
 
 def _unbroken(where: Places, order: Ints) -> int:

@@ -29,7 +29,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, CellPlaces, tmem_cells
 from tilewright.tile.conditions import between_in_order, constant_extents, single_thread, tmem_address
-from tilewright.tile.dispatch import Decline, instructions_text
+from tilewright.tile.dispatch import Decline, counted
 from tilewright.tile.hints import alignments, check_target
 from tilewright.tile.partition import Places, misaligned, places, storage_start
 from tilewright.tile.smem_descriptors import GROUP, UNIT, check_aligned, in_fields, mode_of, pattern_bytes, unswizzled
@@ -110,7 +110,7 @@ class TmemCopyPlan:
 
     def summary(self) -> str:
         """``32x128b.warpx4, 1 instruction; no swizzle``."""
-        times_ = instructions_text(sum(run.count for run in self.runs))
+        times_ = counted(sum(run.count for run in self.runs))
         swizzle = self.descriptor.swizzle
         how = f"{swizzle.row_bytes}-byte swizzle" if swizzle else "no swizzle"
         return f"{self.shape}{f', {self.fmt}' if self.fmt else ''}, {times_}; {how}"

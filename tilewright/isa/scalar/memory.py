@@ -108,7 +108,7 @@ def _vectors(sems: Spellings, spaces: Spellings) -> Iterator[tuple[Spellings, Sp
         return
     yield {2: ".v2"}, words(*KINDS), "sm_75"
     yield {4: ".v4"}, words(*(name for name in KINDS if name not in PAIRS)), "sm_75"
-    if None in spaces and "weak" in sems:
+    if None in spaces:
         yield {4: ".v4"}, words(*PAIRS), "sm_100"
         yield {8: ".v8"}, words(*(name for name in KINDS if name[1:] == "32")), "sm_100"
 

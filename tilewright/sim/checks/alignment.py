@@ -24,7 +24,7 @@ __all__ = ["Alignment", "misaligned"]
 
 class Alignment(Check):
     def watch(self, site: Site) -> Hook | None:
-        if site.width == 1 or site.aligned:
+        if site.width == 1:
             return None
         low = site.width - 1
 

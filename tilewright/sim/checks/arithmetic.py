@@ -1,8 +1,7 @@
 """Undefined integer arithmetic: a division by zero, a shift by the width or more. The hardware goes on.
 
 Compiled code may divide by zero in lanes that do not use the quotient. Its bits are unknown there, as uninitialised
-ones are, and the division is the error where something visible depends on them. To follow such bits costs time: a run
-does not, and is begun again with a program that does once a division by zero takes place.
+ones are, and the division is the error where something visible depends on them.
 """
 
 from __future__ import annotations
@@ -29,11 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["BeginAgainError", "OpenResult", "Operands", "may_be_open", "may_fault"]
-
-
-class BeginAgainError(SimulationError):
-    """A result is undefined, and only a program that follows unknown bits can tell whether something depends on it."""
+__all__ = ["OpenResult", "Operands", "may_be_open", "may_fault"]
 
 
 def may_fault(expr: Expr) -> bool:
@@ -118,11 +113,6 @@ class OpenResult:
         lanes = self._lanes(mask, values, None)
         if lanes.any():
             raise self._error(batch, lanes, values)
-
-    def leave(self, batch: Batch, mask: Mask, *values: Value) -> None:
-        """Raises BeginAgainError where the result is undefined in an active lane."""
-        if self._lanes(mask, values, None).any():
-            raise BeginAgainError(self._undefined.does, at=self.at)
 
     @cached_property
     def _undefined(self) -> Undefined:

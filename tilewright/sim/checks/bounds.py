@@ -32,7 +32,7 @@ class Bounds(Check):
 
     def escapes(self, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
         """Raises SimulationError for the first warp with lanes outside; hardware looks at the alignment before that."""
-        if "alignment" in self.program.checks and not site.aligned:
+        if "alignment" in self.program.checks:
             misaligned(self.program, site, batch, outside, at)
         escape(self.program, site, batch, outside, at)
 

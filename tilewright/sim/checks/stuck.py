@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.isa import phase_of, phase_state
+from tilewright.isa import Signal, phase_of, phase_state
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.coordinates import element_text
@@ -21,7 +21,7 @@ from tilewright.sim.machine.remote import split
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.isa import Lanes, Signal
+    from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Ints, Value
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
@@ -95,9 +95,12 @@ class Stuck(Check):
         self._keep(batch.wave, signal.kind, signal.kind, at, split(batch.wave, rows, given), words, np.zeros(1))
 
     def completing(self, operation: Operation) -> None:
+        wave = operation.batch.wave
         for one in operation.signals:
-            nbytes = np.zeros(1) if one.nbytes is None else one.nbytes
-            wave = operation.batch.wave
+            assert isinstance(one.effect, Signal)
+            if one.effect.at_issue:
+                continue
+            nbytes = operation.amounts(one)[one.issuer] if one.effect.kind == "bytes" else np.zeros(1)
             self._keep(wave, CAME, operation.name, operation.instruction.at, (one.rows, one.at), None, nbytes)
 
     def _keep(

@@ -61,9 +61,7 @@ def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str,
     width = width_of(expr.dtype)
     with inside(e, expr, mask, op, width, write=write):
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
-        aligned = place not in (None, e.places.arena) and not _is_odd_view(e, expr.buffer)
-        site = Site(e.at, op, place, width, write, aligned=aligned, shifts=True, advice=advice_of(expr))
-        site.constant = expr.buffer.constant
+        site = Site(e.at, op, place, width, write, shifts=True, advice=advice_of(expr), constant=expr.buffer.constant)
         return e.site(site), address_text(e, terms)
 
 
@@ -121,14 +119,6 @@ def advice_of(expr: Expr) -> tuple[str, str | None]:
     """The tile call that an access belongs to, if it may leave its buffer, and what would let it."""
     start = expr.a if isinstance(expr, Binary) else expr
     return next(((within.by, within.hint) for within in _owed(start) if within.by), ("", None))
-
-
-def _is_odd_view(e: Emitter, buffer: Buffer) -> bool:
-    """May an element of this view be off its natural alignment?"""
-    if not isinstance(buffer.data, AddressOf):
-        return False
-    offsets = [const_value(index) for index in buffer.data.indices]
-    return any(offset is None or offset for offset in offsets) or _is_odd_view(e, buffer.data.buffer)
 
 
 def place_of(e: Emitter, pointer: Expr) -> Place | None:

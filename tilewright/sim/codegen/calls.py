@@ -20,6 +20,7 @@ from tilewright.sim.codegen.addressing import (
     terms_of,
 )
 from tilewright.sim.codegen.emitter import Emitter, Operand
+from tilewright.sim.codegen.loops import asks
 from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Fills
 from tilewright.sim.fast.loads import Loads
@@ -54,6 +55,8 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
         what = e.out.constant("X", form.sync or form.register_fence or bound.fence)
         where = form.fence.at if isinstance(form.fence, ProxyFence) else ""
         more = f", {generic_address_text(e, bound.operands[where][0], mask)}" if where else ""
+        if form.fence and form.fence.scope == "warp" and const_value(members := bound.operands["mask"][0]) is None:
+            more = f", members=np.asarray({e.sound(members, mask)})"
         e.out.line(f"run.ordered(b, {mask}, {what}, {e.out.constant('A', e.at)}{more})")
         return Operand("None")
     return executed(e, expr, bound, mask)
@@ -64,10 +67,9 @@ def _pure(e: Emitter, call: Call, mask: str) -> Operand:
     function, operands = computed(call)
     name = bind(call).instruction.name
     given = [e.array(expr, e.sound(expr, mask, f"an operand of {name}")) for expr in operands]
-    if not e.program.follows and e.program.may_be_open(call):
+    if not e.unknowns and e.program.may_be_open(call):
         given = [e.out.named("v", text) for text in given]
-        way = "leave" if e.unknowns else "refuse"
-        e.out.line(f"{e.out.constant('O', OpenResult(call, e.at))}.{way}(b, {mask}, {', '.join(given)})")
+        e.out.line(f"{e.out.constant('O', OpenResult(call, e.at))}.refuse(b, {mask}, {', '.join(given)})")
     texts = []
     for expr, text in zip(operands, given, strict=True):
         unsigned = expr.dtype.kind in ("uint", "bool")
@@ -192,6 +194,7 @@ def _instruction(
             element=bound.count(access.element_bytes),
             is_signal=is_signal,
             ends=any(signal.kind == "inval" for signal in bound.form.signals),
+            asks=asks(expr) and id(e.stmt) not in e.axes.polled,
             goes_on=bound.form.issue is not None and not is_signal,
             sized=access.sized,
             observes=bound.form.result != VOID,

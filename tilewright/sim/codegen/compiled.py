@@ -46,13 +46,10 @@ class Compiled(Subject):
     are counted. `source` shows the functions; they run in `namespace`.
 
     raw: is it code that others compiled? Its registers hold raw bits, and it computes its addresses itself.
-    follows: are the bits of undefined results unknown, as uninitialised ones are?
     """
 
     @ir.deep_recursion()
-    def __init__(
-        self, kernel: ir.Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), *, follows: bool = False
-    ) -> None:
+    def __init__(self, kernel: ir.Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
         arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
         hidden = (ir.Buffer(name, dtype("uint8"), (1,), "global", None, data=ir.Var(name, HANDLE)) for name in arrays)
         buffers = (*kernel.buffers, *hidden)
@@ -61,7 +58,6 @@ class Compiled(Subject):
             [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
         )
         self.raw = kernel.graph is not None
-        self.follows = follows
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
         self._reads: dict[int, frozenset[str]] = {}
@@ -217,20 +213,12 @@ class Compiled(Subject):
         if isinstance(expr, ir.Reinterpret):
             return self.may_be_poison(expr.a)
         if self.raw and (parts := parts_of(expr)):
-            return any(map(self.may_be_poison, parts)) or (self.follows and self.may_be_open(expr))
+            return any(map(self.may_be_poison, parts)) or self.may_be_open(expr)
         return isinstance(expr, ir.Call) and bind(expr).form.meaning.moves and expr.dtype.bits > 0
 
     def may_be_open(self, expr: ir.Expr) -> bool:
         """May this value be any, as a quotient by zero is, and is that looked at?"""
         return "arithmetic" in self.checks and isinstance(expr, ir.Call) and may_be_open(expr)
-
-    @cached_property
-    def may_begin_again(self) -> bool:
-        """May a run be left because of a result that is undefined?"""
-        compiled = self.raw and self.with_shadows and not self.follows
-        return compiled and any(
-            map(self.may_be_open, (e for stmt in ir.code_of(self.kernel) for e in ir.expressions(stmt)))
-        )
 
     def _shadowed(self) -> frozenset[str]:
         undefined = (stmt.var.name for stmt in self.axes.undefined if isinstance(stmt, ir.Bind))

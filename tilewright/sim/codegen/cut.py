@@ -40,7 +40,6 @@ def cut(
     orders: it is also cut where threads diverge on the way to accesses that show which came first, so that either may.
     """
     axes, blocks, outer = _structured(kernel, orders) if kernel.graph is None else _open(kernel, parameters, orders)
-    blocks = _threaded(blocks)
     flow = _flow_of(blocks)
     segments = regions(blocks, flow, outer)
     live = Liveness(blocks, flow, parameters)
@@ -90,18 +89,3 @@ def _first_values(blocks: Sequence[ir.Block], live: Liveness) -> tuple[ir.Bind, 
     parts = (part for block in blocks for part in (*map(ir.expressions, ir.statements(block.body)), block.end.reads))
     kinds |= {node.name: node for part in parts for node in part if isinstance(node, ir.Var)}
     return tuple(ir.Bind(kinds[name], ir.Const(0, kinds[name].dtype)) for name in sorted(live.live_in[0]))
-
-
-def _threaded(blocks: Sequence[ir.Block]) -> list[ir.Block]:
-    """The blocks, with edges that skip empty blocks."""
-
-    def through(number: int) -> int:
-        seen = {number}
-        while not (at := blocks[number]).body and isinstance(at.end, ir.Jump) and not at.end.yields:
-            number = at.end.to
-            if number in seen:
-                break
-            seen.add(number)
-        return number
-
-    return [ir.Block(block.body, block.end.renumbered(through)) for block in blocks]

@@ -20,7 +20,7 @@ from tilewright.sim.checks.arithmetic import may_fault
 from tilewright.sim.checks.poison import Need
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.machine.convert import width_of
-from tilewright.sim.machine.memory import UNITS
+from tilewright.sim.machine.memory import initialised
 from tilewright.sim.machine.unknown import flags_of, unknown_of
 
 if TYPE_CHECKING:
@@ -203,5 +203,4 @@ class Emitter:
         """The shadow of an initialised value."""
         if self.unknowns:
             return "None"
-        width = width_of(kind)
-        return self.out.constant("V", np.frombuffer(b"\x01" * width, UNITS[width])[0])
+        return self.out.constant("V", initialised(width_of(kind))[0, 0, 0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tilewright import ir
@@ -31,7 +32,7 @@ def written_out(blocks: Sequence[ir.Block], flow: Flow, parameters: frozenset[st
     known = _definitions(blocks, flow, parameters)
     found = list(blocks)
     for number in flow.line:
-        body = tuple(_in_statement(stmt, known[number]) for stmt in blocks[number].body)
+        body = ir.rewrite(blocks[number].body, partial(_in_address, known[number]))
         found[number] = ir.Block(body, blocks[number].end)
     return _without_dead(found, flow, frozenset().union(*known.values()))
 
@@ -52,25 +53,12 @@ def _definitions(blocks: Sequence[ir.Block], flow: Flow, parameters: frozenset[s
     return known
 
 
-def _in_statement(stmt: ir.Stmt, known: Mapping[str, ir.Expr]) -> ir.Stmt:
-    """The addresses of a statement, those inside of an `If` too."""
-
-    def change(node: ir.Expr) -> ir.Expr | None:
-        if isinstance(node, (ir.Load, ir.AddressOf)) and node.buffer.data is not None:
-            data = put_in(node.buffer.data, known)
-            return node if data is node.buffer.data else replace(node, buffer=replace(node.buffer, data=data))
-        if isinstance(node, ir.Call) and not is_pure(node):
-            return _in_call(node, known)
-        return None
-
-    return _own(ir.rewrite_values(stmt, change), known)
-
-
-def _own(stmt: ir.Stmt, known: Mapping[str, ir.Expr]) -> ir.Stmt:
-    if isinstance(stmt, ir.If):
-        then, orelse = (tuple(_in_statement(one, known) for one in body) for body in (stmt.then, stmt.orelse))
-        return replace(stmt, then=then, orelse=orelse)
-    return stmt
+def _in_address(known: Mapping[str, ir.Expr], node: ir.Expr) -> ir.Expr | None:
+    """A node with the address that it has written out; None where it has none."""
+    if isinstance(node, (ir.Load, ir.AddressOf)) and node.buffer.data is not None:
+        data = put_in(node.buffer.data, known)
+        return node if data is node.buffer.data else replace(node, buffer=replace(node.buffer, data=data))
+    return _in_call(node, known) if isinstance(node, ir.Call) and not is_pure(node) else None
 
 
 def _in_call(call: ir.Call, known: Mapping[str, ir.Expr]) -> ir.Call:

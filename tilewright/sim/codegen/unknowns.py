@@ -55,7 +55,7 @@ def spread(e: Emitter, expr: Expr, mask: str) -> Operand | None:
             e.known[part] = known
     shadows = [operand.shadow or "None" for operand in operands]
     some = [shadow for shadow in dict.fromkeys(shadows) if shadow != "None"]
-    is_open = e.program.follows and e.program.may_be_open(expr)
+    is_open = e.program.may_be_open(expr)
     if not some and not is_open:
         return Operand(text)
     given = f"({', '.join(names)},), ({', '.join(shadows)},)"

@@ -1,9 +1,10 @@
-"""What the functions of an asynchronous row give, checked as they run: names, shapes and types that fit its effects."""
+"""What the functions of a row take and give, checked as they run: names, shapes and types that fit its effects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -11,15 +12,75 @@ from tilewright.errors import InstructionError, described
 from tilewright.isa import Addresses
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Array
+    from tilewright.sim.machine.arrays import Array, Results
+    from tilewright.sim.machine.instructions import CompiledInstruction
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.units import Touched
 
-__all__ = ["check_addresses", "check_results"]
+__all__ = ["asked", "check_addresses", "check_results", "check_values"]
+
+_Found = TypeVar("_Found")
+
+
+def _misgiven(row: CompiledInstruction, what: str, given: object, allowed: object) -> InstructionError:
+    name = row.bound.instruction.name.removeprefix("ptx.")
+    return InstructionError(f"{name}: {what}", given=given, allowed=allowed, at=row.at)
 
 
 def _refused(operation: Operation, what: str, given: object, allowed: object) -> InstructionError:
-    return InstructionError(f"{operation.name}: {what}", given=given, allowed=allowed, at=operation.instruction.at)
+    return _misgiven(operation.instruction, what, given, allowed)
+
+
+def asked(row: CompiledInstruction, what: str, function: Callable[..., _Found], given: Iterable[object]) -> _Found:
+    """What a function of a row gives, its `addresses` or its `execute`.
+
+    Raises InstructionError where it has other parameters than the row says.
+    """
+    given = tuple(given)
+    try:
+        return function(*given, **row.keywords)
+    except TypeError:
+        parameters = inspect.signature(function)
+        try:
+            parameters.bind(*given, **row.keywords)
+        except TypeError:
+            names = ", ".join([*_parameters(row, what), *(f"{name}=" for name in row.keywords)])
+            raise _misgiven(row, f"{what} has other parameters", str(parameters), f"({names})") from None
+        raise
+
+
+def _parameters(row: CompiledInstruction, what: str) -> Iterator[str]:
+    """What a function gets, by the names of the row."""
+    form, bound = row.bound.form, row.bound
+    barriers = {signal.barrier for signal in form.signals}
+    if what == "addresses":
+        yield "unit"
+        yield from (one.name for one in bound.arguments)
+    elif form.issue:
+        yield from (one.operand for one in form.touched if not one.write and one.operand not in barriers)
+        yield from form.async_meaning.takes
+        yield from (one.name for one in bound.given if one.read and one.written)
+    else:
+        yield from filter(None, [form.meaning.on])
+        yield from (one.name for one in bound.read)
+
+
+def check_values(row: CompiledInstruction, found: Results) -> None:
+    """Raises InstructionError where `execute` of a form that begins nothing gives other values than the row says."""
+    for signal in row.bound.form.signals:
+        if signal.kind == "arrive" and getattr(found, "dtype", None) != np.uint64:
+            what, allowed = "execute gave no state of the m-barrier", "the 64 bits that each lane found there, uint64"
+            raise _misgiven(row, what, described(found), allowed)
+    names = [repr(one.name) for one in row.bound.given if one.written] or ["the call"]
+    values = found if isinstance(found, tuple) and len(names) > 1 else (found,)
+    if len(values) != len(names):
+        what = "execute gave another number of values than it writes"
+        raise _misgiven(row, what, len(values), f"{len(names)}: {', '.join(names)}")
+    for name, value in zip(names, values, strict=True):
+        data = np.asarray(value)
+        if data.dtype.kind not in "biufcV" or data.shape[-1:] not in ((), (1,), (32,)):
+            given = f"{data.dtype} of shape {data.shape}" if isinstance(value, np.ndarray) else described(value)
+            raise _misgiven(row, f"execute gave no values for {name}", given, "numbers of shape (..., 32)")
 
 
 def check_addresses(operation: Operation, found: object) -> None:

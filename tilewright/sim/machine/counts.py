@@ -8,7 +8,7 @@ time. Source: CUDA C++ Programming Guide, "Shared Memory"; phases: ncu's counts 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
 
-__all__ = ["Counts", "Line", "default_phase", "wavefronts"]
+__all__ = ["COUNTED", "Counts", "Line", "default_phase", "wavefronts"]
 
 BANK_BYTES, BANKS = 4, 32
 EVERY = BANK_BYTES * BANKS
@@ -48,17 +48,10 @@ class Line:
         """Passes beyond the ideal."""
         return self.wavefronts - self.ideal_wavefronts
 
-    def add(self, of_one: Line, ctas: int) -> None:
-        """Count once more what was counted for one CTA, now for so many that do the same."""
-        self.accesses += of_one.accesses * ctas
-        self.warps += of_one.warps * ctas
-        self.wavefronts += of_one.wavefronts * ctas
-        self.ideal_wavefronts += of_one.ideal_wavefronts * ctas
-
-    def joined(self, others: list[Line]) -> Line:
-        """The sum of all these lines, for a place of the kernel that is written out more than once."""
-        sums = {name: sum([getattr(one, name) for one in (self, *others)]) for name in COUNTED}
-        return replace(self, **sums) if others else self
+    def add(self, other: Line, times: int = 1) -> None:
+        """Count what another line has counted: for one CTA, and for so many that do the same."""
+        for name in COUNTED:
+            setattr(self, name, getattr(self, name) + times * getattr(other, name))
 
 
 COUNTED = ("accesses", "warps", "nbytes", "wavefronts", "ideal_wavefronts")
@@ -166,8 +159,6 @@ def wavefronts(
     lanes: how many of each warp count. pairs: is it a load, whose phases double where partners ask for the same? Kept
     with the address where it consists of one part, since adding a multiple of 128 bytes to it changes nothing.
     """
-    if not at.parts:
-        return _at_one_place(lanes, 2 * phase if pairs and phase < 32 else phase, active)
     if len(at.parts) != 1 or active is not None:
         return _counted(at.full(), lanes, width, phase, active, pairs=pairs)
     kept = at.parts[0].wavefronts
@@ -175,16 +166,6 @@ def wavefronts(
     if key not in kept:
         kept[key] = _counted(at.full(), lanes, width, phase, None, pairs=pairs)
     return kept[key]
-
-
-def _at_one_place(lanes: int, phase: int, active: Bools | None) -> tuple[int, int]:
-    """What `wavefronts` finds where all lanes name one address: a pass for each phase that anybody takes part in."""
-    phase = min(phase, lanes)
-    if active is None:
-        return lanes // phase, lanes // phase
-    taking_part = np.broadcast_to(active, (*active.shape[:-1], 32))[..., :lanes]
-    some = int(np.count_nonzero(taking_part.reshape(-1, phase).any(1)))
-    return some, some
 
 
 def _counted(

@@ -207,8 +207,17 @@ class Device:
         what: Sync | Fence | ProxyFence | RegisterFence,
         at: Span | None,
         where: Address | None = None,
+        *,
+        members: Array | None = None,
     ) -> None:
-        """A fence, perhaps of the bytes ``where`` alone; or a barrier of whole warps without diverged lanes."""
+        """A fence, perhaps of the bytes ``where`` alone; or a barrier of whole warps without diverged lanes.
+
+        members: the masks that lanes give, of which those with the same one meet.
+        """
+        for part in mask.parted(members) if members is not None else ():
+            self.ordered(batch, part, what, at)
+        if members is not None:
+            return
         if not isinstance(what, Sync):
             for check in self.checks:
                 if isinstance(what, RegisterFence):

@@ -60,12 +60,7 @@ def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[
     names = [row.name for row in bound.read]
     if bound.form.meaning.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
         return [mask]
-    given = values[names.index("mask")]
-    if given.shape[-1] == 1 or (given == given[..., :1]).all():
-        return [mask]
-    given = np.broadcast_to(given, mask.shape)
-    parts = (mask.narrowed(given == one) for one in np.unique(given[mask.full]))
-    return [part for part in parts if part is not None]
+    return mask.parted(values[names.index("mask")])
 
 
 def _bits(given: NDArray[np.int64]) -> Bools:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.isa import Access, Bound, Signal
+from tilewright.isa import Bound, Signal
 from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.answers import asked, check_values
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.facets import Facet, Finder
 from tilewright.sim.machine.gathered import check_lanes, parted_by_mask
-from tilewright.sim.machine.memory import UNITS, MemoryRows
+from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.machine.register_files import RegisterAddress, RegisterFile, stacked
 from tilewright.sim.machine.shadows import sound
@@ -152,9 +153,9 @@ class CompiledInstruction:
             register.check(batch, mask, at)
         pending.issuing = None
         made = pending.begin(self, batch, mask, arguments, sinks, sources, shadows if self.with_shadows else None)
-        for number, site in self.accesses:
+        for (number, site), access in zip(self.accesses, self.bound.form.accesses, strict=True):
             if site.sized:
-                (one,) = (t for t in made.touched if t.effect is self._sized_effects[number])
+                (one,) = (t for t in made.touched if t.effect is access)
                 assert one.nbytes is not None
                 sizes = made.issuers.spread(one.nbytes, batch.shape)
                 site.touch_sized(batch, mask, Address(0, Part(arguments[number])), sizes)
@@ -184,6 +185,16 @@ class CompiledInstruction:
     def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags) -> Results:
         """Execute the row on the active lanes, and deliver its results."""
         found = self.meaning(batch, mask, arguments, batch.wave.run.plain)
+        try:
+            return self._answer(batch, mask, arguments, sinks, flags, found)
+        except (TypeError, ValueError):
+            check_values(self, found)
+            raise
+
+    def _answer(
+        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, found: Results
+    ) -> Results:
+        """Deliver what the row's meaning gave."""
         for signal in self.bound.form.signals:
             self._signal(signal, batch, mask, arguments, found)
         for register, at, part in self._delivered(sinks, found):
@@ -243,16 +254,17 @@ class CompiledInstruction:
                     there = harmless(Address(0, Part(arguments[number])), mask)
                     site.elsewhere(batch).put_flags(batch, mask, there, None, (None, None))
                 elif site.write:
-                    site.mark(batch, mask, arguments[number])
+                    site.store_flags(batch, mask, Address(0, Part(arguments[number].astype(np.int64))), None)
         for register, at, part in self._delivered(sinks, shadow):
             register.store_flags(batch, mask, at, part)
         if form.meaning.moves and self.result != "void":
-            return self._typed(found), _bits_of(shadow)
+            bits = np.asarray(shadow)
+            return self._typed(found), bits.view(UNITS[bits.dtype.itemsize])
         return self._typed(found)
 
     def _delivered(self, sinks: Given, found: Results) -> Iterator[tuple[RegisterFile, RegisterAddress, Array]]:
         """The results with the register file of each, and the registers' addresses."""
-        results = found if len(self.sinks) > 1 else [found] * len(self.sinks)
+        results = found if len(self.sinks) > 1 and found is not None else [found] * len(self.sinks)
         yield from zip(self.sinks, sinks, results, strict=True)
 
     @property
@@ -266,12 +278,6 @@ class CompiledInstruction:
         return {name: self.bound.mods[name] for name in self.bound.form.meaning.passes}
 
     @cached_property
-    def _sized_effects(self) -> dict[int, Access]:
-        """The accesses by the numbers of their operands."""
-        names = [row.name for row in self.bound.arguments]
-        return {names.index(access.operand): access for access in self.bound.form.accesses}
-
-    @cached_property
     def _read_kinds(self) -> tuple[tuple[str, bool], ...]:
         """For each operand that is read: its kind, and whether it is data that moves, not a parameter of the move."""
         read = self.bound.arguments
@@ -282,8 +288,7 @@ class CompiledInstruction:
 
     def _flags(self, argument: Array, flags: Flags) -> Bits:
         if flags is None:
-            width = argument.dtype.itemsize
-            return np.broadcast_to(np.full(width, 1, np.uint8).view(UNITS[width])[0], argument.shape)
+            return np.broadcast_to(initialised(argument.dtype.itemsize), argument.shape)
         flags = np.atleast_3d(flags)  # the flags of a value that all lanes share come as one item
         return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
 
@@ -297,16 +302,11 @@ class CompiledInstruction:
         found: Results = None
         for some in parted_by_mask(self.bound, mask, arguments):
             given = Facet(batch, some, self.at, storage).given(form.meaning.on)
-            one: Results = execute(*given, *arguments, **self.keywords)
+            one: Results = asked(self, "execute", execute, (*given, *arguments))
             found = one if some is mask else np.where(some.full, one, one if found is None else found)
         return found
 
     def _typed(self, found: Results) -> Array | None:
-        if found is None or self.result == "void":
+        if self.result == "void":
             return None
         return np.asarray(found).astype(DType(self.result).numpy, copy=False)
-
-
-def _bits_of(shadow: Results) -> Bits:
-    found = np.asarray(shadow)
-    return found.view(UNITS[found.dtype.itemsize])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -151,9 +151,8 @@ def issuers_of(batch: Batch, mask: Mask, lanes: str, at: Span | None) -> Issuers
     if count == 1:
         return Issuers(batch.wave, at, rows, number * 32 + lane[0], 1, (ctas, warps, lane[0]))
     first = number % (count // 32) == 0
-    made = Issuers(batch.wave, at, rows[first], number[first] * 32, count, ())
     if len(warps) != int(first.sum()) * count // 32:
         given = Issuers(batch.wave, at, rows, number * 32, 32, ())
         given.fault("a warpgroup takes part without all of its four warps", rows >= 0)
     places = ctas[first][:, None], warps[first][:, None] + np.arange(count // 32)
-    return replace(made, places=places)
+    return Issuers(batch.wave, at, rows[first], number[first] * 32, count, places)

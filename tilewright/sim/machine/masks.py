@@ -52,6 +52,14 @@ class Mask:
             return None
         return Mask.of(self.shape, np.atleast_3d(active))
 
+    def parted(self, by: Array) -> list[Mask]:
+        """The lanes for which a value is the same, by its values; itself where all lanes of each warp have one."""
+        if by.ndim == 0 or by.shape[-1] == 1 or (by == by[..., :1]).all():
+            return [self]
+        by = np.broadcast_to(by, self.shape)
+        parts = (self.narrowed(by == one) for one in np.unique(by[self.full]))
+        return [part for part in parts if part is not None]
+
     def without(self, gone: Mask | None) -> Mask | None:
         """The lanes that are not in ``gone``."""
         if gone is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.uniform import Uniform
 
-__all__ = ["SHIFT", "UNITS", "WIDEST", "MemoryRows", "keep_pages"]
+__all__ = ["SHIFT", "UNITS", "WIDEST", "MemoryRows", "initialised", "keep_pages"]
 
 UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
@@ -37,6 +37,12 @@ UNITS: dict[int, np.dtype[Any]] = {
 SHIFT = {width: width.bit_length() - 1 for width in UNITS}
 WIDEST = 256
 KEPT_BYTES = 8 << 20  # larger blocks come from the system, which clears what is touched of them
+
+
+@cache
+def initialised(width: int) -> Bits:
+    """The flags of an initialised item of so many bytes, see `tilewright.sim.machine.shadows`; (1, 1, 1)."""
+    return np.full((1, 1, 1, width), 1, np.uint8).view(UNITS[width])[..., 0]
 
 
 @cache

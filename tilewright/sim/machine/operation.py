@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Access, Addresses, Signal
-from tilewright.sim.machine.answers import check_addresses, check_results
+from tilewright.sim.machine.answers import asked, check_addresses, check_results
 from tilewright.sim.machine.units import Touched
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Operation:
         form, bound = self.form, self.instruction.bound
         given = list(self.arguments.values())
         made = self.meaning.addresses
-        found = made(self.issuers, *given, **self.instruction.keywords) if made else {}
+        found = asked(self.instruction, "addresses", made, (self.issuers, *given)) if made else {}
         check_addresses(self, found)
         for name in self.meaning.takes:
             if name in found:
@@ -74,7 +74,8 @@ class Operation:
         ) -> Touched:
             where = found[operand] if operand in found else Addresses(self.arguments[of.operand if of else operand])
             if of is not None:
-                where = Addresses(where.at[:, None] + np.arange(0, of.nbytes, width))
+                first = where.at.reshape(len(where.at), -1)[:, :1]  # lane 0 says it for a warp
+                where = Addresses(first + np.arange(0, of.nbytes, width))
             return Touched.of(self.issuers, effect, space, width, where)
 
         self.touched = tuple(
@@ -300,7 +301,7 @@ class Operation:
         return results if isinstance(results, tuple) else () if results is None else (results,)
 
     def _results(self, meaning: Callable[..., Results] | None, values: list[Array | None]) -> Given:
-        return self._of(meaning(*values, **self.instruction.keywords)) if meaning else tuple(values[:1])
+        return self._of(asked(self.instruction, "execute", meaning, values)) if meaning else tuple(values[:1])
 
     # Flags of initialised bytes
 

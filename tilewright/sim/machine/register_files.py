@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 import numpy as np
 
 from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.memory import UNITS
+from tilewright.sim.machine.memory import UNITS, initialised
 from tilewright.sim.machine.registers import NewerMatrix, Registers, Spread
 
 if TYPE_CHECKING:
@@ -37,11 +37,9 @@ def stacked(*values: Value) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _spread(accumulator: Accumulator, first: int, per_unit: int) -> Spread:
-    """The matrix of an accumulator whose first register has this number, of so many in a unit."""
-    register, lane = np.divmod(accumulator.total, 32)
-    register = register + first
-    return Spread((register // per_unit * 32 + lane) * per_unit + register % per_unit)
+def _spread(accumulator: Accumulator, first: int) -> Spread:
+    """The matrix of an accumulator whose first register has this number."""
+    return Spread(accumulator.total + 32 * first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +127,7 @@ class RegisterFile:
             return None
         registers, (place, *_) = batch.wave.registers[self.places[0].name], self.places
         first = (at.start - place.start) // 4
-        spread = _spread(accumulator, first, registers.unit // 4)
+        spread = _spread(accumulator, first)
         held = registers.held((spread, batch.key))
         if not isinstance(held, NewerMatrix):
             words = spread.matrix(registers.flat(batch.ctas, batch.warps))
@@ -149,7 +147,7 @@ class RegisterFile:
         """The flags of what `store` wrote; None: all of it is initialised."""
         if flags is None:
             shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
-            flags = np.full((*shape, self.width), 1, np.uint8).view(UNITS[self.width])[..., 0]
+            flags = np.broadcast_to(initialised(self.width), shape)
         look, active, flags = batch.wave.shadows.view_to_store(batch, mask, flags, *self._each(at))
         self._write(look, active, at, flags, batch.wave.shadows.registers)
 

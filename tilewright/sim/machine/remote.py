@@ -15,14 +15,15 @@ from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.places import OFFSET_BITS
-from tilewright.sim.machine.sites import Origin, Site
+from tilewright.sim.machine.registers import Registers
+from tilewright.sim.machine.sites import Site
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Array, Bits, Ints
+    from tilewright.sim.machine.arrays import Array, Ints
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.memory import MemoryRows
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine.wave import Storage, Wave
 
 __all__ = ["Elsewhere", "across", "atomic_words", "in_turns", "on_rank", "split"]
 
@@ -77,7 +78,7 @@ class Elsewhere(Site):
     """A site as it touches the shared memory of other CTAs; addresses are those of the cluster's window."""
 
     def reach(self, batch: Batch, mask: Mask, at: Address) -> tuple[Mask, bool]:
-        self._check(batch, mask, at.full())
+        mask = self._within(batch, mask, at)
         if not self.goes_on:
             if batch.wave.run.program.with_shadows:
                 batch.wave.shadows.expand()
@@ -85,9 +86,9 @@ class Elsewhere(Site):
                 check.reached(self, batch, mask, at)
         return mask, False
 
-    def _check(self, batch: Batch, mask: Mask, full: Ints) -> None:
+    def _within(self, batch: Batch, mask: Mask, at: Address) -> Mask:
         """Raises SimulationError for lanes beyond the shared memory of a CTA of the cluster, or beyond the cluster."""
-        run = batch.wave.run
+        run, full = batch.wave.run, at.full()
         rank, offset = full >> OFFSET_BITS, full & (1 << OFFSET_BITS) - 1
         last = run.shared_bytes - self.width
         wrong = mask.full & ((rank > run.cluster_ctas) | (offset > last) | (offset % self.width != 0))
@@ -95,32 +96,11 @@ class Elsewhere(Site):
             what = f"{self.op} at byte {first_of(offset, wrong)} of the shared memory of a CTA in the cluster"
             given = where_text(batch, wrong)
             raise SimulationError(f"{what}: it has {run.shared_bytes}", given=given, at=self.at)
+        return mask
 
-    def _inside(self, batch: Batch, at: Address) -> Address:
-        return self._across(batch, batch.wave.shared, at)
-
-    @staticmethod
-    def _across(batch: Batch, block: MemoryRows, at: Address) -> Address:
-        return Address(0, Part(across(batch, block, np.broadcast_to(at.full(), batch.shape))))
-
-    def load(self, batch: Batch, mask: Mask, at: Address) -> Bits:
-        self.reach(batch, mask, at)
-        return batch.wave.shared.load(batch, self._inside(batch, at), self.width)
-
-    def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
-        self.pending = bits
-        self.reach(batch, mask, at)
-        self.pending = None
-        batch.wave.shared.store(batch, self._inside(batch, at), self.width, bits, mask)
-
-    def shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
-        shadows = batch.wave.shadows
-        return shadows.shared.load(batch, self._across(batch, shadows.shared, at), self.width)
-
-    def put_flags(self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin) -> None:
-        shadows = batch.wave.shadows
-        own = shadows.valid(self.width) if flags is None else np.atleast_3d(flags)
-        shadows.shared.store(batch, self._across(batch, shadows.shared, at), self.width, own, mask)
+    def _in_block(self, look: Look, block: Storage, at: Address) -> Address:
+        assert not isinstance(block, Registers), "it is shared memory"
+        return Address(0, Part(across(look, block, np.broadcast_to(at.full(), look.shape))))
 
 
 Site.far_type = Elsewhere  # which is a site, so that those cannot import it

@@ -17,7 +17,7 @@ from tilewright.ir import AddressOf, Load, const_value
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.coordinates import authored_text, coordinate_text, element_text, is_dealt_out
-from tilewright.sim.machine.memory import UNITS, MemoryRows
+from tilewright.sim.machine.memory import MemoryRows, initialised
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.tmem import Cells
 
@@ -43,7 +43,7 @@ class _Argument:
     """The flags of an argument of the kernel, all of which is initialised."""
 
     def load(self, look: Look, at: Address, width: int) -> Bits:
-        return Shadows.valid(width)
+        return initialised(width)
 
     def store(self, look: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         """Keep the flags: a store to an argument was checked to be initialised before."""
@@ -62,18 +62,13 @@ class Shadows:
         self.wave = wave
         self.shared = MemoryRows.zeros(1, wave.run.shared_bytes)
         places = wave.run.places.locals
-        self.registers = {p.name: Registers(1, wave.run.warps, p.nbytes, p.unit, p.start) for p in places}
+        self.registers = {p.name: Registers(1, wave.run.warps, p.nbytes, p.start) for p in places}
         self.undefined: dict[object, tuple[Bools, SimulationError]] = {}
 
     @cached_property
     def tmem(self) -> Cells:
         """The flags of tensor memory, a row for every CTA."""
         return Cells(self.wave.ctas)
-
-    @staticmethod
-    def valid(width: int) -> Bits:
-        """The flags of an initialised item."""
-        return np.full((1, 1, 1, width), 1, np.uint8).view(UNITS[width])[..., 0]
 
     @property
     def is_collapsed(self) -> bool:

@@ -15,21 +15,22 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.arrays import Bits, Ints
+from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import first_of, where_text
-from tilewright.sim.machine.counts import Line, default_phase, wavefronts
+from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
 from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.memory import initialised
 from tilewright.sim.machine.places import LOCAL_WINDOW, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Array, Bools
     from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.wave import Storage
 
 __all__ = ["Hook", "Site", "harmless"]
 
 FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one
-CHOSEN = ("place", "hooks", "watch", "pending")  # fields of a site that its place decides
 Hook = Callable[..., None]  # of a batch, a mask and the addresses of accesses that follow each other
 Origin = tuple["Site | None", Address | None]  # where bits come from
 
@@ -38,8 +39,8 @@ Origin = tuple["Site | None", Address | None]  # where bits come from
 class Site:
     """op: what the kernel does here. place: None for a pointer of run time. width: bytes.
 
-    lanes: how many lanes' addresses count. aligned: True where elements of a buffer are, by construction. watch: makes
-    the hooks, for each place. escapes: called with lanes outside of the buffer.
+    lanes: how many lanes' addresses count. watch: makes the hooks, for each place. escapes: called with lanes outside
+    of the buffer.
     """
 
     at: Span | None
@@ -50,13 +51,13 @@ class Site:
     atomic: bool = False  # reads and writes as one access
     lanes: int = 32
     phase: int = 0
-    aligned: bool = False
     collective: bool = False  # a warp does it together
     sem: str = "weak"  # its order and scope: see `tilewright.isa.Access`
     scope: str = ""
     element: int = 0  # bytes of each operation that a vector consists of
     is_signal: bool = False  # of an m-barrier
     ends: bool = False  # that m-barrier
+    asks: bool = False  # that m-barrier, once, and the kernel goes on whatever the answer
     goes_on: bool = False  # does an asynchronous operation touch the bytes later?
     sized: bool = False  # some lanes may touch fewer bytes, or none
     observes: bool = True  # does the kernel see what it reads?
@@ -64,6 +65,7 @@ class Site:
     polls: bool = False  # does a loop wait until it finds here what another thread has written?
     compared: bool = False  # is what it finds compared with anything?
     constant: bool = False  # does it read what nobody may write while the kernel runs?
+    by_unit: bool = False  # does an asynchronous unit do it, through a proxy of its own?
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
@@ -71,9 +73,7 @@ class Site:
     hooks: tuple[Hook, ...] = ()
     line: Line = field(init=False)
     pending: Bits | Callable[[Address], Bits] | None = None  # what a store is about to write, for the checks
-    _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
-    _parts: dict[int, Site] = field(init=False, default_factory=dict)
-    _far: Site | None = field(init=False, default=None)
+    _derived: dict[object, Site] = field(init=False, default_factory=dict)  # this site at a place, or of other bytes
     far_type: ClassVar[type[Site]]  # of other CTAs' shared memory: `tilewright.sim.machine.remote` says which
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class Site:
         assert place is not None
         guarded = not self.contains(batch, at)
         if guarded:
-            mask = self._within(batch, mask, at, self._size(batch))
+            mask = self._within(batch, mask, at)
         if self.lanes < 32:
             mask = mask.narrowed(np.arange(32).reshape(1, 1, 32) < self.lanes) or mask
         self.count(batch, mask, at)
@@ -114,21 +114,20 @@ class Site:
         assert self.place is not None
         return self.place.nbytes if self.place.nbytes >= 0 else batch.wave.run.sizes[self.place.name]
 
-    def _within(self, batch: Batch, mask: Mask, at: Address, size: int) -> Mask:
+    def _within(self, batch: Batch, mask: Mask, at: Address) -> Mask:
         """``mask`` without the lanes outside of the buffer, which the check of bounds reports."""
-        assert self.place is not None
-        outside = self._outside(mask, at, size)
+        outside = self._outside(batch, mask, at)
         if not outside.any():
             return mask
         if self.escapes is not None:
             self.escapes(self, batch, outside, at)
         return Mask(mask.shape, mask.full & ~outside)
 
-    def _outside(self, mask: Mask, at: Address, size: int) -> Bools:
+    def _outside(self, batch: Batch, mask: Mask, at: Address) -> Bools:
         """The active lanes that are outside of the buffer."""
         assert self.place is not None
-        full = at.full()
-        found: Bools = mask.full & ((full < self.place.start) | (full + self.width > self.place.start + size))
+        full, end = at.full(), self.place.start + self._size(batch)
+        found: Bools = mask.full & ((full < self.place.start) | (full + self.width > end))
         return found & (np.arange(32) < self.lanes) if self.lanes < 32 else found
 
     def count(self, batch: Look, mask: Mask, at: Address) -> None:
@@ -151,9 +150,20 @@ class Site:
     def load(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """What each lane reads; anything in lanes that are not active."""
         if self.place is None:
-            return self._resolved_load(batch, mask, at)
+            found = self.resolve(batch, mask, at)
+            return self._joined((site.load(batch, lanes, there), lanes) for site, lanes, there in found)
         mask, guarded = self.reach(batch, mask, at)
-        return batch.wave.storage(self.place).load(batch, at, self.width, mask if guarded else None)
+        return self._read(batch, at, mask if guarded else None)
+
+    def _read(self, batch: Batch, at: Address, mask: Mask | None) -> Bits:
+        """The bytes at addresses of this buffer. mask: given where addresses of inactive lanes may be anywhere."""
+        assert self.place is not None
+        block = batch.wave.storage(self.place)
+        return block.load(batch, self._in_block(batch, block, at), self.width, mask)
+
+    def _in_block(self, look: Look, block: Storage, at: Address) -> Address:
+        """The address as the storage of a batch counts it."""
+        return at
 
     def to_write(self, at: Address) -> Bits | None:
         """What the lanes are about to write at an address; None of what is no plain store."""
@@ -170,28 +180,16 @@ class Site:
         self.pending = None
         if guarded and mask.lanes == 0:
             return
-        batch.wave.storage(self.place).store(batch, harmless(at, mask) if guarded else at, self.width, bits, mask)
+        block = batch.wave.storage(self.place)
+        there = self._in_block(batch, block, harmless(at, mask) if guarded else at)
+        block.store(batch, there, self.width, bits, mask)
 
     def peek(self, batch: Batch, mask: Mask, at: Address) -> Bits:
-        """The bytes at an address that is about to be written, any bytes outside of the buffer; no access of the
-        kernel's.
-        """
+        """The bytes at an address that is about to be written; no access of the kernel's."""
         return self._joined(
-            (batch.wave.storage(site.place).load(batch, site._inside(batch, harmless(there, lanes)), self.width), lanes)
+            (site._read(batch, there, site._within(batch, lanes, there)), lanes)
             for site, lanes, there in self._everywhere(batch, mask, at)
-            if site.place is not None
         )
-
-    def _inside(self, batch: Batch, at: Address) -> Address:
-        """``at`` with the addresses outside of the buffer brought to its ends."""
-        assert self.place is not None
-        size = self.place.nbytes if self.place.nbytes >= 0 else batch.wave.run.sizes[self.place.name]
-        first, last = self.place.start, self.place.start + size - self.width
-        return at if first <= at.lo and at.hi <= last else Address(0, Part(at.full().clip(first, last)))
-
-    def _resolved_load(self, batch: Batch, mask: Mask, at: Address) -> Bits:
-        found = [(site.load(batch, lanes, there), lanes) for site, lanes, there in self.resolve(batch, mask, at)]
-        return self._joined(found)
 
     @staticmethod
     def _joined(found: Iterable[tuple[Bits, Mask]]) -> Bits:
@@ -206,7 +204,7 @@ class Site:
         """The checks and counts before an access whose meaning moves the bytes itself; lanes outside are an error."""
         for site, lanes, there in self._everywhere(batch, mask, at):
             _, guarded = site.reach(batch, lanes, there)
-            if guarded and site.escapes is None and site._outside(lanes, there, site._size(batch)).any():
+            if guarded and site.escapes is None and site._outside(batch, lanes, there).any():
                 raise SimulationError(
                     f"{self.op} outside of {site.line.buffer}", given=f"byte {int(there.full().max())}", at=self.at
                 )
@@ -238,11 +236,11 @@ class Site:
 
     def _sized(self, nbytes: int) -> Site:
         """This site for a narrower access."""
-        if nbytes not in self._parts:
-            self._parts[nbytes] = replace(
+        if nbytes not in self._derived:
+            self._derived[nbytes] = replace(
                 self, width=nbytes, hooks=(), watch=lambda part: self.watch(replace(self, place=part.place, hooks=()))
             )
-        return self._parts[nbytes]
+        return self._derived[nbytes]
 
     def _everywhere(self, batch: Batch, mask: Mask, at: Address) -> Iterable[tuple[Site, Mask, Address]]:
         return self.resolve(batch, mask, at) if self.place is None else [(self, mask, _in_window(at))]
@@ -251,8 +249,6 @@ class Site:
 
     def flags(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """The flags of what `load` just read; the address was looked at by it."""
-        if self.place is not None:
-            return self.shadow_bits(batch, mask, _in_window(at))
         return self._joined(
             (site.shadow_bits(batch, lanes, there), lanes) for site, lanes, there in self._everywhere(batch, mask, at)
         )
@@ -262,11 +258,10 @@ class Site:
         assert self.place is not None
         shadows = batch.wave.shadows
         if self.place.space == "global":
-            return shadows.valid(self.width)
+            return initialised(self.width)
         look, lanes = shadows.view(batch, mask, at)
-        return shadows.storage(self.place).load(
-            look, harmless(at, lanes) if lanes.array is not None else at, self.width
-        )
+        block, there = shadows.storage(self.place), harmless(at, lanes) if lanes.array is not None else at
+        return block.load(look, self._in_block(look, block, there), self.width)
 
     def store_flags(
         self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin = (None, None)
@@ -284,17 +279,10 @@ class Site:
                 use = f"a store to {self.place.name}"
                 shadows.require(batch, mask, flags, use, self.at, "a value", origin)
             return
-        own = shadows.valid(self.width) if flags is None else np.atleast_3d(flags)
+        own = initialised(self.width) if flags is None else np.atleast_3d(flags)
         look, active, own = shadows.view_to_store(batch, mask, own, at)
-        there = harmless(at, active) if active.array is not None else at
-        shadows.storage(self.place).store(look, there, self.width, own, active)
-
-    def mark(self, batch: Batch, mask: Mask, address: Ints) -> None:
-        """Note that what an instruction wrote here is initialised."""
-        at = Address(0, Part(address.astype(np.int64)))
-        for site, lanes, there in self._everywhere(batch, mask, at):
-            if site.place is not None and site.place.space != "global":
-                site.store_flags(batch, lanes, there, batch.wave.shadows.valid(self.width))
+        block, there = shadows.storage(self.place), harmless(at, active) if active.array is not None else at
+        block.store(look, self._in_block(look, block, there), self.width, own, active)
 
     # Pointers of run time
 
@@ -326,10 +314,11 @@ class Site:
 
     def elsewhere(self, batch: Batch) -> Site:
         """This site as it touches the shared memory of other CTAs of the cluster."""
-        if self._far is None:
-            kept = [each.name for each in fields(self) if each.init and each.name not in CHOSEN]
-            self._far = self.far_type(**{name: getattr(self, name) for name in kept}, place=batch.wave.run.places.arena)
-        return self._far
+        if self.far_type not in self._derived:
+            kept = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+            kept |= {"place": batch.wave.run.places.arena, "hooks": (), "watch": lambda site: (), "pending": None}
+            self._derived[self.far_type] = self.far_type(**kept)
+        return self._derived[self.far_type]
 
     def inside(self, batch: Batch, window: int, at: Address, mask: Mask) -> Site:
         """This site as it touches the buffer at a window's address."""
@@ -345,10 +334,9 @@ class Site:
             )
         several = window == LOCAL_WINDOW
         place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()) if several else 0)
-        if place not in self._resolved:
-            made = replace(self, place=place, hooks=())
-            self._resolved[place] = made
-        return self._resolved[place]
+        if place not in self._derived:
+            self._derived[place] = replace(self, place=place, hooks=())
+        return self._derived[place]
 
     def _check_before(self, batch: Batch, place: Place, at: Address, mask: Mask) -> None:
         """Raises SimulationError for lanes that point to shortly before a buffer, into the window before its own."""
@@ -364,20 +352,16 @@ class Site:
             )
 
     def lines(self) -> list[Line]:
-        """What was counted here since `reset`."""
-        self.line.nbytes = self.line.accesses * self.width
-        others = [line for site in self._others() for line in site.lines()]
-        return [self.line, *others] if self.line.accesses else others
-
-    def _others(self) -> tuple[Site, ...]:
-        return (*self._resolved.values(), *self._parts.values()) if self._resolved or self._parts else ()
+        """What was counted here since `reset`, as lines that no later run changes."""
+        others = [line for site in self._derived.values() for line in site.lines()]
+        own = replace(self.line, nbytes=self.line.accesses * self.width)
+        return [own, *others] if own.accesses else others
 
     def reset(self) -> None:
         """Count from zero again: a new run."""
-        line = self.line
-        if line.accesses:
-            line.accesses = line.warps = line.wavefronts = line.ideal_wavefronts = line.nbytes = 0
-        for site in self._others():
+        for name in COUNTED if self.line.accesses else ():
+            setattr(self.line, name, 0)
+        for site in self._derived.values():
             site.reset()
 
 

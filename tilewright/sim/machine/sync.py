@@ -281,8 +281,10 @@ class Barriers:
 
 def _of_warps(batch: Batch, place: BarrierSite, what: str, values: Value) -> Value:
     """What the lanes of each warp name together, an int or (CTAs or 1, warps or 1)."""
-    if isinstance(values, int) or values.shape[-1] == 1:
-        return values if isinstance(values, int) else values[..., 0]
+    if isinstance(values, int) or not values.ndim:
+        return int(values)
+    if values.shape[-1] == 1:
+        return values[..., 0]
     full = batch.mask.full
     named = np.broadcast_to(values, full.shape)
     first = np.take_along_axis(named, full.argmax(-1, keepdims=True), -1)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.sim.machine.convert import width_of
-from tilewright.sim.machine.memory import UNITS
+from tilewright.sim.machine.memory import UNITS, initialised
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
@@ -115,11 +115,10 @@ def unknown_of(kind: DType) -> Callable[[Bits, Mask], Array | None]:
 def flags_of(kind: DType) -> Callable[[Array | None], Bits]:
     """From the unknown bits of a value to flags of its bytes."""
     width = width_of(kind)
-    valid = np.full((1, 1, 1, width), 1, np.uint8).view(UNITS[width])[..., 0]
 
     def convert(unknown: Array | None) -> Bits:
         if unknown is None:
-            return valid
+            return initialised(width)
         bits = np.ascontiguousarray(unknown)
         octets = bits.view(np.uint8).reshape(*bits.shape[:3], width)
         flags: Bits = (octets == 0).view(UNITS[width])[..., 0]

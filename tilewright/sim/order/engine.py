@@ -18,7 +18,6 @@ from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
 from tilewright.sim.order.knowledge.signals import arrivals_of, signals_of, together, visits_of
-from tilewright.sim.order.proxies.global_accesses import LastAccesses
 from tilewright.sim.order.races.detector import RaceDetector
 from tilewright.sim.order.reports.missing import missing_commits
 from tilewright.sim.order.rules.barriers import CLUSTER
@@ -57,10 +56,9 @@ class Order(Check):
         self.orders, self.warned, self.doubtful = {}, set(), False
         self.races = RaceDetector(self.program, self.orders)
         self.locations = self.races.locations
-        self.last_accesses = LastAccesses.of(self.program)
 
     def start(self, wave: Wave) -> None:
-        self.orders[wave] = WaveOrder(wave, self.races.grain(SHARED_WINDOW), self.last_accesses)
+        self.orders[wave] = WaveOrder(wave, self.races.grain(SHARED_WINDOW), self.races.buffers)
 
     # Accesses
 
@@ -87,16 +85,14 @@ class Order(Check):
         check_shared(order.operations, site, batch, mask, None, at)
         order.mbarriers.touched(site, batch, mask, at)
         self.races.access(order.shared, site, batch, mask, order.located(batch, at))
-        if order.proxies is not None:  # which notes the time of the record
-            order.proxies.shared.accessed(site, batch, mask, at)
+        if order.stores is not None:  # which notes the time of the record
+            order.stores.accessed(site, batch, mask, at)
 
     def _in_global(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         assert site.place is not None
         if order.operations is not None and order.operations.scoreboard.in_global:
             check_global(order.operations, site, batch, mask, at)
         self.races.access(self.races.buffer(site.place, batch), site, batch, mask, at)
-        if self.last_accesses is not None:
-            self.last_accesses.accessed(order.clocks, site, batch, mask, at)
 
     def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         if site.is_signal or (site.atomic and not site.write):
@@ -108,8 +104,8 @@ class Order(Check):
         visits = visits_of(batch, mask, home)
         early = order.remote.before_begin(visits.who, visits.home, site.at)
         self.races.access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
-        if order.proxies is not None:
-            order.proxies.shared.reached(site, batch, mask, (home, offset))
+        if order.stores is not None:
+            order.stores.accessed(site, batch, mask, at, (home, offset))
         order.remote.touched(visits, site.at, arrives=False, early=early)
 
     def _watch_registers(self, site: Site) -> Hook:
@@ -131,8 +127,7 @@ class Order(Check):
         which, own = np.nonzero(here)
         who = Actors.whole_warps(ctas[which], np.arange(wave.run.warps)[warps][own])
         if barrier >= CLUSTER:
-            for rules in order.cluster_rules:
-                rules.cluster_arrived(who)
+            order.cluster.arrived(who, barrier)
         else:
             order.barriers.arrived(who, barrier, sync.at)
         known = order.clocks.published(who)
@@ -150,8 +145,7 @@ class Order(Check):
             if key in order.meetings:
                 order.clocks.learn(who, order.meetings[key].of(own))
         if barrier >= CLUSTER:
-            for rules in order.cluster_rules:
-                rules.cluster_met(ctas)
+            order.cluster.met(ctas[waiting.any(1)], barrier)
         else:
             order.barriers.met(ctas, waiting, barrier)
 
@@ -191,13 +185,12 @@ class Order(Check):
                 alone = order.operations.parts.alone() if order.operations and sem == "release" else ()
                 order.clocks.promote(who, SEEN if sem == "release" else HEARD | ISSUED, alone)
                 return
-            if fence.proxy == "tensormap" and order.proxies is not None and order.proxies.maps is not None:
-                order.proxies.maps.fenced(batch, who, fence, where)
         self.locations.awake |= bool(sem)
         if sem in ACQUIRES:
             self.locations.fenced(order.clocks, who, sem, str(fence.scope), of_shared=fence.is_of_shared)
-        if order.proxies is not None:
-            order.proxies.fenced(who, fence)
+        if isinstance(fence, ProxyFence):
+            for proxy in order.proxies:
+                proxy.fenced(batch, who, fence, where)
         if sem in RELEASES:
             order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared)
 
@@ -233,13 +226,12 @@ class Order(Check):
 
     def issued(self, operation: Operation) -> None:
         order = self.orders[operation.batch.wave]
-        operations, proxies = order.operations, order.proxies
+        operations = order.operations
         assert operations is not None
-        assert proxies is not None
         self._expand(operation.batch.wave)
         key, unfenced = str(operation.instruction.at), ""
         if key not in self.warned:
-            unfenced = next(proxies.unfenced_by(operation, operations, order.shared.log), "")
+            unfenced = next((text for proxy in order.proxies for text in proxy.unfenced_by(operation)), "")
         order.mbarriers.issued(operation)
         if operation.issuers.lanes > 1:
             rows, threads = operation.issuers.each()

@@ -82,7 +82,8 @@ class Execution(Device):
         self.scheduler = Scheduler(self, program.segments, program.live)
         self._next = 0
         self.open: list[Wave] = []  # the waves that run
-        self._cta_bytes = self._bytes_of_a_cta()
+        each = self.shared_bytes + self.warps * 32 * self._register_bytes
+        self._cta_bytes = 2 * each if program.with_shadows else each
 
     @property
     def ctas_done(self) -> int:
@@ -162,10 +163,6 @@ class Execution(Device):
         """Bytes of registers that one thread has."""
         return sum(place.nbytes for place in self.places.locals)
 
-    def _bytes_of_a_cta(self) -> int:
-        each = self.shared_bytes + self.warps * 32 * self._register_bytes
-        return 2 * each if self.program.with_shadows else each
-
     def _clusters_that_fit(self, wanted: int) -> int:
         """How many of ``wanted`` clusters, besides the CTAs that run. Raises SimulationError where there is no room."""
         each = self._cta_bytes * self.cluster_ctas
@@ -195,13 +192,16 @@ class Execution(Device):
         for name, warps in zip(self.program.tallies, self.tally, strict=True):
             if warps:
                 counts.instructions[name] = counts.instructions.get(name, 0) + warps
-        rows: dict[tuple[object, ...], list[Line]] = {}  # what a line of the kernel does to a buffer, however often
+        rows: dict[tuple[object, ...], Line] = {}  # what a line of the kernel does to a buffer, however often
         for site in self.program.sites:
             for line in site.lines():
                 if line.space != "local" or line.op != "register":
                     key = (str(line.at), line.op, line.buffer, line.space, line.write)
-                    rows.setdefault(key, []).append(line)
-        counts.lines = [first.joined(others) for first, *others in rows.values()]
+                    if key in rows:
+                        rows[key].add(line)
+                    else:
+                        rows[key] = line
+        counts.lines = [*rows.values()]
         if self.lines:
             every = (*counts.lines, *self.lines.values())
             counts.lines = sorted(every, key=lambda line: line.at.line if line.at else 0)

@@ -9,7 +9,6 @@ import numpy as np
 
 from tilewright.host import Limits
 from tilewright.ir.tensor_map import MapFields, mapped
-from tilewright.sim.checks.arithmetic import BeginAgainError
 from tilewright.sim.codegen.compiled import Compiled
 from tilewright.sim.machine.places import Group, groups_of
 from tilewright.sim.machine.precedence import OTHERS, PATIENT, Precedence
@@ -23,8 +22,7 @@ __all__ = ["Program"]
 
 
 class Program:
-    """``run`` executes the kernel on arrays. It is compiled once, and once more for arguments that share memory, or for
-    results that are undefined.
+    """``run`` executes the kernel on arrays. It is compiled once, and once more for arguments that share memory.
 
     kernel: of stage "lowered". checks: names out of `CHECKS`.
     """
@@ -33,8 +31,7 @@ class Program:
         self._lowered = kernel
         self._checks = checks
         self.compiled = Compiled(kernel, checks)
-        self._follows = False
-        self._by_groups: dict[object, Compiled] = {((), False): self.compiled}  # by the arguments that share memory
+        self._by_groups: dict[tuple[Group, ...], Compiled] = {(): self.compiled}  # by the arguments that share memory
 
     @property
     def source(self) -> str:
@@ -46,10 +43,9 @@ class Program:
         return self._of(groups_of(arrays)).places.by_name[name].base
 
     def _of(self, groups: tuple[Group, ...]) -> Compiled:
-        key = groups, self._follows
-        if key not in self._by_groups:
-            self._by_groups[key] = Compiled(self._lowered, self._checks, groups, follows=self._follows)
-        return self._by_groups[key]
+        if groups not in self._by_groups:
+            self._by_groups[groups] = Compiled(self._lowered, self._checks, groups)
+        return self._by_groups[groups]
 
     def run(
         self,
@@ -72,17 +68,8 @@ class Program:
             buffer.name: arrays[handle.name] for buffer, handle in self.compiled.handles() if buffer.name not in own
         }
         program = self._of(groups_of(named))
-        given = dict(named)
-        written = (name for name, array in named.items() if array.flags.writeable and program.may_begin_again)
-        before = {name: named[name].copy() for name in written}
         named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in _encoded(program, maps, scalars)}
-        try:
-            return _run(program, named, scalars, progress, limits or Limits())
-        except BeginAgainError:
-            self._follows = True
-        for name, array in before.items():
-            given[name][...] = array
-        return self.run(arrays, scalars, maps, progress=progress, limits=limits)
+        return _run(program, named, scalars, progress, limits or Limits())
 
 
 def _encoded(
@@ -120,7 +107,7 @@ def _run(
 
 def _other_orders(program: Compiled, run: Execution) -> Iterator[Precedence]:
     """Do threads see which came first? Then the race check makes runs in other orders as well."""
-    if any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites):
+    if any(site.asks or (site.sem != "weak" and site.observes and not site.is_signal) for site in program.sites):
         yield from OTHERS if run.ctas * run.warps > 1 else OTHERS[:1]
     if any(check.doubtful for check in program.own_checks):
         yield PATIENT

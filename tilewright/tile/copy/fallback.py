@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import warn
-from tilewright.ir import Expr, Load, Value, Var, as_expr, binary, const_value, coordinate
+from tilewright.ir import Expr, Load, Value, as_expr, binary, const_value, coordinate
 from tilewright.layout import Axis
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall
+from tilewright.tile.call import Side, TileCall, own_digits
 from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.elements import computation
 from tilewright.tile.owners import all_hold, axes_of, check_own, gaps, held_here, owners
@@ -106,10 +106,9 @@ def _(plan: ElementPlan, call: TileCall, out: Builder) -> None:
         inside.enter_context(out.when(plan.guard))
         digits = [inside.enter_context(out.loop("i", extent)) for extent in plan.extents]
         copies = [inside.enter_context(out.loop("r", it.extent)) for it in plan.replicas]
-        dst = _place(call, call["dst"], digits)
+        dst, src = (dict(side.place(own_digits(side, digits, plan.extents), call.facts)) for side in call.tiles)
         for it, digit in zip(plan.replicas, copies, strict=True):
             dst[it.axis.name] = dst.get(it.axis.name, 0) + digit * it.stride
-        src = _place(call, call["src"], digits)
         tests = [*held_here(call["dst"], dst), *held_here(call["src"], src)]
         inside.enter_context(out.when(all_hold(tests)))
         out.store(
@@ -117,9 +116,3 @@ def _(plan: ElementPlan, call: TileCall, out: Builder) -> None:
             dst.get("m", 0),
             computation(call).of({"src": Load(call["src"].buffer.flat(), (as_expr(src.get("m", 0)),))}, {}),
         )
-
-
-def _place(call: TileCall, side: Side, digits: list[Var]) -> dict[str, Value]:
-    """Where the element is that the loops have reached; unit extents have no loop."""
-    rest = iter(digits)
-    return dict(side.place([0 if const_value(extent) == 1 else next(rest) for extent in side.extents], call.facts))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import between, bits_only, constant_extents, one_place_each
 from tilewright.tile.dispatch import variant
-from tilewright.tile.hints import wider
-from tilewright.tile.shares import Share, dealt_out, emit_copies, in_memory_order
+from tilewright.tile.shares import Share, dealt_out, emit_copies, in_memory_order, widened
 
 __all__ = ["gmem_smem"]
 
@@ -21,12 +18,7 @@ __all__ = ["gmem_smem"]
 )
 def gmem_smem(call: TileCall) -> Share:
     """Neighbouring threads copy neighbouring runs of global memory, in accesses of up to 128 bits."""
-    plan = _plan(call)
-    return replace(plan, widened=wider(call, plan, _plan)) if plan.limit else plan
-
-
-def _plan(call: TileCall) -> Share:
-    return dealt_out(call, in_memory_order(call.side("global")))
+    return widened(call, lambda each: dealt_out(each, in_memory_order(each.side("global"))))
 
 
 gmem_smem.emit(emit_copies)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, constant_extents, one_place_each, plain_registers
 from tilewright.tile.dispatch import condition, variant
-from tilewright.tile.hints import wider
-from tilewright.tile.shares import Share, emit_copies, held_by
+from tilewright.tile.shares import Share, emit_copies, held_by, widened
 
 __all__ = ["reg"]
 
@@ -28,12 +25,7 @@ def one_side_in_registers(call: TileCall) -> str | None:
 )
 def reg(call: TileCall) -> Share:
     """Each thread copies the elements it holds, in accesses of up to 128 bits."""
-    plan = _plan(call)
-    return replace(plan, widened=wider(call, plan, _plan)) if plan.limit else plan
-
-
-def _plan(call: TileCall) -> Share:
-    return held_by(call, call.side("local"))
+    return widened(call, lambda each: held_by(each, each.side("local")))
 
 
 reg.emit(emit_copies)

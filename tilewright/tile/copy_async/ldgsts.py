@@ -17,14 +17,14 @@ from tilewright.ir import AddressOf, Expr, Value, as_expr, binary, cast, select
 from tilewright.primitives import WITHIN_A_CTA
 from tilewright.primitives.copy import ASKED, FILL
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import TileCall
+from tilewright.tile.call import TileCall, own_digits
 from tilewright.tile.conditions import between_in_order, constant_extents, one_place_each
 from tilewright.tile.dispatch import Change, Decline, condition, variant
 from tilewright.tile.hints import alignments, check_target, wider
 from tilewright.tile.inside import inside_tests, open_dimensions, splits
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partition import places
-from tilewright.tile.round_loops import Step, Writer, own_digits
+from tilewright.tile.round_loops import Step, Writer
 from tilewright.tile.rounds import Rounds, by_turns
 from tilewright.tile.shares import in_memory_order
 from tilewright.tile.walks import Ints, digits_of

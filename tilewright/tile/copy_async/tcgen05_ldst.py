@@ -22,7 +22,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall, side_of
 from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, CellPlaces, tmem_cells
 from tilewright.tile.conditions import between, constant_extents, element_bits, plain_registers, tmem_address
-from tilewright.tile.dispatch import Change, Decline, condition, instructions_text, variant
+from tilewright.tile.dispatch import Change, Decline, condition, counted, variant
 from tilewright.tile.hints import check_target
 from tilewright.tile.owners import Owners, owners, registers_of
 from tilewright.tile.scope import SPOKEN
@@ -67,7 +67,7 @@ class LdstPlan:
 
     def summary(self) -> str:
         """``tcgen05.ld 32x32b.x16, 1 instruction per warp``."""
-        times_ = instructions_text(sum(run.count for run in self.runs))
+        times_ = counted(sum(run.count for run in self.runs))
         halves = ", 16 bits of each column" if self.halves else ""
         return f"{self.op.removeprefix('ptx.')} {self.shape}.x{self.num}{halves}, {times_} per warp"
 

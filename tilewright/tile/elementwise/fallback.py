@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from tilewright.errors import warn
 from tilewright.ir import Const, Expr, Load, Value, as_expr, binary, const_value
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import TileCall
+from tilewright.tile.call import TileCall, own_digits
 from tilewright.tile.conditions import one_place_each, only_in
 from tilewright.tile.dispatch import Decline, elementwise
 from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.flow import extents_of_run
 from tilewright.tile.inside import inside_tests
 from tilewright.tile.owners import all_hold, axes_of, check_own
-from tilewright.tile.round_loops import once_each, own_digits
+from tilewright.tile.round_loops import once_each
 from tilewright.tile.walks import digits_of, plus, times
 
 __all__ = ["fallback"]

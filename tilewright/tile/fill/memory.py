@@ -16,10 +16,9 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import constant_extents, only_in
 from tilewright.tile.dispatch import Decline, variant
-from tilewright.tile.hints import wider
 from tilewright.tile.inside import inside, open_dimensions, splits
 from tilewright.tile.partition import places
-from tilewright.tile.shares import ELEMENT, Share, dealt_out, in_memory_order
+from tilewright.tile.shares import ELEMENT, Share, dealt_out, in_memory_order, widened
 from tilewright.tile.values import filling_run
 from tilewright.tile.walks import Ints, digits_of
 
@@ -33,8 +32,7 @@ MOST_LISTED = 1 << 17  # elements whose addresses are listed: more than shared m
 )
 def memory(call: TileCall) -> Share:
     """The threads store neighbouring runs, in accesses of up to 128 bits."""
-    plan = _plan(call)
-    return replace(plan, widened=wider(call, plan, _plan)) if plan.limit else plan
+    return widened(call, _plan)
 
 
 def _plan(call: TileCall) -> Share:

@@ -14,7 +14,7 @@ from itertools import chain, product
 
 from tilewright import isa
 from tilewright.ir import AddressOf, Buffer, Region, Value, as_expr, const_value, same
-from tilewright.isa.mma import DTYPES
+from tilewright.isa.types import ELEMENTS, WORDS
 from tilewright.layout import TileLayout
 from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.tile.blocks import Held, Products, RegisterBlocks, blocks_of, held_by_warps, products_of
@@ -40,7 +40,6 @@ from tilewright.tile.walks import Ints, linear, plus
 
 __all__ = ["mma"]
 
-NAMES = {kind: name for name, kind in DTYPES.items()}  # PTX's name of an element
 OF_A_AND_B = {"A": fragment_of_a, "B": fragment_of_b}
 FITTING = "fragments of mma: tilewright.layout.mma_fragment_layout, or one with rows, columns and K in another order"
 ALONG_G = {"A": "M", "B": "N"}  # the dimension that goes along the lanes' g
@@ -141,7 +140,7 @@ def planned(call: TileCall, sizes: Mapping[str, int], kind: MmaKind) -> MmaPlan:
 
 def kind_of(call: TileCall) -> MmaKind:
     """The instructions for the call's types. Raises Decline where there are none, or none on the target."""
-    names = {name: NAMES.get(str(call[name].dtype), "") for name in "DAB"}
+    names = {name: WORDS.get(str(call[name].dtype), "") for name in "DAB"}
     types = ".".join([*names.values(), names["D"]])
     forms = [form for form in isa.lookup("ptx.mma").forms if types in form.wording.modifiers["types"]]
     if not forms:
@@ -162,7 +161,7 @@ def allowed_types() -> str:
     pairs: dict[str, list[str]] = {}
     for form in isa.lookup("ptx.mma").forms:
         for types in form.wording.modifiers["types"]:
-            d, a, b, _ = (DTYPES[name] for name in str(types).split("."))
+            d, a, b, _ = (ELEMENTS[name] for name in str(types).split("."))
             both = a if a == b else f"{a} and {b}"
             if both not in pairs.setdefault(d, []):
                 pairs[d].append(both)

@@ -17,7 +17,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.cells import COLUMN_BITS, tmem_cells
 from tilewright.tile.conditions import constant_extents, misplaced, several_issuers
-from tilewright.tile.dispatch import Change, Decline, condition, instructions_text, variant
+from tilewright.tile.dispatch import Change, Decline, condition, counted, variant
 from tilewright.tile.hints import check_target
 from tilewright.tile.smem_descriptors import (
     DescribedBlocks,
@@ -64,7 +64,7 @@ class UmmaPlan:
         count = self.d.starts.size * self.b.starts.shape[1]
         a = blocks_text(self.a) if isinstance(self.a, DescribedBlocks) else "in tensor memory"
         k = isa.PRODUCT_KINDS[self.made.kind].k
-        return f"m{self.made.M}n{self.made.N}k{k}, {instructions_text(count)}; A {a}, B {blocks_text(self.b)}"
+        return f"m{self.made.M}n{self.made.N}k{k}, {counted(count)}; A {a}, B {blocks_text(self.b)}"
 
 
 @condition("D is in tensor memory, B in shared memory, A in either")

@@ -14,7 +14,7 @@ from tilewright.layout import Layout, wgmma_fragment
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import constant_extents, misplaced
-from tilewright.tile.dispatch import Change, Condition, Decline, condition, instructions_text, variant
+from tilewright.tile.dispatch import Change, Condition, Decline, condition, counted, variant
 from tilewright.tile.hints import check_target
 from tilewright.tile.owners import owners
 from tilewright.tile.smem_descriptors import (
@@ -59,7 +59,7 @@ class WgmmaPlan:
     def summary(self) -> str:
         """``m64n128k16, 4 instructions; A 128-byte swizzle, B 128-byte swizzle, MN-major``."""
         a = blocks_text(self.a) if isinstance(self.a, DescribedBlocks) else "in registers"
-        return f"m64n{self.n}k{self.k}, {instructions_text(self.count)}; A {a}, B {blocks_text(self.b)}"
+        return f"m64n{self.n}k{self.k}, {counted(self.count)}; A {a}, B {blocks_text(self.b)}"
 
 
 @condition("D is in registers, B in shared memory, A in either")

@@ -10,9 +10,10 @@ import numpy as np
 from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value, select
 from tilewright.primitives.reduce import axes_of
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall
-from tilewright.tile.deals import Along, Deal, below, ceiling, dealt_along, wider_runs
-from tilewright.tile.dispatch import Decline, condition, variant
+from tilewright.tile.call import Side, TileCall, own_digits
+from tilewright.tile.conditions import whole_bytes
+from tilewright.tile.deals import Along, Deal, below, ceiling, dealt_along, load_run, wider_runs
+from tilewright.tile.dispatch import Decline, condition, counted, variant
 from tilewright.tile.inside import inside, open_dimensions
 from tilewright.tile.owners import all_hold, owners
 from tilewright.tile.partials import (
@@ -47,12 +48,6 @@ def from_memory(call: TileCall) -> str | None:
     return None if src.space in ("shared", "global") else f"{src.name} is in {src.space} memory"
 
 
-@condition("results of a memory have whole bytes")
-def whole_bytes(call: TileCall) -> str | None:
-    dst = call["dst"]
-    return f"two elements of {dst.name} share a byte" if dst.space != "local" and dst.dtype.bits < 8 else None
-
-
 @dataclass(frozen=True, slots=True)
 class MemoryReduction:
     """blocks: of results, one after the other. rounds: of ``batch`` loads each. delivery: from scratch; None where each
@@ -77,7 +72,7 @@ class MemoryReduction:
         deal = self.deal
         what = "each row" if deal.by_rows else "the columns"
         threads = deal.along if deal.by_rows else deal.across
-        steps = [f"{threads} threads along {what} by {self.nbytes} bytes, {_counted(self.batch, 'load')} at a time"]
+        steps = [f"{threads} threads along {what} by {self.nbytes} bytes, {counted(self.batch, 'load')} at a time"]
         steps += self.lanes.steps(deal.parts)
         steps += self.delivery.steps() if self.delivery else []
         steps += [f"{self.stored} results at a store"] if self.stored > 1 else []
@@ -120,10 +115,6 @@ def _stored(call: TileCall, deal: Deal) -> int:
     order, where = np.arange(int(dst.size or 0)), places(dst, call.facts)
     lengths = [length for length in (8, 4, 2) if length * dst.dtype.bits <= 128 and deal.parts % length == 0]
     return next((length for length in lengths if not run_problem(call, dst, where, order, length)), 1)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' if count > 1 else ''}"
 
 
 def _batch(turns: Value) -> int:
@@ -181,10 +172,6 @@ class _Emission:
         index: Value = self.call.scope.index
         return index
 
-    @property
-    def source(self) -> Buffer:
-        return self.call["src"].buffer.flat()
-
     def turn(self, round: Value, load: Value) -> Value:
         """The number of a thread's load along the elements."""
         deal = self.plan.deal
@@ -201,15 +188,6 @@ class _Emission:
         there = below(turn, plan.deal.reduced.count, plan.rounds * (plan.batch * plan.deal.along))
         return all_hold((there, inside(self.call, src, digits)))
 
-    def load(self, digits: list[Value], first: Value) -> None:
-        src, length = self.call["src"], self.plan.deal.vector
-        offset = src.place(digits, self.call.facts).get("m", 0)
-        if length == 1:
-            self.out.store(self.run, first, Load(self.source, (as_expr(offset),)))
-            return
-        pointer = self.out.pointer("ptr", self.source, offset)
-        self.out.call("cuda.copy_bytes", AddressOf(self.run, (as_expr(first),)), pointer, self.plan.nbytes)
-
 
 @memory.emit
 def _(plan: MemoryReduction, call: TileCall, out: Builder) -> None:
@@ -219,7 +197,9 @@ def _(plan: MemoryReduction, call: TileCall, out: Builder) -> None:
     parts = registers_for(reduction, out, deal.parts)
     run = out.local("run", plan.batch * deal.vector, str(call["src"].dtype)).flat()
     emission = _Emission(plan, call, out, reduction, parts, run)
-    scratch = scratch_for(plan.delivery, reduction, call, out) if plan.delivery else None
+    scratch = None
+    if plan.delivery:
+        scratch = scratch_for(plan.delivery.pieces * plan.delivery.results, reduction, call, out)
     workers = None if deal.workers == call.scope.threads else binary("<", call.scope.index, deal.workers)
     with out.when(workers), out.each("b", plan.blocks) as block:
         column = plus(times(block, deal.across), deal.column(emission.thread))
@@ -243,13 +223,8 @@ def _take_in_all(emission: _Emission, column: Value) -> None:
         with out.each("u", plan.batch) as load:
             turn = out.let("n", emission.turn(round, load))
             digits = emission.digits(column, turn)
-            first = times(load, deal.vector)
-            exists = emission.exists(turn, digits)
-            if exists is not None:
-                with out.each("e", deal.vector) as e:
-                    out.store(emission.run, plus(first, e), emission.reduction.padding)
-            with out.when(exists):
-                emission.load(digits, first)
+            run = emission.run, times(load, deal.vector), deal.vector
+            load_run(emission.call, out, run, digits, emission.exists(turn, digits), emission.reduction.padding)
         with out.each("u", plan.batch) as load, out.each("e", deal.vector) as e:
             value = Load(emission.run, (as_expr(plus(times(load, deal.vector), e)),))
             position = _position(emission, column, emission.turn(round, load), e) if finds else None
@@ -325,5 +300,5 @@ def _row_major(along: Along, digits: Mapping[int, Value]) -> Value:
 
 def _in_destination(call: TileCall, digits: Mapping[int, Value]) -> list[Value]:
     """The coordinates of a result in the destination, which may keep dimensions of 1 or drop them."""
-    rest = iter([digits[dim] for dim in sorted(digits)])
-    return [0 if const_value(extent) == 1 else next(rest) for extent in call["dst"].extents]
+    dims = sorted(digits)
+    return own_digits(call["dst"], [digits[dim] for dim in dims], [call["src"].extents[dim] for dim in dims])

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from tilewright.ir import Expr, Load, as_expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import constant_extents, kept_inside
-from tilewright.tile.dispatch import Decline, condition, variant
+from tilewright.tile.conditions import constant_extents, from_registers, kept_inside
+from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import owners
 from tilewright.tile.partials import (
     Delivery,
@@ -21,6 +19,7 @@ from tilewright.tile.partials import (
     emit_delivery,
     emit_lanes,
     joined_by_lanes,
+    parts_of,
     pieces_of,
     registers_for,
     spread,
@@ -28,15 +27,9 @@ from tilewright.tile.partials import (
 )
 from tilewright.tile.partition import element_numbers
 from tilewright.tile.reductions import OPERATIONS, numbered, reduction_of
-from tilewright.tile.walks import Ints, Offset, plus, times
+from tilewright.tile.walks import Offset, plus, times
 
 __all__ = ["registers"]
-
-
-@condition("the source is in registers")
-def from_registers(call: TileCall) -> str | None:
-    src = call["src"]
-    return None if src.space == "local" else f"{src.name} is in {src.space} memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +64,7 @@ def registers(call: TileCall) -> RegisterReduction:
     src = call["src"]
     held = owners(call, src, loading=True)
     results, positions = numbered(call)
-    order = _parts(results[held.elements])
+    order = parts_of(results[held.elements], "results")
     elements = held.elements[:, order]
     of_part = spread(call, held, results[elements[:, :, 0]])
     every = spread(call, held, elements.reshape(len(elements), -1)).reshape(len(of_part), *order.shape)
@@ -84,20 +77,6 @@ def registers(call: TileCall) -> RegisterReduction:
     guard, lanes = held.guard(storing=False), at_once(call, lanes, reduction_of(call, order.shape[1]))
     parts, length = order.shape
     return RegisterReduction(parts, length, slots, counted if finds else None, guard, lanes, delivery(call, joined))
-
-
-def _parts(results: Ints) -> Ints:
-    """The slots that belong to the same result in all threads: (parts, slots of each). results: (threads, slots).
-
-    Raises Decline where parts have different lengths.
-    """
-    _, first, inverse = np.unique(results, axis=1, return_index=True, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    lengths = np.bincount(inverse)
-    if (lengths != lengths[0]).any():
-        raise Decline("a thread has more elements of some results than of others")
-    by_part = np.argsort(inverse, kind="stable").reshape(len(lengths), -1)
-    return by_part[np.argsort(first)]
 
 
 @registers.emit

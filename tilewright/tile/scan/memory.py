@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value, special
+from tilewright.ir import Buffer, Expr, Load, Value, as_expr, binary, const_value, special
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import only_in
-from tilewright.tile.deals import Deal, below, ceiling, dealt_along, wider_runs
-from tilewright.tile.dispatch import Decline, condition, variant
+from tilewright.tile.call import TileCall, own_digits
+from tilewright.tile.conditions import only_in, whole_bytes
+from tilewright.tile.deals import Deal, below, ceiling, dealt_along, load_run, wider_runs
+from tilewright.tile.dispatch import Decline, counted, variant
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partials import PartialStore, begin_with_nothing, registers_for
@@ -18,12 +18,6 @@ from tilewright.tile.reductions import Reduction, reduction_of
 from tilewright.tile.walks import plus, times
 
 __all__ = ["memory"]
-
-
-@condition("elements of the destination have whole bytes")
-def whole_bytes(call: TileCall) -> str | None:
-    dst = call["dst"]
-    return f"two elements of {dst.name} share a byte" if dst.dtype.bits < 8 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +35,8 @@ class MemoryScan:
 
     def summary(self) -> str:
         """``32 threads along each line by 16 bytes, 6 shuffles``."""
-        first = f"{_threads(self.deal.along)} along each line by {self.nbytes} bytes, {self.rounds} rounds"
+        first = f"{counted(self.deal.along, 'thread')} along each line by {self.nbytes} bytes, {self.rounds} rounds"
         return ", ".join([first, *self.line.steps(1)])
-
-
-def _threads(count: int) -> str:
-    return f"{count} threads" if count > 1 else "1 thread"
 
 
 @variant("scan", priority=10, keywords=("axis", "op", "exclusive"), when=[only_in("shared", "global"), whole_bytes])
@@ -85,26 +75,16 @@ class _ScanEmission:
         """The coordinates of a run."""
         return self.plan.deal.digits(column, turn, len(self.call["src"].extents))
 
-    def in_destination(self, digits: list[Value]) -> list[Value]:
-        """The coordinates in the destination, whose dimensions of 1 may be elsewhere."""
-        extents = self.call["src"].extents
-        rest = iter([digit for digit, extent in zip(digits, extents, strict=True) if const_value(extent) != 1])
-        return [0 if const_value(extent) == 1 else next(rest) for extent in self.call["dst"].extents]
-
 
 @memory.emit
 def _(plan: MemoryScan, call: TileCall, out: Builder) -> None:
     deal, reduction = plan.deal, reduction_of(call, None)
-    kind = str(reduction.kinds[0])
     run = out.local("run", deal.vector, str(call["src"].dtype)).flat()
     sums, totals, carry = (
         registers_for(reduction, out, count, name)
         for name, count in (("sums", deal.vector), ("total", 1), ("carry", 1))
     )
-    scratch = None
-    if plan.line.warps > 1:
-        buffer, start = out.scratch(call, "scratch", plan.line.warps * plan.line.lines, kind)
-        scratch = PartialStore((buffer.flat(),), start)
+    scratch = plan.line.scratch(reduction, call, out)
     emission = _ScanEmission(plan, call, out, reduction, run, sums, totals, carry, scratch)
     with (
         out.when(None if deal.workers == call.scope.threads else binary("<", call.scope.index, deal.workers)),
@@ -138,23 +118,14 @@ def _emit_round(emission: _ScanEmission, column: Value, exists: Expr | None, rou
     )
     before.set(out, 0, reduction.joined(carry.get(0), before.get(0)))
     carry.set(out, 0, reduction.joined(carry.get(0), whole.get(0)))
-    _store(emission, emission.in_destination(digits), there, before.get(0))
+    _store(emission, own_digits(call["dst"], digits, call["src"].extents), there, before.get(0))
 
 
 def _load(emission: _ScanEmission, digits: list[Value], there: Expr | None) -> None:
     """The elements of a run; those that do not exist become neutral ones."""
     out, src, deal = emission.out, emission.call["src"], emission.plan.deal
     exists = all_hold((there, inside(emission.call, src, digits)))
-    if exists is not None:
-        with out.each("e", deal.vector) as e:
-            out.store(emission.run, e, emission.reduction.padding)
-    with out.when(exists):
-        offset, flat = src.place(digits, emission.call.facts).get("m", 0), src.buffer.flat()
-        if deal.vector == 1:
-            out.store(emission.run, 0, Load(flat, (as_expr(offset),)))
-        else:
-            pointer = out.pointer("ptr", flat, offset)
-            out.call("cuda.copy_bytes", AddressOf(emission.run, (as_expr(0),)), pointer, emission.plan.nbytes)
+    load_run(emission.call, out, (emission.run, 0, deal.vector), digits, exists, emission.reduction.padding)
 
 
 def _store(emission: _ScanEmission, digits: list[Value], there: Expr | None, before: tuple[Expr, ...]) -> None:

@@ -12,7 +12,7 @@ from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import Owners, owners
-from tilewright.tile.partials import PartialStore, registers_for, spread
+from tilewright.tile.partials import parts_of, registers_for, spread
 from tilewright.tile.partition import element_numbers
 from tilewright.tile.prefixes import LaneLine, Prefixes
 from tilewright.tile.reductions import Partial, Reduction, reduction_of
@@ -85,12 +85,8 @@ def _runs(lines: Ints, positions: Ints) -> Ints:
 
     Raises Decline where threads have them in different orders.
     """
-    _, first, inverse = np.unique(lines, axis=1, return_index=True, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    lengths = np.bincount(inverse)
-    if (lengths != lengths[0]).any():
-        raise Decline("a thread has more elements of some lines than of others")
-    order = np.lexsort((positions[0], inverse)).reshape(len(lengths), -1)[np.argsort(first)]
+    parts = parts_of(lines, "lines")
+    order = np.take_along_axis(parts, np.argsort(positions[0, parts], axis=1), axis=1)
     if (np.diff(positions[:, order], axis=-1) != 1).any():
         raise Decline("a thread has no runs of a line")
     return order
@@ -158,10 +154,7 @@ def _(plan: RegisterScan, call: TileCall, out: Builder) -> None:
                 here = plus(times(j, plan.length), e)
                 sums.set(out, plus(here, 1), reduction.joined(sums.get(here), sums.get(plus(here, 1))))
         totals.set(out, j, sums.get(plus(times(j, plan.length), plan.length - 1)))
-    scratch = None
-    if plan.line.warps > 1:
-        buffer, start = out.scratch(call, "scratch", plan.line.warps * plan.line.lines, str(reduction.kinds[0]))
-        scratch = PartialStore((buffer.flat(),), start)
+    scratch = plan.line.scratch(reduction, call, out)
     number = out.offsets(plan.numbers, "k")
     before, _ = Prefixes(plan.line, reduction, call, out, scratch, number).emit(totals, plan.parts)
     to, exclusive = out.offsets(plan.dst, "r"), bool(call.option("exclusive", False))

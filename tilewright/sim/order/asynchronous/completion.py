@@ -48,10 +48,10 @@ def check_issue(operations: Operations, operation: Operation) -> None:
 def _touch_bytes(operations: Operations, operation: Operation, own: Ints, every: Touched) -> None:
     """Has every operation that writes these bytes, or that reads what is written now, been seen complete before?"""
     scoreboard = operations.scoreboard
-    one = scoreboard.view(every)
-    mine, flags = one.along(own[one.issuer * operation.issuers.warps_each]), scoreboard.flags_of_issuers(operation)
+    one, flags = scoreboard.view(every), scoreboard.flags_of_issuers(operation)
+    mine = one.along(own[one.issuer * operation.issuers.warps_each])
     for where in scoreboard.units_of(one):
-        early = _early(scoreboard, one, where, mine, flags)
+        early = _early(operation, own, scoreboard, one, where, flags)
         if early is not None and scoreboard.is_collapsed:  # find the CTA that does not know
             scoreboard.expand()
             _touch_bytes(operations, operation, own, every)
@@ -69,18 +69,23 @@ def _touch_bytes(operations: Operations, operation: Operation, own: Ints, every:
 
 
 def _early(
-    scoreboard: Scoreboard, one: Touched, where: tuple[Ints, Ints], mine: Ints, flags: Flags
+    now: Operation, own: Ints, scoreboard: Scoreboard, one: Touched, where: tuple[Ints, Ints], flags: Flags
 ) -> tuple[NDArray[np.int64], OperationPart, str] | None:
     """A place of units of shared memory, ``where``, that an earlier operation may still use: the place in ``one``, the
-    part of the operation, and what that did there. mine: the own parts. flags: what the issuers know.
+    part of the operation, and what that did there. own: the parts of the one that begins now. flags: what its issuers
+    know.
     """
-    readers, issuer = scoreboard.holders.values() if one.writes else (), one.along(one.issuer)
+    actor = one.issuer * now.issuers.warps_each
+    readers, issuer, mine = scoreboard.holders.values() if one.writes else (), one.along(one.issuer), own[actor]
     for table, did in ((scoreboard.filling, "written"), *((table, "read") for table in readers)):
         before = np.where(one.touches, table[where], 0)
         seen = flags[issuer, before] & SEEN != 0
-        seen |= (before == mine) & (not one.writes or (one.combines and did == "read"))
+        seen |= (before == one.along(mine)) & (not one.writes or (one.combines and did == "read"))
         if one.combines:  # atomic, whichever is first
             seen |= np.isin(before, _combining(scoreboard.parts, before))
+        for number in np.unique(before[~seen]).tolist():
+            queued = scoreboard.parts.are_queued(number, now, own, unless=np.zeros(len(own), np.bool_))
+            seen |= before == one.along(np.where(queued, number, -1)[actor])
         if not seen.all():
             return np.argwhere(~seen)[0], scoreboard.parts[int(before[~seen][0])], did
     return None

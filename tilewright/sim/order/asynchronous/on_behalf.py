@@ -47,6 +47,7 @@ def places_of(
         for mask, address, nbytes in _accesses(operation, part, chosen, most, pitch):
             together = operation.issuers.lanes > 1
             site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, collective=together)
+            site.by_unit = one.proxy == "async"
             if one.combines:  # in any order with operations that combine, too
                 site.sem, site.scope, site.element = "relaxed", "gpu", one.width
             yield places.access(clocks, site, batch, mask, address)
@@ -83,13 +84,13 @@ def awaited(races: RaceDetector, operations: Operations, waiting: Waiting) -> No
 
 
 def _did(races: RaceDetector, operation: Operation, one: Touched, over: Bools) -> None:
-    proxies = races.orders[operation.batch.wave].proxies
+    stores = races.orders[operation.batch.wave].stores
     for access in places_of(races, operation, one, over):
         access.places.remember(access, reads=not one.writes)
         if one.writes:
             access.places.write(access)
-        if one.writes and one.space == "shared" and proxies is not None and one.proxy == "generic":
-            proxies.shared.accessed(access.site, access.batch, access.mask, access.at)
+        if one.writes and one.space == "shared" and stores is not None and one.proxy == "generic":
+            stores.accessed(access.site, access.batch, access.mask, access.at)
 
 
 def _accesses(

@@ -5,7 +5,6 @@ their completion. Commits and signals publish that, waits see it.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,31 +21,20 @@ from tilewright.sim.order.rules.remote_operations import RemoteOperations
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.order.knowledge.known import Flags
 
-__all__ = ["Committed", "Operations"]
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """Number of its operation, its threads, and the parity of the phase that it helps to end."""
-
-    number: int
-    group: str
-    at: Span | None
-    threads: frozenset[tuple[int, int]]
-    parity: int
+__all__ = ["Operations"]
 
 
 class Operations:
     """The operations of a wave, until all that may wait for them have seen them complete.
 
     unawaited: those that some thread has not waited for, and which threads, (n, lanes).
-    committed: what commits, or signals of their own, will publish, and up to when they come after each thread.
+    committed: what commits, or signals of their own, will publish, and up to when they come after each thread. commits:
+    those that a part may still need, with the parity of the phase that each helps to end.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -57,7 +45,7 @@ class Operations:
         self.remote = RemoteOperations(clocks)
         self.unawaited: list[tuple[Operation, Ints, Bools]] = []
         self.committed: dict[int, tuple[Known, Times]] = {}
-        self.commits: list[Committed] = []
+        self.commits: list[tuple[Operation, int]] = []
         self.waits: deque[Waiting] = deque(maxlen=WAITS)
 
     def new_parts(self, operation: Operation) -> tuple[list[OperationPart], Ints]:
@@ -90,7 +78,7 @@ class Operations:
         spans = self.scoreboard.spans
         self.scoreboard.spans = {number: span for number, span in spans.items() if number in alive}
         oldest = min(alive, default=self.wave.pending.last)
-        self.commits = [commit for commit in self.commits if commit.number > oldest]
+        self.commits = [commit for commit in self.commits if commit[0].number > oldest]
 
     def commit(self, commit: Operation) -> None:
         """Record a commit: it will publish what its threads have issued by now, and what they know of others'
@@ -105,8 +93,7 @@ class Operations:
         self._will_publish(commit, flags)
         first = commit.signals[-1]
         parity = int(arrivals_of(self.wave, *([each[:1] for each in (first.rows, first.rows, first.at)])).phase[0]) % 2
-        who = frozenset(zip(rows.tolist(), threads.tolist(), strict=True))
-        self.commits.append(Committed(commit.number, commit.group, commit.instruction.at, who, parity))
+        self.commits.append((commit, parity))
 
     def will_signal(self, operation: Operation, own: Ints) -> None:
         """Record an operation that signals its own completion, which is all that the signal publishes."""
@@ -132,21 +119,34 @@ class Operations:
     def awaited(self, waiting: Waiting) -> Iterator[tuple[Operation, Ints, Bools]]:
         """Threads have waited: the operations that are over for some, their numbers, and for which actors."""
         self.waits.append(waiting)
-        for operation, own, unawaited in self.unawaited:
+        for operation, own, unawaited in [*self.unawaited]:
             now = unawaited & waiting.covers(operation)
             if not now.any():
                 continue
             number, rows, threads = operation.issuers.actors
             over: Bools = np.asarray(now.reshape(len(number), -1).any(1))
             if operation.issuers.lanes > 1:
+                if waiting.effect.reads and operation.writes:
+                    if self.parts[int(own[0])].writes_alone:
+                        continue
+                    self._part_writes(operation, own, now, over)
                 self.clocks.complete(rows[over], threads[over] // 32, own[over])
-            if not waiting.effect.reads:
+            if not waiting.effect.reads or operation.issuers.lanes > 1:
                 unawaited &= ~now
-            elif over.all():
+            if waiting.effect.reads and over.all():
                 self.remote.read.add(operation.number)
             yield operation, own, over
         self.unawaited = [each for each in self.unawaited if each[2].any()]
         self.scoreboard.awaited(waiting)
+
+    def _part_writes(self, operation: Operation, own: Ints, now: Bools, over: Bools) -> None:
+        """Warps know that their parts of an operation have read: what these write has other numbers from now on."""
+        parts, other = self.new_parts(operation)
+        for part in parts:
+            part.writes_alone = True
+        self.unawaited[-1] = operation, other, now.copy()
+        self.scoreboard.renumber(operation, own, np.where(over, other, own))
+        self.remote.renumber(operation, np.where(over, other, own))
 
     def retired(self, over: Iterable[tuple[Ints, Bools]]) -> None:
         """These parts of operations, by number and actor, are complete and known. Numbers that no other CTA still waits

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.order.knowledge.known import Flags
 
 __all__ = ["OperationPart", "Parts"]
 
@@ -37,6 +38,7 @@ class OperationPart:
     operation: Operation
     rank: int
     thread: int
+    writes_alone: bool = False  # have its reads a number of their own?
 
     @property
     def is_alone(self) -> bool:
@@ -109,6 +111,13 @@ class Parts(dict[int, OperationPart]):
         """Rank, thread and number of the parts that threads have issued alone."""
         return ((part.rank, part.thread, number) for number, part in self.items() if part.is_alone)
 
+    @property
+    def are_alone(self) -> Bools:
+        """(numbers,): the parts that threads have issued alone."""
+        found = np.zeros(self.clocks.parts.shape[-1], np.bool_)
+        found[[number for _, _, number in self.alone()]] = True
+        return found
+
     def of_threads(self, rows: Ints, threads: Ints, group: str) -> Bools:
         """(n, numbers): the parts of a group that each of these threads has issued alone."""
         found = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.bool_)
@@ -131,19 +140,24 @@ class Parts(dict[int, OperationPart]):
         return self.clocks.knower[threads] if now.issuers.lanes == 1 else threads >> 5
 
     def are_ordered(self, number: int, now: Operation, own: Ints) -> Bools:
-        """For each actor of an operation: does a part come before it?
+        """For each actor of an operation: does a part come before it? An operation reads before it writes."""
+        in_order: Bools = (self._flags(number, now) & ORDERED != 0) | (own == number)
+        return in_order | self.are_queued(number, now, own, unless=in_order)
 
-        Some kinds keep the order of issue by themselves, of one thread or of threads that have fenced around a meeting;
-        an operation reads before it writes.
+    def are_queued(self, number: int, now: Operation, own: Ints, *, unless: Bools) -> Bools:
+        """For each actor of an operation: does it keep the order of issue behind a part? Some kinds do by themselves,
+        of one thread or warp, or of threads that have fenced around a meeting.
         """
         _, rows, threads = now.issuers.actors
-        flags = self.clocks.parts[rows, self.knowers(now), number]
-        in_order: Bools = (flags & ORDERED != 0) | (own == number)
         earlier = self.get(number)
-        if earlier is not None and earlier.is_alone and now.issuers.lanes == 1:
-            first = (threads == earlier.thread) & (self.ranks[rows] == earlier.rank) | (flags & BEHIND != 0)
-            queued = first & may_queue(earlier, now, self.ranks) if first.any() else first
-            for one in own[queued & ~in_order].tolist():
-                self.queued.setdefault(one, set()).update((number, *self.queued.get(number, ())))
-            in_order |= queued
-        return in_order
+        if earlier is None or earlier.operation.issuers.lanes != now.issuers.lanes or now.issuers.warps_each > 1:
+            return np.zeros(len(rows), np.bool_)
+        first = (threads == earlier.thread) & (self.ranks[rows] == earlier.rank)
+        first |= self._flags(number, now) & BEHIND != 0
+        queued: Bools = first & may_queue(earlier, now, self.ranks) if first.any() else first
+        for one in own[queued & ~unless].tolist():
+            self.queued.setdefault(one, set()).update((number, *self.queued.get(number, ())))
+        return queued
+
+    def _flags(self, number: int, now: Operation) -> Flags:
+        return np.asarray(self.clocks.parts[now.issuers.actors[1], self.knowers(now), number])

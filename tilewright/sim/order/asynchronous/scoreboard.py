@@ -87,8 +87,11 @@ class Scoreboard:
 
     def flags_of_issuers(self, operation: Operation) -> Flags:
         """(n, numbers): what the issuers know of parts; of the issuers of one CTA what those of all CTAs know."""
-        knowers = self.parts.knowers(operation)[:: operation.issuers.warps_each]
-        flags = self.parts.clocks.flags_of(operation.issuers.rows, knowers)
+        _, rows, _ = operation.issuers.actors
+        flags = self.parts.clocks.flags_of(rows, self.parts.knowers(operation))
+        if (each := operation.issuers.warps_each) > 1:  # what a thread has issued, all warps must know
+            of_warps = flags.reshape(len(operation.issuers.rows), each, -1)
+            flags = np.where(self.parts.are_alone, np.bitwise_and.reduce(of_warps, axis=1), of_warps[:, 0])
         if not self.is_collapsed:
             return flags
         return np.asarray(np.bitwise_and.reduce(flags.reshape(self.wave.ctas, -1, flags.shape[1]), axis=0))
@@ -149,11 +152,23 @@ class Scoreboard:
     def awaited(self, waiting: Waiting) -> None:
         """Threads have waited: the registers of their operations are filled, or read."""
         for loading in self.loading:
+            if waiting.effect.reads and loading.operation.instruction.sinks:
+                continue
             rows, threads = loading.operation.issuers.each()
             over = np.broadcast_to(waiting.covers(loading.operation), rows.shape)
             loading.warps[rows[over], threads[over] // 32] = False
         self.loading = [each for each in self.loading if each.warps.any()]
         self.wave.pending.loading = bool(self.loading)
+
+    def renumber(self, operation: Operation, old: Ints, new: Ints) -> None:
+        """What an operation writes has other numbers, for each of its actors, from now on."""
+        _, rows, _ = operation.issuers.actors
+        if self.is_collapsed and (old != new).any():
+            self.expand()
+        for row, one, other in {*zip(rows.tolist(), old.tolist(), new.tolist(), strict=True)}:
+            for table in (self.writers, self.filling):
+                table[row][table[row] == one] = other
+        self.in_global = [(each, new if each is operation else own) for each, own in self.in_global]
 
     def retire(self, operation: Operation, own: Ints, over: Bools, *, reads: bool) -> None:
         """Threads have seen that their part of an operation is complete, or has read its sources: no other thread needs

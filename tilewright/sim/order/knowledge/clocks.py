@@ -60,7 +60,8 @@ class Clocks:
                  what the warp did, and once more for each block of by_sc; where there are operations
 
     parts: (rows, knowers, numbers), flags of parts of operations; number 0 belongs to no part and is known. kept: other
-    flags, which follow when numbers are used again. far: by row and knower, what is known of CTAs of other clusters.
+    flags, which follow when numbers are used again; `current` is for those in patterns. far: by row and knower, what is
+    known of CTAs of other clusters.
 
     now: the time. floor: up to then all threads know all others of their CTA.
     """
@@ -92,6 +93,7 @@ class Clocks:
         self.alone: dict[int, int] = {}  # thread -> the knower that it is
         self.far: dict[tuple[int, int], Far] = {}  # row and knower
         self.kept: list[Ledger | Known] = []  # of which flags are there
+        self.forgotten = np.zeros(self.parts.shape[-1], np.int64)  # when each number was free again
         self.signal_history = SignalHistory()
         self.now = BEGUN
         self.floor = 0
@@ -389,10 +391,17 @@ class Clocks:
         """Forget numbers of parts, which are going to be used again."""
         for flags in (self.parts, *(one.parts for one in self.kept)):
             flags[..., gone] = 0
+        self.now += 1
+        self.forgotten[gone] = self.now
         self._changed()
+
+    def current(self, flags: Flags, time: int) -> Flags:
+        """Flags that were published at a time, without those of numbers that were forgotten since."""
+        count = len(self.forgotten)
+        return np.asarray(widened(flags[..., :count], count) * (self.forgotten <= time))
 
     def widen(self, numbers: int) -> None:
         """Make room for more numbers of parts."""
-        self.parts = widened(self.parts, numbers)
+        self.parts, self.forgotten = widened(self.parts, numbers), widened(self.forgotten, numbers)
         for one in self.kept:
             one.parts = widened(one.parts, numbers)

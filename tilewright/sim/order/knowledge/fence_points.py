@@ -34,6 +34,16 @@ class Stamps:
     ctas: Ints
     threads: Ints
 
+    @classmethod
+    def none(cls) -> Stamps:
+        """Of no access."""
+        return cls(*np.zeros((3, 0), np.int64))
+
+    def joined(self, other: Stamps) -> Stamps:
+        """Both together."""
+        pairs = ((self.times, other.times), (self.ctas, other.ctas), (self.threads, other.threads))
+        return Stamps(*map(np.concatenate, pairs)) if len(other) else self
+
     def __len__(self) -> int:
         return len(self.times)
 
@@ -43,8 +53,8 @@ class Stamps:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FencePoint:
-    """A fence that lanes of a warp have passed at a time. known: what all of these lanes knew, a row of it; number:
-    counts the points; scope: of a fence of a pair.
+    """A fence that lanes of a warp have passed at a time. known: what all of these lanes knew, a row of it; scope: ""
+    where it does not count. first: the block of columns that it is about, 0 for all memory.
     """
 
     row: int
@@ -52,36 +62,30 @@ class FencePoint:
     lanes: Bools
     time: int
     known: Known
-    number: int
     scope: str
+    first: int = 0
 
-    def covers(self, clocks: Clocks, passed: Bools, done: Stamps, *, only_own: bool) -> Bools:
+    def covers(self, clocks: Clocks, passed: Bools, done: Stamps) -> Bools:
         """Do the fences of the lanes ``passed`` come after these accesses?"""
         own = (done.ctas == self.row + clocks.wave.first) & (done.threads >> 5 == self.warp) & passed[done.threads & 31]
         own = own & (done.times <= self.time)
-        return np.asarray(own if only_own else own | clocks.are_in(self.known, done.ctas, done.threads, done.times))
+        return np.asarray(own | clocks.are_in(self.known, done.ctas, done.threads, done.times))
 
 
 class FencePoints:
-    """The last fences of one kind in each CTA of a wave. also: see `Clocks.knows`. own: does a fence count for what its
-    own thread did alone?
-    """
+    """The last fences of one kind in each CTA of a wave."""
 
-    def __init__(self, clocks: Clocks, *, also: tuple[int, ...] = (), own: bool = False) -> None:
+    def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
-        self.also = also
-        self.own = own
         self._of: dict[int, list[FencePoint]] = defaultdict(list)
-        self._count = 0
 
     def add(self, who: Actors, scope: str = "") -> None:
         """Threads have passed a fence."""
         self.clocks.now += 1
-        self._count += 1
         for k, lanes, known in apart(self.clocks, who):
             row, warp = int(who.rows[k]), int(who.warps[k])
             here = self._of[row]
-            here.append(FencePoint(row, warp, lanes, self.clocks.now, known, self._count, scope))
+            here.append(FencePoint(row, warp, lanes, self.clocks.now, known, scope))
             del here[:-PROXY_FENCES]
 
     def left(self, row: int, thread: int, done: Stamps, *, home: int | None = None, scope: str = "") -> Stamps:
@@ -93,14 +97,14 @@ class FencePoints:
         for point, passed in self._before(row, thread, self._of if home is None else (home,)):
             both = row + wave.first, point.row + wave.first
             if not scope or (holds(scope, *both, size) and holds(point.scope, *both, size)):
-                done = done[~point.covers(self.clocks, passed, done, only_own=self.own)]
+                done = done[~point.covers(self.clocks, passed, done)]
             if not len(done):
                 break
         return done
 
     def _before(self, row: int, thread: int, homes: Iterable[int]) -> Iterator[tuple[FencePoint, Bools]]:
         """The fences that a thread of a CTA comes after, the last first, and which of their lanes it comes after."""
-        points = sorted((one for home in homes for one in self._of.get(home, ())), key=lambda one: -one.number)
+        points = sorted((one for home in homes for one in self._of.get(home, ())), key=lambda one: -one.time)
         if not points:
             return
         each = (np.array([getattr(one, name) for one in points]).repeat(32) for name in ("row", "warp", "time"))
@@ -108,7 +112,7 @@ class FencePoints:
         threads = 32 * warps + np.tile(np.arange(32), len(points))
         knowers = np.full(len(threads), self.clocks.knower[thread])
         ctas = rows + self.clocks.wave.first
-        after = self.clocks.knows(np.full(len(threads), row), knowers, ctas, threads, times, also=self.also)
+        after = self.clocks.knows(np.full(len(threads), row), knowers, ctas, threads, times)
         after |= (rows == row) & (threads == thread)
         for point, lanes in zip(points, after.reshape(-1, 32), strict=True):
             if (passed := lanes & point.lanes).any():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
-from tilewright.sim.order.knowledge.fence_points import apart
+from tilewright.sim.order.knowledge.fence_points import FencePoint, apart
 from tilewright.sim.order.knowledge.known import Known
 from tilewright.sim.order.knowledge.releases import Pattern
 
@@ -20,38 +20,25 @@ if TYPE_CHECKING:
 __all__ = ["Fences"]
 
 
-@dataclass(eq=False, slots=True)
-class _Passed:
-    """Lanes of a warp that have passed a fence. known: what all of them knew; time: of the fence. first: the block of
-    columns that it is about, 0 for all memory.
-    """
-
-    lanes: Bools
-    scope: str
-    known: Known
-    time: int
-    first: int
-
-
 class Fences:
     """The knowledge of threads at their last fence, which their strong writes publish from then on."""
 
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
-        self.latest: dict[tuple[int, int], list[_Passed]] = {}  # row and warp
+        self.latest: dict[tuple[int, int], list[FencePoint]] = {}  # row and warp
 
     def passed(self, who: Actors, scope: str, *, of_shared: bool) -> None:
         """Lanes have passed a fence that releases. of_shared: shared memory alone."""
         clocks = self.clocks
         first = clocks.narrow if of_shared else 0
         for place, lanes in zip(who.places(), who.lanes, strict=True):
-            for passed in self.latest.get(place, ()):
-                if (passed.scope, passed.first) == (scope, first):
-                    passed.lanes = passed.lanes & ~lanes
+            older = self.latest.get(place, [])
+            left = [one.lanes & ~lanes if (one.scope, one.first) == (scope, first) else one.lanes for one in older]
+            self.latest[place] = [replace(one, lanes=own) for one, own in zip(older, left, strict=True) if own.any()]
         for k, lanes, known in apart(clocks, who):
-            now = _Passed(lanes, scope, clocks.about_shared(known) if first else known, clocks.now, first)
-            older = self.latest.get((key := (int(who.rows[k]), int(who.warps[k]))), [])
-            self.latest[key] = [passed for passed in (*older, now) if passed.lanes.any()]
+            row, warp = int(who.rows[k]), int(who.warps[k])
+            about = clocks.about_shared(known) if first else known
+            self.latest[row, warp].append(FencePoint(row, warp, lanes, clocks.now, about, scope, first))
 
     def before(self, who: Actors, k: int) -> Iterator[Pattern]:
         """The knowledge that a relaxed arrival of the warp number k among these publishes."""
@@ -68,5 +55,6 @@ class Fences:
                 first = passed.first + int(self.clocks.first_column(np.array(row))) + 32 * warp
                 times = passed.known.threads.copy()
                 times[:, first : first + 32][:, own] = passed.time
-                known = Known(times, passed.known.parts, passed.known.cluster, passed.known.far)
-                yield Pattern(own, passed.scope, row + self.clocks.wave.first, known, of_fence=True)
+                flags = self.clocks.current(passed.known.parts, passed.time)
+                known = Known(times, flags, passed.known.cluster, passed.known.far)
+                yield Pattern(own, passed.scope, row + self.clocks.wave.first, known, self.clocks.now, of_fence=True)

@@ -18,7 +18,7 @@ reach of them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,7 @@ __all__ = [
 SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER, ISSUED, BEHIND = 1, 2, 4, 8, 16, 32, 64, 128
 BEGUN = 1  # a time before all accesses: whoever knows a thread up to then knows that its CTA has begun
 
+Number = TypeVar("Number", bound=np.integer)
 Times: TypeAlias = "NDArray[np.int32]"
 Flags: TypeAlias = "NDArray[np.unsignedinteger]"
 Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and once more for each block that goes far
@@ -151,5 +152,6 @@ class Ledger:
             self.far.pop(row, None)
 
 
-def widened(flags: Flags, width: int) -> Flags:
+def widened(flags: NDArray[Number], width: int) -> NDArray[Number]:
+    """Flags, or what else there is for each number of a part, for more numbers."""
     return np.pad(flags, [(0, 0)] * (flags.ndim - 1) + [(0, width - flags.shape[-1])])

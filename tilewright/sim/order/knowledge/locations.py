@@ -107,7 +107,7 @@ class Locations:
             own, cta = np.arange(32) == thread & 31, row + access.batch.wave.first
             released = list(fences.of(row, thread >> 5, own)) if site.write else []
             by_sc = clocks.by_sc.before(row, thread) if site.write else ()
-            before = [Pattern(own, reach, cta, known, of_fence=True) for reach, known in by_sc]
+            before = [Pattern(own, reach, cta, known, clocks.now, of_fence=True) for reach, known in by_sc]
             if released or before or site.sem in ("release", "acq_rel") or self.has(where):
                 strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic, access.time)
                 accesses.append((strong, released, before))
@@ -168,11 +168,11 @@ class Locations:
         key = (access.cta, access.thread, access.where)
         if access.sem in ("release", "acq_rel"):
             who = Actors.one(access.row, access.thread)
-            self.releases[key] = Pattern(who.lanes[0], access.scope, access.cta, clocks.published(who))
+            self.releases[key] = Pattern(who.lanes[0], access.scope, access.cta, clocks.published(who), clocks.now)
         released = [*released, *filter(None, [self.releases.get(key)])]
         release = self._kept(found, access, clocks.wave.run.cluster_ctas)
         if release is not None:
-            release = release.followed_by(released, by_sc)
+            release = release.followed_by(clocks, released, by_sc)
         elif released or by_sc:
             release = Release(released, by_sc)
         if release is not None or found is not None:

@@ -131,7 +131,7 @@ class Phases:
             self.clocks.learn(who, known.of_execution(self.clocks.size))
             for k, (row, warp) in enumerate(who.places()):
                 cta = row + self.clocks.wave.first
-                seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])])
+                seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])], self.clocks.now)
                 locations.observed((cta, warp), who.lanes[k], Release([seen], []))
 
     def _over(self, signals: Signals, *, wide: bool) -> Iterator[tuple[Ints, Known]]:

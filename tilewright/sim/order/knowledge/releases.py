@@ -36,14 +36,15 @@ def holds(scope: str, cta: Ints | int, other: Ints | int, cluster_ctas: int) -> 
 
 @dataclass(eq=False, slots=True)
 class Pattern:
-    """The release that was made, or that awaits an acquire. lanes: (32,) of the warp; known: a row of knowledge;
-    of_fence: is it a fence that releases?
+    """The release that was made, or that awaits an acquire. lanes: (32,) of the warp; known: a row of knowledge; time:
+    when its flags were right; of_fence: is it a fence that releases?
     """
 
     lanes: Bools
     scope: str
     cta: int
     known: Known
+    time: int
     of_fence: bool = False
 
 
@@ -65,14 +66,14 @@ class Release:
     def __post_init__(self) -> None:
         self.has_sc = bool(self.by_sc) or (self.before is not None and self.before.has_sc)
 
-    def followed_by(self, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
+    def followed_by(self, clocks: Clocks, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
         """The chain with a link more."""
         if not patterns and not by_sc:
             return self
         if self.links < self.most:
             return Release(patterns, by_sc, self, self.root, self.links + 1, self.most)
-        patterns = _merged([*self.each(by_sc=False), *patterns])
-        by_sc = _merged([*self.each(by_sc=True), *by_sc])
+        patterns = _merged(clocks, [*self.each(by_sc=False), *patterns])
+        by_sc = _merged(clocks, [*self.each(by_sc=True), *by_sc])
         return Release(patterns, by_sc, None, self.root, 1, RELEASE_LINKS + max(len(patterns), len(by_sc)))
 
     def each(self, *, by_sc: bool) -> Iterator[Pattern]:
@@ -120,7 +121,7 @@ def take(
     for pattern in found:
         known = clocks.about_shared(pattern.known) if of_shared else pattern.known
         if first <= pattern.cta < first + clocks.wave.ctas:  # operations of other waves have numbers of their own
-            flags[: known.parts.shape[-1]] |= known.parts[0]
+            flags |= clocks.current(known.parts[0], pattern.time)
         if pattern.cta // size == cta // size:
             np.maximum(threads, known.threads[0], out=threads)
             far = joined(far, known.far[0]) if known.far else far
@@ -140,7 +141,7 @@ def _hold(pattern: Pattern, scope: str, cta: int, size: int) -> bool:
     return bool(holds(pattern.scope, pattern.cta, cta, size) and holds(scope, cta, pattern.cta, size))
 
 
-def _merged(patterns: list[Pattern]) -> list[Pattern]:
+def _merged(clocks: Clocks, patterns: list[Pattern]) -> list[Pattern]:
     """What threads of one CTA have released with one scope is acquired together."""
     found: dict[tuple[int, str, bool], Pattern] = {}
     for pattern in patterns:
@@ -149,11 +150,11 @@ def _merged(patterns: list[Pattern]) -> list[Pattern]:
         if other is not None and other.known is not pattern.known:
             known = Known(
                 np.maximum(other.known.threads, pattern.known.threads),
-                other.known.parts | pattern.known.parts,
+                clocks.current(other.known.parts, other.time) | clocks.current(pattern.known.parts, pattern.time),
                 pattern.known.cluster,
                 _far_of(other.known, pattern.known),
             )
-            pattern = replace(pattern, lanes=other.lanes | pattern.lanes, known=known)
+            pattern = replace(pattern, lanes=other.lanes | pattern.lanes, known=known, time=clocks.now)
         found[key] = pattern
     return list(found.values())
 

@@ -11,75 +11,56 @@ import numpy as np
 from tilewright.sim.order.bounds import SIGNALS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.order.knowledge.signals import Signals
 
-__all__ = ["Moment", "SignalHistory"]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Moment:
-    """Warps arrive at m-barriers, or find a phase there over. time: of the clocks."""
-
-    signals: Signals
-    at: Span | None
-    time: int
-    waits: bool
+__all__ = ["PastSignal", "SignalHistory"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PastSignal:
-    """The part of one warp in a moment. where: row and offset of the m-barrier. phase: the one that it ran then."""
-
-    line: int
-    time: int
-    where: tuple[int, int]
-    phase: int
-    lanes: list[bool]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PastWait:
-    """The wait of some lanes of a warp."""
+    """Lanes of a warp have arrived at an m-barrier, or found a phase there over. where: its row and offset. phase: the
+    one that it ran then. time: of the clocks.
+    """
 
     warp: int
     lanes: Bools
-    time: int
+    where: tuple[int, int]
+    phase: int
     at: Span | None
+    time: int
+
+    @property
+    def line(self) -> int:
+        """The line of the user's kernel; 0 where that is not known."""
+        return self.at.outermost.line if self.at is not None else 0
 
 
 class SignalHistory:
-    """The last such moments of a wave."""
+    """The last arrivals and waits of a wave; those of many warps at once are kept together."""
 
     def __init__(self) -> None:
-        self._last: deque[Moment] = deque(maxlen=SIGNALS)
+        self._last: deque[tuple[Signals, Span | None, int, bool]] = deque(maxlen=SIGNALS)
 
     def note(self, signals: Signals, at: Span | None, time: int, *, waits: bool) -> None:
-        """One more."""
-        self._last.append(Moment(signals, at, time, waits))
+        """Some more."""
+        self._last.append((signals, at, time, waits))
 
     def of(self, row: int, warp: int, *, waits: bool) -> Iterator[PastSignal]:
-        """The arrivals, or the waits, of a warp; the newest first."""
-        for moment in reversed(self._last):
-            if moment.waits is waits and moment.at is not None:
-                who, signals = moment.signals.who, moment.signals
-                for k in np.flatnonzero((who.rows == row) & (who.warps == warp)).tolist():
-                    where = int(signals.home[k]), int(signals.offset[k])
-                    yield PastSignal(
-                        moment.at.outermost.line, moment.time, where, int(signals.phase[k]), who.lanes[k].tolist()
-                    )
+        """The arrivals, or the waits, of a warp that have a line; the newest first."""
+        each = self._each(lambda signals: (signals.who.rows == row) & (signals.who.warps == warp), waits=waits)
+        return (one for one in each if one.at is not None)
 
-    def at(self, where: tuple[int, int]) -> Iterator[PastWait]:
-        """The waits at an m-barrier."""
-        for moment in self._last:
-            signals = moment.signals
-            for k in np.flatnonzero((signals.home == where[0]) & (signals.offset == where[1])) if moment.waits else ():
-                yield PastWait(int(signals.who.warps[k]), signals.who.lanes[k], moment.time, moment.at)
+    def at(self, where: tuple[int, int], *, waits: bool) -> Iterator[PastSignal]:
+        """The arrivals, or the waits, at an m-barrier; the newest first."""
+        return self._each(lambda signals: (signals.home == where[0]) & (signals.offset == where[1]), waits=waits)
 
-    def has_arrival(self, where: tuple[int, int], phase: int) -> bool:
-        """Is it known that a thread arrived for such a phase of an m-barrier?"""
-        each = (one.signals for one in self._last if not one.waits)
-        return any(bool(((s.home == where[0]) & (s.offset == where[1]) & (s.phase == phase)).any()) for s in each)
+    def _each(self, which: Callable[[Signals], Bools], *, waits: bool) -> Iterator[PastSignal]:
+        for signals, at, time, are_waits in reversed(self._last):
+            for k in np.flatnonzero(which(signals)).tolist() if are_waits is waits else ():
+                where = int(signals.home[k]), int(signals.offset[k])
+                who = signals.who
+                yield PastSignal(int(who.warps[k]), who.lanes[k], where, int(signals.phase[k]), at, time)

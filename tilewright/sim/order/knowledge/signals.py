@@ -43,6 +43,11 @@ class Signals:
         """Row and offset of each m-barrier."""
         return list(zip(self.home.tolist(), self.offset.tolist(), strict=True))
 
+    def of_threads(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Row and number of each thread that signals; row and offset of its m-barrier."""
+        which, lanes = np.nonzero(self.who.lanes)
+        return self.who.rows[which], 32 * self.who.warps[which] + lanes, self.home[which], self.offset[which]
+
     def groups(self) -> Iterator[tuple[int, int, Ints]]:
         """Offset, phase, and the signals that have both; in the order in which they come."""
         key = self.offset << 2 | self.phase

@@ -1,8 +1,8 @@
 """Accesses of threads and of units to one memory, and the proxy fences between them.
 
-shared_stores  what units may not see yet of shared memory
+Each class hears of fences, and is asked what an operation that begins does not see.
+
+shared_stores    what units may not see yet of shared memory
 global_accesses  and of global memory, and what they may not overwrite yet there
-new_mbarriers  m-barriers that were made and not fenced since
-tensor_maps    tensor maps that threads change, which units read through a proxy of their own
-proxies        all of these for one wave
+tensor_maps      tensor maps that threads change, which units read through a proxy of their own
 """

@@ -24,8 +24,6 @@ from tilewright.sim.order.reports.proxy_fences import unfenced_copy, unfenced_sh
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from numpy.typing import NDArray
-
     from tilewright.isa import Access
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Ints
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.knowledge.actors import Actors
-    from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Flags, Times
     from tilewright.sim.order.races.records import Log
 
@@ -61,15 +58,17 @@ class HalfFence:
 
 class SharedStores:
     """What the units may not see yet of what threads stored. Up to when there were fences, clocks say: the issuer of an
-    operation knows those that come before it.
+    operation knows those that come before it. log: of shared memory.
 
     stored: (CTAs, warps of the cluster, units), the time of a warp's last store there; 0 for none. loaded: the same of
     loads, where units may overwrite what was loaded. last: (CTAs, warps, 32), the time of a thread's last access.
     """
 
-    def __init__(self, clocks: Clocks, touched: Iterable[Access]) -> None:
+    def __init__(self, operations: Operations, touched: Iterable[Access], log: Log) -> None:
+        self.operations = operations
+        self.log = log
+        self.clocks = clocks = operations.clocks
         wave = clocks.wave
-        self.clocks = clocks
         writing = {one.proxy for one in touched if one.write and one.space == "shared"}
         units = -(-max(wave.run.shared_bytes, 1) // UNIT)
         self.stored = np.zeros((wave.ctas, wave.run.cluster_ctas * wave.run.warps, units), np.int32)
@@ -78,39 +77,31 @@ class SharedStores:
         self.last = np.zeros((wave.ctas, wave.run.warps, 32), np.int32)
         self.halves: list[HalfFence] = []
         self._may_copy = "generic" in writing
-        self._noted = {"stored": False, "loaded": False}  # was there any?
+        self._noted: set[str] = set()  # of the two
 
     def _warp(self, rows: Ints, warps: Ints) -> Ints:
         """The number of warps of CTAs in their cluster."""
         return np.asarray(self.clocks.wave.rank(rows) * self.clocks.wave.run.warps + warps)
 
-    def _table(self, site: Site) -> NDArray[np.int32] | None:
-        if site.is_signal:
-            return None
-        return self.stored if site.write else self.loaded
-
-    def accessed(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        """Threads have touched their own CTA's memory."""
-        if (table := self._table(site)) is not None:
-            rows, own = batch.rows_and_warps(mask.full)
-            self._note(table, (rows, own), rows, spread(at.full(), batch.shape)[mask.full])
-            self.last[batch.ctas, batch.warps][mask.full] = self.clocks.now
-
-    def reached(self, site: Site, batch: Batch, mask: Mask, where: tuple[Ints, Ints]) -> None:
-        """Threads have touched the memory of CTAs of their cluster, ``where``: their rows, and the offsets."""
-        if (table := self._table(site)) is not None:
-            home, offset = where
-            self._note(table, batch.rows_and_warps(mask.full), home[mask.full], offset[mask.full])
-            self.last[batch.ctas, batch.warps][mask.full] = self.clocks.now
-
-    def _note(self, table: NDArray[np.int32], who: tuple[Ints, Ints], home: Ints, offset: Ints) -> None:
+    def accessed(
+        self, site: Site, batch: Batch, mask: Mask, at: Address, where: tuple[Ints, Ints] | None = None
+    ) -> None:
+        """Threads have touched shared memory: their own CTA's, or ``where``, rows and offsets of all lanes."""
+        table, active = self.stored if site.write else self.loaded, mask.full
+        if site.is_signal or table is None:
+            return
+        rows, warps = batch.rows_and_warps(active)
+        home, offset = (rows, spread(at.full(), batch.shape)[active]) if where is None else (w[active] for w in where)
         units = offset // UNIT
         inside = units < table.shape[-1]
-        table[home[inside], self._warp(*who)[inside], units[inside]] = self.clocks.now
-        self._noted["stored" if table is self.stored else "loaded"] = True
+        table[home[inside], self._warp(rows, warps)[inside], units[inside]] = self.clocks.now
+        self.last[batch.ctas, batch.warps][active] = self.clocks.now
+        self._noted.add("stored" if site.write else "loaded")
 
-    def fenced(self, who: Actors, fence: ProxyFence) -> None:
-        """Threads have fenced the async proxy: their own stores, and those that they come after."""
+    def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
+        """Threads have fenced: their own stores, and those that they come after."""
+        if fence.proxy != "async":
+            return
         if fence.side == "acquire":
             self._acquired(who)
             return
@@ -144,7 +135,7 @@ class SharedStores:
             cta, thread, time = (np.full(count, of) for of in (half.row + clocks.wave.first, half.thread, half.time))
             after &= clocks.knows(who.rows, knowers, cta, thread, time, also=clocks.of_shared)
             flags = np.zeros((count, clocks.parts.shape[-1]), clocks.parts.dtype)
-            flags[:, half.parts] = FENCED
+            flags[:, half.parts[clocks.forgotten[half.parts] <= half.time]] = FENCED
             self._cover(who[after], homes[after], np.tile(half.until, (count, 1))[after], flags[after])
 
     def _cover(self, who: Actors, homes: Ints, until: Times, flags: Flags) -> None:
@@ -165,35 +156,32 @@ class SharedStores:
         upto = known[:, : size * warps].reshape(-1, size, warps)
         return np.asarray(upto[one.along(one.issuer), clocks.wave.rank(one.rows)])
 
-    def unfenced_by(self, operation: Operation, operations: Operations, log: Log) -> Iterator[str]:
-        """The stores that an operation which begins now may not see, in words, and the missing fence.
-
-        log: of shared memory.
-        """
+    def unfenced_by(self, operation: Operation) -> Iterator[str]:
+        """The stores that an operation which begins now may not see, in words, and the missing fence."""
         for one in operation.touched:
             if one.proxy != "async" or one.space != "shared":
                 continue
-            yield from self._unfenced_copies(operation, one, operations)
+            yield from self._unfenced_copies(operation, one)
             for table, did in ((self.stored, "stored"), (self.loaded if one.writes else None, "loaded")):
-                if table is None or not self._noted[did]:
+                if table is None or did not in self._noted:
                     continue
                 unfenced = table.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
                 if unfenced.any() and (unfenced := unfenced * (unfenced > self._fenced(operation, one))).any():
                     *where, writer = map(int, np.argwhere(unfenced)[0])
                     row, time = int(one.rows[tuple(where)]), int(unfenced[(*where, writer)])
-                    at = log.line_at(row + self.clocks.wave.first, time)
+                    at = self.log.line_at(row + self.clocks.wave.first, time)
                     yield unfenced_shared(self.clocks, one, tuple(where), did, writer, at)
 
-    def _unfenced_copies(self, operation: Operation, one: Touched, operations: Operations) -> Iterator[str]:
+    def _unfenced_copies(self, operation: Operation, one: Touched) -> Iterator[str]:
         """Stores of operations through the generic proxy, such as `cp.async`, that the units may not see, in words."""
-        parts = operations.parts.values() if self._may_copy else ()
-        copies = [part.number for part in parts if part.writes_shared_as_threads_do]
+        parts, board = self.operations.parts, self.operations.scoreboard
+        copies = [part.number for part in parts.values() if part.writes_shared_as_threads_do] if self._may_copy else []
         if copies:
-            operations.scoreboard.expand()
-            known, issuer = operations.scoreboard.flags_of_issuers(operation), one.along(one.issuer)
-        for rows, units in operations.scoreboard.units_of(one) if copies else ():
-            number = np.where(one.touches, operations.scoreboard.filling[rows, units], 0)
+            board.expand()
+            known, issuer = board.flags_of_issuers(operation), one.along(one.issuer)
+        for rows, units in board.units_of(one) if copies else ():
+            number = np.where(one.touches, board.filling[rows, units], 0)
             unfenced = np.isin(number, copies) & (known[issuer, number] & FENCED == 0)
             if unfenced.any():
                 place = tuple(np.argwhere(unfenced)[0].tolist())
-                yield unfenced_copy(self.clocks.wave, one, int(one.at[place]), operations.parts[int(number[place])])
+                yield unfenced_copy(self.clocks.wave, one, int(one.at[place]), parts[int(number[place])])

@@ -9,7 +9,6 @@ Source: PTX ISA, "membar, fence: fence.proxy.tensormap", "Memory Consistency Mod
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,17 +19,18 @@ from tilewright.sim.order.knowledge.fence_points import FencePoints, Stamps
 from tilewright.sim.order.reports.proxy_fences import unfenced_map
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from tilewright.isa import ProxyFence
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.order.knowledge.clocks import Clocks
-    from tilewright.sim.order.proxies.global_accesses import LastAccesses
+    from tilewright.sim.order.races.places import TaggedPlaces
 
 __all__ = ["TensorMaps"]
 
-NONE = Stamps(*np.zeros((3, 0), np.int64))
-MAP_UNITS = np.arange(8)  # of 16 bytes
+MAP_BYTES = 128
 
 
 class TensorMaps:
@@ -38,14 +38,16 @@ class TensorMaps:
     after a release of all its changes.
     """
 
-    def __init__(self, clocks: Clocks, last: LastAccesses) -> None:
+    def __init__(self, clocks: Clocks, buffers: Mapping[int, TaggedPlaces]) -> None:
         self.clocks = clocks
-        self.last = last
+        self.buffers = buffers
         self.released = FencePoints(clocks)
         self.acquired: dict[tuple[int, int], FencePoints] = defaultdict(lambda: FencePoints(clocks))
 
     def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
-        """Threads have fenced the maps that they changed, or one that they are going to use."""
+        """Threads have fenced: the maps that they changed, or one that they are going to use."""
+        if fence.proxy != "tensormap":
+            return
         if where is None:
             self.released.add(who, str(fence.scope))
             return
@@ -58,15 +60,14 @@ class TensorMaps:
     def _changes(self, address: int) -> Stamps:
         """The changes of a map by threads."""
         window, offset = divmod(address, 1 << WINDOW_BITS)
-        if (table := self.last.tables.get((window, True))) is None:
-            return NONE
-        last = table.of(offset // 16 + MAP_UNITS)
-        return last[last.times > 0]
+        if (places := self.buffers.get(window)) is None:
+            return Stamps.none()
+        return places.last(np.arange(offset // places.grain, (offset + MAP_BYTES) // places.grain), write=True)
 
     def unfenced_by(self, operation: Operation) -> Iterator[str]:
         """The map whose change an operation that begins now may not see, in words, and the missing fences."""
         for one in operation.consulted:
-            for k, address in zip(one.issuer.tolist(), one.at[:, 0].tolist(), strict=True):
+            for k, address in zip(one.issuer.tolist(), one.at.reshape(len(one.issuer), -1)[:, 0].tolist(), strict=True):
                 row, thread = int(operation.issuers.rows[k]), int(operation.issuers.threads[k])
                 if len(left := self._changes(address)):
                     left = self.acquired[row, address].left(row, thread, left)

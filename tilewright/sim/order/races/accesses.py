@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 
-__all__ = ["CTA", "CTA_BITS", "EQUAL", "MANY", "ROUNDED", "THREAD", "AccessRecord", "bound_of"]
+__all__ = ["CTA", "CTA_BITS", "EQUAL", "MANY", "ROUNDED", "THREAD", "UNIT", "AccessRecord", "bound_of"]
 
 THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; the bit of "several threads"; bits below the CTA
-CTA_BITS = 23
+CTA_BITS = 22
+UNIT = 1 << CTA + CTA_BITS  # the bit of "by an asynchronous unit, for that thread", where memory is global
 
 EQUAL, ROUNDED = "with equal values", "with values that differ by rounding alone"
 NEAR = 2.0**-10  # of the smaller: how far apart sums of the same numbers are at most
@@ -75,7 +76,7 @@ class AccessRecord:
         if self.site.collective:
             own = own | MANY
         if self.places.is_global:
-            own = own | (self.batch.rows(1) + self.batch.wave.first) << CTA
+            own = own | (self.batch.rows(1) + self.batch.wave.first) << CTA | (UNIT if self.site.by_unit else 0)
         return own.astype(self.places.tag)
 
     def known(self) -> Times:

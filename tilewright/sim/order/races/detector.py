@@ -80,7 +80,7 @@ class RaceDetector:
         or concern more than later accesses.
         """
         order = self.orders[batch.wave]
-        places, concerned = order.shared, order.operations is not None or order.mbarriers.made
+        places, concerned = order.shared, order.operations is not None or bool(order.mbarriers.alive)
         if concerned or places.is_global or site.sem != "weak" or places.name in self.locations.memories:
             return False
         access = places.access(order.clocks, site, batch, mask, every[0])

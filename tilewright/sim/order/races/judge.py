@@ -15,7 +15,7 @@ from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.races.accesses import CTA, CTA_BITS, EQUAL, THREAD, AccessRecord
 from tilewright.sim.order.races.clash import CHECKED, LOOSE, Clash, Pairs, pairs_of
 from tilewright.sim.order.races.many import are_known_together, clash_among_many
-from tilewright.sim.order.races.observed import last_read
+from tilewright.sim.order.races.observed import has_observed, last_read
 from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, is_surely_strong, reaches, went_along
 from tilewright.sim.order.races.records import Candidates, Record
 
@@ -100,8 +100,8 @@ def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[B
             continue
         racing[those] = ~are_morally_strong(access, pairs[those], other)
         for k in those[racing[those]].tolist() if with_writer else ():
-            read = last_read(access, pairs.lane(k), int(pairs.thread[k]))
-            racing[k] = read is None or not read.has_observed(access, other, pairs.earlier(k))
+            read = last_read(access, pairs.lane(k), pairs.later(k))
+            racing[k] = not has_observed(access, read, pairs.later(k), other, pairs.earlier(k))
     return racing, checked
 
 

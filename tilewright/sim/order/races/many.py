@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.order.races.clash import CHECKED, Clash, Pairs
-from tilewright.sim.order.races.observed import StrongRead, last_read
+from tilewright.sim.order.races.observed import has_observed, last_read
 from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, is_surely_strong, went_along
 
 if TYPE_CHECKING:
@@ -68,13 +68,12 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
 
 def _clash_with(access: AccessRecord, record: Record, mine: Pairs, key: Ints) -> Clash | None:
     """The race with a thread of a record, of those that are farthest apart the first that has not observed it."""
-    reads: dict[int, StrongRead | None] = {}
+    reads: dict[int, Record | None] = {}
     strong = record.site.write and record.site.sem != "weak"
     for k, other in _unordered_in(access, record, mine, key):
         if strong and k not in reads:
-            reads[k] = last_read(access, mine.lane(k), int(mine.thread[k]))
-        read = reads.get(k)
-        if read is None or not read.has_observed(access, record, other):
+            reads[k] = last_read(access, mine.lane(k), mine.later(k))
+        if not has_observed(access, reads.get(k), mine.later(k), record, other):
             excuse = CHECKED if finds_out(access.site, record.site) else ""
             return Clash(access, mine.lane(k), other, record, record.site.write, excuse)
     return None

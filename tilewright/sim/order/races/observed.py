@@ -5,81 +5,39 @@ Source: PTX ISA, "Memory Consistency Model: Observation, Communication order".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.knowledge.releases import holds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.knowledge.actors import Thread
     from tilewright.sim.order.races.accesses import AccessRecord
     from tilewright.sim.order.races.records import Record
-    from tilewright.sim.order.wave import WaveOrder
 
-__all__ = ["Observation", "StrongRead", "keep_newest", "last_read", "leads"]
+__all__ = ["has_observed", "keep_newest", "last_read"]
 
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class StrongRead:
-    """A strong read of a place by a thread of a CTA of the grid."""
-
-    record: Record
-    who: Thread
-
-    def has_observed(self, access: AccessRecord, other: Record, who: Thread) -> bool:
-        """Has the thread seen the write of another record? Then it comes after that, at this place alone."""
-        record, run = self.record, access.batch.wave.run
-        one, two, size = record.site, other.site, run.cluster_ctas
-        if record.time < other.time or one.element != two.element:
-            return False
-        if record.time == other.time and not (record is other and record.comes_first(who, self.who, run.precedence)):
-            return False
-        return bool(holds(one.scope, self.who[0], who[0], size) & holds(two.scope, who[0], self.who[0], size))
-
-
-def last_read(access: AccessRecord, lane: tuple[int, int, int], thread: int) -> StrongRead | None:
-    """The last strong read by a thread of what it is about to access."""
-    address = access.address(lane)
-    own = access.batch.wave.first + numbers(access.batch.ctas)[lane[0]]
+def last_read(access: AccessRecord, lane: tuple[int, int, int], who: Thread) -> Record | None:
+    """The last strong read by a thread, which has this lane, of what it is about to access."""
+    address, width = access.address(lane), access.site.width
     for record in access.places.log.newest_first():
-        if record.site.sem != "weak" and record.site.shows and record.touched(own, thread, address, access.site.width):
-            return StrongRead(record, (own, thread))
+        if record.site.sem != "weak" and record.site.shows and record.touched(*who, address, width):
+            return record
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """A thread of a CTA has observed, at a time, what another one had written at a time of its own."""
-
-    thread: int
-    time: int
-    written: int
-
-
-def leads(
-    orders: Mapping[Wave, WaveOrder], earlier: Thread, time: int, writer: Thread, seen: Observation, later: Thread
-) -> bool:
-    """Does what a thread did at a time come before another one by way of a write that was observed in the CTA of that
-    one? writer: of the write.
-    """
-    if seen.thread != later[1] and not _comes_after(orders, later, (later[0], seen.thread), seen.time):
+def has_observed(access: AccessRecord, read: Record | None, who: Thread, write: Record, writer: Thread) -> bool:
+    """Has a thread by its strong read seen what another one wrote? Then it comes after that, at this place alone."""
+    if read is None or read.time < write.time or read.site.element != write.site.element:
         return False
-    return seen.written > time if writer == earlier else _comes_after(orders, writer, earlier, time)
-
-
-def _comes_after(orders: Mapping[Wave, WaveOrder], later: Thread, earlier: Thread, time: int) -> bool:
-    """Does a thread come after what another one did until a time? None of a wave that has ended does."""
-    for wave, order in orders.items():
-        if 0 <= (row := later[0] - wave.first) < wave.ctas:
-            return order.clocks.come_after(row, later[1], *earlier, time)
-    return False
+    run = access.batch.wave.run
+    if read.time == write.time and not (read is write and read.comes_first(writer, who, run.precedence)):
+        return False
+    ends = (read.site.scope, who[0], writer[0]), (write.site.scope, writer[0], who[0])
+    return all(bool(holds(*end, run.cluster_ctas)) for end in ends)
 
 
 def keep_newest(known: dict[Key, Kept], most: int) -> None:

@@ -1,10 +1,11 @@
 """The last accesses of each place of a memory. One mechanism for shared memory and for global buffers.
 
 A place is as wide as the narrowest access of the kernel there, and has two tags: of its last write, and of its last
-read since. A tag is a number: time, CTA of the grid (where memory is global), whether several threads that do not know
-each other made it, and the thread. An access at a time that all threads know cannot race, which for most accesses one
-comparison per buffer shows. Tags are written late, only when a later access has to read them: with barriers in between,
-or without another access of the place, that is never. Until then one byte for each place marks it as late.
+read since. A tag is a number: time, CTA of the grid and whether a unit made it (where memory is global), whether
+several threads that do not know each other made it, and the thread. An access at a time that all threads know cannot
+race, which for most accesses one comparison per buffer shows. Tags are written late, only when a later access has to
+read them: with barriers in between, or without another access of the place, that is never. Until then one byte for each
+place marks it as late.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from tilewright.sim.machine.memory import WIDEST, MemoryRows
 from tilewright.sim.machine.sites import harmless
 from tilewright.sim.order.bounds import LATE_ACCESSES
 from tilewright.sim.order.knowledge.clocks import Clocks
+from tilewright.sim.order.knowledge.fence_points import Stamps
 from tilewright.sim.order.knowledge.known import Times
-from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, AccessRecord, bound_of
+from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, THREAD, UNIT, AccessRecord, bound_of
 from tilewright.sim.order.races.clash import pairs_of
 from tilewright.sim.order.races.records import Candidates, Log, Record
 
@@ -55,7 +57,8 @@ class TaggedPlaces:
         self.is_global = is_global
         self.is_shared = not is_global or pitch < 1 << 62
         self.tag = np.dtype(np.uint64 if is_global else np.uint32)
-        self.shift = CTA + (CTA_BITS if is_global else 0)
+        self.shift = CTA + (CTA_BITS + 1 if is_global else 0)
+        self.who = (1 << CTA + (CTA_BITS if is_global else 0)) - 1  # the bits that say by whom
         self.nbytes = nbytes
         self.rows = 1  # that tags and marks have
         self.written: dict[str, Times] = {}  # by buffer: when each warp wrote there last
@@ -211,12 +214,20 @@ class TaggedPlaces:
             return None
         if not access.site.collective:  # a thread comes after itself
             own = access.tags()[..., None].astype(self.tag)
-            late = late & ((tags ^ own) & ((1 << self.shift) - 1) != 0)
+            late = late & ((tags ^ own) & self.who != 0)
         late = late & access.mask.full[..., None]
         cta, warp, lane, unit = where = np.nonzero(late)
         if not len(cta):
             return None
         return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
+
+    def last(self, units: Ints, *, write: bool) -> Stamps:
+        """The last stores of threads, or the loads, at some places of a global buffer, ordered or not."""
+        (self._settle_writes if write else self._settle_reads)()
+        tags = (self.writers if write else self.readers).view(self.tag.itemsize)[0, units].astype(np.int64)
+        many = self.log.touched(np.unique(units[tags & MANY != 0]), self.grain, write=write)
+        tags = np.unique(tags[(tags != 0) & (tags & UNIT == 0)])
+        return Stamps(tags >> self.shift, tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD).joined(many)
 
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
         """Is it certain that no thread has written between two bytes of the buffer (nor read, before a write)?"""
@@ -334,7 +345,7 @@ class TaggedPlaces:
         tags = np.broadcast_to(access.tags(), access.look.shape)
         old = access.load(self.readers)
         mine = tags[..., None]
-        others = ((old ^ mine) & self.tag.type((1 << self.shift) - 1) != 0) & (old != 0)
+        others = ((old ^ mine) & self.tag.type(self.who) != 0) & (old != 0)
         if not self.is_global:
             others &= old >> self.shift > bound
         if at_once:

@@ -11,6 +11,8 @@ import numpy as np
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
+from tilewright.sim.order.knowledge.actors import THREADS, numbered
+from tilewright.sim.order.knowledge.fence_points import Stamps
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -53,13 +55,20 @@ class Record:
         return (ctas >= self.first) & (ctas < self.first + self.whole)
 
     def threads(self) -> tuple[Ints, Ints, Ints]:
-        """CTA of the grid, thread and address of each that took part; of accesses that follow each other the last first."""
+        """CTA of the grid, thread and address of each that took part; of several accesses the last first."""
         own = np.array(numbers(self.ctas)), np.array(numbers(self.warps))
         shape = (len(own[0]), len(own[1]), 32)
         where = np.nonzero(np.broadcast_to(self.mask.full, shape))
         address = np.concatenate([np.broadcast_to(at.full(), shape)[where] for at in reversed(self.every)])
         rows, warps, lanes = (np.tile(each, len(self.every)) for each in where)
         return own[0][rows] + self.first, own[1][warps] * 32 + lanes, address
+
+    def places(self, grain: int) -> tuple[Ints, Ints]:
+        """The places that it touched, of so many bytes, and by which thread of the grid: see `numbered`."""
+        ctas, threads, address = self.threads()
+        count = max(self.site.width // grain, 1)
+        found = (address // grain)[:, None] + np.arange(count)
+        return found.reshape(-1), np.repeat(numbered(ctas, threads), count)
 
     def touched(self, cta: int, thread: int, address: int, width: int) -> bool:
         """Did this thread touch these bytes here?"""
@@ -142,6 +151,16 @@ class Log:
         """The line of the record of a CTA of the grid at a time, 0 where it is forgotten; and the time."""
         record = self.find(cta, time)
         return (record.site.at.line if record is not None and record.site.at else 0), time
+
+    def touched(self, units: Ints, grain: int, *, write: bool) -> Stamps:
+        """All stores of threads, or loads, that touched some places, as far as they are remembered."""
+        found = Stamps.none()
+        for record in self._records if len(units) else ():
+            if record.site.write == write and not record.site.by_unit:
+                places, who = record.places(grain)
+                who = np.unique(who[np.isin(places, units)])
+                found = found.joined(Stamps(np.full(len(who), record.time), *np.divmod(who, THREADS)))
+        return found
 
     def newest_first(self) -> list[Record]:
         """All of them."""

@@ -8,23 +8,28 @@ Source: CUDA C++ Programming Guide, "Memory Fence Functions".
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.bounds import OBSERVATIONS
+from tilewright.sim.machine.masks import Mask
+from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
+from tilewright.sim.order.knowledge.actors import Actors
+from tilewright.sim.order.knowledge.fence_points import apart
 from tilewright.sim.order.knowledge.locations import Where, threads_of
 from tilewright.sim.order.races.clash import Pairs
 from tilewright.sim.order.races.judge import farthest_clash
-from tilewright.sim.order.races.observed import Observation, keep_newest, last_read, leads
+from tilewright.sim.order.races.observed import has_observed, keep_newest, last_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.knowledge.actors import Thread
+    from tilewright.sim.order.knowledge.known import Known
     from tilewright.sim.order.races.accesses import AccessRecord
     from tilewright.sim.order.races.clash import Clash
     from tilewright.sim.order.races.records import Record
@@ -33,19 +38,46 @@ if TYPE_CHECKING:
 __all__ = ["VolatileReads"]
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Observation:
+    """A thread of a CTA has observed, at a time, what another one had written at a time of its own. known: what that
+    one knew then.
+    """
+
+    thread: int
+    time: int
+    written: int
+    known: Known | None
+
+    def tells(self, access: AccessRecord, later: Thread, writer: Thread, earlier: Thread, time: int) -> bool:
+        """Does what a thread did at a time come before the thread of an access by way of the write?"""
+        clocks = access.clocks
+        if self.thread != later[1]:
+            row = later[0] - access.batch.wave.first
+            if not clocks.come_after(row, later[1], later[0], self.thread, self.time):
+                return False
+        if writer == earlier:
+            return self.written > time
+        one = (np.array([value]) for value in (*earlier, time))
+        return self.known is not None and bool(clocks.are_in(self.known, *one)[0])
+
+
 class VolatileReads:
     """The writes that threads have observed and not acquired: at a location that they poll, or at a counter whose value
     they compare.
 
     observed: by CTA of the grid and writer, the last. counters: by location, the last atomic of each thread: when, and
-    had it passed a fence?
+    had it passed a fence? written: by CTA of the grid, warp and time, what lanes knew that wrote strongly then.
     """
 
     def __init__(self, orders: Mapping[Wave, WaveOrder], sites: Iterable[Site]) -> None:
         self._orders = orders
-        self._awake = any(site.sem == "volatile" and not site.write for site in sites)
-        self._observed: dict[int, dict[Thread, Observation]] = {}
+        sites = list(sites)
+        reads = any(site.sem == "volatile" and not site.write for site in sites)
+        self._awake = reads and any(site.polls or site.compared for site in sites)
+        self._observed: dict[int, dict[Thread, _Observation]] = {}
         self._counters: dict[Where, dict[Thread, tuple[int, bool]]] = {}
+        self._written: dict[tuple[int, int, int], list[tuple[Bools, Known]]] = {}
 
     def read(self, access: AccessRecord, found: Pairs | None) -> Clash | None:
         """A strong read has found writes that nothing orders before it. One that polls observes them; of another one
@@ -61,11 +93,20 @@ class VolatileReads:
         return self._relied(access, pairs) if access.site.sem == "volatile" else None
 
     def counted(self, access: AccessRecord) -> None:
-        """Atomics have taken place, and each observes those before it. That their threads had passed a fence is enough
-        for one that compares what it has counted, and reads by volatile loads then: the guide has such an example.
+        """Strong writes have taken place. An atomic observes those before it. That their threads had passed a fence is
+        enough for one that compares what it has counted, and reads by volatile loads then: the guide has such an
+        example.
         """
         site, fences = access.site, self._orders[access.batch.wave].fences
-        if not (self._awake and site.atomic) or site.is_signal or site.sem == "weak":
+        if not (self._awake and site.write) or site.is_signal or site.sem == "weak":
+            return
+        shape = access.batch.shape
+        who = Actors.of(access.batch, Mask(shape, np.broadcast_to(access.mask.full, shape)))
+        for k, lanes, known in apart(access.clocks, who):
+            key = int(who.rows[k]) + access.batch.wave.first, int(who.warps[k]), access.time
+            self._written.setdefault(key, []).append((lanes, known))
+            keep_newest(self._written, STRONG_WRITES)
+        if not site.atomic:
             return
         for (row, thread), where in threads_of(access):
             own = row + access.batch.wave.first, thread
@@ -78,7 +119,9 @@ class VolatileReads:
 
     def _observe(self, who: Thread, access: AccessRecord, writer: Thread, written: int) -> None:
         known = self._observed.setdefault(who[0], {})
-        known[writer] = Observation(who[1], access.time, written)
+        there = self._written.get((writer[0], writer[1] >> 5, written), ())
+        of_writer = next((one for lanes, one in there if lanes[writer[1] & 31]), None)
+        known[writer] = _Observation(who[1], access.time, written, of_writer)
         keep_newest(known, OBSERVATIONS)
 
     def _relied(self, access: AccessRecord, pairs: Pairs) -> Clash | None:
@@ -86,7 +129,7 @@ class VolatileReads:
         for k in range(len(pairs)):
             later, earlier, time = pairs.later(k), pairs.earlier(k), int(pairs.time[k])
             observed = self._observed.get(later[0], {}).items()
-            if any(leads(self._orders, earlier, time, writer, seen, later) for writer, seen in observed):
+            if any(seen.tells(access, later, writer, earlier, time) for writer, seen in observed):
                 clash = farthest_clash(access, pairs[np.array([k])], with_writer=True)
                 if clash.other is not None and clash.other.site.sem == "volatile" and not _has_read(clash, clash.other):
                     return replace(clash, relaxed=True)
@@ -95,5 +138,5 @@ class VolatileReads:
 
 def _has_read(clash: Clash, write: Record) -> bool:
     """Has the thread read that very value before? Then it cannot find an older one."""
-    read = last_read(clash.access, clash.lane, clash.later[1])
-    return read is not None and read.has_observed(clash.access, write, clash.earlier)
+    read = last_read(clash.access, clash.lane, clash.later)
+    return has_observed(clash.access, read, clash.later, write, clash.earlier)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.isa import Signal, phase_state
-from tilewright.sim.order.knowledge.signal_history import PastSignal
 from tilewright.sim.order.reports.words import shared_text
 
 if TYPE_CHECKING:
@@ -13,30 +12,36 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.order.asynchronous.parts import OperationPart
+    from tilewright.sim.order.knowledge.actors import Thread
     from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.signal_history import PastSignal
     from tilewright.sim.order.races.clash import Clash
 
 __all__ = ["let_pass", "too_early", "too_soon"]
+
+
+def _signals_of(clash: Clash, who: Thread, *, waits: bool) -> list[PastSignal]:
+    """The arrivals, or the waits, of the warp of a thread of a race, the newest first."""
+    first, (cta, thread) = clash.batch.wave.first, who
+    return list(clash.access.clocks.signal_history.of(cta - first, thread // 32, waits=waits))
 
 
 def too_early(clash: Clash) -> str | None:
     """What is wrong with the m-barrier between the threads of a race: a wait for another phase, or an arrival that
     comes before the access that it is to cover.
     """
-    wave, known = clash.batch.wave, clash.access.clocks.signal_history
     other, at = clash.other, clash.site.at
     if other is None or other.site.at is None or at is None:
         return None
-    arrivals = list(known.of(clash.earlier[0] - wave.first, clash.earlier[1] // 32, waits=False))
-    for wait in known.of(clash.later[0] - wave.first, clash.later[1] // 32, waits=True):
-        for arrival in reversed([one for one in arrivals if one.where == wait.where]):
+    for wait in _signals_of(clash, clash.later, waits=True):
+        arrivals = [one for one in _signals_of(clash, clash.earlier, waits=False) if one.where == wait.where]
+        name = shared_text(clash.batch.wave, wait.where[1])
+        for arrival in reversed(arrivals):
             if arrival.time >= other.time and arrival.phase == wait.phase:
-                return _other_phase(shared_text(wave, wait.where[1]), wait, f"line {arrival.line} arrives at", at.line)
-        if any(one.where == wait.where and one.time < other.time for one in arrivals):
-            arrival = next(one for one in arrivals if one.where == wait.where and one.time < other.time)
-            name = shared_text(wave, wait.where[1])
+                return _other_phase(name, wait, f"line {arrival.line} arrives at", at.line)
+        if before := next((one for one in arrivals if one.time < other.time), None):
             return (
-                f"the arrival of line {arrival.line} at {name} behind line {other.site.at.line}"
+                f"the arrival of line {before.line} at {name} behind line {other.site.at.line}"
                 ": a wait covers what comes before an arrival, not what comes after it"
             )
     return None
@@ -47,14 +52,15 @@ def let_pass(clash: Clash, later: Iterable[tuple[str, int]]) -> str | None:
 
     later: the m-barriers that the later thread will arrive at, by name, and the lines.
     """
-    wave, known = clash.batch.wave, clash.access.clocks.signal_history
+    wave, history = clash.batch.wave, clash.access.clocks.signal_history
     if clash.other is None or clash.other.site.at is None:
         return None
     program, told = wave.run.program, dict(later)
-    mine = {one.where: one.line for one in known.of(clash.later[0] - wave.first, clash.later[1] // 32, waits=False)}
-    for wait in known.of(clash.earlier[0] - wave.first, clash.earlier[1] // 32, waits=True):
+    mine = {one.where: one.line for one in _signals_of(clash, clash.later, waits=False)}
+    for wait in _signals_of(clash, clash.earlier, waits=True):
         line = mine.get(wait.where, told.get(program.places.shared_at(wait.where[1]).name))
-        if line is not None and not known.has_arrival(wait.where, wait.phase - 1 & 3):
+        arrived = any(one.phase == wait.phase - 1 & 3 for one in history.at(wait.where, waits=False))
+        if line is not None and not arrived:
             name = shared_text(wave, wait.where[1])
             return _other_phase(name, wait, f"line {line} arrives at", clash.other.site.at.line)
     return None

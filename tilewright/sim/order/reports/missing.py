@@ -14,17 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.errors import Span
-    from tilewright.sim.order.asynchronous.operations import Committed, Operations
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.asynchronous.parts import OperationPart
 
 __all__ = ["missing_commits", "missing_step"]
 
 
-def _committed_by(operations: Operations, part: OperationPart, row: int) -> Committed | None:
-    """The first commit after a part, of the same thread; ``row`` is a CTA of its cluster."""
-    thread, group = (part.row(row), part.thread), part.operation.group
-    after = (each for each in operations.commits if each.number > part.operation.number)
-    return next((each for each in after if each.group == group and thread in each.threads), None)
+def _committed_by(operations: Operations, part: OperationPart, row: int) -> tuple[Operation, int] | None:
+    """The first commit after a part, of the same thread, and its parity; ``row`` is a CTA of its cluster."""
+    for commit, parity in operations.commits:
+        who = commit.issuers
+        is_own = ((who.rows == part.row(row)) & (who.threads == part.thread)).any()
+        if commit.number > part.operation.number and commit.group == part.operation.group and is_own:
+            return commit, parity
+    return None
 
 
 def _missing_commit(operations: Operations, part: OperationPart, row: int) -> str:
@@ -34,7 +38,7 @@ def _missing_commit(operations: Operations, part: OperationPart, row: int) -> st
     commit = commit_text(part.operation.group, signals=True)
     if part.operation.signals or not commit or wait_text(part.operation.group):
         return ""
-    later = any(each.number > part.operation.number for each in operations.commits)
+    later = any(commit.number > part.operation.number for commit, _ in operations.commits)
     who = ", by the thread that issued it," if later else ""
     return f"{commit}{who} after the {part.operation.name} at {part.at}"
 
@@ -124,7 +128,9 @@ def _how_to_see(
         return f"a wait for the phase of the m-barrier that the {operation.name} at {earlier.at} signals, {between}"
     if commit := _missing_commit(operations, earlier, place[0]):
         return f"{commit}, and a wait for the m-barrier's phase, {between}"
-    report = _committed_by(operations, earlier, place[0])
-    assert report is not None
-    phase = f"the phase (parity {report.parity}) of the m-barrier that the commit at {report.at} reports to"
+    found = _committed_by(operations, earlier, place[0])
+    if found is None:
+        return f"a wait for the writes of the {operation.name}, {between}; its group has an instruction for reads alone"
+    report, parity = found
+    phase = f"the phase (parity {parity}) of the m-barrier that the commit at {report.instruction.at} reports to"
     return f"a wait for {phase}, {between}"

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.reports.rules import INIT
-from tilewright.sim.order.reports.words import fence_name, grid_thread_text, shared_text
+from tilewright.sim.order.reports.words import fence_name, grid_thread_text
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.asynchronous.parts import OperationPart
     from tilewright.sim.order.knowledge.clocks import Clocks
 
-__all__ = ["unfenced_copy", "unfenced_global", "unfenced_map", "unfenced_mbarrier", "unfenced_shared"]
+__all__ = ["unfenced_copy", "unfenced_global", "unfenced_map", "unfenced_shared"]
 
 ASYNC, GLOBAL = ProxyFence("async"), ProxyFence("async", "global")
 MAP_RELEASE = ProxyFence("tensormap", side="release", scope="gpu")
@@ -67,14 +66,6 @@ def unfenced_copy(wave: Wave, one: Touched, byte: int, part: OperationPart) -> s
     return (
         f"{_verb(one)} {wave.run.places.shared_at(byte).name}, written by {part.operation.name} of warp {part.warp} "
         f"without a proxy fence; {fence_name(ASYNC)}() belongs after the wait for it"
-    )
-
-
-def unfenced_mbarrier(wave: Wave, byte: int) -> str:
-    """An operation signals an m-barrier that nobody has fenced since it was made."""
-    return (
-        f"arrives at {shared_text(wave, byte)}, made without a fence after it; "
-        f"{fence_name(INIT)}() belongs between mbarrier.init and the barrier"
     )
 
 

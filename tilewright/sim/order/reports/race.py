@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.errors import SimulationError
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.sim.order.races.accesses import EQUAL, ROUNDED
 from tilewright.sim.order.races.clash import CHECKED, LOOSE, NUMBERED
 from tilewright.sim.order.reports.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
 from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
@@ -58,39 +59,36 @@ def report(
 
 APART = "different places for the lanes of this statement, or atomics"
 ONE_IS_ENOUGH = "; one of them is enough: if T.thread_id() == 0: ..."
+WRITTEN_TWICE = "{place} is written by {other} and by {later}, unordered, {excuse}{one}"
+WARNINGS = {  # by the excuse
+    EQUAL: WRITTEN_TWICE,
+    ROUNDED: WRITTEN_TWICE,
+    LOOSE: "{place} is written by {later}, and was read by {other}, which tells of that at an m-barrier by a scope "
+    "that does not hold both; scope='cluster' belongs to the arrival and to the wait",
+    NUMBERED: "a CTA {verb} {buffer} once it has taken a number at a counter, and others wrote there before a fence, "
+    "with their own number behind it; a fence belongs behind that atomic, too, of kind sc: __threadfence()",
+    CHECKED: "{place} is read plainly and changed by a compare-and-swap, unordered, by {later} and {other}; "
+    "a relaxed or volatile read makes that right",
+}
+ENDS = (
+    "an m-barrier, {place}, is ended by {later}, and {other} has used it, unordered; nobody may use it any more by then"
+)
 
 
 def warning(program: Subject, clash: Clash) -> str:
-    """The warning where both wrote the same, or where the m-barrier that signals a read names too narrow a scope."""
-    place = coordinate_text(program, clash.site, clash.access.shown_address(clash.lane))
-    if clash.excuse == LOOSE:
-        return (
-            f"{clash.site.at}: {place} is written by {_later(clash)}, and was read by "
-            f"{_other(clash)}, which tells of that at an m-barrier by a scope that does not hold both; "
-            "scope='cluster' belongs to the arrival and to the wait"
-        )
-    other = clash.other
-    if clash.ends:
-        return (
-            f"{clash.site.at}: an m-barrier, {place}, is ended by {_later(clash)}, and "
-            f"{_other(clash)} has used it, unordered; nobody may use it any more by then"
-        )
-    if clash.excuse == NUMBERED:
-        return (
-            f"{clash.site.at}: a CTA {'writes' if clash.site.write else 'reads'} {clash.site.line.buffer} once it has "
-            "taken a number at a counter, and others wrote there before a fence, with their own number behind it; "
-            "a fence belongs behind that atomic, too, of kind sc: __threadfence()"
-        )
-    if clash.excuse == CHECKED:
-        return (
-            f"{clash.site.at}: {place} is read plainly and changed by a compare-and-swap, unordered, by "
-            f"{_later(clash)} and {_other(clash)}; a relaxed or volatile read makes that right"
-        )
-    return (
-        f"{clash.site.at}: {place} is written by {_other(clash)} and by "
-        f"{_later(clash)}, unordered, {clash.excuse}"
-        f"{ONE_IS_ENOUGH if other is not None and other.site.at == clash.site.at else ''}"
+    """The warning in place of an error."""
+    site, other = clash.site, clash.other
+    text = ENDS if clash.ends and clash.excuse != LOOSE else WARNINGS[clash.excuse]
+    said = text.format(
+        place=coordinate_text(program, site, clash.access.shown_address(clash.lane)),
+        later=_later(clash),
+        other=_other(clash),
+        buffer=site.line.buffer,
+        verb="writes" if site.write else "reads",
+        excuse=clash.excuse,
+        one=ONE_IS_ENOUGH if other is not None and other.site.at == site.at else "",
     )
+    return f"{site.at}: {said}"
 
 
 def _later(clash: Clash) -> str:
@@ -116,7 +114,9 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
     first, then = other.at if other else None, clash.site.at
     far = clash.earlier[0] // size != clash.later[0] // size
     scope = "gpu" if far else "cluster" if clash.earlier[0] != clash.later[0] else "cta"
-    hint = other and (_strength(clash.site, other, scope) or handover(program, first, then, scope) or too_early(clash))
+    stronger = _strength(clash.site, other, scope) if other else None
+    hint = stronger if far or other is None or not _counts(clash.site, other) else None
+    hint = hint or ((handover(program, first, then, scope) or too_early(clash)) if other else None)
     hint = hint or (witness.missing_step(clash, scope) if program.kernel.graph is not None else None)
     hint = hint or let_pass(clash, arrivals_after(program, then)) or lock_advice(program, first, then)
     if hint:
@@ -127,7 +127,13 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
         return NO_BARRIER if clash.at_once or clash.with_writer is clash.site.write else NO_BARRIER_BETWEEN
     if clash.at_once:
         return APART
-    return advice(program, barrier, first, then, one_turn=in_one_turn(clash))
+    return advice(program, barrier, first, then, one_turn=in_one_turn(clash)) or stronger
+
+
+def _counts(one: Site, other: Site) -> bool:
+    """Do atomics count in a place that the other access makes or reads plainly, so that a barrier belongs between?"""
+    weak, strong = sorted((one, other), key=lambda site: site.sem != "weak")
+    return weak.sem == "weak" and strong.atomic and not (weak.polls or strong.polls or strong.compared)
 
 
 def _update(program: Subject, clash: Clash) -> str:

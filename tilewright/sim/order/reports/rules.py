@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.knowledge.signal_history import PastWait
+    from tilewright.sim.order.knowledge.signal_history import PastSignal
 
 __all__ = [
-    "INIT",
     "barrier_reused",
     "cta_may_have_ended",
     "cta_may_not_have_begun",
@@ -94,7 +93,7 @@ def uninitialised(
 
 
 def ended_early(
-    wave: Wave, who: tuple[int, int], where: tuple[int, int], wait: PastWait, at: Span | None
+    wave: Wave, who: tuple[int, int], where: tuple[int, int], wait: PastSignal, at: Span | None
 ) -> SimulationError:
     """mbarrier.inval of an m-barrier, ``where`` is its row and offset, at which a thread may still wait."""
     waiter = wave.thread_name(where[0], 32 * wait.warp + int(wait.lanes.argmax()))

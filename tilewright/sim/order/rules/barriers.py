@@ -1,4 +1,4 @@
-"""Barriers: one meeting at a time; who arrives again knows that the last one is over.
+"""Barriers: one meeting at a time; who arrives again knows that the last one is over. What the cluster's puts in order.
 
 Source: PTX ISA, "bar, barrier", "barrier.cluster".
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
 
-__all__ = ["CLUSTER", "BarrierRules"]
+__all__ = ["CLUSTER", "BarrierRules", "ClusterMeetings"]
 
 CLUSTER = 16  # from this number on barriers are the cluster's
 
@@ -57,3 +57,31 @@ class BarrierRules:
         """
         for row, warp in np.argwhere(self.wave.barriers.between).tolist():
             raise ends_between(self.wave, row, warp)
+
+
+class ClusterMeetings:
+    """What comes before each CTA by the cluster's barrier, in order of execution: a relaxed arrival counts, too.
+
+    arrivals: by number of the barrier, (CTAs, warps), the time of each warp's last arrival. before: (CTAs, warps of the
+    cluster), the time up to which what each warp did comes before the CTA.
+    """
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.wave = wave = clocks.wave
+        self.arrivals = np.zeros((2, wave.ctas, wave.run.warps), np.int64)
+        self.before = np.zeros((wave.ctas, wave.run.cluster_ctas, wave.run.warps), np.int64)
+
+    def arrived(self, who: Actors, barrier: int) -> None:
+        """Warps have arrived."""
+        self.arrivals[barrier - CLUSTER, who.rows, who.warps] = self.clocks.now
+
+    def met(self, ctas: Ints, barrier: int) -> None:
+        """Warps of these CTAs have waited for a meeting that is over."""
+        first = ctas - self.wave.rank(ctas)
+        self.before[ctas] = self.arrivals[barrier - CLUSTER, first[:, None] + np.arange(self.wave.run.cluster_ctas)]
+
+    def has_met(self, rows: Ints, others: Ints, threads: Ints, times: Ints) -> Bools:
+        """Do CTAs come after what threads of others in their cluster did until a time?"""
+        found: Bools = self.before[rows, self.wave.rank(others), threads >> 5] >= times
+        return found

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.knowledge.actors import THREADS, numbered
+from tilewright.sim.order.knowledge.actors import THREADS
 from tilewright.sim.order.reports.constants import constant_rewritten, constant_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.races.places import TaggedPlaces
-    from tilewright.sim.order.races.records import Record
 
 __all__ = ["check_constants"]
 
@@ -39,14 +37,14 @@ def _check_buffer(places: TaggedPlaces, wave: Wave) -> None:
     writes = [record for record in records if record.site.write]
     if not (reads and writes):
         return
-    each = [_touched(places, record) for record in writes]
+    each = [record.places(places.grain) for record in writes]
     place, writer = (np.concatenate([arrays[k] for arrays in each]) for k in range(2))
     which = np.repeat(np.arange(len(writes)), [len(arrays[0]) for arrays in each])
     order = np.lexsort((which, writer, place))
     place, writer, which = place[order], writer[order], which[order]
     times = np.array([record.time for record in writes])
     for read in reads:
-        own, reader = _touched(places, read)
+        own, reader = read.places(places.grain)
         first, last = np.searchsorted(place, own), np.searchsorted(place, own, "right") - 1
         (hits,) = np.nonzero(first <= last)
         first, last, own, reader = first[hits], last[hits], own[hits], reader[hits]
@@ -59,11 +57,3 @@ def _check_buffer(places: TaggedPlaces, wave: Wave) -> None:
                 raise constant_written(wave, read, write, one, other, address)
             if (text := constant_rewritten(wave, read, write, address)) not in wave.run.warnings:
                 wave.run.warnings.append(text)
-
-
-def _touched(places: TaggedPlaces, record: Record) -> tuple[Ints, Ints]:
-    """The places that a record touched, and by which thread of the grid."""
-    ctas, threads, address = record.threads()
-    grains = max(record.site.width // places.grain, 1)
-    found = (address // places.grain)[:, None] + np.arange(grains)
-    return found.reshape(-1), np.repeat(numbered(ctas, threads), grains)

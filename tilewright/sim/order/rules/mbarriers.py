@@ -5,7 +5,7 @@ Source: PTX ISA, "mbarrier.init", "mbarrier.inval".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,41 +37,40 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.signals import Signals
+    from tilewright.sim.order.rules.barriers import ClusterMeetings
 
 __all__ = ["MBarrierRules", "check_not_early", "check_together"]
 
 
 WORD = 8  # bytes of an m-barrier
+NEVER = 1 << 62  # a time
 
 
 @dataclass(eq=False, slots=True)
 class LiveMBarrier:
     """An m-barrier that was made and not ended: by which thread of its CTA, and when.
 
-    fenced: has that thread passed a fence for the cluster since? released: has its warp arrived at the cluster's
-    barrier after that? published: is that meeting over? known_to_lanes: warps of its CTA, each with its
-    lanes, that certainly come after mbarrier.init; known_to_threads: threads that do, with the rows of their CTAs.
+    fenced: the time at which that thread first passed a fence for the cluster since.
     """
 
     thread: int
     time: int
-    fenced: bool = False
-    released: bool = False
-    published: bool = False
-    known_to_lanes: set[tuple[int, bytes]] = field(default_factory=set)
-    known_to_threads: set[tuple[int, int]] = field(default_factory=set)
+    fenced: int = NEVER
+
+
+NOT_MADE = LiveMBarrier(0, NEVER)
 
 
 class MBarrierRules:
-    """The m-barriers of a wave that are alive, by row and offset. made: how many there were so far. words: (CTAs, words
-    of shared memory), is one there?
+    """The m-barriers of a wave that are alive, by row and offset. words: (CTAs, words of shared memory), is one
+    there?
     """
 
-    def __init__(self, clocks: Clocks) -> None:
+    def __init__(self, clocks: Clocks, cluster: ClusterMeetings) -> None:
         self.clocks = clocks
+        self.cluster = cluster
         self.wave = clocks.wave
         self.alive: dict[tuple[int, int], LiveMBarrier] = {}
-        self.made = 0
         self.words = np.zeros((clocks.wave.ctas, -(-max(clocks.wave.run.shared_bytes, 1) // WORD) + 1), np.bool_)
         self._checked: set[tuple[bytes, ...]] = set()  # see `_was_checked`
 
@@ -96,7 +95,6 @@ class MBarrierRules:
             if where in self.alive:
                 raise initialised_twice(self.wave, row, thread, where[1], at)
             self.alive[where] = LiveMBarrier(thread, self.clocks.now)
-            self.made += 1
         self.words[signals.home, signals.offset // WORD] = True
         self._checked.clear()
 
@@ -108,7 +106,7 @@ class MBarrierRules:
             where = int(signals.home[k]), int(signals.offset[k])
             if (one := self.alive.pop(where, None)) is None:
                 continue
-            for wait in self.clocks.signal_history.at(where):
+            for wait in self.clocks.signal_history.at(where, waits=True):
                 lanes = 32 * wait.warp + np.flatnonzero(wait.lanes)
                 rows, homes = np.full(len(lanes), row), np.full(len(lanes), where[0])
                 times = np.full(len(lanes), wait.time + 1)
@@ -119,7 +117,7 @@ class MBarrierRules:
 
     def touched(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         """Threads touch shared memory. Raises SimulationError where that is an m-barrier, touched as plain data."""
-        if not self.made or site.is_signal:
+        if not self.alive or site.is_signal:
             return
         if not self.words[:, max(at.lo, 0) // WORD : (at.hi + site.width - 1) // WORD + 1].any():
             return
@@ -136,80 +134,44 @@ class MBarrierRules:
 
     def fenced(self, who: Actors) -> None:
         """Threads have passed a fence for the cluster."""
-        for (row, _), one in self.alive.items():
+        self.clocks.now += 1
+        for (row, _), one in self.alive.items() if self.wave.run.cluster_ctas > 1 else ():
             here = (who.rows == row) & (who.warps == one.thread >> 5)
-            one.fenced |= bool(who.lanes[here][:, one.thread & 31].any())
-
-    def cluster_arrived(self, who: Actors) -> None:
-        """Warps have arrived at the cluster's barrier."""
-        warps = set(zip(who.rows.tolist(), who.warps.tolist(), strict=True))
-        for (row, _), one in self.alive.items():
-            one.released |= one.fenced and (row, one.thread >> 5) in warps
-
-    def cluster_met(self, ctas: Ints) -> None:
-        """A meeting of these CTAs at the cluster's barrier is over."""
-        rows = set(ctas.tolist())
-        for (row, _), one in self.alive.items():
-            one.published |= one.released and row in rows
+            if one.fenced == NEVER and who.lanes[here][:, one.thread & 31].any():
+                one.fenced = self.clocks.now
 
     # Uses: Raises SimulationError where an m-barrier may not have been made
 
     def arrives(self, signals: Signals, at: Span | None) -> None:
         """Threads arrive at m-barriers of other CTAs. Arrivals at the own CTA's race with init."""
-        far = np.flatnonzero(signals.home != signals.who.rows)
-        for k, row, thread in signals.who[far].each() if len(far) else ():
-            where = int(signals.home[far[k]]), int(signals.offset[far[k]])
-            one = self.alive.get(where)
-            if one is not None and not self._knows(row, thread, where[0], one):
-                raise uninitialised(self.wave, ("arrival", "an arrival at"), (row, thread), where, at)
-
-    def issued(self, operation: Operation) -> None:
-        """An operation begins that will signal m-barriers."""
-        issuers = operation.issuers
-        for signal in operation.signals:
-            if self._was_checked(issuers.rows, issuers.threads, signal.issuer, signal.rows, signal.at):
-                continue
-            for k, where in enumerate(zip(signal.rows.tolist(), signal.at.tolist(), strict=True)):
-                row, thread = (int(each[signal.issuer[k]]) for each in (issuers.rows, issuers.threads))
-                one = self.alive.get(where)
-                if (where[0] == row) if one is None else self._knows(row, thread, where[0], one):
-                    continue
-                use = ("operation", f"{operation.name} tells")
-                raise uninitialised(self.wave, use, (row, thread), where, operation.instruction.at)
+        far = signals.home != signals.who.rows
+        if far.any():
+            self._check(("arrival", "an arrival at"), signals[far].of_threads(), at)
 
     def waits(self, signals: Signals, at: Span | None) -> None:
         """Threads wait at m-barriers of their own CTA."""
         who = signals.who
-        if self._was_checked(who.rows, who.warps, who.lanes, signals.home, signals.offset):
-            return
-        unknown: list[tuple[int, LiveMBarrier]] = []
-        for k, where in enumerate(signals.places()):
-            one = self.alive.get(where)
-            key = (int(who.warps[k]), who.lanes[k].tobytes())
-            if one is not None and key not in one.known_to_lanes:
-                one.known_to_lanes.add(key)
-                if not one.published:
-                    unknown.append((k, one))
-        if not unknown:
-            return
-        those = np.array([k for k, _ in unknown])
-        which, lanes = np.nonzero(who.lanes[those])
-        rows, homes, threads = who.rows[those][which], signals.home[those][which], 32 * who.warps[those][which] + lanes
-        makers, times = (np.array([getattr(one, of) for _, one in unknown])[which] for of in ("thread", "time"))
-        known = self._know(rows, threads, homes, makers, times)
+        if not self._was_checked(who.rows, who.warps, who.lanes, signals.home, signals.offset):
+            self._check(("wait", "a wait at"), signals.of_threads(), at)
+
+    def issued(self, operation: Operation) -> None:
+        """An operation begins that will signal m-barriers."""
+        issuers, use = operation.issuers, ("operation", f"{operation.name} tells")
+        for one in operation.signals:
+            users = issuers.rows[one.issuer], issuers.threads[one.issuer], one.rows, one.at
+            if not self._was_checked(*users):
+                self._check(use, users, operation.instruction.at)
+
+    def _check(self, use: tuple[str, str], users: tuple[Ints, Ints, Ints, Ints], at: Span | None) -> None:
+        """use: see `uninitialised`. users: row and thread of each, and row and offset of its m-barrier."""
+        rows, threads, homes, offsets = users
+        ones = [self.alive.get(where, NOT_MADE) for where in zip(homes.tolist(), offsets.tolist(), strict=True)]
+        makers, times, fenced = (np.array([getattr(one, of) for one in ones]) for of in ("thread", "time", "fenced"))
+        known = self._know(rows, threads, homes, makers, times) | self.cluster.has_met(rows, homes, makers, fenced)
+        known |= (times == NEVER) & (rows == homes)
         if not known.all():
             k = int(np.argmin(known))
-            where = int(homes[k]), int(signals.offset[those[which[k]]])
-            raise uninitialised(self.wave, ("wait", "a wait at"), (int(rows[k]), int(threads[k])), where, at)
-
-    def _knows(self, row: int, thread: int, home: int, one: LiveMBarrier) -> bool:
-        """Does a thread come after mbarrier.init in the CTA ``home``?"""
-        if one.published or (row, thread) in one.known_to_threads:
-            return True
-        each = (np.array([value]) for value in (row, thread, home, one.thread, one.time))
-        if known := bool(self._know(*each)[0]):
-            one.known_to_threads.add((row, thread))
-        return known
+            raise uninitialised(self.wave, use, (int(rows[k]), int(threads[k])), (int(homes[k]), int(offsets[k])), at)
 
     def _know(self, rows: Ints, threads: Ints, homes: Ints, makers: Ints, times: Ints) -> Bools:
         """Do threads come after all that the threads ``makers`` of the CTAs ``homes`` did until that time?"""

@@ -21,24 +21,22 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.signals import Signals
+    from tilewright.sim.order.rules.barriers import ClusterMeetings
 
 __all__ = ["RemoteAccesses"]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class RemoteAccess:
-    """An access of a thread to the shared memory of the CTA ``home``. phase: of the m-barrier at that offset, -1 for
-    none. released: has the thread's warp arrived at the cluster's barrier since?
+    """Accesses of a thread to the shared memory of the CTA ``home``. phase: of the m-barrier at that offset, -1 for
+    none.
     """
 
     home: int
     row: int
     thread: int
-    time: int
     offset: int
     phase: int
-    at: Span | None
-    released: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -61,12 +59,13 @@ class RemoteCommit:
 
 
 class RemoteAccesses:
-    """Those of a wave that no meeting at the cluster's barrier has put before the end of the CTA whose memory it is."""
+    """Those of a wave. left: the time of the last of each kind, and its line."""
 
-    def __init__(self, clocks: Clocks) -> None:
+    def __init__(self, clocks: Clocks, cluster: ClusterMeetings) -> None:
         self.clocks = clocks
+        self.cluster = cluster
         self.wave = clocks.wave
-        self.left: list[RemoteAccess] = []
+        self.left: dict[RemoteAccess, tuple[int, Span | None]] = {}
         self.commits: list[RemoteCommit] = []
         self.begun: set[tuple[int, int, int]] = set()  # row and knower, and the CTA that it knows to have begun
 
@@ -108,7 +107,7 @@ class RemoteAccesses:
             row, lane = int(signals.who.rows[k]), int(signals.who.lanes[k].argmax())
             thread, phase = int(signals.who.warps[k]) * 32 + lane, int(signals.phase[k]) if arrives else -1
             home, offset = int(signals.home[k]), int(signals.offset[k])
-            self.left.append(RemoteAccess(home, row, thread, self.clocks.now, offset, phase, at))
+            self.left[RemoteAccess(home, row, thread, offset, phase)] = self.clocks.now, at
 
     def awaited(self, operation: Operation, over: Bools) -> None:
         """Threads have waited for an operation, which counts as their own access from now on."""
@@ -118,15 +117,13 @@ class RemoteAccesses:
             homes = one.rows.reshape(len(one.issuer), -1)[:, 0]
             for k in np.flatnonzero(over[one.issuer] & (homes != rows[one.issuer])).tolist():
                 row, thread = (int(each[one.issuer[k]]) for each in (rows, threads))
-                at = operation.instruction.at
-                self.left.append(RemoteAccess(int(homes[k]), row, thread, self.clocks.now, 0, -1, at))
+                self.left[RemoteAccess(int(homes[k]), row, thread, 0, -1)] = self.clocks.now, operation.instruction.at
 
     def phase_over(self, signals: Signals) -> None:
         """Threads have found the phase of arrivals over: the CTAs of these m-barriers still ran."""
         now = dict(zip(signals.places(), signals.phase.tolist(), strict=True))
-        self.left = [
-            one for one in self.left if one.phase < 0 or now.get((one.home, one.offset), one.phase) == one.phase
-        ]
+        for one in [one for one in self.left if now.get((one.home, one.offset), one.phase) != one.phase >= 0]:
+            del self.left[one]
         over = {one.who: one for one in self.commits if now.get((one.home, one.offset), one.phase) != one.phase}
         if over:  # those of one thread arrive in their order
             newest = {who: one.operation.number for who, one in over.items()}
@@ -139,22 +136,12 @@ class RemoteAccesses:
             issuer = int(one.issuer[np.argmax((operation.issuers.rows[one.issuer] == row) & (one.rows == home))])
             self.commits.append(RemoteCommit(operation, issuer, row, home, offset, int(signals.phase[k])))
 
-    def cluster_arrived(self, who: Actors) -> None:
-        """Warps have arrived at the cluster's barrier."""
-        warps = set(who.places())
-        for one in self.left:
-            one.released |= (one.row, one.thread >> 5) in warps
-
-    def cluster_met(self, ctas: Ints) -> None:
-        """A meeting of these CTAs at the cluster's barrier is over."""
-        rows = set(ctas.tolist())
-        self.left = [one for one in self.left if not (one.released and one.home in rows)]
-
     def closed(self) -> None:
         """The CTAs have ended. Raises SimulationError where one of them does not come after an access to its memory."""
-        for one in self.left:
+        for one, (time, at) in self.left.items():
             column = int(self.clocks.first_column(np.array(one.row))) + one.thread
-            if not (self.clocks.known[one.home, :, column] >= one.time).any():
-                raise cta_may_have_ended(self.wave, (one.row, one.thread), one.home, one.at)
+            met = self.cluster.has_met(*(np.array(value) for value in (one.home, one.row, one.thread, time)))
+            if not (met or (self.clocks.known[one.home, :, column] >= time).any()):
+                raise cta_may_have_ended(self.wave, (one.row, one.thread), one.home, at)
         for commit in self.commits:
             raise ends_before_operation(commit.operation, commit.issuer, commit.home, is_known=False)

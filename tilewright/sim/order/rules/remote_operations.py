@@ -36,6 +36,11 @@ class RemoteOperations:
                 self.issued = [each for each in self.issued if self._unknown(*each) is not None]
             self.issued.append((operation, own))
 
+    def renumber(self, operation: Operation, own: Ints) -> None:
+        """What an operation writes has other numbers from now on."""
+        if any(one.writes for one in operation.in_ctas):
+            self.issued = [(each, own if each is operation else numbers) for each, numbers in self.issued]
+
     def forget(self, gone: list[int]) -> None:
         """Parts whose numbers are used again are known to be complete, or something later is."""
         self.issued = [each for each in self.issued if not set(each[1].tolist()) & set(gone)]
