@@ -133,12 +133,10 @@ class Clocks:
         if look.key not in self._bounds:
             rows = slice(0, 1) if len(self.known) == 1 else look.ctas
             mine = self.known[rows, look.warps]
-            if self.wave.run.cluster_ctas == 1:
-                mine = mine[..., : self.threads]
-            else:
+            if self.wave.run.cluster_ctas > 1:
                 own = self.first_column(np.array(numbers(look.ctas)))[:, None, None] + np.arange(self.threads)
                 mine = np.take_along_axis(mine, own, axis=-1)
-            self._bounds[look.key] = mine.reshape(*mine.shape[:2], -1, 32).min(-1)
+            self._bounds[look.key] = mine[..., : self.threads].reshape(*mine.shape[:2], -1, 32).min(-1)
         return self._bounds[look.key]
 
     @property
