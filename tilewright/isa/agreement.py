@@ -145,7 +145,8 @@ RULES: Mapping[type, tuple[EffectRule, ...]] = {
     ),
     Commit: (GROUP,),
     Signal: (
-        ("barrier", lambda one, form, operands: _is_of(("shared",), one.barrier, operands), "one in shared memory"),
+        ("barrier", lambda one, form, operands: _is_of(("shared", "b32"), one.barrier, operands),
+         "one in shared memory"),
         ("kind", lambda one, form, operands: not form.begins_operation or one.kind in ("arrive", "bytes"),
          "of an operation 'arrive' or 'bytes'"),
         ("amount", lambda one, form, operands: _is_amount(one, operands), "1 or more, or an operand that is a number"),
