@@ -28,9 +28,10 @@ class Alignment(Check):
             return None
         low = site.width - 1
 
-        def look(batch: Batch, mask: Mask, at: Address) -> None:
-            if at.bits & low:
-                misaligned(self.program, site, batch, mask.full, at)
+        def look(batch: Batch, mask: Mask, *every: Address) -> None:
+            for at in every:
+                if at.bits & low:
+                    misaligned(self.program, site, batch, mask.full, at)
 
         return look
 

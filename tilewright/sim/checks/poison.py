@@ -50,9 +50,11 @@ class Poison(Check):
         if site.write or site.shifts or site.goes_on or site.place is None or site.place.space == "global":
             return None
 
-        def look(batch: Batch, mask: Mask, at: Address) -> None:
-            flags = site.shadow_bits(batch, mask, at)
-            batch.wave.shadows.require(batch, mask, flags, f"an operand of {site.op}", site.at, "memory", (site, at))
+        def look(batch: Batch, mask: Mask, *every: Address) -> None:
+            use = f"an operand of {site.op}"
+            for at in every:
+                flags = site.shadow_bits(batch, mask, at)
+                batch.wave.shadows.require(batch, mask, flags, use, site.at, "memory", (site, at))
 
         return look
 

@@ -87,26 +87,27 @@ class Unfenced(Check):
         if issue is None or not issue.fenced:
             return
         rows, warps = (each[:, ::32] // unit for each, unit in zip(operation.issuers.each(), (1, 32), strict=True))
-        fence = next(f"T.{name}()" for name, row in INSTRUCTIONS.items()
-                     if any(form.register_fence == RegisterFence(issue.group) for form in row.forms))  # fmt: skip
         never = ~uses.fenced[rows, warps]
         if never.any():
-            raise _lacks(operation, never, f"before the first {operation.name} of a warp", f"{fence} before it")
+            raise _lacks(operation, never, f"before the first {operation.name} of a warp", "before it")
         for place, address, nbytes, _ in operation.registers():
             first, end = address.lo - place.start, address.hi - place.start + nbytes
             found = uses.of(place)[rows, warps, first // WORD : -(-end // WORD)].max(-1)
             if found.any():
                 at = [*uses.numbers][int(found.max()) - 1].at
-                raise _lacks(operation, found > 0, f"after {place.name} was used at {at}", f"{fence} in between")
+                raise _lacks(operation, found > 0, f"after {place.name} was used at {at}", "in between")
 
 
-def _lacks(operation: Operation, where: Bools, what: str, hint: str) -> SimulationError:
+def _lacks(operation: Operation, where: Bools, what: str, place: str) -> SimulationError:
+    kind = RegisterFence(operation.form.issue.group) if operation.form.issue else None
+    rows = INSTRUCTIONS.items()
+    fence = next(name for name, row in rows if any(form.register_fence == kind for form in row.forms))
     who = operation.issuers.name(int(np.flatnonzero(where.any(1))[0]))
     return SimulationError(
         f"{operation.name} lacks a fence {what}",
         given=f"{operation.instruction.at}: {who}",
         allowed="a fence by each of the four warps between other uses of these registers and the operation",
-        hint=hint,
+        hint=f"T.{fence}() {place}",
         at=operation.instruction.at,
     )
 

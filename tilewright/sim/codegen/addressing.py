@@ -32,6 +32,7 @@ __all__ = [
     "advice_of",
     "generic_address_text",
     "inside",
+    "owes",
     "place_of",
     "terms_of",
 ]
@@ -73,7 +74,7 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
     if "bounds" in e.program.checks:
         _stays(e, expr, mask, Site(e.at, op, None, width, write, lanes=lanes))
     start = expr.a if isinstance(expr, Binary) else expr
-    owed = [within for within in _owed(start) if not within.implied]
+    owed = owes(expr)
     if not owed or "bounds" not in e.program.checks:
         yield
         return
@@ -103,6 +104,11 @@ def _stays(e: Emitter, pointer: Expr, mask: str, site: Site) -> None:
         check = ChosenPointer(tuple(replace(site, place=place) for place in places))
         base = generic_address_text(e, base_of(pointer), mask)
         e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {base}, {generic_address_text(e, pointer, mask)})")
+
+
+def owes(expr: Expr) -> list[Within]:
+    """The bounds that an address does not certainly keep."""
+    return [within for within in _owed(expr.a if isinstance(expr, Binary) else expr) if not within.implied]
 
 
 def _owed(start: Expr) -> tuple[Within, ...]:

@@ -22,10 +22,10 @@ from tilewright.sim.codegen.addressing import (
 from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.loops import asks
 from tilewright.sim.codegen.values import computed, is_pure
-from tilewright.sim.fast.copies import copy_between
+from tilewright.sim.fast.copies import Fills
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import to_bits
-from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, RegisterFile
+from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile
 from tilewright.sim.machine.sites import Site
 
 if TYPE_CHECKING:
@@ -102,8 +102,13 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
             sites.append(Site(e.at, bound.instruction.name, place, width, access.write, shifts=True, advice=advice))
             texts.append(address_text(e, terms))
     source, target = map(e.program.add_site, sites)
-    move = e.out.constant("X", copy_between(source, target, with_shadows=e.with_shadows))
-    e.out.line(f"{move}(b, {mask}, {', '.join(texts)})")
+    move = Move(source, target, e.with_shadows)
+    if [site.place and site.place.space for site in (source, target)] != ["global", "shared"]:
+        e.out.line(f"{e.out.constant('X', move)}(b, {mask}, {', '.join(texts)})")
+        return
+    fills = e.out.constant("X", Fills(move))
+    turn = f"({fills}, {', '.join(texts)})"
+    e.out.line(f"{e.collected}.append({turn})" if e.collected else f"{fills}(b, {mask}, [{turn}])")
 
 
 def asked(e: Emitter, expr: Call, bound: Bound) -> str:
@@ -116,12 +121,13 @@ def asked(e: Emitter, expr: Call, bound: Bound) -> str:
 def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
     values, flags, sinks, sources = _arguments(e, bound, mask)
     instruction = _instruction(e, bound, [file for file, _ in sinks], [file for file, _ in sources], expr)
-    if e.turns_of_loads:
+    if e.collected:
         if instruction.fills_words:
             loads = e.out.constant("X", Loads(instruction))
-            e.out.line(f"{e.turns_of_loads}.append(({loads}, {values[0]}, {sinks[0][1]}))")
+            e.out.line(f"{e.collected}.append(({loads}, {values[0]}, {sinks[0][1]}))")
             return Operand("None")
-        e.out.line(f"load_all(b, {mask}, {e.turns_of_loads}); {e.turns_of_loads} = []")
+        e.do_collected(mask)
+        e.out.line(f"{e.collected} = []")
     runs = e.out.constant("X", instruction)
     sink_texts = "".join(f"{at}, " for _, at in sinks)
     text = f"{runs}(b, {mask}, ({''.join(f'{v}, ' for v in values)}), ({sink_texts})"

@@ -73,8 +73,8 @@ class Emitter:
     """A mutable writer of one segment. rules: the writer of each kind of expression. spread: the writer of one that may
     have unknown bits, in compiled code (``unknowns``).
 
-    known: texts of values that have been computed already. turns_of_loads: the name of a list, inside of a loop whose
-    loads are done after it.
+    known: texts of values that have been computed already. collected: the name of a list, inside of a loop whose
+    loads or copies are done after it.
     """
 
     rules: ClassVar[Mapping[type[Expr], Callable[..., Operand]]]
@@ -89,7 +89,7 @@ class Emitter:
         self.unknowns = program.with_shadows and program.raw
         self.may_be_poison = program.may_be_poison
         self.known: dict[Expr, Operand] = {}
-        self.turns_of_loads: str | None = None
+        self.collected: str | None = None
         self.stmt: Stmt | None = None
         self.uncounted = False  # has an earlier text of the same code been counted?
 
@@ -105,6 +105,10 @@ class Emitter:
     def site(self, site: Site) -> str:
         """Registers a site and gives its name in the text."""
         return self.out.constant("S", self.program.add_site(site))
+
+    def do_collected(self, mask: str) -> None:
+        """Emits the loads or copies that were collected."""
+        self.out.line(f"if {self.collected}: {self.collected}[0][0](b, {mask}, {self.collected})")
 
     def count(self, name: str, mask: str) -> None:
         """Emits the counting of an instruction."""

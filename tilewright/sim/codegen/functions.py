@@ -24,14 +24,13 @@ from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
 from tilewright.sim.codegen.emitter import Emitter, is_number, is_window
 from tilewright.sim.codegen.expressions import RULES
-from tilewright.sim.codegen.fusing import Fusing, length_of_loads
+from tilewright.sim.codegen.fusing import Fusing, is_loop_of_turns, length_of_loads
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from
 from tilewright.sim.codegen.regions import Leave, Segment
 from tilewright.sim.codegen.rounds import ENDLESS, leaving, written
 from tilewright.sim.codegen.source import PySource
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.codegen.values import is_pure
-from tilewright.sim.fast.loads import is_loop_of_loads, load_all
 from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags, store_nibbles, to_bits
 from tilewright.sim.machine.instructions import lanes, stacked, to_shared
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
 CALLED: tuple[Callable[..., object], ...] = (
-    *(Address, Part, Turns, blended, component, either, int64, keep, lanes, larger, load_all, load_nibbles),
+    *(Address, Part, Turns, blended, component, either, int64, keep, lanes, larger, load_nibbles),
     *(nibble_flags, quotient, smaller, stacked, store_nibbles, to_shared),
     *(meaning for row in OPERATORS.values() for meaning in (row.number, row.array)),
 )
@@ -166,7 +165,7 @@ class SegmentEmitter(Emitter):
             fused = None if self.one_by_one else Fusing(self, mask).at(body, k)
             length = fused[0] if fused else length_of_loads(self, body[k:])
             before, self.one_by_one = self.one_by_one, self.one_by_one or fused is not None
-            with self.out.block(f"if not {fused[1]}:") if fused else self.loads_at_once(length > 1, mask):
+            with self.out.block(f"if not {fused[1]}:") if fused else self.turns_at_once(length > 1, mask):
                 for stmt in body[k : k + length]:
                     self.statement(stmt, mask)
             self.one_by_one = before
@@ -298,7 +297,7 @@ class SegmentEmitter(Emitter):
             self.loops.append(None)
             turns = f"range({start}, {stop}, {stmt.step})"
             watched = f"run.watch.counted({turns})" if is_long(stmt) else turns
-            with self.loads_at_once(is_loop_of_loads(stmt), mask), self.out.block(f"for {name} in {watched}:"):
+            with self.turns_at_once(is_loop_of_turns(self, stmt), mask), self.out.block(f"for {name} in {watched}:"):
                 self.body(stmt.body, mask)
             self.loops.pop()
             return
@@ -309,16 +308,16 @@ class SegmentEmitter(Emitter):
         )
 
     @contextmanager
-    def loads_at_once(self, are_loads: bool, mask: str) -> Iterator[None]:
-        """The context of several loads: they only collect addresses, and all loads follow the last one."""
-        if self.turns_of_loads is not None or not are_loads:
+    def turns_at_once(self, are_alike: bool, mask: str) -> Iterator[None]:
+        """The context of several loads or copies: they only collect addresses, and all of them follow the last one."""
+        if self.collected is not None or not are_alike:
             yield
             return
-        self.turns_of_loads = self.out.fresh("turns")
-        self.out.line(f"{self.turns_of_loads} = []")
+        self.collected = self.out.fresh("turns")
+        self.out.line(f"{self.collected} = []")
         yield
-        self.out.line(f"load_all(b, {mask}, {self.turns_of_loads})")
-        self.turns_of_loads = None
+        self.do_collected(mask)
+        self.collected = None
 
     def loop(self, stmt: ir.While, mask: str) -> None:
         """Python's ``while`` where all lanes turn alike; else a masked loop."""

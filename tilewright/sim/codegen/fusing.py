@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.isa import Bound, bind
-from tilewright.sim.codegen.addressing import terms_of
+from tilewright.sim.codegen.addressing import owes, place_of, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.values import acts, names_in
-from tilewright.sim.fast.loads import is_load
+from tilewright.sim.fast.loads import is_load, says_no_memory
 from tilewright.sim.fast.products import Fragments, ProductRun
 
 if TYPE_CHECKING:
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
     from tilewright.sim.machine.places import Place
 
-__all__ = ["Fusing", "length_of_loads"]
+__all__ = ["Fusing", "is_fill", "is_loop_of_turns", "length_of_loads"]
 
 OPERANDS = "abcd"
 MOST_BETWEEN = 128  # statements of a run of loads
+MOST_TURNS = 32  # of a loop, that are done at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,39 @@ def length_of_loads(emitter: Emitter, body: ir.Body) -> int:
         elif number == 0 or not _computes(emitter, stmt):
             break
     return length
+
+
+def is_loop_of_turns(emitter: Emitter, loop: ir.For) -> bool:
+    """Is it a loop (or a nest) of few turns that may be done at once: each is one load of matrices, or one copy from
+    global to shared memory, at addresses that depend on no memory?
+    """
+    turns = 1
+    stmt: ir.Stmt = loop
+    while isinstance(stmt, ir.For):
+        start, stop = ir.const_value(stmt.start), ir.const_value(stmt.stop)
+        inner = [one for one in stmt.body if not isinstance(one, (ir.Attr, ir.DeclBuffer))]
+        if start is None or stop is None or len(inner) != 1:
+            return False
+        turns *= len(range(int(start), int(stop), stmt.step))
+        (stmt,) = inner
+    if turns > MOST_TURNS or not isinstance(stmt, ir.Evaluate) or not isinstance(stmt.value, ir.Call):
+        return False
+    return is_load(stmt) or (is_fill(emitter, bound := bind(stmt.value)) and _is_certain(emitter, bound))
+
+
+def is_fill(emitter: Emitter, bound: Bound) -> bool:
+    """Is it a copy from a buffer in global memory to one in shared memory?"""
+    if not bound.form.is_copy or bound.form.issue:
+        return False
+    places = [place_of(emitter, bound.operands[access.operand][0]) for access in bound.form.accesses]
+    return [place and place.space for place in places] == ["global", "shared"]
+
+
+def _is_certain(emitter: Emitter, bound: Bound) -> bool:
+    """Are the addresses of a copy known before it, and is nothing left to check?"""
+    pointers = [bound.operands[access.operand][0] for access in bound.form.accesses]
+    may_fail = any(_may_fail(emitter, node) for node in ir.walk(tuple(pointers)))
+    return says_no_memory(*pointers) and not may_fail and not any(map(owes, pointers))
 
 
 def _computes(emitter: Emitter, stmt: ir.Stmt) -> bool:

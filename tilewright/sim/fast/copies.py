@@ -1,72 +1,115 @@
-"""Copies from global to shared memory that several CTAs make alike, done once.
+"""Copies from global to shared memory: the turns of a loop at once, and once for all CTAs that make the same.
 
 The CTAs in a row of a grid load the same tile: their addresses in global memory are equal, and so are those in shared
-memory, each in its own CTA. Such a copy reads for one of them, puts the bytes in order, and gives them to all; shared
-memory remembers who has the same (`MemoryRows.fill`).
+memory, each in its own CTA. Such copies read for one of them, in the order in which the bytes lie in shared memory, and
+give the bytes to all; shared memory remembers who has the same (`MemoryRows.fill`). In which order the reads are is
+found once for each pattern of addresses.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.sim.machine.instructions import Move
+import numpy as np
+
+from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.masks import spread
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bits, Ints
     from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.counts import Line
+    from tilewright.sim.machine.instructions import Move
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.uniform import Uniform
 
-__all__ = ["copy_between"]
+__all__ = ["Fills"]
 
+MOST_PLANS = 64
 
-def copy_between(source: Site, target: Site, *, with_shadows: bool) -> Move:
-    """The copy from one site to another one."""
-    spaces = [site.place and site.place.space for site in (source, target)]
-    return (_Fill if spaces == ["global", "shared"] else Move)(source, target, with_shadows)
+Turn = tuple["Fills", Address, Address]  # of one copy: where it reads, and where it writes
 
 
-class _Fill(Move):
-    """A copy from global to shared memory, with both buffers known before the kernel runs."""
+@dataclass(frozen=True, eq=False, slots=True)
+class FillPlan:
+    """What some turns copy. order: where a CTA reads the bytes that follow each other in shared memory, from the first
+    turn's start on. parts: of all addresses that depend on threads alone; plans are found by the identity of these.
+    counts: of the reads and the writes of one CTA.
+    """
 
-    def __call__(self, batch: Batch, mask: Mask, source: Address, target: Address) -> None:
-        order = self._order(batch, source, target) if mask.array is None else None
-        if order is None:
-            super().__call__(batch, mask, source, target)
+    order: Part
+    parts: tuple[Part, ...]
+    counts: tuple[Line, Line]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fills:
+    """A copy of a kernel, with both buffers known before the kernel runs."""
+
+    move: Move
+    plans: dict[tuple[int, ...], FillPlan | None] = field(default_factory=dict)
+
+    def __call__(self, batch: Batch, mask: Mask, turns: list[Turn]) -> None:
+        plan = self._plan(batch, turns) if mask.array is None and self._is_plain(batch, turns) else None
+        if plan is None:
+            for _, source, target in turns:
+                self.move(batch, mask, source, target)
             return
-        alike = source.alike(batch.shape[0])
-        units = self._units(batch, mask, source, alike)
-        self.target.pending = lambda: _of_all(batch, units, alike)
-        self.target.reach(batch, mask, target)
-        self.target.pending = None
-        batch.wave.shared.fill(batch.ctas, target.lo, units.take(order, axis=1), alike)
-        if self.with_shadows and not batch.wave.shadows.are_set(target.lo, target.hi + self.target.width):
-            self.target.store_flags(batch, mask, target, None)
+        self._touch(batch, mask, turns, plan)
+        self._fill(batch, mask, turns, plan)
 
-    def _order(self, batch: Batch, source: Address, target: Address) -> Ints | None:
-        """The order in which the threads of a CTA write all bytes from the first to the last; None where they do not,
-        or not in every CTA the same.
-        """
-        for site, at in ((self.source, source), (self.target, target)):
-            if not site.contains(batch, at) or at.bits & (site.width - 1):
-                return None
-        part, *others = target.parts or [None]
-        if part is None or others or not part.kept or part.values.shape != (1, *batch.shape[1:]):
+    def _touch(self, batch: Batch, mask: Mask, turns: list[Turn], plan: FillPlan) -> None:
+        """The checks and counts of every copy."""
+        source, target = self.move.source, self.move.target
+        assert source.place is not None
+        memory, read_at = batch.wave.storage(source.place), {at.start: read for _, read, at in turns}
+        source.touch_all(batch, mask, [read for _, read, _ in turns], plan.counts[0])
+        target.pending = lambda at: memory.load(batch, read_at[at.start], source.width)
+        target.touch_all(batch, mask, [at for *_, at in turns], plan.counts[1])
+        target.pending = None
+
+    def _fill(self, batch: Batch, mask: Mask, turns: list[Turn], plan: FillPlan) -> None:
+        source, target, (_, read, first), (*_, last) = self.move.source, self.move.target, turns[0], turns[-1]
+        assert source.place is not None
+        alike, start, end = read.alike(batch.shape[0]), first.lo, last.hi + target.width
+        look, of_ctas = batch.firsts(alike), [part for part in read.firsts(alike).parts if part not in plan.parts]
+        units = batch.wave.storage(source.place).load(look, Address(read.start, *of_ctas, plan.order), source.width)
+        batch.wave.shared.fill(batch.ctas, start, spread(units[:, 0], (look.shape[0], units.shape[2])), alike)
+        if self.move.with_shadows and not batch.wave.shadows.are_set(start, end):
+            for *_, at in turns:
+                target.store_flags(batch, mask, at, None)
+
+    def _is_plain(self, batch: Batch, turns: list[Turn]) -> bool:
+        """Are all addresses inside of their buffers, and aligned?"""
+        sides = [(self.move.source, source) for _, source, _ in turns] + [(self.move.target, at) for _, _, at in turns]
+        return all(site.contains(batch, at) and not at.bits & (site.width - 1) for site, at in sides)
+
+    def _plan(self, batch: Batch, turns: list[Turn]) -> FillPlan | None:
+        """None where the turns have to go one by one."""
+        _, first, _ = turns[0]
+        parts = [part for _, source, target in turns for part in (*source.parts, *target.parts)]
+        if any(source.parts != first.parts for _, source, _ in turns) or not all(part.kept for part in parts):
             return None
-        return part.order(self.target.width)
+        starts = [number for _, source, target in turns for number in (source.start - first.start, target.start)]
+        some = [part for part in parts if len(part.values) == 1]
+        key = (batch.shape[1], *starts, *map(id, some))
+        if key not in self.plans:
+            if len(self.plans) >= MOST_PLANS:
+                self.plans.clear()
+            self.plans[key] = self._planned(batch, turns, tuple(some))
+        return self.plans[key]
 
-    def _units(self, batch: Batch, mask: Mask, source: Address, alike: Uniform) -> Bits:
-        """What the CTAs read that are not alike, (CTAs, threads)."""
-        assert self.source.place is not None
-        self.source.reach(batch, mask, source)
-        look = batch.firsts(alike)
-        found = batch.wave.storage(self.source.place).load(look, source.firsts(alike), self.source.width)
-        return spread(found, look.shape).reshape(look.shape[0], -1)
-
-
-def _of_all(batch: Batch, units: Bits, alike: Uniform) -> Bits:
-    """The units of every CTA, (CTAs, warps, 32)."""
-    return units[[alike.number(cta) for cta in range(batch.shape[0])]].reshape(batch.shape)
+    def _planned(self, batch: Batch, turns: list[Turn], parts: tuple[Part, ...]) -> FillPlan | None:
+        (_, first, start), width, shape = turns[0], self.move.target.width, (1, *batch.shape[1:])
+        if any(part.values.shape[1:] != (1, 1) for part in first.parts if len(part.values) > 1):
+            return None
+        read = spread(Address(0, *(part for part in first.parts if len(part.values) == 1)).full(), shape).reshape(-1)
+        found, end = [], start.lo
+        for _, source, target in turns:
+            order = target.parts[0].order(width) if len(target.parts) == 1 else None
+            if order is None or target.shape != shape or target.lo != end:
+                return None
+            found.append(read[order] + source.start - first.start)
+            end = target.hi + width
+        sides = (self.move.source, [read for _, read, _ in turns]), (self.move.target, [at for *_, at in turns])
+        counts = [site.counts_of_one(batch, every) for site, every in sides]
+        return FillPlan(Part(np.concatenate(found).reshape(1, 1, -1), kept=True), parts, (counts[0], counts[1]))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.ir import AddressOf, Attr, Call, DeclBuffer, Evaluate, Expr, For, Load, Stmt, const_value, walk
+from tilewright.ir import AddressOf, Call, Evaluate, Expr, Load, Stmt, walk
 from tilewright.isa import WHOLE_WARP, Form, bind
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import Mask
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.instructions import CompiledInstruction, RegisterFile
     from tilewright.sim.machine.sites import Site
 
-__all__ = ["Loads", "Turn", "is_load", "is_loop_of_loads", "load_all"]
+__all__ = ["Loads", "Turn", "is_load", "says_no_memory"]
 
 MOST_PLANS = 64
-MOST_TURNS = 32  # loads whose rows are fetched at once
 
 Turn = tuple["Loads", Address, Address]  # of one load: the rows in shared memory, and its first register
 
@@ -43,13 +42,14 @@ Turn = tuple["Loads", Address, Address]  # of one load: the rows in shared memor
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadGroup:
-    """Turns in which the same warps are alike. addresses: (1, warps that are not alike * turns, 32). span: of the
-    bytes that they read, where few others lie between them.
+    """Turns in which the same warps are alike. addresses: (1, warps that are not alike * turns, 32). reach: the first
+    byte that they read, and the end of the last. span: of the bytes that they read, where few others lie between them.
 
     sinks: registers that follow each other, their address, and the turns that load them.
     """
 
     addresses: Ints
+    reach: tuple[int, int]
     span: slice | None
     alike: Uniform
     turns: int
@@ -69,12 +69,13 @@ class LoadGroup:
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadPlan:
     """What some turns load. parts: what the addresses of the turns consist of; plans are found by the identity of
-    these, so that they must live as long. counts: of one CTA, by the lines that count; none where checks look.
+    these, so that they must live as long. accesses: of each site, with what they add to the counts of one CTA; none
+    where one may be outside of its buffer.
     """
 
     groups: tuple[LoadGroup, ...]
     parts: tuple[Part, ...]
-    counts: tuple[tuple[Line, Line], ...]
+    accesses: tuple[tuple[Site, list[Address], Line], ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -116,10 +117,10 @@ class Loads:
 
     @staticmethod
     def _touch(batch: Batch, mask: Mask, turns: list[Turn], plan: LoadPlan) -> None:
-        """The checks and counts of every load; where there are no checks, the counts of all."""
-        for line, of_one in plan.counts:
-            line.add(of_one, batch.shape[0])
-        for loads, source, _ in () if plan.counts else turns:
+        """The checks and counts of every load."""
+        for site, every, of_one in plan.accesses:
+            site.touch_all(batch, mask, every, of_one)
+        for loads, source, _ in () if plan.accesses else turns:
             loads.site.touch(batch, mask, source)
 
     def _is_harmless(self, batch: Batch, plan: LoadPlan) -> bool:
@@ -129,8 +130,7 @@ class Loads:
             return False
         if not self.instruction.with_shadows:
             return True
-        width = self.site.width
-        return all(batch.wave.shadows.is_sound(group.addresses, width) for group in plan.groups)
+        return all(batch.wave.shadows.are_set(*group.reach) for group in plan.groups)
 
     # Conditions
 
@@ -153,7 +153,7 @@ class Loads:
             if len(self.plans) >= MOST_PLANS:
                 self.plans.clear()
             parts = tuple(part for _, source, _ in turns for part in source.parts)
-            self.plans[key] = LoadPlan(tuple(self._groups(batch, turns)), parts, tuple(_counts(batch, turns)))
+            self.plans[key] = LoadPlan(tuple(self._groups(batch, turns)), parts, tuple(_accesses(batch, turns)))
         return self.plans[key]
 
     def _groups(self, batch: Batch, turns: list[Turn]) -> Iterator[LoadGroup]:
@@ -162,7 +162,8 @@ class Loads:
             some = list(those)
             addresses = alike.once(np.stack([full[number] for number in some], axis=2)).reshape(1, -1, 32)
             sinks = tuple(_sinks([turns[number] for number in some]))
-            yield LoadGroup(addresses, self._span(addresses), alike, len(some), sinks)
+            reach = int(addresses.min()), int(addresses.max()) + self.site.width
+            yield LoadGroup(addresses, reach, self._span(addresses), alike, len(some), sinks)
 
     def _span(self, addresses: Ints) -> slice | None:
         """The bytes from the first to the last that is read, if at least half of them are."""
@@ -182,47 +183,18 @@ def _sinks(turns: list[Turn]) -> Iterator[tuple[RegisterFile, Address, slice]]:
             first, sink = last, other
 
 
-def _counts(batch: Batch, turns: list[Turn]) -> Iterator[tuple[Line, Line]]:
-    """What one CTA adds to each line by all turns, if no check looks at them, and all are inside of their buffers."""
-    sites = {id(loads.site): loads.site for loads, _, _ in turns}
-    if any(site.hooks or site.place is None for site in sites.values()):
+def _accesses(batch: Batch, turns: list[Turn]) -> Iterator[tuple[Site, list[Address], Line]]:
+    """The accesses of each site, with their counts, if they are all inside of their buffers."""
+    if any(loads.site.place is None or not loads.site.contains(batch, source) for loads, source, _ in turns):
         return
-    if not all(loads.site.contains(batch, source) for loads, source, _ in turns):
-        return
-    for site in sites.values():
-        counter = replace(site)
-        for loads, source, _ in turns:
-            if loads.site is site:
-                counter.count(batch.single, Mask(batch.single.shape), source)
-        yield site.line, counter.line
+    for site, those in groupby(turns, lambda turn: turn[0].site):
+        every = [source for _, source, _ in those]
+        yield site, every, site.counts_of_one(batch, every)
 
 
 def _key(turn: Turn) -> tuple[int, ...]:
     loads, source, target = turn
     return (id(loads), source.start, target.start, len(target.parts), *map(id, source.parts))
-
-
-def load_all(batch: Batch, mask: Mask, turns: list[Turn]) -> None:
-    """Do the loads of several turns; generated code calls it after the last one."""
-    if turns:
-        turns[0][0](batch, mask, turns)
-
-
-# Loops of loads in a kernel
-
-
-def is_loop_of_loads(loop: For) -> bool:
-    """Is it a loop (or a nest) of few turns, each of them one load at addresses that depend on no memory?"""
-    turns = 1
-    stmt: Stmt = loop
-    while isinstance(stmt, For):
-        start, stop = const_value(stmt.start), const_value(stmt.stop)
-        inner = [one for one in stmt.body if not isinstance(one, (Attr, DeclBuffer))]
-        if start is None or stop is None or len(inner) != 1:
-            return False
-        turns *= len(range(int(start), int(stop), stmt.step))
-        (stmt,) = inner
-    return turns <= MOST_TURNS and is_load(stmt)
 
 
 def is_load(stmt: Stmt) -> bool:
@@ -233,7 +205,7 @@ def is_load(stmt: Stmt) -> bool:
     if not _loads_matrices(bound.form) or bound.instruction.lanes != WHOLE_WARP or len(bound.read) != 1:
         return False
     registers = [index for one in bound.operands["r"] if isinstance(one, (Load, AddressOf)) for index in one.indices]
-    return _says_no_memory(*bound.operands["p"], *registers)
+    return says_no_memory(*bound.operands["p"], *registers)
 
 
 def _loads_matrices(form: Form) -> bool:
@@ -241,7 +213,8 @@ def _loads_matrices(form: Form) -> bool:
     return moves and [access.write for access in form.accesses] == [False]
 
 
-def _says_no_memory(*exprs: Expr) -> bool:
+def says_no_memory(*exprs: Expr) -> bool:
+    """Do expressions depend on no memory?"""
     nodes = [node for expr in exprs for node in walk(expr)]
     computed = (bind(node).form.meaning.of_lanes for node in nodes if isinstance(node, Call))
     return not any(isinstance(node, Load) for node in nodes) and all(computed)

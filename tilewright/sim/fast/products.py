@@ -30,7 +30,6 @@ from tilewright.sim.machine.uniform import grid_of
 if TYPE_CHECKING:
     from tilewright.isa.products import Spots
     from tilewright.isa.widen import Patterns
-    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
@@ -120,7 +119,7 @@ class ProductPlan:
 
     blocks: tuple[LargeProduct, ...]
     products: int
-    used: tuple[tuple[Place, Ints], ...]
+    used: tuple[tuple[Place, tuple[int, ...]], ...]
 
 
 @dataclass(eq=False)
@@ -239,12 +238,12 @@ class ProductRun:
                 Gather(self.left, down), Gather(self.right, across), Spread(self.total.matrix(totals)), held
             )
 
-    def _used(self, starts: tuple[Starts, ...]) -> tuple[tuple[Place, Ints], ...]:
+    def _used(self, starts: tuple[Starts, ...]) -> tuple[tuple[Place, tuple[int, ...]], ...]:
         found: dict[Place, set[int]] = {}
         for fragments, firsts in self._firsts(starts):
             for first in firsts:
                 found.setdefault(fragments.place, set()).update(fragments.registers(first))
-        return tuple((place, np.array(sorted(which))) for place, which in found.items())
+        return tuple((place, tuple(sorted(which))) for place, which in found.items())
 
 
 def _firsts(count: int, grid: Grid | None) -> tuple[range, range]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Look
 
-__all__ = ["Address", "Part", "int64", "keep"]
+__all__ = ["Address", "Part", "are_apart", "int64", "keep"]
 
 MOST_PARTS, MOST_SUMS = 1024, 64  # parts that are kept
 SPARSE = 16  # times as many places as numbers: a flag for each place costs as much as sorting the numbers
@@ -57,6 +57,11 @@ class Part:
     def bits(self) -> int:
         """All offsets or-ed together: their low bits give the alignment."""
         return int(np.bitwise_or.reduce(self.values, axis=None))
+
+    @cached_property
+    def varying(self) -> int:
+        """The bits in which offsets differ, counted from the smallest offset."""
+        return int(np.bitwise_or.reduce(self.values - self.lo, axis=None))
 
     @cached_property
     def strides(self) -> tuple[int, ...] | None:
@@ -153,7 +158,7 @@ class Address:
     @property
     def varies_by_cta(self) -> bool:
         """Can two CTAs have different addresses?"""
-        return any(part.values.shape[0] > 1 for part in self.parts)
+        return any(len(part.values) > 1 for part in self.parts)
 
     def alike(self, ctas: int) -> Uniform:
         """Which of so many CTAs certainly have the same addresses."""
@@ -251,6 +256,22 @@ class Address:
     def shifted(self, nbytes: int) -> Address:
         """The address so many bytes further on."""
         return Address(self.start + nbytes, *self.parts)
+
+
+def are_apart(width: int, *every: Address) -> bool:
+    """Is it certain that no two of these accesses, of ``width`` bytes in each lane, share a byte?
+
+    It is where all have the same parts, no two parts vary in the same bit, and the smallest address of each has none of
+    these bits: then offsets add up without a carry, and the other bits tell which of the accesses an address is of.
+    """
+    first, bits, lowest = every[0], width - 1, 0
+    for part in first.parts:
+        if bits & part.varying:
+            return False
+        bits |= part.varying
+        lowest += part.lo
+    starts = {at.start + lowest for at in every if at.parts == first.parts}
+    return len(starts) == len(every) and min(starts) >= 0 and not any(start & bits for start in starts)
 
 
 def _are_distinct(numbers: Ints) -> bool:

@@ -129,7 +129,7 @@ class CompiledInstruction:
             return None
         return self.carry_out(batch, mask, arguments, sinks, flags)
 
-    def _about_to_store(self, batch: Batch, mask: Mask, values: Given) -> Bits:
+    def _about_to_store(self, batch: Batch, mask: Mask, values: Given, at: Address) -> Bits:
         """The rows that lanes name the places of, and that the instruction will store there."""
         kept = _Kept(np.zeros((1, 0), np.uint8), 0)
         self.meaning(batch, mask, _arguments(values), lambda look, place: kept)

@@ -63,6 +63,7 @@ class MemoryRows:
         self.pitch = data.shape[1]
         self._views: dict[int, tuple[Bits, Bits]] = {}
         self._alike: dict[tuple[int, int], tuple[slice, Uniform]] = {}  # by first byte and end: see `fill`
+        self._set: set[tuple[int, int]] = set()  # see `are_set`; empty after any change
 
     @classmethod
     def zeros(cls, rows: int, nbytes: int) -> MemoryRows:
@@ -87,6 +88,7 @@ class MemoryRows:
     def to_change(self, width: int) -> Bits:
         """The same, to be written."""
         self._alike.clear()
+        self._set.clear()
         return self._both_views(width)[1]
 
     def _both_views(self, width: int) -> tuple[Bits, Bits]:
@@ -104,6 +106,7 @@ class MemoryRows:
         """Write neighbouring units, (CTAs that are not alike, units), from byte ``first`` of some CTAs' rows on."""
         end = first + units.shape[1] * units.itemsize
         self._forget(first, end)
+        self._set.clear()
         octets = units.view(np.uint8).reshape(alike.outer, 1, alike.inner, -1)
         self.data[ctas, first:end].reshape(*alike.digits, -1)[...] = octets
         if alike.same > 1:
@@ -121,6 +124,14 @@ class MemoryRows:
         for start, stop in [*self._alike]:
             if (first < stop and start < end) or not 0 <= first <= end <= self.pitch:
                 del self._alike[start, stop]
+
+    def are_set(self, first: int, end: int) -> bool:
+        """In a shadow: are all flags of the first row from byte ``first`` to before ``end`` set?"""
+        if (first, end) not in self._set:
+            if not self.data[0, first:end].view(np.bool_).all():
+                return False
+            self._set.add((first, end))
+        return True
 
     def expanded(self, rows: int) -> MemoryRows:
         """A block with ``rows`` copies of this one's single row."""
@@ -168,6 +179,7 @@ class MemoryRows:
         """Write a unit at each active address; of several lanes with one address the last wins."""
         if self._alike:
             self._forget(at.lo, at.hi + width)
+        self._set.clear()
         strides = at.strides()
         if strides is not None and not at.bits & (width - 1):
             window = self._window(batch, at, width, strides, mask)

@@ -127,6 +127,7 @@ class Registers:
         self._views: dict[int, Bits] = {}
         self._held: dict[object, Newer] = {}
         self._alike: dict[int, tuple[object, Alike]] = {}  # by register: who of a batch holds the same
+        self._set: set[object] = set()  # see `all_set`; empty after any change
 
     @property
     def rows(self) -> int:
@@ -169,6 +170,7 @@ class Registers:
     def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         """Write one item of ``width`` bytes per active lane."""
         self._alike.clear()
+        self._set.clear()
         if width > WORD:
             parts = np.ascontiguousarray(bits)[..., None].view(UNITS[WORD])
             for k in range(width // WORD):
@@ -209,6 +211,7 @@ class Registers:
 
         alike: CTAs and warps to which the same words go, all lanes of them; they then come once.
         """
+        self._set.clear()
         first, count = (start - self.start) // WORD, words.shape[-2]
         if alike is not None:
             self.hold(("words", first, batch.key), NewerWords(batch, first, words, alike))
@@ -254,8 +257,16 @@ class Registers:
         view = self.view(WORD)[ctas, warps]
         return view.reshape(*view.shape[:2], -1)
 
-    def all_set(self, look: Look, numbers: Ints | range) -> bool:
+    def all_set(self, look: Look, numbers: tuple[int, ...] | range) -> bool:
         """In a shadow: are these registers, ascending, initialised in all lanes?"""
+        key = (look.key, numbers)
+        if key not in self._set:
+            if not self._are_set(look, numbers):
+                return False
+            self._set.add(key)
+        return True
+
+    def _are_set(self, look: Look, numbers: tuple[int, ...] | range) -> bool:
         first, last = int(numbers[0]), int(numbers[-1]) + 1
         words: slice | Ints = np.asarray(numbers) if len(numbers) < last - first else slice(first, last)
         return bool(self.data[self._ctas(look), look.warps, words].view(np.bool_).all())

@@ -81,7 +81,7 @@ class Shadows:
 
     def are_set(self, first: int, end: int) -> bool:
         """Is all shared memory from byte ``first`` to before ``end`` certainly initialised, in all CTAs?"""
-        return self.is_collapsed and first >= 0 and bool(self.shared.data[0, first:end].view(np.bool_).all())
+        return self.is_collapsed and first >= 0 and self.shared.are_set(first, end)
 
     def view(self, batch: Batch, mask: Mask, *at: Address) -> tuple[Look, Mask]:
         """How to look at the flags: as one CTA while that stands for all, else as the batch itself."""

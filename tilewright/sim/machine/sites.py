@@ -7,7 +7,7 @@ followed), the access is counted, and the hooks of the checks see it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Hook", "Site", "harmless"]
 
 FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one
-Hook = Callable[["Batch", Mask, Address], None]
+Hook = Callable[..., None]  # of a batch, a mask and the addresses of accesses that follow each other
 Origin = tuple["Site | None", Address | None]  # where bits come from
 
 
@@ -73,7 +73,7 @@ class Site:
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
     hooks: tuple[Hook, ...] = ()
     line: Line = field(init=False)
-    pending: Bits | Callable[[], Bits] | None = None  # what a store is about to write, for the checks
+    pending: Bits | Callable[[Address], Bits] | None = None  # what a store is about to write, for the checks
     _derived: dict[object, Site] = field(init=False, default_factory=dict)  # this site at a place, or of other bytes
     far_type: ClassVar[type[Site]]  # of other CTAs' shared memory: `tilewright.sim.machine.remote` says which
 
@@ -166,10 +166,9 @@ class Site:
         """The address as the storage of a batch counts it."""
         return at
 
-    @property
-    def to_write(self) -> Bits | None:
-        """What the lanes are about to write; None of what is no plain store."""
-        return self.pending() if callable(self.pending) else self.pending
+    def to_write(self, at: Address) -> Bits | None:
+        """What the lanes are about to write at an address; None of what is no plain store."""
+        return self.pending(at) if callable(self.pending) else self.pending
 
     def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
         """Each active lane writes its ``bits``."""
@@ -210,6 +209,24 @@ class Site:
                 raise SimulationError(
                     f"{self.op} outside of {site.line.buffer}", given=f"byte {int(there.full().max())}", at=self.at
                 )
+
+    def touch_all(self, batch: Batch, mask: Mask, every: Sequence[Address], of_one: Line) -> None:
+        """`touch` for accesses that follow each other, of which nothing is outside of the buffer, or misaligned.
+
+        of_one: what they add to the counts of one CTA.
+        """
+        self.line.add(of_one, batch.shape[0])
+        if self.lanes < 32:
+            mask = mask.narrowed(np.arange(32).reshape(1, 1, 32) < self.lanes) or mask
+        for hook in self.hooks:
+            hook(batch, mask, *every)
+
+    def counts_of_one(self, batch: Batch, every: Sequence[Address]) -> Line:
+        """What accesses by all lanes add to the counts of one CTA, the same in all."""
+        counter = replace(self, watch=lambda _: ())
+        for at in every:
+            counter.count(batch.single, Mask(batch.single.shape), at)
+        return counter.line
 
     def touch_sized(self, batch: Batch, mask: Mask, at: Address, sizes: Array) -> None:
         """`touch` for an access of so many bytes in each lane; a lane with 0 touches nothing."""

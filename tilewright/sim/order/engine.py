@@ -70,20 +70,29 @@ class Order(Check):
         if site.goes_on or (site.atomic and not site.write):  # others need to find its write
             return None
 
-        def hook(batch: Batch, mask: Mask, at: Address) -> None:
+        def hook(batch: Batch, mask: Mask, *every: Address) -> None:
             order = self.orders[batch.wave]
-            if place.space != "global":
-                check_shared(order.operations, site, batch, mask, None, at)
-                order.mbarriers.touched(site, batch, mask, at)
-                self.races.access(order.shared, site, batch, mask, order.located(batch, at))
-                if order.stores is not None:  # which notes the time of the record
-                    order.stores.accessed(site, batch, mask, at)
-            elif self.races.is_written(place.window):
-                if order.operations is not None and order.operations.scoreboard.in_global:
-                    check_global(order.operations, site, batch, mask, at)
-                self.races.access(self.races.buffer(place, batch), site, batch, mask, at)
+            if place.space == "global":
+                for at in every if self.races.is_written(place.window) else ():
+                    self._in_global(order, site, batch, mask, at)
+            elif len(every) == 1 or not self.races.at_once(site, batch, mask, every):
+                for at in every:
+                    self._in_shared(order, site, batch, mask, at)
 
         return hook
+
+    def _in_shared(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        check_shared(order.operations, site, batch, mask, None, at)
+        order.mbarriers.touched(site, batch, mask, at)
+        self.races.access(order.shared, site, batch, mask, order.located(batch, at))
+        if order.stores is not None:  # which notes the time of the record
+            order.stores.accessed(site, batch, mask, at)
+
+    def _in_global(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        assert site.place is not None
+        if order.operations is not None and order.operations.scoreboard.in_global:
+            check_global(order.operations, site, batch, mask, at)
+        self.races.access(self.races.buffer(site.place, batch), site, batch, mask, at)
 
     def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         if site.is_signal or (site.atomic and not site.write):

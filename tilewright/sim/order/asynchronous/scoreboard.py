@@ -145,9 +145,9 @@ class Scoreboard:
             of_warp = warps == warp
             there = one.touches[of_warp]
             rows_of, units = (part[of_warp][there] for part in where)
+            places, numbers = rows_of * self.filling.shape[1] + units, np.nonzero(there)[0]
             for k in range(each):
-                numbers = one.along(own[one.issuer[of_warp] * each + k])
-                self.holders_of(warp + k)[rows_of, units] = np.broadcast_to(numbers, there.shape)[there]
+                self.holders_of(warp + k).reshape(-1)[places] = own[one.issuer[of_warp] * each + k][numbers]
 
     def awaited(self, waiting: Waiting) -> None:
         """Threads have waited: the registers of their operations are filled, or read."""

@@ -133,10 +133,10 @@ class Clocks:
         if look.key not in self._bounds:
             rows = slice(0, 1) if len(self.known) == 1 else look.ctas
             mine = self.known[rows, look.warps]
-            if self.width > self.threads:
+            if self.wave.run.cluster_ctas > 1:
                 own = self.first_column(np.array(numbers(look.ctas)))[:, None, None] + np.arange(self.threads)
                 mine = np.take_along_axis(mine, own, axis=-1)
-            self._bounds[look.key] = mine.reshape(*mine.shape[:2], -1, 32).min(-1)
+            self._bounds[look.key] = mine[..., : self.threads].reshape(*mine.shape[:2], -1, 32).min(-1)
         return self._bounds[look.key]
 
     @property
@@ -188,7 +188,7 @@ class Clocks:
         """All that these lanes have done or know by now, to be handed on."""
         rows = self.at(who.rows)
         threads, parts = self.known[rows, who.warps], published_flags(self.parts[rows, who.warps])
-        far = [self.far.get((row, warp), {}) for row, warp in who.places()]
+        far = [self.far.get((row, warp), {}) for row, warp in who.places()] if self.far else []
         which, lane = np.nonzero(who.lanes)
         for thread in self.alone.keys() & set((32 * who.warps[which] + lane).tolist()):
             knower = self.alone[thread]
@@ -200,7 +200,7 @@ class Clocks:
         own = self.first_column(who.rows) + 32 * who.warps
         threads[which, own[which] + lane] = np.maximum(threads[which, own[which] + lane], self.now)
         self.by_sc.publish(threads, which, own[which] + lane, who.rows[which], 32 * who.warps[which] + lane)
-        return Known(threads, parts, self.cluster_of(who.rows), far if self.far else [])
+        return Known(threads, parts, self.cluster_of(who.rows), far)
 
     def about_shared(self, known: Known) -> Known:
         """The part of this knowledge that a fence of shared memory alone hands on."""
@@ -339,7 +339,7 @@ class Clocks:
             self.expand()
         rows = slice(0, 1, 1) if len(self.known) == 1 else ctas
         if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # the CTA has no other knowers
-            self.known[rows, :, self.wave.run.exists.reshape(-1)] = self.now
+            np.copyto(self.known[rows], self.now, where=self.wave.run.exists.reshape(-1))
             self._changed()
         else:
             self._meet(np.array(numbers(rows)), slice(None), self.wave.run.exists.reshape(-1), slice(0, self.threads))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.address import Address, Part, are_apart
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import UNITS, MemoryRows
@@ -17,6 +17,7 @@ from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import Times
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import TypeAlias
 
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -42,7 +43,7 @@ NEAR = 2.0**-10  # of the smaller: how far apart sums of the same numbers are at
 @dataclass(eq=False, slots=True)  # not frozen: one is made per access of a run, and freezing takes time
 class AccessRecord:
     """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
-    count as known, beside the first.
+    count as known, beside the first. more: further bytes, of accesses that follow and share a record with it.
     """
 
     places: TaggedPlaces
@@ -54,6 +55,19 @@ class AccessRecord:
     at: Address
     time: int
     also: tuple[int, ...] = ()
+    more: tuple[Address, ...] = ()
+
+    def each(self) -> Iterator[AccessRecord]:
+        """The access of each of the addresses."""
+        return (replace(self, at=at, more=()) for at in (self.at, *self.more)) if self.more else iter((self,))
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first byte, and the one after the last."""
+        low, high = self.at.lo, self.at.hi
+        for at in self.more:
+            low, high = min(low, at.lo), max(high, at.hi)
+        return low, high + self.site.width
 
     def tags(self) -> Tags:
         """The tag of each lane, (CTAs or 1, warps, 32)."""
@@ -125,6 +139,15 @@ class AccessRecord:
         first, items = self.at.units(self.look, shift, pitch // self.grains if rows > 1 else 0)
         return self.places.late.reshape(-1).view(UNITS[self.grains])[first:], items
 
+    def is_apart(self, others: list[AccessRecord]) -> bool:
+        """Is it certain that it touches no byte that one of the others touches?"""
+        width, every = self.site.width, [self.at]
+        for other in others:
+            if other.site.width != width:
+                return False
+            every += other.at, *other.more
+        return are_apart(width, *every)
+
     @property
     def is_alone(self) -> bool:
         """Is it a plain access of one lane, which may know more than its warp?"""
@@ -133,8 +156,11 @@ class AccessRecord:
     def is_one_to_one(self) -> bool:
         """Is it certain that no two lanes touch one place?"""
         rows, pitch = self.places.late.shape
-        pitch = pitch // self.grains if rows > 1 else 0
-        return self.is_aligned() and self.at.is_one_to_one(self.look, self.site.width.bit_length() - 1, pitch)
+        pitch, shift = pitch // self.grains if rows > 1 else 0, self.site.width.bit_length() - 1
+        for at in (self.at, *self.more):
+            if at.bits & (self.site.width - 1) or not at.is_one_to_one(self.look, shift, pitch):
+                return False
+        return not self.more or are_apart(self.site.width, self.at, *self.more)
 
     def lost(self, block: MemoryRows, tags: Tags) -> Bools | None:
         """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
@@ -154,7 +180,7 @@ class AccessRecord:
 
     def wrote_alike(self) -> str:
         """Do lanes that write one place at once write equal values (`EQUAL`), nearly so (`ROUNDED`), or not ("")?"""
-        if (pending := self.site.to_write) is None:
+        if (pending := self.site.to_write(self.at)) is None:
             return ""
         row = 0 if self.places.is_global else self.batch.rows(1 << 40)
         active = spread(self.mask.full, self.batch.shape)
@@ -167,7 +193,8 @@ class AccessRecord:
 
     def finds_equal(self, racing: Bools) -> bool:
         """Does memory already hold the values that the racing lanes are about to write?"""
-        if (pending := self.site.to_write) is None or self.site.place is None or self.at.hi >= self.places.pitch:
+        pending = self.site.to_write(self.at)
+        if pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return False
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
         same = np.broadcast_to(old == pending, self.batch.shape)

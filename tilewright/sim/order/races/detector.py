@@ -71,8 +71,26 @@ class RaceDetector:
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
-        self.volatile.counted(access)
-        self.tickets.counted(access)
+        if site.atomic:
+            self.volatile.counted(access)
+            self.tickets.counted(access)
+
+    def at_once(self, site: Site, batch: Batch, mask: Mask, every: tuple[Address, ...]) -> bool:
+        """Record accesses of shared memory that follow each other as one; False, and nothing done, where one may race,
+        or concern more than later accesses.
+        """
+        order = self.orders[batch.wave]
+        places, concerned = order.shared, order.operations is not None or bool(order.mbarriers.alive)
+        if concerned or places.is_global or site.sem != "weak" or places.name in self.locations.memories:
+            return False
+        access = places.access(order.clocks, site, batch, mask, every[0])
+        access.more = every[1:]
+        if not places.is_surely_free(access):
+            return False
+        if site.write:
+            places.write_later(access)
+        places.remember(access, reads=not site.write)
+        return True
 
     def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
@@ -93,6 +111,8 @@ class RaceDetector:
 
     def meet(self, access: AccessRecord) -> Pairs | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
+        if access.places.is_calm(access.clocks, write=access.site.write):
+            return None
         found = access.places.writes_before(access)
         clash, strong = self.tickets.clash_of(access, found) if found is not None else (None, None)
         self._report(clash)

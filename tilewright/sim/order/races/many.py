@@ -55,7 +55,7 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
     for record in places.log.newest_first():
         if record.time <= met or (farthest and (farthest.apart > 1 or not _is_of_line(record, farthest))):
             break
-        first, last = record.at.lo // places.grain, (record.at.hi + record.site.width) // places.grain
+        first, last = (byte // places.grain for byte in record.span)
         if record.site.write != with_writer or last < low or first > high or is_surely_strong(access, record):
             continue
         clash = _clash_with(access, record, mine, key)

@@ -63,6 +63,7 @@ class TaggedPlaces:
         self.rows = 1  # that tags and marks have
         self.written: dict[str, Times] = {}  # by buffer: when each warp wrote there last
         self.read: dict[str, Times] = {}
+        self.newest_write = self.newest_read = 0  # times
         self.has_strong = False  # any strong accesses?
         self.log = Log()
         self._late: list[tuple[AccessRecord, Times]] = []  # reads without tags so far, and what the readers knew then
@@ -133,11 +134,30 @@ class TaggedPlaces:
 
     # Candidates for a race
 
+    def is_calm(self, clocks: Clocks, *, write: bool) -> bool:
+        """Do all threads know all that may race with an access?"""
+        newest = max(self.newest_write, self.newest_read) if write else self.newest_write
+        return not self.is_global and newest <= clocks.floor
+
+    def is_surely_free(self, access: AccessRecord) -> bool:
+        """Is it certain, without a look at tags, that an access races with nothing, itself included?"""
+        if access.site.write and not access.is_one_to_one():
+            return False
+        if self.is_calm(access.clocks, write=access.site.write):
+            return True
+        low, high = access.span
+        if self._late_writes and (low < self._late_span[1] and self._late_span[0] < high):
+            return False
+        return not self._may_race(access, self.written) and not (
+            access.site.write and self._may_race(access, self.read)
+        )
+
     def _may_race(self, access: AccessRecord, latest: dict[str, Times]) -> bool:
         """Has the buffer been touched since the time up to which the warps of the access know all threads?"""
         if self.is_global:
             low, high = self._spans[latest is self.written]
-            return access.at.lo <= high and access.at.hi + access.site.width > low
+            first, end = access.span
+            return first <= high and end > low
         name, arena = access.site.line.buffer, access.batch.wave.run.places.arena.name
         names = latest if name == arena else (name, arena)  # a pointer of run time may have touched any buffer
         times = [latest[each] for each in names if each in latest]
@@ -160,8 +180,11 @@ class TaggedPlaces:
         low, high = self._late_span
         if access.at.lo >= high or access.at.hi + access.site.width <= low:
             return False
+        if access.is_apart(self._late_writes):
+            return False
         for late in self._late_writes[self._marked :]:
-            self._mark_late(late)
+            for one in late.each():
+                self._mark_late(one)
         self._marked = len(self._late_writes)
         marks, items = access.marks()
         return bool((marks.take(items).view(np.uint8) == self._turn).any())
@@ -220,8 +243,8 @@ class TaggedPlaces:
     def _latest(self, access: AccessRecord, latest: dict[str, Times]) -> None:
         if self.is_global:
             low, high = self._spans[latest is self.written]
-            span = min(low, access.at.lo), max(high, access.at.hi + access.site.width - 1)
-            self._spans[latest is self.written] = span
+            first, end = access.span
+            self._spans[latest is self.written] = min(low, first), max(high, end - 1)
             return
         name = access.site.line.buffer
         if name not in latest:
@@ -231,11 +254,7 @@ class TaggedPlaces:
     def write(self, access: AccessRecord) -> tuple[Bools, Ints] | None:
         """Records a write; returns lanes that another lane of it has overwritten, and the tags there now."""
         if access.is_one_to_one():
-            self._late_writes.append(access)
-            low, high = self._late_span
-            self._late_span = min(low, access.at.lo), max(high, access.at.hi + access.site.width)
-            if len(self._late_writes) >= LATE_ACCESSES:
-                self._settle_writes()
+            self.write_later(access)
             return None
         self._settle_writes()
         self._latest(access, self.written)
@@ -271,6 +290,16 @@ class TaggedPlaces:
                 found &= old >> self.shift != time
         return found
 
+    def write_later(self, access: AccessRecord) -> None:
+        """Records a write of which no two lanes touch one place."""
+        if self._late_writes and not self._matters(self._late_writes[-1]):
+            self._settle_writes()
+        self._late_writes.append(access)
+        (low, high), (first, end) = self._late_span, access.span
+        self._late_span = min(low, first), max(high, end)
+        if len(self._late_writes) >= LATE_ACCESSES:
+            self._settle_writes()
+
     def mark_many(self, access: AccessRecord, lanes: Bools) -> None:
         """Mark strong writes that do not know of earlier ones, which must be kept, too."""
         self._settle_writes()
@@ -283,8 +312,11 @@ class TaggedPlaces:
     def remember(self, access: AccessRecord, *, reads: bool) -> None:
         """Remember an access; the tags of a read are written when a later write needs them."""
         self.has_strong |= access.site.sem != "weak"
-        self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at))
-        if reads:
+        self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at, *access.more))
+        if not reads:
+            self.newest_write = access.time
+        else:
+            self.newest_read = access.time
             self._latest(access, self.read)
             if access.is_alone:
                 self._settle_reads()
@@ -315,7 +347,8 @@ class TaggedPlaces:
         for access in late:
             if self._matters(access):
                 self._latest(access, self.written)
-                access.store(self.writers, np.broadcast_to(access.tags(), access.look.shape))
+                for one in access.each():
+                    one.store(self.writers, np.broadcast_to(access.tags(), access.look.shape))
 
     def _matters(self, access: AccessRecord) -> bool:
         """Is there a thread that does not know of an access?"""
@@ -325,8 +358,8 @@ class TaggedPlaces:
         """Writes the tags of late reads, except those that all threads know."""
         late, self._late = self._late, []
         for access, known in late:
-            if self._matters(access):
-                self._read(access, bound_of(known))
+            for one in access.each() if self._matters(access) else ():
+                self._read(one, bound_of(known))
 
     def _read(self, access: AccessRecord, bound: Ints, *, at_once: bool = False) -> None:
         """Write the tags of a read. Where a reader does not know the last one, or two read at once, it says "many".

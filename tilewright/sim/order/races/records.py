@@ -25,35 +25,42 @@ __all__ = ["Candidates", "Log", "Record"]
 
 
 class Record:
-    """What is kept of an access: its place and its threads, and no larger object."""
+    """What is kept of an access, or of some that follow each other: its place and its threads, and no larger object."""
 
-    __slots__ = ("at", "ctas", "first", "mask", "site", "time", "warps", "whole")
+    __slots__ = ("ctas", "every", "first", "mask", "site", "time", "warps", "whole")
 
-    def __init__(self, time: int, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+    def __init__(self, time: int, site: Site, batch: Batch, mask: Mask, *every: Address) -> None:
         self.time = time
         self.site = site
         self.ctas, self.warps = batch.ctas, batch.warps
         self.whole = batch.wave.ctas
         self.first = batch.wave.first
         self.mask = mask
-        self.at = Address(at.start, *at.parts)
+        self.every = [Address(at.start, *at.parts) for at in every]
 
     @property
     def nbytes(self) -> int:
         """What its addresses and its mask take, those of other records among them."""
         mask = self.mask.array
-        return sum(part.values.nbytes for part in self.at.parts) + (0 if mask is None else mask.nbytes)
+        parts = sum(part.values.nbytes for at in self.every for part in at.parts)
+        return parts + (0 if mask is None else mask.nbytes)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first byte, and the one after the last."""
+        return min(at.lo for at in self.every), max(at.hi for at in self.every) + self.site.width
 
     def is_of(self, ctas: Ints) -> Bools:
         """Which CTAs of the grid are in the wave that did this?"""
         return (ctas >= self.first) & (ctas < self.first + self.whole)
 
     def threads(self) -> tuple[Ints, Ints, Ints]:
-        """The CTA of the grid, the thread and the address of each that took part."""
+        """CTA of the grid, thread and address of each that took part; of several accesses the last first."""
         own = np.array(numbers(self.ctas)), np.array(numbers(self.warps))
         shape = (len(own[0]), len(own[1]), 32)
-        rows, warps, lanes = np.nonzero(np.broadcast_to(self.mask.full, shape))
-        address = np.broadcast_to(self.at.full(), shape)[rows, warps, lanes]
+        where = np.nonzero(np.broadcast_to(self.mask.full, shape))
+        address = np.concatenate([np.broadcast_to(at.full(), shape)[where] for at in reversed(self.every)])
+        rows, warps, lanes = (np.tile(each, len(self.every)) for each in where)
         return own[0][rows] + self.first, own[1][warps] * 32 + lanes, address
 
     def places(self, grain: int) -> tuple[Ints, Ints]:
