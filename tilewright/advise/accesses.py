@@ -121,34 +121,34 @@ def _rows(batch: Batch, mask: Mask, at: Address) -> tuple[NDArray[np.int64], int
 
 
 def _noting(into: Accesses, start: int) -> Hook:
-    def note(batch: Batch, mask: Mask, at: Address) -> None:
-        rows, times = _rows(batch, mask, at)
-        rows = np.where(rows == IDLE, IDLE, rows - start)
-        rows[:, into.lanes :] = IDLE
-        for row in rows:
-            key = row.tobytes()
-            if key in into.patterns or len(into.patterns) < MOST_PATTERNS:
-                into.patterns[key] = into.patterns.get(key, 0) + times
-            else:
-                into.left_out += times
+    def note(batch: Batch, mask: Mask, *every: Address) -> None:
+        for rows, times in (_rows(batch, mask, at) for at in every):
+            rows = np.where(rows == IDLE, IDLE, rows - start)
+            rows[:, into.lanes :] = IDLE
+            for row in rows:
+                key = row.tobytes()
+                if key in into.patterns or len(into.patterns) < MOST_PATTERNS:
+                    into.patterns[key] = into.patterns.get(key, 0) + times
+                else:
+                    into.left_out += times
 
     return note
 
 
 def _counting(into: Sectors, width: int) -> Hook:
-    def count(batch: Batch, mask: Mask, at: Address) -> None:
-        rows, times = _rows(batch, mask, at)
-        active = rows != IDLE
-        first = np.where(active, rows // SECTOR_BYTES, IDLE)
-        last = np.where(active, (rows + width - 1) // SECTOR_BYTES, IDLE)
-        touched = _different(np.concatenate([first, last], 1) if width > 1 else first)
-        into.which.update(np.unique(np.concatenate([first[active], last[active]])).tolist())
-        ideal = -(-_different(np.where(active, rows // width, IDLE)) * width // SECTOR_BYTES)
-        into.touched += int(touched.sum()) * times
-        into.ideal += int(ideal.sum()) * times
-        worst = rows[int((touched - ideal).argmax())]
-        if (worst[:2] != IDLE).all() and (touched > ideal).any():
-            into.step = int(worst[1] - worst[0])
+    def count(batch: Batch, mask: Mask, *every: Address) -> None:
+        for rows, times in (_rows(batch, mask, at) for at in every):
+            active = rows != IDLE
+            first = np.where(active, rows // SECTOR_BYTES, IDLE)
+            last = np.where(active, (rows + width - 1) // SECTOR_BYTES, IDLE)
+            touched = _different(np.concatenate([first, last], 1) if width > 1 else first)
+            into.which.update(np.unique(np.concatenate([first[active], last[active]])).tolist())
+            ideal = -(-_different(np.where(active, rows // width, IDLE)) * width // SECTOR_BYTES)
+            into.touched += int(touched.sum()) * times
+            into.ideal += int(ideal.sum()) * times
+            worst = rows[int((touched - ideal).argmax())]
+            if (worst[:2] != IDLE).all() and (touched > ideal).any():
+                into.step = int(worst[1] - worst[0])
 
     return count
 

@@ -30,8 +30,8 @@ class SharedReach:
         if site.place is None or site.place.space != "shared":
             return ()
 
-        def note(batch: Batch, mask: Mask, at: Address) -> None:
-            if at.hi + site.width > self.end:
+        def note(batch: Batch, mask: Mask, *every: Address) -> None:
+            for at in (one for one in every if one.hi + site.width > self.end):
                 active = np.broadcast_to(at.full(), mask.shape)[mask.full]
                 self.end = max(self.end, int(active.max(initial=0)) + site.width)
 

@@ -71,7 +71,7 @@ class RaceDetector:
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
-        if site.atomic:
+        if site.sem != "weak":
             self.volatile.counted(access)
             self.tickets.counted(access)
 
