@@ -131,7 +131,7 @@ def test_rows_that_nobody_wrote_are_found_in_the_registers(done: list[bool], one
     kernel = loads(first=lambda warp: warp * 0 + last - 7, filled=ROWS - 8)
     with pytest.raises(SimulationError, match="uninitialised") as at_once:
         run(kernel, "all")
-    assert done == [True, False]
+    assert done[:2] == [True, False]  # and once more in the run that looks for a late writer
 
     one_by_one()
     with pytest.raises(SimulationError) as expected:

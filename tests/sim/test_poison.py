@@ -170,3 +170,39 @@ def test_a_stored_constant_initialises_all_bytes_of_its_place(kind: str) -> None
     tw.simulate(constant, b)
 
     assert b[0] == 3
+
+
+# A value that another thread writes later
+
+
+def read_first(split: int, *, meets: bool) -> str:
+    """Threads below ``split`` read what the others store, before a barrier, or with nothing between the two."""
+
+    @T.prim_func
+    def kernel(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        T.cta_id([2])
+        thread = T.thread_id([64])
+        s = T.alloc_shared((64,), "float32")
+        if thread < split:
+            B[thread] = s[thread + split]
+        if meets:
+            T.cuda.cta_sync()
+        if thread >= split:
+            s[thread] = A[thread]
+
+    with pytest.raises(SimulationError) as raised:
+        tw.simulate(kernel, np.ones(64, np.float32), np.zeros(64, np.float32))
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(("split", "barrier"), [(32, "cta_sync"), (16, "warp_sync")])
+def test_a_value_that_another_thread_writes_later_is_told_as_their_race(split: int, barrier: str) -> None:
+    said = read_first(split, meets=False)
+
+    assert f"race: load reads s[{split}], which another thread has not written yet" in said
+    assert "written at " in said
+    assert f", and T.cuda.{barrier}() between them" in said
+
+
+def test_a_value_that_is_written_after_a_barrier_is_uninitialised_before_it() -> None:
+    assert "s[32] is uninitialised" in read_first(32, meets=True)

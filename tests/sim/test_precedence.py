@@ -6,7 +6,7 @@ import pytest
 import tilewright as tw
 from tilewright import T
 from tilewright.errors import SimulationError
-from tilewright.sim.machine.precedence import FORWARDS, OTHERS, Precedence
+from tilewright.sim.machine.precedence import FORWARDS, NEVER, Late, Made, Precedence, others
 
 
 def counters(n=1):
@@ -73,7 +73,7 @@ def test_a_barrier_of_the_grid_waits_for_every_cta(ctas):
 
 
 def test_a_lock_that_is_handed_on_costs_one_look_for_each_lane():
-    lanes = 40
+    lanes = 24
 
     @T.prim_func
     def kernel(lock: T.Buffer((1,), "uint32"), count: T.Buffer((1,), "uint32")):
@@ -91,15 +91,116 @@ def test_a_lock_that_is_handed_on_costs_one_look_for_each_lane():
     assert run.counts.instructions["ptx.atom.cas"] < 1.5 * lanes  # warps that have looked
 
 
-def test_a_wave_begins_in_at_most_four_parts():
-    halved = Precedence(halved=True)
-    for ctas, warps, parts in ((1, 1, 1), (1, 3, 3), (2, 2, 4), (2, 3, 2), (9, 8, 4), (1, 32, 4)):
-        found = halved.parts(ctas, warps)
-        covered = np.zeros((ctas, warps), int)
-        for part in found:
-            covered[part] += 1
-        assert (len(found), covered.min(), covered.max()) == (parts, 1, 1)
-    assert len(FORWARDS.parts(9, 8)) == len(OTHERS[0].parts(9, 8)) == 1
+def met_twice(ctas: int, *, released_first: bool):
+    @T.prim_func
+    def kernel(count: T.Buffer((1,), "uint32"), turn: T.Buffer((1,), "uint32")):
+        T.cta_id([ctas])
+        lane = T.lane_id([32])
+        if lane == 0:
+            for _ in range(2):
+                now = T.ptx.ld(turn.ptr_to([0]), sem="relaxed", scope="gpu")
+                if T.ptx.atom.add(count.ptr_to([0]), 1, sem="acq_rel", scope="gpu") == T.uint32(ctas - 1):
+                    if released_first:
+                        T.ptx.st(turn.ptr_to([0]), now + T.uint32(1), sem="release", scope="gpu")
+                    T.ptx.st(count.ptr_to([0]), 0, sem="relaxed", scope="gpu")
+                    if not released_first:
+                        T.ptx.st(turn.ptr_to([0]), now + T.uint32(1), sem="release", scope="gpu")
+                else:
+                    while T.ptx.ld(turn.ptr_to([0]), sem="acquire", scope="gpu") == now:
+                        pass
+
+    turn = counters()
+    tw.simulate(kernel, counters(), turn, check="all")
+    return turn.item()
+
+
+def test_a_counter_that_is_reset_after_the_release_of_others_may_lose_one_that_has_come_again():
+    assert met_twice(3, released_first=False) == 2
+    with pytest.raises(SimulationError, match="livelock"):
+        met_twice(3, released_first=True)
+
+
+def let_in(ctas: int, given_back: int):
+    @T.prim_func
+    def kernel(permits: T.Buffer((1,), "uint32"), count: T.Buffer((1,), "uint32")):
+        T.cta_id([ctas])
+        lane = T.lane_id([32])
+        if lane == 0:
+            while True:
+                left = T.ptx.ld(permits.ptr_to([0]), sem="relaxed", scope="gpu")
+                if left != 0:
+                    found = T.ptx.atom.cas(permits.ptr_to([0]), left, left - T.uint32(1), sem="acquire", scope="gpu")
+                    if found == left:
+                        break
+            count[0] = count[0] + T.uint32(1)
+            T.ptx.red.add(permits.ptr_to([0]), given_back, sem="release", scope="gpu")
+
+    count = counters()
+    tw.simulate(kernel, np.ones(1, np.uint32), count, check="all")
+    return count.item()
+
+
+def test_two_that_a_semaphore_lets_in_at_once_race():
+    assert let_in(3, given_back=1) == 3
+    with pytest.raises(SimulationError, match=r"race: .* count\[0\]"):
+        let_in(3, given_back=2)
+
+
+@pytest.mark.parametrize("threads", [(2, 1), (1, 64), (1, 2)])  # of two CTAs, of two warps, of one warp
+def test_a_value_that_is_taken_for_made_while_it_is_made_races(threads):
+    ctas, lanes = threads
+
+    @T.prim_func
+    def kernel(x: T.Buffer((1,), "uint32"), state: T.Buffer((1,), "uint32"), out: T.Buffer((64,), "uint32")):
+        cta = T.cta_id([ctas])
+        thread = T.thread_id([lanes])
+        if thread % 32 < 2 and (lanes < 64 or thread % 32 == 0):
+            if T.ptx.ld(state.ptr_to([0]), sem="acquire", scope="gpu") == 0:
+                if T.ptx.atom.cas(state.ptr_to([0]), 0, 1, sem="relaxed", scope="gpu") == 0:
+                    x[0] = T.uint32(7)
+                    T.ptx.st(state.ptr_to([0]), 2, sem="release", scope="gpu")
+                else:
+                    while T.ptx.ld(state.ptr_to([0]), sem="acquire", scope="gpu") != 2:
+                        pass
+            out[cta * lanes + thread] = x[0]  # though the state may be 1
+
+    with pytest.raises(SimulationError, match=r"race: load reads x\[0\]"):
+        tw.simulate(kernel, counters(), counters(), counters(64), check="all")
+
+
+def test_a_wave_begins_with_the_threads_before_a_late_one_and_ends_with_those_behind_it():
+    there = np.ones((3, 2, 32), np.bool_)
+    for together, thread, sizes in ((64, 70, [64, 64, 64]), (32, 70, [64, 32, 96]), (1, 70, [70, 1, 121])):
+        parts = Precedence(late=Late(thread, together, nth=1)).parts(0, there)
+        assert [part.sum() for part in parts] == sizes
+    *_, last = Precedence(late=Late(70, 64, nth=0)).parts(0, there)
+    assert last[1].all()
+    first, others = Precedence(late=Late(191, 64, nth=1)).parts(0, there)
+    assert first[2].all()
+    assert (first ^ others).all()
+    assert len(FORWARDS.parts(0, there)) == len(Precedence(backwards=True).parts(0, there)) == 1
+
+
+def tried(counts, made=()):
+    found = others({0: np.array(counts).reshape(1, 1, -1)}, made)
+    return [(one.late.thread, one.late.nth) if one.late else "backwards" for one in found]
+
+
+def test_runs_that_would_repeat_another_one_are_left_out():
+    assert tried([0, 5]) == []
+    assert tried([1, 1]) == ["backwards"]
+    assert tried([1, 1, 1]) == ["backwards", (0, 0), (1, 0)]
+    every = tried([4, 0, 4])
+    assert every[:3] == ["backwards", (0, 2), (2, 1)]
+    assert {nth for thread, nth in every[1:] if thread == 0} == {1, 2, 3, 4, NEVER}
+    less = tried([4, 0, 4], [Made(Late(0, 1, 2), first=4, steps=9)])
+    assert {nth for thread, nth in less[1:] if thread == 0} == {1, 2, NEVER}
+
+
+def test_a_long_run_is_repeated_three_times_at_most():
+    made = [Made(Late(0, 1, 2), first=2, steps=5000)]
+    assert len(tried([4, 4], made)) > 3
+    assert tried([4, 4], made * 2) == ["backwards"]
 
 
 def asked_once(after: str):

@@ -357,3 +357,31 @@ def test_a_shift_does_not_come_after_another_by_itself() -> None:
     assert error.what == "tcgen05.shift touches tensor memory that tcgen05.shift may still not have written"
     assert line("another shift") in str(error.given)
     assert f"written at {line('shift')}" in str(error.given)
+
+
+def test_cells_that_another_warp_writes_later_are_told_as_their_race() -> None:
+    @T.prim_func
+    def hand_over(B: T.Buffer((256,), "uint32")):
+        T.cta_id([1])
+        warp_id, tid = T.warp_id([8]), T.thread_id([256])
+        addr = T.alloc_shared([1], "uint32")
+        word = T.alloc_local((1,), "uint32")
+        word[0] = T.uint32(7)
+        take(addr, warp_id)
+        quarter = T.cast(warp_id % 4 << 21, "uint32")
+        if warp_id < 4:
+            T.ptx.tcgen05.ld(addr[0] + quarter, word[0], shape="32x32b", num=1)  # too early
+            T.ptx.tcgen05.wait.ld()
+            B[tid] = word[0]
+        else:
+            T.ptx.tcgen05.st(addr[0] + quarter, word[0], shape="32x32b", num=1)  # too late
+            T.ptx.tcgen05.wait.st()
+        give_back(addr, warp_id)
+
+    error = refusal(hand_over, np.zeros(256, np.uint32))
+
+    assert error.what.startswith(
+        "race: tcgen05.ld reads tensor memory (lanes 0..31, column 0), which tcgen05.st has not"
+    )
+    assert line("too early") in str(error.given)
+    assert f"written at {line('too late')}" in str(error.given)

@@ -93,11 +93,13 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Jump(Ending):
-    """Threads go on with the block ``to``. yields: others run first, as on the back edge of a loop that polls."""
+    """Threads go on with the block ``to``. yields: why others run first: "poll", on the back edge of a loop that polls;
+    "pause", before a strong access.
+    """
 
     _ways = ("to",)
     to: int
-    yields: bool = False
+    yields: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +265,7 @@ class _Laid(Blocks):
         self.loops.pop()
         self.end(Jump(latch), latch)
         self.statements += onward
-        self.end(Jump(head, self.yields(stmt), at=stmt.at), leave)
+        self.end(Jump(head, "poll" if self.yields(stmt) else "", at=stmt.at), leave)
 
 
 def code_of(kernel: Kernel) -> Iterator[Stmt]:

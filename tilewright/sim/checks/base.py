@@ -14,6 +14,7 @@ from tilewright.errors import ArgumentError, choices, described
 from tilewright.sim.machine.device import Events
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
 
@@ -32,6 +33,7 @@ class Check(Events):
     def __init__(self, program: Subject) -> None:
         self.program = program
         self.doubtful = False  # may threads that waited in this run deadlock in another run?
+        self.strong: dict[int, Ints] = {}  # by the wave's first CTA, how many strong accesses each thread has made
 
     def watch(self, site: Site) -> Hook | None:
         """The function that is called before each access at a site, or None."""

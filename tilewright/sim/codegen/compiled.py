@@ -46,10 +46,13 @@ class Compiled(Subject):
     are counted. `source` shows the functions; they run in `namespace`.
 
     raw: is it code that others compiled? Its registers hold raw bits, and it computes its addresses itself.
+    pauses: is it cut before strong accesses, where others may overtake a thread?
     """
 
     @ir.deep_recursion()
-    def __init__(self, kernel: ir.Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
+    def __init__(
+        self, kernel: ir.Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), *, pauses: bool = False
+    ) -> None:
         arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
         hidden = (ir.Buffer(name, dtype("uint8"), (1,), "global", None, data=ir.Var(name, HANDLE)) for name in arrays)
         buffers = (*kernel.buffers, *hidden)
@@ -61,7 +64,8 @@ class Compiled(Subject):
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
         self._reads: dict[int, frozenset[str]] = {}
-        self.axes, self.cut, live_in = cut(self.kernel, self.parameters, orders="races" in checks)
+        orders = ("accesses" if pauses else "branches") if "races" in checks else ""
+        self.axes, self.cut, live_in = cut(self.kernel, self.parameters, orders=orders)
         self.shadowed = self._shadowed()
         self.fixed = self.parameters | self._fixed()
         self.live_in = [self._with_flags(names) for names in live_in]

@@ -32,12 +32,13 @@ MOST_LOOPS = 256  # in one another: as many as C++ asks a compiler to take; the 
 
 
 def cut(
-    kernel: ir.Kernel, parameters: frozenset[str], *, orders: bool
+    kernel: ir.Kernel, parameters: frozenset[str], *, orders: str
 ) -> tuple[Axes, tuple[Segment, ...], list[frozenset[str]]]:
     """Cuts a `prepared` kernel: the axes of all variables, the segments, of which the first is entered first, and the
     variables that are live before each.
 
-    orders: it is also cut where threads diverge on the way to accesses that show which came first, so that either may.
+    orders: it is also cut where threads diverge on the way to accesses that show which came first, so that either may:
+    "branches"; and before each such access, where others may overtake a thread: "accesses". Empty for neither.
     """
     axes, blocks, outer = _structured(kernel, orders) if kernel.graph is None else _open(kernel, parameters, orders)
     blocks = _threaded(blocks)
@@ -47,16 +48,16 @@ def cut(
     return axes, segments, [live.live_in[segment.region.first_block] for segment in segments]
 
 
-def _structured(kernel: ir.Kernel, orders: bool) -> tuple[Axes, list[ir.Block], frozenset[int]]:
+def _structured(kernel: ir.Kernel, orders: str) -> tuple[Axes, list[ir.Block], frozenset[int]]:
     """The blocks of a structured body. Those that end in a branch have a wait behind it: each side leads out."""
     axes = Axes(kernel)
     where = Structured(kernel, axes, orders=orders)
     graph = ir.graph_of(kernel, where.__contains__, polls)
-    blocks, _ = cut_at_waits(graph.blocks, lambda stmt, _: stmt in where, lanes_part=where.lanes_part)
+    blocks, _ = cut_at_waits(graph.blocks, lambda stmt, _: stmt in where, where)
     return axes, blocks, frozenset(number for number, block in enumerate(blocks) if isinstance(block.end, ir.Branch))
 
 
-def _open(kernel: ir.Kernel, parameters: frozenset[str], orders: bool) -> tuple[Axes, list[ir.Block], frozenset[int]]:
+def _open(kernel: ir.Kernel, parameters: frozenset[str], orders: str) -> tuple[Axes, list[ir.Block], frozenset[int]]:
     """The blocks of a graph; those whose branch leads out of the function that they are in."""
     graph = ir.graph_of(kernel, lambda stmt: any(waits(one) is not False for one in ir.statements((stmt,))))
     blocks = needed(written_out(graph.blocks, _flow_of(graph.blocks), parameters), parameters)
@@ -69,7 +70,7 @@ def _open(kernel: ir.Kernel, parameters: frozenset[str], orders: bool) -> tuple[
     if any(is_volatile(stmt) or takes_number(stmt) for stmt in ir.code_of(kernel)):
         apart.polled = frozenset(id(stmt) for loop in where.polling for stmt in polled_in_graph(loop, blocks))
         apart.compared = frozenset(map(id, compared_in_graph(blocks)))
-    blocks, ends = cut_at_waits(blocks, where.cuts, lanes_part=where.lanes_part)
+    blocks, ends = cut_at_waits(blocks, where.cuts, where)
     where.yielding(blocks, ends)
     return apart, blocks, frozenset(ends[number] for number in where.branches)
 

@@ -108,7 +108,7 @@ class SegmentEmitter(Emitter):
         else:
             self.write_back()
             if isinstance(end, ir.Jump):
-                self.out.line(f"return run.scheduler.poll(b, {end.to})" if end.yields else f"return {end.to}")
+                self.out.line(f"return run.scheduler.{end.yields}(b, {end.to})" if end.yields else f"return {end.to}")
             else:
                 assert isinstance(end, ir.Exit)
                 if self.program.tells_ends:

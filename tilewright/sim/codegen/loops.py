@@ -27,6 +27,7 @@ __all__ = [
     "polls",
     "polls_in_graph",
     "reads_nothing",
+    "shows",
     "shows_order",
     "spins",
     "takes_number",
@@ -140,8 +141,12 @@ def reads_nothing(loop: Loop, blocks: Mapping[int, ir.Block]) -> bool:
 
 def shows_order(body: ir.Body) -> bool:
     """Do statements access memory in a way that may show which thread came first? m-barriers do not: they count."""
-    inner = (call for stmt in ir.statements(body) for call in calls_of(stmt))
-    return any(is_strong(call) and not bind(call).form.signals for call in inner)
+    return any(shows(call) for stmt in ir.statements(body) for call in calls_of(stmt))
+
+
+def shows(call: ir.Call) -> bool:
+    """The same of a call."""
+    return is_strong(call) and not bind(call).form.signals
 
 
 def is_strong(call: ir.Call) -> bool:

@@ -107,7 +107,7 @@ class _Homes:
 
     def _leads_out(self, number: int) -> bool:
         end = self.blocks[number].end
-        return number in self.outer or isinstance(end, (Meet, Ask)) or (isinstance(end, Jump) and end.yields)
+        return number in self.outer or isinstance(end, (Meet, Ask)) or (isinstance(end, Jump) and end.yields != "")
 
     def _is_whole(self, loop: Loop) -> bool:
         """Is the loop without waits, and entered only at its head?"""

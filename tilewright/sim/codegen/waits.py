@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from tilewright import ir
 from tilewright.ir.special import LANE
 from tilewright.isa import WARPGROUP, WHOLE_WARP, bind
-from tilewright.sim.codegen.loops import polls, polls_in_graph, shows_order
+from tilewright.sim.codegen.loops import polls, polls_in_graph, shows, shows_order
 from tilewright.sim.codegen.values import calls_of, is_collective
 
 if TYPE_CHECKING:
+    from tilewright.errors import Span
     from tilewright.sim.codegen.axes import Axes, Divergence
 
 __all__ = ["Open", "Structured", "cut_at_waits", "waits"]
@@ -39,15 +40,16 @@ def waits(stmt: ir.Stmt) -> bool | None:
 class Structured:
     """The statements at which a structured body is cut, and the branches and loops that become blocks.
 
-    orders: so do branches at which threads diverge on the way to accesses that show which came first.
+    orders: as `cut` has it; "branches" become blocks, and whatever encloses such "accesses".
     """
 
-    def __init__(self, kernel: ir.Kernel, axes: Axes, *, orders: bool) -> None:
+    def __init__(self, kernel: ir.Kernel, axes: Axes, *, orders: str) -> None:
         self.axes = axes
         self.orders = orders
+        self.pauses = orders == "accesses"
         self.cut: set[int] = set()
         self.loops: set[int] = set()  # of those, the loops
-        self.lanes_part = False
+        self.lanes_part = self.pauses
         self._waits: dict[int, bool | None] = {}
         before: tuple[bool, int] | None = None
         while before != (now := (self.lanes_part, len(self.loops))):  # these cause further cuts
@@ -60,8 +62,9 @@ class Structured:
 
     def _mark(self, body: ir.Body, around: tuple[ir.Stmt, ...]) -> None:
         for stmt in body:
-            if self._is_cut(stmt, around):
-                self.cut |= {id(stmt), *map(id, around)}
+            apart = self._is_cut(stmt, around)
+            if apart or (self.pauses and shows_order((stmt,))):
+                self.cut |= {*map(id, around)} | ({id(stmt)} if apart else set())
                 self.loops |= {id(loop) for loop in (*around, stmt) if isinstance(loop, (ir.For, ir.While))}
                 self.lanes_part |= any(self._parts(outer) & LANE for outer in (*around, stmt))
             for inner in ir.bodies(stmt):
@@ -78,7 +81,9 @@ class Structured:
         if isinstance(stmt, (ir.Break, ir.Continue)):
             return next(outer for outer in reversed(around) if isinstance(outer, (ir.For, ir.While))) in self
         if isinstance(stmt, ir.If):
-            return self.orders and bool(self._parts(stmt) & ~LANE) and shows_order((*stmt.then, *stmt.orelse))
+            if self.pauses:
+                return shows_order((stmt,))
+            return bool(self.orders and self._parts(stmt) & ~LANE) and shows_order((*stmt.then, *stmt.orelse))
         if id(stmt) not in self._waits:
             self._waits[id(stmt)] = waits(stmt)
         found = self._waits[id(stmt)]
@@ -91,13 +96,14 @@ class Open:
     orders: as for `Structured`.
     """
 
-    def __init__(self, blocks: Sequence[ir.Block], apart: Divergence, *, orders: bool) -> None:
+    def __init__(self, blocks: Sequence[ir.Block], apart: Divergence, *, orders: str) -> None:
         self.blocks = blocks
         self.apart = apart
         line = apart.flow.line
         self.branches = frozenset(number for number in line if orders and self._shows_order(number))
         self.polling = [loop for loop in apart.flow.loops if polls_in_graph(loop, blocks)]
-        self.lanes_part = bool(self.polling) or any(map(self._part, line))
+        self.pauses = orders == "accesses"
+        self.lanes_part = self.pauses or bool(self.polling) or any(map(self._part, line))
 
     def cuts(self, stmt: ir.Stmt, number: int) -> bool:
         """Must this statement of a block end it?"""
@@ -129,7 +135,7 @@ class Open:
                 if loop.head in block.end.targets:
                     ways = {loop.head: len(blocks)}
                     blocks[ends[number]] = ir.Block(block.body, block.end.renumbered(partial(_changed, ways)))
-                    blocks.append(ir.Block((), ir.Jump(loop.head, yields=True, at=block.end.at)))
+                    blocks.append(ir.Block((), ir.Jump(loop.head, yields="poll", at=block.end.at)))
 
 
 def _changed(ways: dict[int, int], number: int) -> int:
@@ -137,33 +143,43 @@ def _changed(ways: dict[int, int], number: int) -> int:
 
 
 def cut_at_waits(
-    blocks: Sequence[ir.Block], cuts: Callable[[ir.Stmt, int], bool], *, lanes_part: bool
+    blocks: Sequence[ir.Block], cuts: Callable[[ir.Stmt, int], bool], where: Structured | Open
 ) -> tuple[list[ir.Block], list[int]]:
     """The blocks cut at every wait, and of each of them its last part.
 
-    lanes_part: do the lanes of a warp reconverge before they ask together?
+    where: do the lanes of a warp reconverge before they ask together; may others overtake a thread at strong accesses?
     """
-    cutter = _Cutter(len(blocks), lanes_part)
+    cutter = _Cutter(len(blocks), where)
     ends = [cutter.block(number, block, cuts) for number, block in enumerate(blocks)]
     return list(cutter.graph().blocks), ends
 
 
 class _Cutter(ir.Blocks):
-    def __init__(self, known: int, lanes_part: bool) -> None:
+    def __init__(self, known: int, where: Structured | Open) -> None:
         super().__init__(known)
-        self.lanes_part = lanes_part
+        self.where = where
 
     def block(self, number: int, block: ir.Block, cuts: Callable[[ir.Stmt, int], bool]) -> int:
         """Cuts a block; the number of its last part."""
         self.open = number
         last = number
         for stmt in block.body:
+            if self.where.pauses and shows_order((stmt,)):
+                last = self.pause(stmt.at)
             if cuts(stmt, number):
                 last = self.meet(stmt)
             else:
                 self.statements.append(stmt)
+        if self.where.pauses and any(isinstance(node, ir.Call) and shows(node) for node in block.end.reads):
+            last = self.pause(block.end.at)
         self.end(block.end)
         return last
+
+    def pause(self, at: Span | None) -> int:
+        """Others may run here; the number of the block that follows."""
+        after = self.new()
+        self.end(ir.Jump(after, "pause", at=at), after)
+        return after
 
     def meet(self, stmt: ir.Stmt) -> int:
         """The call waits; what is left of the statement, if anything, begins the block whose number is returned."""
@@ -171,7 +187,7 @@ class _Cutter(ir.Blocks):
         bound, after = bind(call), self.new()
         sync = bound.form.sync
         asks = bound.form.meaning.ready is not None or (sync is not None and sync.scope == "poll")
-        if not asks or (bound.instruction.lanes == WHOLE_WARP and self.lanes_part):
+        if not asks or (bound.instruction.lanes == WHOLE_WARP and self.where.lanes_part):
             gathered = self.new() if asks else after
             self.end(ir.Meet(call, gathered, at=stmt.at), gathered)
         if asks:

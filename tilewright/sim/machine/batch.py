@@ -155,6 +155,15 @@ class Batch(Look):
         """The threads of its CTAs and warps that have not ended."""
         return self.wave.alive[self.ctas, self.warps]
 
+    def lane_of(self, thread: int) -> tuple[int, int, int] | None:
+        """Where in the batch a thread, counted through the grid, is; None for one that is not in it."""
+        warp, lane = divmod(thread, 32)
+        row, warp = warp // self.wave.run.warps - self.wave.first, warp % self.wave.run.warps
+        if row not in numbers(self.ctas) or warp not in numbers(self.warps):
+            return None
+        at = numbers(self.ctas).index(row), numbers(self.warps).index(warp), lane
+        return at if self.mask.full[at] else None
+
     def has_whole_warps(self, mask: Mask) -> bool:
         """Does each warp take part with all of its threads that have not ended, or with none?"""
         if mask.has_whole_warps:
@@ -185,17 +194,21 @@ class Batch(Look):
         rest = Mask(self.shape, self.mask.full & ~some)
         return self.narrowed(Mask(self.shape, some), segment), self.narrowed(rest, self.segment, waits=True)
 
-    def apart(self, parts: list[tuple[slice, slice]]) -> list[Batch]:
-        """A batch of its own for each of these ranges of its CTAs and warps."""
+    def parting(self, some: Bools) -> tuple[Batch, list[Batch]]:
+        """These lanes as a batch of their own, and the others, if there are any."""
+        if np.count_nonzero(some) == self.mask.lanes:
+            return self, []
+        going, rest = self.parted(some, self.segment)
+        return going, [rest]
+
+    def apart(self, parts: list[Bools]) -> list[Batch]:
+        """A batch of its own for each of these sets of its threads."""
         if len(parts) == 1:
             return [self]
-        found = []
-        for number, (ctas, warps) in enumerate(parts):
-            chosen = np.zeros(self.shape, np.bool_)
-            chosen[ctas, warps] = True
-            found.append(self.narrowed(Mask(self.shape, chosen & self.mask.full), self.segment))
-            found[-1].part = number
-        return found
+        every = [self.narrowed(Mask(self.shape, part), self.segment) for part in parts]
+        for number, batch in enumerate(every):
+            batch.part = number
+        return every
 
     def busy(self, mask: Mask, at: Address) -> tuple[Batch, Mask, Address]:
         """The batch, its mask and addresses without CTAs of which no lane is active, where these are most."""

@@ -148,6 +148,8 @@ class Device:
     of parameters and symbols.
 
     exists: (1, warps, 32), the threads of a CTA. lines: what asynchronous operations move.
+    unwritten: "used", where the use of a value that no thread had written has ended the run; "sought" in a run that
+    looks for the thread that writes it later, and "found" where that has ended it.
     """
 
     scalars: Mapping[str, Number]
@@ -179,6 +181,7 @@ class Device:
         self.warnings: list[str] = []
         self.printed = Printed()
         self.steps = 0
+        self.unwritten = ""
         self.tally = [0] * len(program.tallies)
         self.lines: dict[tuple[object, ...], Line] = {}
 

@@ -352,8 +352,9 @@ class Operation:
         if flags is None:
             return
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
-        if not octets.all():
+        if not octets.all() and self.batch.wave.run.unwritten != "sought":
             first = int(np.argmin(octets.reshape(len(octets), -1).all(1)))
+            self.batch.wave.run.unwritten = "used"
             raise SimulationError(
                 "a value is uninitialised",
                 given=f"{use}, issued by {self.who(int(issuer[first]))}",

@@ -1,71 +1,143 @@
-"""Which batch goes first where several may. The result of a correct kernel does not depend on it."""
+"""Which threads go first where several may. The result of a correct kernel does not depend on it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Ints
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["FORWARDS", "OTHERS", "PATIENT", "Precedence"]
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Batch
 
-MOST_PARTS = 4  # each is a batch of its own: a run takes as many times as long
+__all__ = ["FORWARDS", "NEVER", "PATIENT", "Late", "Made", "Precedence", "others"]
+
+MOST = 8  # strong accesses of a thread before which others overtake it, each in a run of its own
+FEW_RUNS, MOST_STEPS = 2, 1000  # so many of these runs are made; more until they have taken so many steps
+NEVER = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A thread that others overtake: before its strong access number ``nth``, and each of the next few, all others go
+    as far as they can.
+
+    thread: counted through the grid. together: so many threads begin with it (its CTA, its warp, itself); those before
+    them begin earlier, and those behind them later; where none are behind them, they begin first. nth: 0 where they
+    begin last, and nobody overtakes them then; `NEVER` where nobody does either.
+    """
+
+    thread: int
+    together: int
+    nth: int
+
+    def lets_pass(self, access: int) -> bool:
+        """Do all others go as far as they can before its strong access with this number?"""
+        return 0 < self.nth <= access < self.nth + MOST
+
+    @property
+    def stops(self) -> bool:
+        """Is it overtaken where its warp may go on without it?"""
+        return 0 < self.nth < NEVER or self.together < 32
+
+    @property
+    def start(self) -> int:
+        """The first of the threads that begin with it."""
+        return self.thread // self.together * self.together
+
+    def parts(self, first: int, there: Bools) -> list[Bools]:
+        """The threads of a wave that begin together, see `Precedence.parts`."""
+        number = first * there[0].size + np.arange(there.size).reshape(there.shape)
+        behind = number >= self.start + self.together
+        before = number < self.start
+        found = [part & there for part in (before, ~before & ~behind, behind)]
+        if not self.nth:
+            found = [found[0] | found[2], found[1]]
+        elif not found[2].any():
+            found = [found[1], found[0]]
+        return [part for part in found if part.any()]
 
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """An order of agents (CTAs, batches). halved: those from the middle on go before the others, and each part of a
-    wave goes as far as it can before the next one begins. backwards: the last of that order goes first. patient:
-    threads that wait for an m-barrier test it only when no other thread can go on, and no operation can complete.
+    """An order of agents (CTAs, batches). backwards: the last goes first. patient: threads that wait for an m-barrier
+    test it only when no other thread can go on, and no operation can complete. late: a thread that others overtake.
     """
 
-    halved: bool = False
     backwards: bool = False
     patient: bool = False
+    late: Late | None = None
 
     def taken(self, agents: Ints) -> Ints:
         """The agents in the order in which they have their turn; they are given in the order of their numbers."""
-        if self.halved:
-            agents = np.roll(agents, -(len(agents) // 2))
         return agents[::-1] if self.backwards else agents
 
-    def key(self, agent: int, agents: int, segment: int) -> int:
-        """The sort key of a batch: the lowest goes first. agent: its first one, of so many in the grid."""
-        rank = (agent - agents // 2) % agents << 32 if self.halved else 0
-        return -(rank + segment) if self.backwards else rank + segment
+    def key(self, batch: Batch) -> int:
+        """The sort key of a batch: the lowest goes first."""
+        return -batch.segment if self.backwards else batch.segment
 
-    def parts(self, ctas: int, warps: int) -> list[tuple[slice, slice]]:
-        """The CTAs and warps of a wave that begin together: up to four parts where agents go one after the other."""
-        if not self.halved:
-            return [(slice(0, ctas), slice(0, warps))]
-        by_cta = _cut(ctas)
-        by_warp = _cut(warps) if ctas * min(warps, MOST_PARTS) <= MOST_PARTS else [slice(0, warps)]
-        return [(cta, warp) for cta in by_cta for warp in by_warp]
+    def parts(self, first: int, there: Bools) -> list[Bools]:
+        """The threads of a wave that begin together; each part goes as far as it can before the next one begins.
 
-    def next_ctas(self, done: int, size: int, ctas: int, cluster_ctas: int) -> tuple[int, int]:
-        """The first of the next ``size`` CTAs of a grid, where so many have begun, and how many there are in a row."""
-        shift = ctas // cluster_ctas // 2 * cluster_ctas if self.halved and size < ctas else 0
-        wrap = ctas - shift  # from here on those of the first half follow
-        if self.backwards:
-            end = ctas - done
-            start = max(end - size, wrap if end > wrap else 0)
-        else:
-            start = done
-            end = min(start + size, wrap if start < wrap else ctas)
-        return (start + shift) % ctas, end - start
+        first: CTA of the wave. there: the threads that it has, (CTAs, warps, 32).
+        """
+        return self.late.parts(first, there) if self.late is not None else [there]
 
-
-def _cut(agents: int) -> list[slice]:
-    """Each agent by itself; of many, the two in the middle, one of which goes first and one last, and the others."""
-    middle = agents // 2
-    bounds = range(agents + 1) if agents <= MOST_PARTS else (0, middle - 1, middle, middle + 1, agents)
-    return list(starmap(slice, pairwise(bounds)))
+    def next_cta(self, done: int, size: int, ctas: int) -> int:
+        """The first of the next ``size`` CTAs of a grid, where so many have begun."""
+        return ctas - done - size if self.backwards else done
 
 
 FORWARDS = Precedence()
-OTHERS = (Precedence(backwards=True), Precedence(halved=True), Precedence(halved=True, backwards=True))
 PATIENT = Precedence(patient=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A run in which others overtook a thread. first: the number of the first of its accesses before which they did
+    anything: to let them go later, up to there, changes nothing. steps: that the run has taken.
+    """
+
+    late: Late
+    first: int
+    steps: int
+
+
+def others(strong: Mapping[int, Ints], made: Sequence[Made], *, asks: bool = False) -> Iterator[Precedence]:
+    """The orders in which threads that see which came first may do something else.
+
+    strong: by the first CTA of each wave, how many strong accesses its threads have made, (CTAs, warps, 32). made: the
+    runs with late threads so far. asks: are these accesses of m-barriers, too, which threads ask once?
+    """
+    of_cta = next(iter(strong.values()))[0].size if strong else 0
+    counts = {
+        first * of_cta + thread: int(each.reshape(-1)[thread])
+        for first, each in sorted(strong.items())
+        for thread in np.flatnonzero(each).tolist()
+    }
+    if len(counts) < 2:
+        return
+    yield Precedence(backwards=True)
+    found = [*counts]
+    together = next(size for size in (of_cta, 32, 1) if found[0] // size != found[-1] // size)
+    for thread, nth in _overtaken(found, max(counts.values()) + asks):
+        if len(made) >= FEW_RUNS and sum(one.steps for one in made) > MOST_STEPS:
+            return
+        known = any(one.late.thread == thread and one.late.nth < nth <= one.first for one in made)
+        if not known and (nth <= counts[thread] or nth == NEVER):
+            yield Precedence(late=Late(thread, together, nth))
+
+
+def _overtaken(agents: list[int], most: int) -> list[tuple[int, int]]:
+    """Threads, and from which of their accesses on others overtake them; those first that show most.
+
+    most: accesses of one thread. Where it is 1, their order is all that counts.
+    """
+    first, middle, last = agents[0], agents[len(agents) // 2], agents[-1]
+    if most == 1:
+        return [(first, 0), (middle, 0)] if len(agents) > 2 else []
+    every = [(thread, nth) for nth in (2, NEVER, 1, *range(3, MOST + 1)) for thread in (first, middle, last)]
+    return list(dict.fromkeys([(first, 2), (middle, 1), *every]))

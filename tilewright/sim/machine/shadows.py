@@ -131,10 +131,11 @@ class Shadows:
         origin: the site and the address of the load that it comes from, where that is known.
         """
         octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
-        if octets.all():
+        if octets.all() or batch.wave.run.unwritten == "sought":
             return
         bad = mask.full & ~octets.all(-1)
         if bad.any():
+            batch.wave.run.unwritten = "used"
             raise self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
 
     def _undefined(self, batch: Batch, bad: Bools, use: str, at: Span | None) -> SimulationError | None:

@@ -62,6 +62,11 @@ class Subject:
         """Does any instruction begin an operation?"""
         return bool(self.operations)
 
+    @cached_property
+    def asks(self) -> bool:
+        """Does a thread ask an m-barrier once, and go on whatever the answer?"""
+        return any(site.asks for site in self.sites)
+
     @property
     def asynchronous_unit(self) -> int:
         """Bytes of shared memory that operations touch all of, or none: 16 at most."""

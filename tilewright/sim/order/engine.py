@@ -56,6 +56,7 @@ class Order(Check):
         self.orders, self.warned, self.doubtful = {}, set(), False
         self.races = RaceDetector(self.program, self.orders)
         self.locations = self.races.locations
+        self.strong = self.locations.strong
 
     def start(self, wave: Wave) -> None:
         self.orders[wave] = WaveOrder(wave, self.races.grain(SHARED_WINDOW), self.races.buffers)

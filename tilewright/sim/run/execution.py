@@ -137,7 +137,7 @@ class Execution(Device):
         if size <= 0:
             return False
         self.watch.look(monotonic())
-        first, size = self.precedence.next_ctas(self._next, size, self.ctas, self.cluster_ctas)
+        first = self.precedence.next_cta(self._next, size, self.ctas)
         wave = Wave(self, first, size)
         self.open.append(wave)
         for check in self.checks:
@@ -146,7 +146,7 @@ class Execution(Device):
         shape = (size, self.warps, 32)
         mask = Mask(shape, None if self.exists.all() else self.exists)
         whole = Batch(wave, slice(0, size, 1), slice(0, self.warps, 1), mask)
-        self.scheduler.begin(whole.apart(self.precedence.parts(size, self.warps)))
+        self.scheduler.begin(whole.apart(self.precedence.parts(first, mask.full)))
         return True
 
     def _wave_ctas(self) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.errors import SimulationError
 from tilewright.host import Limits
 from tilewright.ir.tensor_map import MapFields, mapped
 from tilewright.sim.codegen.compiled import Compiled
 from tilewright.sim.machine.places import Group, groups_of
-from tilewright.sim.machine.precedence import OTHERS, PATIENT, Precedence
+from tilewright.sim.machine.precedence import PATIENT, Made, Precedence, others
 from tilewright.sim.run.execution import Execution, Run
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array
 
 __all__ = ["Program"]
+
+MORE_STEPS = 10_000  # that a run may take to come from a value that is missing to the thread that writes it
 
 
 class Program:
@@ -31,7 +35,7 @@ class Program:
         self._lowered = kernel
         self._checks = checks
         self.compiled = Compiled(kernel, checks)
-        self._by_groups: dict[tuple[Group, ...], Compiled] = {(): self.compiled}  # by the arguments that share memory
+        self._by_groups: dict[object, Compiled] = {((), False): self.compiled}  # see `_of`
 
     @property
     def source(self) -> str:
@@ -42,10 +46,12 @@ class Program:
         """The address of a buffer's first byte, where the arguments are these arrays."""
         return self._of(groups_of(arrays)).places.by_name[name].base
 
-    def _of(self, groups: tuple[Group, ...]) -> Compiled:
-        if groups not in self._by_groups:
-            self._by_groups[groups] = Compiled(self._lowered, self._checks, groups)
-        return self._by_groups[groups]
+    def _of(self, groups: tuple[Group, ...], *, pauses: bool = False) -> Compiled:
+        """groups: of the arguments that share memory. pauses: see `Compiled`."""
+        key = groups, pauses
+        if key not in self._by_groups:
+            self._by_groups[key] = Compiled(self._lowered, self._checks, groups, pauses=pauses)
+        return self._by_groups[key]
 
     def run(
         self,
@@ -69,7 +75,63 @@ class Program:
         }
         program = self._of(groups_of(named))
         named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in _encoded(program, maps, scalars)}
-        return _run(program, named, scalars, progress, limits or Limits())
+        return self._run(program, named, scalars, progress, limits or Limits())
+
+    def _run(
+        self,
+        program: Compiled,
+        arrays: Mapping[str, Array],
+        scalars: Mapping[str, Number],
+        progress: Callable[[int, int], None] | None,
+        limits: Limits,
+    ) -> Run:
+        for site in program.sites:
+            site.reset()
+        watched = "races" in program.checks and not program.groups and any(site.sem != "weak" for site in program.sites)
+        before = _copied(arrays) if watched else arrays
+        with np.errstate(all="ignore"):
+            first = Execution(program, arrays, scalars, limits)
+            self._execute(first, before, progress)
+            result = first.result()
+            made: list[Made] = []
+            for precedence in _other_orders(program, made) if watched else ():
+                code = self._of(program.groups, pauses=True) if precedence.late and precedence.late.stops else program
+                other = Execution(code, _copied(before), scalars, limits, precedence=precedence)
+                self._execute(other, before, lambda done, ctas: None)
+                if precedence.late is not None:
+                    made.append(Made(precedence.late, other.scheduler.overtaking.first, other.steps))
+                said = {_unnumbered(text) for text in result.warnings}
+                result.warnings.extend(text for text in other.warnings if _unnumbered(text) not in said)
+            return result
+
+    def _execute(
+        self, run: Execution, before: Mapping[str, Array], progress: Callable[[int, int], None] | None
+    ) -> None:
+        """The whole grid. Where a value is missing that another thread writes later, the error is that race.
+
+        before: the arrays as the run has found them.
+        """
+        try:
+            run.run(progress)
+        except SimulationError as missing:
+            if run.unwritten == "used" and "races" in run.program.checks:
+                limits = Limits(steps=MORE_STEPS + 4 * (run.steps + run.watch.turns))
+                again = Execution(run.program, _copied(before), run.scalars, limits, precedence=run.precedence)
+                again.unwritten = "sought"
+                try:
+                    again.run(lambda done, ctas: None)
+                except SimulationError as race:
+                    raise (race if again.unwritten == "found" else missing) from None
+            raise
+
+
+def _unnumbered(warning: str) -> str:
+    """A warning without threads, elements and lines: of two accesses, another run may tell of the other one."""
+    return re.sub(r"\d+", "", warning)
+
+
+def _copied(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {name: array.copy() for name, array in arrays.items()}
 
 
 def _encoded(
@@ -82,32 +144,10 @@ def _encoded(
         yield each.name, fields.at(base + (each.start(scalars) if each.is_made else 0)).encode()
 
 
-def _run(
-    program: Compiled,
-    arrays: Mapping[str, Array],
-    scalars: Mapping[str, Number],
-    progress: Callable[[int, int], None] | None,
-    limits: Limits,
-) -> Run:
-    for site in program.sites:
-        site.reset()
-    watched = "races" in program.checks and not program.groups and any(site.sem != "weak" for site in program.sites)
-    before = {name: array.copy() for name, array in arrays.items()} if watched else arrays
-    with np.errstate(all="ignore"):
-        execution = Execution(program, arrays, scalars, limits)
-        execution.run(progress)
-        result = execution.result()
-        for precedence in _other_orders(program, execution) if watched else ():
-            again = {name: array.copy() for name, array in before.items()}
-            other = Execution(program, again, scalars, limits, precedence=precedence)
-            other.run(lambda done, ctas: None)
-            result.warnings.extend(text for text in other.warnings if text not in result.warnings)
-        return result
-
-
-def _other_orders(program: Compiled, run: Execution) -> Iterator[Precedence]:
+def _other_orders(program: Compiled, made: list[Made]) -> Iterator[Precedence]:
     """Do threads see which came first? Then the race check makes runs in other orders as well."""
-    if any(site.asks or (site.sem != "weak" and site.observes and not site.is_signal) for site in program.sites):
-        yield from OTHERS if run.ctas * run.warps > 1 else OTHERS[:1]
+    if program.asks or any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites):
+        for check in program.own_checks:
+            yield from others(check.strong, made, asks=program.asks)
     if any(check.doubtful for check in program.own_checks):
         yield PATIENT

@@ -16,6 +16,7 @@ from tilewright.sim.machine.batch import Batch, merged
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
 from tilewright.sim.run.absent import is_whole, look_for_lanes, whole_warps
+from tilewright.sim.run.overtaking import Overtaking
 from tilewright.sim.run.stuck import stuck
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ class Scheduler:
         self.segments = segments
         self.live = live
         self.ready: list[Batch] = []
-        self.unbegun: list[Batch] = []  # parts of a wave that begin after others
         self.waiting: list[Batch] = []  # arrived at a barrier
         self.gathering: list[Batch] = []  # lanes of warps that wait for the rest of their warp
         self.polling: list[Batch] = []
@@ -51,21 +51,20 @@ class Scheduler:
         self.rounds = 0
         self.last_round = 0
         self.looking = 0  # how many lanes polled when they had a turn last
-        self.has_looked = False  # have those that poll had a turn since the last part began?
+        self.overtaking = Overtaking(run)
         self.current: Batch | None = None  # that runs
-        first = (self._ask_again, self._gather, self._begin_next, self._complete, self._split)
+        first = (self._ask_again, self._gather, self._complete, self._split)
         if run.precedence.patient:
-            first = (self._gather, self._begin_next, self._split, self._complete, self._ask_again)
+            first = (self._gather, self._split, self._complete, self._ask_again)
         self._ways = (
-            self._release, *first, self._split_asking, self._release_without_the_ended, self._poll,
+            self._release, *first, self._split_asking, self._begin_next, self._release_without_the_ended, self._poll,
             self._force_gathering,
         )  # fmt: skip
 
     def begin(self, parts: list[Batch]) -> None:
         """Let a wave begin, in parts that go one after the other."""
-        first, *others = sorted(parts, key=self._rank)
-        self.ready.append(first)
-        self.unbegun += others
+        self.ready.append(parts[0])
+        self.overtaking.batches += parts[1:]
 
     def run_all(self) -> None:
         """Run every batch to its end. Raises SimulationError where no batch can go on."""
@@ -81,7 +80,7 @@ class Scheduler:
     def _next(self) -> Batch:
         if len(self.ready) == 1:
             return self.ready.pop()
-        first = min(self.ready, key=self._rank)
+        first = min(self.ready, key=self.run.precedence.key)
         self.ready.remove(first)
         lowest = first.segment
         for other in [batch for batch in self.ready if batch.segment == lowest]:
@@ -90,11 +89,6 @@ class Scheduler:
                 self.ready.remove(other)
                 first = both
         return first
-
-    def _rank(self, batch: Batch) -> int:
-        run = self.run
-        agent = (batch.wave.first + batch.ctas.start) * run.warps + batch.warps.start
-        return run.precedence.key(agent, run.ctas * run.warps, batch.segment)
 
     def _step(self, batch: Batch) -> None:
         """Runs segments until the batch waits, splits, ends, or another one is further behind."""
@@ -137,6 +131,13 @@ class Scheduler:
         batch.segment = to
         self.polling.append(batch)
         return None
+
+    def pause(self, batch: Batch, to: int) -> int | None:
+        """The batch comes to a strong access, before which a late thread lets all others go as far as they can."""
+        batch.segment = to
+        others = self.overtaking.stops(batch)
+        self.ready += others or []
+        return to if others is None else None
 
     def ask(
         self,
@@ -219,13 +220,10 @@ class Scheduler:
         """Let batches go on whose barriers are complete for all of their warps."""
         passed = [b for b in self.waiting if b.wave.barriers.ready(b)[b.mask.full.any(-1)].all()]
         for batch in passed:
-            self._go_on(batch)
+            self.waiting.remove(batch)
+            batch.meeting = None
+        self.ready += passed
         return bool(passed)
-
-    def _go_on(self, batch: Batch) -> None:
-        self.waiting.remove(batch)
-        batch.meeting = None
-        self.ready.append(batch)
 
     def _ask_again(self) -> bool:
         """Ask those again that got the answer no, if anything has happened since."""
@@ -240,14 +238,13 @@ class Scheduler:
         return True
 
     def _begin_next(self) -> bool:
-        """Let the next part of a wave begin, once those that poll have looked at what the one before it did."""
-        if not self.unbegun:
+        """Let threads begin or go on that were overtaken, once those that poll have looked at what the others did."""
+        if not self.overtaking.batches:
             return False
-        self.has_looked = bool(self.polling) and not self.has_looked
-        if self.has_looked:
-            self._look_again()
+        if (batch := self.overtaking.due(self.polling)) is not None:
+            self.ready.append(batch)
         else:
-            self.ready.append(self.unbegun.pop(0))
+            self._look_again()
         return True
 
     def _complete(self) -> bool:
@@ -359,14 +356,13 @@ class Scheduler:
         before, self.looking = self.looking, lanes
         if before - lanes != 1:
             return False
-        batch = min(self.polling, key=self._rank)
+        batch = min(self.polling, key=self.run.precedence.key)
         self.polling.remove(batch)
-        if batch.mask.lanes > 1:
-            one = np.zeros(batch.mask.full.size, np.bool_)
-            one[self.run.precedence.taken(batch.mask.flat)[0]] = True
-            batch, rest = batch.parted(one.reshape(batch.shape), batch.segment)
-            self.polling.append(rest)
-        self.ready.append(batch)
+        one = np.zeros(batch.mask.full.size, np.bool_)
+        one[self.run.precedence.taken(batch.mask.flat)[0]] = True
+        going, others = batch.parting(one.reshape(batch.shape))
+        self.ready.append(going)
+        self.polling += others
         return True
 
     def _look_again(self) -> None:

@@ -22,7 +22,7 @@ from tilewright.sim.order.knowledge.releases import Pattern, Release, hold_each_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.races.accesses import AccessRecord
 
@@ -66,11 +66,13 @@ class Strong:
 class Locations:
     """The knowledge that strong accesses hand on. Nothing is kept before the first release.
 
-    seen: what threads of CTAs have observed by the access that was recorded last.
+    seen: what threads of CTAs have observed by the access that was recorded last. strong: by the first CTA of each
+    wave, how many strong accesses its threads have made.
     """
 
     def __init__(self) -> None:
         self.awake = False
+        self.strong: dict[int, Ints] = {}
         self._at: dict[Where, _Location] = {}
         self.memories: set[str] = set()  # where anything was released
         self.seen: dict[tuple[int, int], Release] = {}
@@ -87,6 +89,10 @@ class Locations:
                 self.overwritten(where)
             return
         releasing = site.write and site.sem in ("release", "acq_rel")
+        wave = access.batch.wave
+        if not site.is_signal or wave.run.program.asks:
+            made = self.strong.setdefault(wave.first, np.zeros((wave.ctas, wave.run.warps, 32), np.int64))
+            made[access.batch.ctas, access.batch.warps] += access.mask.full
         if site.is_signal or not (self.awake or releasing):
             return
         self.awake = True

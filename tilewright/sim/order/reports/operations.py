@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tilewright.errors import SimulationError
-from tilewright.sim.machine.tmem import cells_text
+from tilewright.sim.machine.awaiting import completion_text
+from tilewright.sim.machine.tmem import INITIALISED, cells_text
 from tilewright.sim.order.asynchronous.issue_order import may_queue
 from tilewright.sim.order.reports.missing import missing_step
-from tilewright.sim.order.reports.words import shared_text
+from tilewright.sim.order.reports.words import not_yet_written, shared_text
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
@@ -77,6 +79,12 @@ def early_tmem_operation(
     or written.
     """
     row, knower, at = int(now.issuers.rows[actor]), int(operations.parts.knowers(now)[actor]), now.instruction.at
+    run, rows = operations.wave.run, np.full_like(cells[0], row)
+    sought = did == "read" and run.unwritten == "sought"
+    if sought and (operations.wave.shadows.tmem.load(rows, *cells) != INITIALISED).any():
+        reader, writer = (earlier.operation.name, earlier.at, earlier.who(row)), (now.name, at, now.who(actor))
+        step = f"a barrier after {completion_text(now, actor, row)}"
+        return not_yet_written(run, reader, writer, f"tensor memory ({cells_text(*cells)})", step)
     return SimulationError(
         f"{now.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
         given=f"{cells_text(*cells)}\n{at}: {now.who(actor)}\n{did} at {earlier.at}: {earlier.who(row)}",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
 from tilewright.isa.effects import SCOPES
+from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.order.races.accesses import EQUAL, ROUNDED
 from tilewright.sim.order.races.clash import CHECKED, LOOSE, NUMBERED
@@ -13,11 +14,12 @@ from tilewright.sim.order.reports.advice import BARRIERS, advice, arrivals_after
 from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
 from tilewright.sim.order.reports.updates import atomic_for, in_one_turn, is_update
 from tilewright.sim.order.reports.witness import Witness
-from tilewright.sim.order.reports.words import grid_thread_text
+from tilewright.sim.order.reports.words import grid_thread_text, not_yet_written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tilewright.errors import Span
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
@@ -49,6 +51,11 @@ def report(
     where = f" at {other.at}" if other is not None and other.at else ""
     where += f" by {other.op}, waited for at {other.over}" if other is not None and other.over else ""
     place = coordinate_text(program, site, clash.access.shown_address(clash.lane))
+    run = clash.batch.wave.run
+    if other is not None and run.unwritten == "sought" and _is_unwritten(clash):
+        reader, writer = (other.op, other.at, _other(clash)), (_whose(clash), site.at, _later(clash))
+        barrier, hint = tuple(BARRIERS)[min(clash.apart, 2)], _ordered(program, clash, site.at, other.at)
+        return not_yet_written(run, reader, writer, place, barrier, hint)
     return SimulationError(
         f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
         given=f"{site.at}: {_later(clash)}\n{did}{where}: {_other(clash)}",
@@ -56,6 +63,17 @@ def report(
         hint=_missing(program, clash, other, witness),
         at=site.at,
     )
+
+
+def _is_unwritten(clash: Clash) -> bool:
+    """Is the later access the first write of its bytes of shared memory?"""
+    access, shadows = clash.access, clash.batch.wave.shadows
+    if clash.with_writer or not access.places.is_shared:
+        return False
+    home, offset = divmod(access.address(clash.lane), access.places.pitch)
+    row = home if access.places.is_global else numbers(clash.batch.ctas)[clash.lane[0]]
+    flags = shadows.shared.view(1)[0 if shadows.is_collapsed else row]
+    return not flags[offset : offset + clash.site.width].all()
 
 
 APART = "different places for the lanes of this statement, or atomics"
@@ -109,12 +127,20 @@ def _whose(clash: Clash) -> str:
     return "the same thread" if same else "another thread"
 
 
-def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witness) -> str | None:
-    size = clash.batch.wave.run.cluster_ctas
+def _ordered(program: Subject, clash: Clash, first: Span | None, then: Span | None) -> str | None:
+    """The handover or the barrier that puts the access at line ``first`` before the other."""
     barrier = tuple(BARRIERS)[min(clash.apart, 2)]
-    first, then = (other.over or other.at) if other else None, clash.site.at
-    far = clash.earlier[0] // size != clash.later[0] // size
-    scope = "gpu" if far else "cluster" if clash.earlier[0] != clash.later[0] else "cta"
+    found = handover(program, first, then, _scope(clash))
+    return found or advice(program, barrier, first, then, one_turn=in_one_turn(clash))
+
+
+def _scope(clash: Clash) -> str:
+    return ("cta", "cta", "cluster", "gpu")[clash.apart]
+
+
+def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witness) -> str | None:
+    first, then, scope = (other.over or other.at) if other else None, clash.site.at, _scope(clash)
+    far = scope == "gpu"
     stronger = _strength(clash.site, other, scope) if other else None
     hint = stronger if far or other is None or not _counts(clash.site, other) else None
     hint = hint or ((handover(program, first, then, scope) or too_early(clash)) if other else None)
@@ -128,7 +154,7 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
         return NO_BARRIER if clash.at_once or clash.with_writer is clash.site.write else NO_BARRIER_BETWEEN
     if clash.at_once:
         return APART
-    return advice(program, barrier, first, then, one_turn=in_one_turn(clash)) or stronger
+    return _ordered(program, clash, first, then) or stronger
 
 
 def _counts(one: Site, other: Site) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
 from tilewright.sim.machine.coordinates import element_text
 
 if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["fence_name", "grid_thread_text", "shared_text"]
+__all__ = ["fence_name", "grid_thread_text", "not_yet_written", "shared_text"]
 
 
 def grid_thread_text(wave: Wave, cta: int, thread: int) -> str:
@@ -32,3 +35,25 @@ def fence_name(wanted: Fence | ProxyFence) -> str:
             if form.fence is not None and any(form.fence_of(mods) == wanted for mods in form.all_mods()):
                 return f"T.{name}"
     raise AssertionError(f"no instruction is {wanted}")
+
+
+def not_yet_written(
+    run: Device,
+    reader: tuple[str, Span | None, str],
+    writer: tuple[str, Span | None, str],
+    place: str,
+    barrier: str,
+    hint: str | None = None,
+) -> SimulationError:
+    """The error for a place whose reader has found nothing there, before the writer that it races with; each is what
+    accesses it, where, and who that is. barrier: what belongs between them.
+    """
+    run.unwritten = "found"
+    first, then = (at.line if at else 0 for at in (writer[1], reader[1]))
+    return SimulationError(
+        f"race: {reader[0]} reads {place}, which {writer[0]} has not written yet",
+        given=f"{reader[1]}: {reader[2]}\nwritten at {writer[1]}: {writer[2]}",
+        allowed="a value that has been written, by an access that is known to come before",
+        hint=hint or f"line {first} before line {then}, and {barrier} between them",
+        at=reader[1],
+    )
