@@ -46,7 +46,7 @@ def calls(kernel: Kernel, word: str) -> list[Evaluate]:
         ("commit", 1, "deadlock"),
         ("try_wait", 0, "more arrivals than its phase waited for"),
         ("try_wait", 1, "may still not have written"),
-        ("try_wait", 2, "mine[0, 0] is uninitialised"),
+        ("try_wait", 2, "which tcgen05.mma has not written yet"),
         ("after_thread_sync", 1, "tcgen05.ld touches tensor memory that tcgen05.mma may still not have written"),
         ("wait.ld", 0, "is used while tcgen05.ld may not have filled it"),
         ("expect_tx", 0, "deadlock"),
