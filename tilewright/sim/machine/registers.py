@@ -159,8 +159,11 @@ class Registers:
     def load(self, batch: Look, at: Address, width: int, mask: Mask | None = None) -> Bits:
         """One item of ``width`` bytes per lane. May be a view."""
         if width > WORD:
-            parts = [self.load(batch, at.shifted(k), WORD, mask) for k in range(0, width, WORD)]
-            return np.stack(parts, axis=-1).view(UNITS[width])[..., 0]
+            if at.parts or mask is not None:
+                words = np.stack([self.load(batch, at.shifted(k), WORD, mask) for k in range(0, width, WORD)], axis=-1)
+            else:
+                words = np.ascontiguousarray(self.words(batch, at.start, width // WORD).swapaxes(-1, -2))
+            return words.view(UNITS[width])[..., 0]
         if not at.parts and mask is None:
             return self.slot(batch, at.start, width)
         own, where = self._indexed(batch, at, width, mask)
@@ -171,6 +174,9 @@ class Registers:
         self._alike.clear()
         if width > WORD:
             parts = np.ascontiguousarray(bits)[..., None].view(UNITS[WORD])
+            if not at.parts:
+                self.store_words(batch, at.start, parts.swapaxes(-1, -2), mask)
+                return
             for k in range(width // WORD):
                 self.store(batch, at.shifted(k * WORD), WORD, parts[..., k], mask)
         elif not at.parts:
