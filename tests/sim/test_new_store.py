@@ -35,8 +35,8 @@ def row(name: str, operands: tuple[Operand, ...], *effects: Effect, moves: bool 
 ROWS = (
     row(
         *("toy.store", (reads("dst", "global"), reads("src", "shared"))),
-        Access("src", "shared", 16, write=False, proxy="async"),
-        Access("dst", "global", 16, write=True, proxy="async"),
+        Access("src", "shared", 64, write=False, proxy="async"),
+        Access("dst", "global", 64, write=True, proxy="async"),
         Issue("toy"),
         moves=True,
     ),
@@ -54,12 +54,12 @@ def _in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stored(wait: str, then: str) -> Any:
     @T.prim_func
-    def store(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32"), c: T.Buffer((4,), "float32")):
+    def store(a: T.Buffer((16,), "float32"), b: T.Buffer((16,), "float32"), c: T.Buffer((16,), "float32")):
         T.cta_id([1])
         tid = T.thread_id([32])
-        s = T.alloc_shared((4,), "float32")
+        s = T.alloc_shared((16,), "float32")
         if tid == 0:
-            for i in range(4):
+            for i in range(16):
                 s[i] = a[i]
             T.ptx.fence.proxy_async("shared::cta")
             T.ptx.toy.store(b.ptr_to([0]), s.ptr_to([0]))
@@ -78,14 +78,14 @@ def stored(wait: str, then: str) -> Any:
 
 
 def simulated(wait: str, then: str) -> tuple[list[str], list[float], float]:
-    a, b, c = np.arange(4, dtype=np.float32) + 1, np.zeros(4, np.float32), np.zeros(4, np.float32)
+    a, b, c = np.arange(16, dtype=np.float32) + 1, np.zeros(16, np.float32), np.zeros(16, np.float32)
     warnings = tw.simulate(stored(wait, then), a, b, c, check="all").warnings
     return warnings, b.tolist(), float(c[0])
 
 
 @pytest.mark.parametrize(("wait", "then"), [("read", "source"), ("all", "source"), ("all", "destination")])
 def test_what_was_waited_for_may_be_touched(wait: str, then: str) -> None:
-    assert simulated(wait, then) == ([], [1, 2, 3, 4], 1 if then == "destination" else 0)
+    assert simulated(wait, then) == ([], [*range(1, 17)], 1 if then == "destination" else 0)
 
 
 @pytest.mark.parametrize(

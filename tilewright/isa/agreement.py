@@ -41,7 +41,6 @@ RowRule: TypeAlias = "tuple[str, Callable[[Instruction], str], str]"
 IN_BRACES = re.compile(r"\{(\w+)\}")
 MEMORIES = ("shared", "tmem", "global")  # kinds of operands that lead to one memory, which has their name
 READS, WRITES = ("acquire", "acq_rel"), ("release", "acq_rel")
-WIDTHS = (1, 2, 4, 8, 16)
 NUMBERS = ("b16", "b32", "b64", "imm")
 STEPS = (Issue, Commit, Wait, Sync, Fence, ProxyFence, RegisterFence)
 """The effects of which a form has one; a `Commit` may stand beside a `Wait`."""
@@ -68,7 +67,7 @@ def _has_addresses(access: Access, form: Form) -> bool:
 
 def _is_width(access: Access) -> bool:
     unit = SPACES[access.space].unit if access.space in SPACES else 1
-    return callable(access.nbytes) or (access.nbytes in WIDTHS and access.nbytes >= unit)
+    return callable(access.nbytes) or (access.nbytes >= unit and access.nbytes.bit_count() == 1)
 
 
 def _has_elements(access: Access) -> bool:
@@ -116,7 +115,7 @@ GROUP: EffectRule = ("group", lambda one, form, operands: isinstance(one.group, 
 RULES: Mapping[type, tuple[EffectRule, ...]] = {
     Access: (
         ("nbytes", lambda one, form, operands: _is_width(one),
-         "a positive number of bytes at each place: 1, 2, 4, 8 or 16, of tensor memory 4 or more"),
+         "a positive number of bytes at each place, a power of two; of tensor memory 4 or more"),
         ("lanes", lambda one, form, operands: callable(one.lanes) or one.lanes in range(1, 33), "1..32"),
         ("phase_lanes", lambda one, form, operands: one.phase_lanes in (0, 8, 16, 32), "8, 16, 32, or 0 for the usual"),
         ("element_bytes", lambda one, form, operands: _has_elements(one), "a number that divides nbytes, or 0"),
@@ -146,7 +145,8 @@ RULES: Mapping[type, tuple[EffectRule, ...]] = {
     ),
     Commit: (GROUP,),
     Signal: (
-        ("barrier", lambda one, form, operands: _is_of(("shared",), one.barrier, operands), "one in shared memory"),
+        ("barrier", lambda one, form, operands: _is_of(("shared", "b32"), one.barrier, operands),
+         "one in shared memory"),
         ("kind", lambda one, form, operands: not form.begins_operation or one.kind in ("arrive", "bytes"),
          "of an operation 'arrive' or 'bytes'"),
         ("amount", lambda one, form, operands: _is_amount(one, operands), "1 or more, or an operand that is a number"),
