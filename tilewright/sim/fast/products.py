@@ -67,7 +67,12 @@ class Fragments:
 
     def at(self, first: int) -> Spots:
         """The spots of one fragment among all that a warp has in the buffer."""
-        return self.spots + 32 * self._per_register * self.registers(first)[0]
+        per_unit = self.place.unit // 4
+        register, lane = np.divmod(self.spots // self._per_register, 32)
+        register = register + self.registers(first)[0]
+        words = (register // per_unit * 32 + lane) * per_unit + register % per_unit
+        found: Spots = words * self._per_register + self.spots % self._per_register
+        return found
 
     def matrix(self, firsts: list[Chain]) -> Spots:
         """Fragments side by side: the chains one below the other."""

@@ -15,10 +15,11 @@ import numpy as np
 
 from tilewright import ir
 from tilewright.errors import SimulationError
-from tilewright.sim.machine.memory import MemoryRows
+from tilewright.isa import bind
+from tilewright.sim.machine.memory import UNITS, MemoryRows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tilewright.sim.machine.arrays import Array
 
@@ -36,13 +37,17 @@ Group: TypeAlias = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The storage of a buffer. window: its number; start: bytes from there; nbytes: -1 until arguments are known."""
+    """The storage of a buffer. window: its number; start: bytes from there; nbytes: -1 until the arguments are known.
+
+    unit: of a local buffer, the bytes of a thread that lie together.
+    """
 
     name: str
     space: str  # global, shared, local or tensor
     window: int
     start: int = 0
     nbytes: int = -1
+    unit: int = 4
 
     @property
     def base(self) -> int:
@@ -60,6 +65,7 @@ class BufferPlaces:
         self.globals = {place.window: place for place in self.by_name.values()}
         for group in groups:
             self._overlap(group)
+        units = _units(kernel)
         local = 0
         for stmt in ir.code_of(kernel):
             if not isinstance(stmt, ir.AllocBuffer):
@@ -68,7 +74,8 @@ class BufferPlaces:
             if stmt.buffer.is_shared:
                 self.by_name[name] = Place(name, "shared", SHARED_WINDOW, stmt.offset or 0, nbytes)
             elif stmt.buffer.space == "local":
-                self.by_name[name] = Place(name, "local", LOCAL_WINDOW, local, nbytes)
+                unit = units.get(name, _together(stmt.buffer))
+                self.by_name[name] = Place(name, "local", LOCAL_WINDOW, local, nbytes, unit)
                 local = -(-(local + nbytes) // 32) * 32
         shared_bytes = kernel.launch.shared_bytes if kernel.launch else 0
         self.arena = Place(ARENA, "shared", SHARED_WINDOW, 0, shared_bytes)
@@ -125,6 +132,37 @@ def storage_bytes(buffer: ir.Buffer) -> int:
     if extent is None:
         raise SimulationError(f"the size of {buffer.name} must be a constant", given=f"{buffer.shape[0]} elements")
     return -(-int(extent) * buffer.dtype.bits // 8)
+
+
+def _together(buffer: ir.Buffer) -> int:
+    """Bytes of a local buffer without accesses by name that lie together: as many as its alignment promises."""
+    return max(4, min(buffer.align, max(UNITS)))
+
+
+def _units(kernel: ir.Kernel) -> dict[str, int]:
+    """For each local buffer how many bytes are kept together: its elements', or those of the widest plain copy."""
+    units: dict[str, int] = {}
+    views: dict[str, str] = {}
+    for stmt in ir.code_of(kernel):
+        if isinstance(stmt, ir.DeclBuffer) and isinstance(stmt.buffer.data, ir.AddressOf):
+            views[stmt.buffer.name] = stmt.buffer.data.buffer.name
+        for expr in ir.expressions(stmt):
+            for name, width in _widths(expr):
+                while name in views:
+                    name = views[name]
+                units[name] = max(units.get(name, 4), width)
+    return units
+
+
+def _widths(expr: ir.Expr) -> Iterator[tuple[str, int]]:
+    if isinstance(expr, ir.Load) and expr.buffer.dtype.bits // 8 in UNITS:
+        yield expr.buffer.name, expr.buffer.dtype.bits // 8
+    if isinstance(expr, ir.Call) and (form := bind(expr).form).is_copy:
+        bound = bind(expr)
+        for access in form.accesses:
+            for operand in bound.operands[access.operand]:
+                if isinstance(operand, ir.AddressOf):
+                    yield operand.buffer.name, bound.count(access.nbytes)
 
 
 # Arguments that share memory

@@ -37,9 +37,11 @@ def stacked(*values: Value) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _spread(accumulator: Accumulator, first: int) -> Spread:
-    """The matrix of an accumulator whose first register has this number."""
-    return Spread(accumulator.total + 32 * first)
+def _spread(accumulator: Accumulator, first: int, per_unit: int) -> Spread:
+    """The matrix of an accumulator whose first register has this number, of so many in a unit."""
+    register, lane = np.divmod(accumulator.total, 32)
+    register = register + first
+    return Spread((register // per_unit * 32 + lane) * per_unit + register % per_unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +129,7 @@ class RegisterFile:
             return None
         registers, (place, *_) = batch.wave.registers[self.places[0].name], self.places
         first = (at.start - place.start) // 4
-        spread = _spread(accumulator, first)
+        spread = _spread(accumulator, first, registers.unit // 4)
         held = registers.held((spread, batch.key))
         if not isinstance(held, NewerMatrix):
             words = spread.matrix(registers.flat(batch.ctas, batch.warps))

@@ -1,7 +1,7 @@
 """Registers: a local buffer of every thread of a wave, register-major.
 
 Word k of all lanes of a warp lie side by side, so that what a matrix instruction deals out to its registers is stored
-as it comes.
+as it comes. The unit that is kept together is a 32-bit word, or as wide as the widest copy in or out of the buffer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Newer", "NewerMatrix", "Registers", "Spread"]
 
 LANES = np.arange(32, dtype=np.int64)
-WORD = 4  # bytes
 
 
 class Spread:
@@ -120,10 +119,11 @@ class Registers:
     rows: CTAs, or 1 where one stands for all, as a shadow does.
     """
 
-    def __init__(self, rows: int, warps: int, nbytes: int, start: int = 0) -> None:
+    def __init__(self, rows: int, warps: int, nbytes: int, unit: int, start: int = 0) -> None:
+        self.unit = unit
         self.start = start
         self.nbytes = nbytes
-        self.data = np.zeros((rows, warps, -(-nbytes // WORD), 32 * WORD), np.uint8)
+        self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self._views: dict[int, Bits] = {}
         self._held: dict[object, Newer] = {}
         self._alike: dict[int, tuple[object, Alike]] = {}  # by register: who of a batch holds the same
@@ -136,16 +136,16 @@ class Registers:
 
     def expanded(self, rows: int) -> Registers:
         """Registers with ``rows`` copies of this one's single row."""
-        made = Registers(0, 0, self.nbytes, self.start)
+        made = Registers(0, 0, self.nbytes, self.unit, self.start)
         made.data = np.repeat(self.data, rows, axis=0)
         return made
 
     def view(self, width: int) -> Bits:
-        """(CTAs, warps, words, 32, items of ``width`` in a word)."""
+        """(CTAs, warps, units, 32, items of ``width`` in a unit)."""
         if self._held:
             self.settle()
         if width not in self._views:
-            shape = (*self.data.shape[:3], 32, WORD // width)
+            shape = (*self.data.shape[:3], 32, self.unit // width)
             self._views[width] = self.data.view(UNITS[width]).reshape(shape)
         return self._views[width]
 
@@ -154,13 +154,13 @@ class Registers:
 
     def slot(self, batch: Look, start: int, width: int) -> Bits:
         """The place ``start`` bytes in, of every lane of the batch: a view."""
-        word, within = divmod(start - self.start, WORD)
-        return self.view(width)[self._ctas(batch), batch.warps, word, :, within // width]
+        unit, within = divmod(start - self.start, self.unit)
+        return self.view(width)[self._ctas(batch), batch.warps, unit, :, within // width]
 
     def load(self, batch: Look, at: Address, width: int, mask: Mask | None = None) -> Bits:
         """One item of ``width`` bytes per lane. May be a view."""
-        if width > WORD:
-            parts = [self.load(batch, at.shifted(k), WORD, mask) for k in range(0, width, WORD)]
+        if width > self.unit:
+            parts = [self.load(batch, at.shifted(k), self.unit, mask) for k in range(0, width, self.unit)]
             return np.stack(parts, axis=-1).view(UNITS[width])[..., 0]
         if not at.parts and mask is None:
             return self.slot(batch, at.start, width)
@@ -171,10 +171,10 @@ class Registers:
         """Write one item of ``width`` bytes per active lane."""
         self._alike.clear()
         self._set.clear()
-        if width > WORD:
-            parts = np.ascontiguousarray(bits)[..., None].view(UNITS[WORD])
-            for k in range(width // WORD):
-                self.store(batch, at.shifted(k * WORD), WORD, parts[..., k], mask)
+        if width > self.unit:
+            parts = np.ascontiguousarray(bits)[..., None].view(UNITS[self.unit])
+            for k in range(width // self.unit):
+                self.store(batch, at.shifted(k * self.unit), self.unit, parts[..., k], mask)
         elif not at.parts:
             place = self.slot(batch, at.start, width)
             if mask.array is None:
@@ -188,23 +188,25 @@ class Registers:
 
     def _indexed(self, batch: Look, at: Address, width: int, mask: Mask | None) -> tuple[Bits, Ints]:
         """The threads' own storage, (CTAs, warps, items), and where in it each lane's item is."""
-        per_word = WORD // width
+        per_unit = self.unit // width
         view = self.view(width)[self._ctas(batch), batch.warps]
         own = view.reshape(*view.shape[:2], -1)
         items = (at.full() - self.start) // width
         if mask is not None:
             items = np.where(mask.full, items, 0)
-        where = items // per_word * (32 * per_word) + LANES * per_word + items % per_word
+        where = items // per_unit * (32 * per_unit) + LANES * per_unit + items % per_unit
         return own, np.broadcast_to(where, (*own.shape[:2], 32))
 
     def words(self, batch: Look, start: int, count: int) -> Bits:
-        """``count`` neighbouring words of each lane, (CTAs, warps, count, 32), a view."""
-        first = (start - self.start) // WORD
-        held = self._newer_words(batch, frozenset(range(first, first + count)))
-        if held is not None and held.words.shape[:2] == batch.shape[:2]:
-            return held.words[:, :, first - held.first : first - held.first + count]
-        view: Bits = self.view(WORD)[self._ctas(batch), batch.warps, first : first + count, :, 0]
-        return view
+        """``count`` neighbouring words of each lane, (CTAs, warps, count, 32): a view where the unit is a word."""
+        if self.unit == 4:
+            first = (start - self.start) // 4
+            held = self._newer_words(batch, frozenset(range(first, first + count)))
+            if held is not None and held.words.shape[:2] == batch.shape[:2]:
+                return held.words[:, :, first - held.first : first - held.first + count]
+            view: Bits = self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0]
+            return view
+        return np.stack([self.slot(batch, start + 4 * k, 4) for k in range(count)], axis=2)
 
     def store_words(self, batch: Look, start: int, words: Bits, mask: Mask, alike: Alike | None = None) -> None:
         """Write (..., count, 32) words to neighbouring registers.
@@ -212,15 +214,17 @@ class Registers:
         alike: CTAs and warps to which the same words go, all lanes of them; they then come once.
         """
         self._set.clear()
-        first, count = (start - self.start) // WORD, words.shape[-2]
-        if alike is not None:
-            self.hold(("words", first, batch.key), NewerWords(batch, first, words, alike))
+        first, count = (start - self.start) // 4, words.shape[-2]
+        newer = None if alike is None else NewerWords(batch, first, words, alike)
+        if newer is not None and self.unit == 4:
+            self.hold(("words", first, batch.key), newer)
+        elif self.unit == 4 and mask.array is None:
+            self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0] = words
         else:
-            place = self.view(WORD)[self._ctas(batch), batch.warps, first : first + count, :, 0]
-            if mask.array is None:
-                place[...] = words
-            else:
-                np.copyto(place, words, where=mask.full[:, :, None])
+            if newer is not None:
+                words = newer.of(*map(range, batch.shape[:2])).reshape(*batch.shape[:2], count, 32)
+            for k in range(count):
+                np.copyto(self.slot(batch, start + 4 * k, 4), words[..., k, :], where=mask.full)
         for number in range(first, first + count):
             self._alike.pop(number, None)
         if alike is not None:
@@ -253,8 +257,8 @@ class Registers:
         return None
 
     def flat(self, ctas: slice, warps: slice) -> Bits:
-        """(CTAs, warps, words), a view: word k of lane l is number 32 k + l."""
-        view = self.view(WORD)[ctas, warps]
+        """(CTAs, warps, words), a view: word k of lane l is number 32 k + l, where the unit is a word."""
+        view = self.view(4)[ctas, warps]
         return view.reshape(*view.shape[:2], -1)
 
     def all_set(self, look: Look, numbers: tuple[int, ...] | range) -> bool:
@@ -267,9 +271,10 @@ class Registers:
         return True
 
     def _are_set(self, look: Look, numbers: tuple[int, ...] | range) -> bool:
-        first, last = int(numbers[0]), int(numbers[-1]) + 1
-        words: slice | Ints = np.asarray(numbers) if len(numbers) < last - first else slice(first, last)
-        return bool(self.data[self._ctas(look), look.warps, words].view(np.bool_).all())
+        first, last = int(numbers[0]) * 4 // self.unit, int(numbers[-1]) * 4 // self.unit + 1
+        alone = len(numbers) * 4 < (last - first) * self.unit
+        units: slice | Ints = np.asarray(numbers, np.int64) * 4 // self.unit if alone else slice(first, last)
+        return bool(self.data[self._ctas(look), look.warps, units].view(np.bool_).all())
 
     def held(self, key: object) -> Newer | None:
         """What `hold` got under this key, unless one of its registers has been accessed since."""

@@ -62,7 +62,7 @@ class Shadows:
         self.wave = wave
         self.shared = MemoryRows.zeros(1, wave.run.shared_bytes)
         places = wave.run.places.locals
-        self.registers = {p.name: Registers(1, wave.run.warps, p.nbytes, p.start) for p in places}
+        self.registers = {p.name: Registers(1, wave.run.warps, p.nbytes, p.unit, p.start) for p in places}
         self.undefined: dict[object, tuple[Bools, SimulationError]] = {}
 
     @cached_property

@@ -44,7 +44,9 @@ class Wave:
         self.first = first
         self.ctas = ctas
         self.shared = MemoryRows.zeros(ctas, run.shared_bytes)
-        self.registers = {p.name: Registers(ctas, run.warps, p.nbytes, p.start) for p in run.places.locals}
+        self.registers = {
+            place.name: Registers(ctas, run.warps, place.nbytes, place.unit, place.start) for place in run.places.locals
+        }
         self.barriers = Barriers(self)
         self.pending = Pending(self)
         self.unmet: list[tuple[int, int]] = []
