@@ -142,27 +142,22 @@ def _together(buffer: ir.Buffer) -> int:
 def _units(kernel: ir.Kernel) -> dict[str, int]:
     """For each local buffer how many bytes are kept together: its elements', or those of the widest plain copy."""
     units: dict[str, int] = {}
-    views: dict[str, str] = {}
     for stmt in ir.code_of(kernel):
-        if isinstance(stmt, ir.DeclBuffer) and isinstance(stmt.buffer.data, ir.AddressOf):
-            views[stmt.buffer.name] = stmt.buffer.data.buffer.name
         for expr in ir.expressions(stmt):
             for name, width in _widths(expr):
-                while name in views:
-                    name = views[name]
                 units[name] = max(units.get(name, 4), width)
     return units
 
 
 def _widths(expr: ir.Expr) -> Iterator[tuple[str, int]]:
     if isinstance(expr, ir.Load) and expr.buffer.dtype.bits // 8 in UNITS:
-        yield expr.buffer.name, expr.buffer.dtype.bits // 8
+        yield expr.buffer.root.name, expr.buffer.dtype.bits // 8
     if isinstance(expr, ir.Call) and (form := bind(expr).form).is_copy:
         bound = bind(expr)
         for access in form.accesses:
             for operand in bound.operands[access.operand]:
                 if isinstance(operand, ir.AddressOf):
-                    yield operand.buffer.name, bound.count(access.nbytes)
+                    yield operand.buffer.root.name, bound.count(access.nbytes)
 
 
 # Arguments that share memory
