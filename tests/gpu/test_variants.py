@@ -18,8 +18,8 @@ from tests.tile.kernels import buffer
 from tests.tile.oracle import placed
 from tests.tile.strategies import KINDS, THREADS, regions, registers
 from tests.tile.test_fill import memories
-from tests.tile.test_ldstmatrix_bits_complete import fragments as fragments_of_bits
-from tests.tile.test_ldstmatrix_complete import fragments
+from tests.tile.test_ldstmatrix_bits_complete import fragments_of_bits
+from tests.tile.test_ldstmatrix_complete import HALVES
 from tilewright.dtypes import dtype
 from tilewright.errors import DispatchError
 from tilewright.ir import Region
@@ -47,7 +47,7 @@ def global_and_shared(data: st.DataObject) -> tuple[Region, Region, str]:
 
 
 def matrices(data: st.DataObject) -> tuple[Region, Region, str]:
-    scope, local, shared, shape = data.draw(fragments())
+    scope, local, shared, shape = data.draw(HALVES)
     kind = data.draw(st.sampled_from(["float16", "bfloat16"]))
     return buffer("R", "local", shape, local, kind).region(), buffer("A", "shared", shape, shared, kind).region(), scope
 

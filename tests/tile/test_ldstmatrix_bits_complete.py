@@ -13,6 +13,7 @@ N-servable or all T-servable; a store also needs f to be injective.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,15 +109,20 @@ WAYS = {
 }
 
 
+@st.composite
+def fragments_of_bits(draw: st.DrawFn, bits: int) -> Any:
+    """Fragments of elements of a width."""
+    base, row = WAYS[draw(st.sampled_from([*WAYS]) if bits == 8 else st.just("N"))]
+    digits = {**base, "e": (32 // bits, 1, "m")} if "e" in base else base
+    gaps, keep = [128 // bits, 128 // bits, 256 // bits, 8], (128 // bits).bit_length() - 1
+    return draw(fragments(digits, row, gaps, keep))
+
+
 @sampled(30, of=80)
 @pytest.mark.parametrize("kind", ["float32", "uint8", "float4_e2m1fn"])
 @given(st.booleans(), st.sampled_from(ARCHS), st.data())
 def test_fragments_fit_exactly_where_the_oracle_says_so(kind: str, store: bool, arch: str, data: st.DataObject) -> None:
-    bits = dtype(kind).bits
-    base, row = WAYS[data.draw(st.sampled_from([*WAYS]) if bits == 8 else st.just("N"))]
-    digits = {**base, "e": (32 // bits, 1, "m")} if "e" in base else base
-    gaps, keep = [128 // bits, 128 // bits, 256 // bits, 8], (128 // bits).bit_length() - 1
-    scope, local_layout, shared_layout, shape = data.draw(fragments(digits, row, gaps, keep))
+    scope, local_layout, shared_layout, shape = data.draw(fragments_of_bits(dtype(kind).bits))
     local, shared = buffer("R", "local", shape, local_layout, kind), buffer("A", "shared", shape, shared_layout, kind)
     box = data.draw(boxes(shape))
 
