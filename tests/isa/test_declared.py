@@ -183,7 +183,6 @@ def made(meaning: Meaning | None = None, **fields: Any) -> Instruction:
         (lambda: made(wording=Ptx("toy{x}")), "Form.wording", "'x'", "a table"),
         (lambda: made(wording=Ptx("toy{x}", {"x": {}}), keywords={"x": 1}), "Form.wording", "'x'", "a table"),
         (lambda: made(wording=Ptx("toy{x}", {"x": {1: ""}})), "Form.wording", "'x'", "params or keywords"),
-        (lambda: made(pattern="[{dst}], [{bar}]"), "pattern", "'value'", "each operand"),
         (lambda: made(params=("dst", "bar")), "params", "'value'", "each operand"),
         (lambda: made(params=("dst", "bar", "value", "dst")), "params", "'dst'", "once"),
         (lambda: made(operands=(writes("*r", "b32"), *OPERANDS)), "params", "'*r'", "the last of them"),

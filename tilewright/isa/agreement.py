@@ -26,7 +26,7 @@ from tilewright.isa.effects import (
 )
 from tilewright.isa.meanings import AsyncMeaning
 from tilewright.isa.operands import ADDRESSES, Operand
-from tilewright.isa.wording import LEFT_OUT, Ptx
+from tilewright.isa.wording import Ptx
 
 if TYPE_CHECKING:
     from tilewright.isa.forms import Form
@@ -231,16 +231,6 @@ def _uncopied(form: Form, row: Instruction) -> str:
     return f"moves={form.meaning.moves}, {', '.join(bytes_of) or 'no access'}"
 
 
-def _unwritten(form: Form, row: Instruction) -> str:
-    """Operands that do not stand in the text of a form in PTX, where that has any."""
-    pattern, given = row.pattern_of(form), form.wording.modifiers
-    if not isinstance(form.wording, Ptx) or not pattern:
-        return ""
-    found = set(IN_BRACES.findall(pattern))
-    kept = (one for one in row.operands if one.kind != "note" and given.get(one.name) is not LEFT_OUT)
-    return ", ".join(repr(one.name) for one in kept if one.name not in found)
-
-
 def _unregistered(form: Form, row: Instruction) -> str:
     counts = form.registers if isinstance(form.registers, Mapping) else {"": form.registers}
     names = {"", *_names(row)}
@@ -288,7 +278,6 @@ FORM_RULES: tuple[FormRule, ...] = (
     ("AsyncMeaning.moves", _uncopied, "execute; or moves=True with one read and one write of as many bytes"),
     ("Form.registers", _unregistered, "1 or more, or that for operands by their names"),
     ("Form.result", _unknown_result, "a dtype, or an operand or a modifier that tells it"),
-    ("pattern", _unwritten, "a place for each operand in the text"),
     ("Form.wording", _unspelled, "a table of spellings for each name in braces"),
     ("Form.wording", _unreachable, "modifiers that params or keywords have; dtype with operands of kind typed"),
 )
