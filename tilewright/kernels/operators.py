@@ -7,16 +7,20 @@ data) and with its gradient, so that torch.compile and autograd know it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright import host
+from tilewright.compiler import Executable
 from tilewright.kernels.arrays import Array
 
-__all__ = ["TorchOperator"]
+__all__ = ["Launch", "Launches", "TorchOperator"]
 
 Arrays = tuple[Array, ...]
+Launch = tuple[Executable, tuple[Any, ...]]
+"""A kernel and its arguments."""
+Launches = Iterator[Launch]
 OPERATORS: dict[str, TorchOperator] = {}
 REGISTERED: set[str] = set()
 
@@ -24,14 +28,15 @@ REGISTERED: set[str] = set()
 @dataclass(frozen=True)
 class TorchOperator:
     """schema: the arguments and results as torch spells them. outputs: new arrays for the results, from the arguments;
-    raises ArgumentError where these do not fit. run: fills them. gradient: from the arguments, the results and their
+    raises ArgumentError where these do not fit. run: the launches that fill them, each to be carried out before the next
+    is asked for. gradient: from the arguments, the results and their
     gradients those of the arguments; None where there is none.
     """
 
     name: str
     schema: str
     outputs: Callable[..., Arrays]
-    run: Callable[[Arrays, Arrays], None]
+    run: Callable[[Arrays, Arrays], Launches]
     gradient: Callable[[Arrays, Arrays, Arrays], Arrays] | None = None
 
     def __post_init__(self) -> None:
@@ -51,7 +56,8 @@ class TorchOperator:
         if len(devices) > 1:
             raise host.different_devices(self.name, devices)
         if all(value.shape and 0 not in value.shape for value in args if host.is_array(value)):
-            self.run(made, args)
+            for compiled, arguments in self.run(made, args):
+                compiled(*arguments)
         else:
             for result in made:
                 result[...] = 0
