@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Sequence
-from ctypes import addressof, c_char, c_void_p
+from ctypes import addressof, c_char, c_size_t, c_void_p
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -71,7 +71,7 @@ class Launcher:
         self._apart = _apart(kernel)
         largest = [largest_float(p.dtype) if p.dtype.is_float and p.dtype.bits < 64 else None for p in kernel.params]
         decides = [param.name in deciding for param in kernel.params]
-        self.quick = QuickCalls(decides, alignment - 1, self._apart, largest, mapped=bool(kernel.maps))
+        self.quick = QuickCalls(decides, alignment - 1, self._apart, largest)
         self._functions: dict[tuple[int, bool], int] = {}  # by device, and whether arguments may overlap
         self._plans: dict[Hashable, LaunchPlan] = {}
 
@@ -85,7 +85,7 @@ class Launcher:
         if self._is_quick:
             self.quick.remember(args, plan)
 
-    def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, list[Number], int]:
+    def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, tuple[Number, ...], int]:
         """The checked call, the values of its parameters, and the stream. Raises ArgumentError, see `launch`."""
         arrays = [one for one in map(host.behind, args) if host.is_array(one) and host.device_of(one) != "cpu"]
         streams = [stream_of(value, host.ordinal(host.device_of(value))) for value in arrays]
@@ -249,10 +249,12 @@ def _goes_as_bits(param: Var) -> bool:
     return param.dtype.is_float and FORMATS.get(str(param.dtype), "B") not in "efd"
 
 
-# Packed values, the configuration, the arguments of cuLaunchKernelEx as ctypes passes them (so that a launch converts
-# nothing), the stream in the configuration, the memory of the arguments, the addresses whose tensor maps are packed.
+# The arguments of cuLaunchKernelEx as ctypes passes them, so that a launch converts nothing; the stream in the
+# configuration, the values that are packed, the configuration, their memory, what else must live. `LAUNCH`, in
+# `tilewright.cuda.quick`, unpacks it.
 Frame = list[Any]
-PACKED, CONFIG, STREAM, MAPPED = 0, 1, 5, 7
+STREAM, HELD, CONFIG, PACKED = 4, 5, 6, 7
+BUFFER, BUFFER_BYTES, END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER, ..._SIZE, ..._END
 
 
 class Disjoint(NamedTuple):
@@ -270,7 +272,7 @@ class Disjoint(NamedTuple):
 class LaunchPlan:
     """A checked call. frames: a cache, one frame for each call that is under way at the same time.
 
-    pack, call: what fills a frame with the values of the parameters, and the driver's function.
+    call: the driver's function.
     is_plain: the machine has one GPU and the grid is not empty, so that a launch need not look at anything else.
     disjoint: where two of its arrays overlap all the same, another plan launches. A kernel that waits for the grids
     before it (``T.ptx.griddepcontrol.wait``) is launched so that it may begin before they end.
@@ -306,14 +308,14 @@ class LaunchPlan:
         self.call = driver.library().cuLaunchKernelEx
         self.pack = format.packer.pack_into
 
-    def exact(self, found: Sequence[Inspected]) -> list[Number]:
+    def exact(self, found: Sequence[Inspected]) -> tuple[Number, ...]:
         """The values of a call, as the parameters hold them."""
-        return [
+        return tuple(
             one.value if isinstance(one.descriptor, (ArrayInfo, MapFields)) else self._format.exact(i, one.value)
             for i, one in enumerate(found)
-        ]
+        )
 
-    def launch(self, values: Sequence[Number], stream: int) -> bool:
+    def launch(self, values: tuple[Number, ...], stream: int) -> bool:
         """Put the kernel into a stream; True. Raises ToolError where the driver refuses."""
         if 0 in self._grid:  # no CTA, no work; the driver would call it an error
             return True
@@ -324,33 +326,44 @@ class LaunchPlan:
         try:
             frame = self.frames.pop()
         except IndexError:
-            frame = self._new_frame(self.maps.encoded(values))
-        at = [values[i] for i in self.maps.arrays]
-        if self.maps.are_given or frame[MAPPED] != at:
-            self._format.mapped.pack_into(frame[PACKED], 0, *self.maps.encoded(values))
-            frame[MAPPED] = at
-        else:
-            self.pack(frame[PACKED], 0, *values)
+            frame = self.new_frame(values)
+        if frame[HELD] != values:
+            self.fill(frame, values)
         if frame[STREAM] != stream:
             frame[CONFIG].stream = frame[STREAM] = stream
         if self._several and not self._device.is_current():
             status = self._launched_in_context(frame)
         else:
-            status = self.call(*frame[2:5], None)
+            status = self.call(*frame[:STREAM])
         if status:
             self.recover(status, frame)
         self.frames.append(frame)
         return True
 
-    def _new_frame(self, values: Sequence[Number]) -> Frame:
-        packed = (c_char * max(self._format.whole.size, 1))()
-        self._format.whole.pack_into(packed, 0, *values, *self._symbols)
-        starts = [addressof(packed) + offset for offset in self._format.offsets]
+    def fill(self, frame: Frame, values: tuple[Number, ...]) -> None:
+        """Pack these values. Zeros are not compared later, since a negative one equals the other, whose bits differ."""
+        if self.maps.are_any:
+            self._format.mapped.pack_into(frame[PACKED], 0, *self.maps.encoded(values))
+        else:
+            self.pack(frame[PACKED], 0, *values)
+        frame[HELD] = values if all(values) and not self.maps.are_given else None
+
+    def new_frame(self, values: tuple[Number, ...]) -> Frame:
+        """A frame for one more call at the same time."""
+        format = self._format
+        packed = (c_char * max(format.whole.size, 1))()
+        format.whole.pack_into(packed, 0, *self.maps.encoded(values), *self._symbols)
+        starts = [addressof(packed) + offset for offset in format.offsets]
         pointers = (c_void_p * max(len(starts), 1))(*starts)
+        nbytes = c_size_t(format.whole.size)
+        buffer = (c_void_p * 5)(BUFFER, addressof(packed), BUFFER_BYTES, addressof(nbytes), END)
         shared = dynamic_shared_bytes(self._launched)
         config = LaunchConfig(self._grid, (self._launched.threads, 1, 1), shared, None, *self._attributes)
-        prepared = map(c_void_p.from_param, (addressof(config), self._function, addressof(pointers)))
-        return [packed, config, *prepared, 0, pointers, []]
+        prepared = map(c_void_p.from_param, (addressof(config), self._function, addressof(pointers), addressof(buffer)))
+        configured, function, by_pointers, whole = prepared
+        # The driver reads one buffer faster than a pointer for each parameter; tensor maps would need aligned places.
+        given = (by_pointers, None) if self.maps.are_any or not starts else (None, whole)
+        return [configured, function, *given, 0, None, config, packed, (pointers, buffer, nbytes)]
 
     def recover(self, status: int, frame: Frame) -> None:
         """Set the context of a thread that has not used the GPU yet. Raises ToolError for any other refusal."""
@@ -361,4 +374,4 @@ class LaunchPlan:
 
     def _launched_in_context(self, frame: Frame) -> int:
         with self._device.current():
-            return int(self.call(*frame[2:5], None))
+            return int(self.call(*frame[:STREAM]))

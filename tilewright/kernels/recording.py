@@ -28,9 +28,11 @@ SAME_SIZE = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}  # types that every
 
 @dataclass(slots=True)
 class Notes:
-    """A recorder; `Any`: tensors. firsts: by the number that torch has for a memory, its name and its first tensor: a0,
-    a1 of arguments, t2 of one that was made. lines: the source. values: what it names. mask: the bits of an address that
-    decide. is_whole: has all been noted? kept: tensors that must live, lest torch gives their memory's number again.
+    """A recorder; `Any`: tensors.
+
+    firsts: by the number that torch has for a memory, its name and its first tensor: a0, a1 of arguments, t2 of one
+    that was made. lines: the source. values: what it names. mask: the bits of an address that decide. is_whole: has all
+    been noted? kept: tensors that must live, lest torch gives their memory's number again.
     """
 
     firsts: dict[int, tuple[str, Any]] = field(default_factory=dict)
@@ -95,11 +97,11 @@ class Notes:
         apart = all(self.first_of(args[written])[0].startswith("t") for _, written in plan.apart)
         self.is_whole = self.is_whole and apart and not plan.maps.are_given
         self.mask |= plan.mask
-        self.lines += launch_text(plan.is_plain, shown, [shown[i] for i in plan.maps.arrays], self.named(plan))
+        self.lines += launch_text(plan.is_plain, shown, self.named(plan))
 
     def named(self, plan: LaunchPlan) -> dict[str, str]:
         """The names of the parts of a plan."""
-        parts = {"plan": plan, "frames": plan.frames, "pack": plan.pack, "call": plan.call}
+        parts = {"plan": plan, "frames": plan.frames, "call": plan.call}
         return {name: self.value(part) for name, part in parts.items()}
 
     def address(self, value: Any, arg: Any) -> str:
@@ -135,7 +137,7 @@ def recorder() -> Any:
     """The dispatch mode of torch that tells `Notes` what torch does. `Any`: a class; torch may not be there."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Recorder(TorchDispatchMode):
+    class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may not be there
         def __init__(self, notes: Notes) -> None:
             super().__init__()
             self.notes = notes
@@ -157,7 +159,7 @@ def reseated(tensor: Any) -> Any:
 
 
 def is_plain(tensor: Any) -> bool:
-    """Is it a dense tensor with elements, on a GPU, without a wrapper (vmap) or a lazy operation (negation) around it?"""
+    """Is it a dense tensor with elements, on a GPU, without a wrapper (vmap) or lazy operation (negation) around it?"""
     torch = sys.modules["torch"]
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or not tensor.is_cuda or not tensor.numel():
         return False
