@@ -202,3 +202,17 @@ def test_threads_share_what_is_remembered(torch: Any) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(many, range(1, 9)))
+
+
+def test_calls_go_to_the_device_of_their_tensors(torch: Any) -> None:
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    for turn in range(6):
+        x = torch.randn(8, 64, device=f"cuda:{turn % 2}", dtype=torch.bfloat16)
+        for found, wanted in (
+            (kernels.softmax(x), x.float().softmax(-1)),
+            (kernels.matmul(x, x.t()), x.float() @ x.float().t()),
+        ):
+            assert found.device == x.device
+            assert torch.allclose(found.float(), wanted, atol=0.05, rtol=0.02)
+    assert torch.cuda.current_device() == 0

@@ -35,7 +35,8 @@ def carried_out(compiled: Executable, arguments: tuple[Any, ...]) -> None:
 class TorchOperator:
     """schema: the arguments and results as torch spells them. outputs: new arrays for the results, from the arguments;
     raises ArgumentError where these do not fit. run: the launches that fill them, each carried out before the next is
-    asked for; beside them it takes views, makes arrays and copies. gradient: from the arguments, the results and their
+    asked for; beside them it takes views, makes arrays and copies, and decides by shapes, strides, dtypes, numbers and
+    the bits of addresses in `recording.DECIDING`. gradient: from the arguments, the results and their
     gradients those of the arguments; None where there is none. calls: those that are remembered.
     """
 
@@ -70,11 +71,10 @@ class TorchOperator:
 
     def registered(self, *args: Any) -> Any:
         """The operator as torch calls it, for a call that autograd and torch's modes have seen."""
-        for carried_out in (self.calls.looked_up, lambda args: self.calls.recorded(args, may_grade=False)):
-            found = carried_out(args)
-            if found is not MISSED:
-                return found
-        return self.direct(*args)
+        found = self.calls.again(args, self.calls.looked_up)
+        if found is MISSED:
+            found = self.calls.recorded(args, may_grade=False)
+        return self.direct(*args) if found is MISSED else found
 
     def direct(self, *args: Any, launch: Callable[[Executable, tuple[Any, ...]], None] = carried_out) -> Any:
         """The operator on arrays of any library; sums of no elements are 0. launch: carries out a launch."""

@@ -21,6 +21,7 @@ from tilewright.cuda.quick import launch_text
 __all__ = ["Notes", "is_plain", "is_watched", "recorder", "reseated"]
 
 ASKED = ("aten.is_pinned.default",)  # where the device of a tensor on the host is asked for
+DECIDING = 127  # the bits of an address by which operators decide: tensor maps and rows of 128 bytes ask for most
 REDONE = ("aten.copy_.default", "aten.clone.default", "aten.fill_.Scalar", "aten.zero_.default")
 MADE = ("aten.new_empty.default", "aten.empty.memory_format", "aten.empty_like.default", "aten.empty_strided.default")
 SAME_SIZE = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}  # types that every version of DLPack has
@@ -38,7 +39,7 @@ class Notes:
     firsts: dict[int, tuple[str, Any]] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
-    mask: int = 0
+    mask: int = DECIDING
     is_whole: bool = True
     kept: list[Any] = field(default_factory=list)
 

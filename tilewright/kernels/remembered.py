@@ -35,7 +35,7 @@ __all__ = ["MISSED", "SAVED", "RememberedCalls", "unsaved"]
 
 MISSED = object()  # the answer where no call like this one is remembered
 SAVED = object()  # in the place of a tensor that autograd keeps
-MOST_ALIKE = 16  # calls with equal shapes and numbers
+MOST_ALIKE = 64  # calls with equal shapes and numbers
 
 Arguments = tuple[Any, ...]
 Other = Callable[[Arguments], Any]
