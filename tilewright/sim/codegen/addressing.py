@@ -133,7 +133,7 @@ def place_of(e: Emitter, pointer: Expr) -> Place | None:
 
 
 def home_of(e: Emitter, pointer: Expr) -> Place | None:
-    """The bytes of the buffer or view that a pointer certainly points into, in this CTA or another one of the cluster."""
+    """The bytes of the buffer or view that a pointer certainly points into, in this CTA or another of the cluster."""
     start = base_of(pointer)
     if isinstance(start, Call):  # an address of the cluster's window, made of an own one
         bound = bind(start)

@@ -241,7 +241,7 @@ class Touched:
             f"{operation.instruction.bound.instruction.name} {verb} outside of {name}",
             given=f"{shown[0]}, of {much}, in {issuers.name(issuer)}",
             allowed=program.extent_text(place, size, issuers.wave.run.scalars),
-            hint=f"at most {room} bytes from {shown[1]} on, or a larger {name}" if is_run and 0 < room else None,
+            hint=f"at most {room} bytes from {shown[1]} on, or a larger {name}" if is_run and room > 0 else None,
             at=issuers.at,
         )
 
