@@ -330,7 +330,7 @@ class Executable:
 
         checks = parse_checks(check)
         if checks not in self._programs:
-            self._programs[checks] = Program(self.lowered, checks)
+            self._programs[checks] = Program(self.lowered, checks, self.target)
         return self._programs[checks]
 
     def simulate(
