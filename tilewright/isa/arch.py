@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import TargetError, choices, described
 
-__all__ = ["ARCHS", "Arch", "Requirement", "arch", "default_arch", "nearest", "only", "since", "suffixed"]
+__all__ = ["ARCHS", "GPU_ARCHS", "Arch", "Requirement", "arch", "default_arch", "gpu_named", "nearest", "only", "since", "suffixed"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -68,6 +68,36 @@ ARCHS = {
 }
 
 
+GPU_ARCHS = {
+    "T4": "sm_75",
+    "A100": "sm_80",
+    "A10": "sm_86",
+    "RTX 3090": "sm_86",
+    "L40S": "sm_89",
+    "RTX 4090": "sm_89",
+    "H100": "sm_90a",
+    "H200": "sm_90a",
+    "B200": "sm_100a",
+    "RTX 5090": "sm_120a",
+}
+"""The architecture of GPUs that people call by their names."""
+
+
+def gpu_named(name: str) -> str | None:
+    """The name in `GPU_ARCHS` that is meant: in any case, without spaces, with or without what stands before it.
+
+    >>> gpu_named("h100"), gpu_named("NVIDIA GeForce RTX4090"), gpu_named("sm_90")
+    ('H100', 'RTX 4090', None)
+    """
+    asked = _folded(name)
+    found = [each for each in GPU_ARCHS if asked.endswith(_folded(each)) or asked == _folded(each).removeprefix("rtx")]
+    return max(found, key=len, default=None)
+
+
+def _folded(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
 @dataclass(frozen=True, slots=True)
 class Requirement:
     """Where a form exists: every architecture from ``first`` on, or only those of ``names``."""
@@ -114,7 +144,11 @@ def arch(name: str) -> Arch:
         return ARCHS[name]
     if not isinstance(name, str):
         raise TargetError("a target is a string", given=described(name), allowed=choices(f"sm_{name}", ARCHS))
-    raise TargetError(f"unknown architecture {name!r}", given=name, allowed=choices(name, ARCHS))
+    gpu = gpu_named(name)
+    hint = None if gpu is None else f'target="{GPU_ARCHS[gpu]}", which is the architecture of {gpu}'
+    raise TargetError(
+        f"unknown architecture {name!r}", given=name, allowed=", ".join(ARCHS) if gpu else choices(name, ARCHS), hint=hint
+    )
 
 
 def nearest(name: str) -> Arch:
