@@ -134,13 +134,19 @@ def is_told(shape: Shape, steps: tuple[Access | str, ...]) -> bool:
     return False
 
 
-KINDS = [("load", ""), ("store", ""), *((kind, scope) for kind in ("load", "store", "add", "take") for scope in ("gpu", "cta"))]
+KINDS = [
+    ("load", ""),
+    ("store", ""),
+    *((kind, scope) for kind in ("load", "store", "add", "take") for scope in ("gpu", "cta")),
+]
 
 
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[Shape, tuple[Access | str, ...]]:
     cluster = draw(st.sampled_from((1, 1, 2)))
-    shape = Shape(draw(st.sampled_from((1, 2, 3, 4))) * cluster, draw(st.integers(1, 3)), cluster, draw(st.sampled_from("ggs")))
+    shape = Shape(
+        draw(st.sampled_from((1, 2, 3, 4))) * cluster, draw(st.integers(1, 3)), cluster, draw(st.sampled_from("ggs"))
+    )
     barriers = st.sampled_from(("cta", "cta", "warp") + (("cluster",) if cluster > 1 else ()))
     ends = [st.sampled_from(sorted({0, count // 2, count - 1})) for count in (shape.ctas, shape.warps, LANES)]
 

@@ -1,11 +1,11 @@
 """The last accesses of each place of a memory. One mechanism for shared memory and for global buffers.
 
 A place is as wide as the narrowest access of the kernel there, and has two tags: of its last write, and of its last
-read since; a third one of a plain write, or one of a narrower scope, that a strong write has replaced. A tag is a number: time, CTA of the grid and whether a unit made it (where memory is global), whether
-several threads that do not know each other made it, and the thread. An access at a time that all threads know cannot
-race, which for most accesses one comparison per buffer shows. Tags are written late, only when a later access has to
-read them: with barriers in between, or without another access of the place, that is never. Until then one byte for each
-place marks it as late.
+read since; a third one of a plain write, or one of a narrower scope, that a strong write has replaced. A tag is a
+number: time, CTA of the grid and whether a unit made it (where memory is global), whether several threads that do not
+know each other made it, and the thread. An access at a time that all threads know cannot race, which for most accesses
+one comparison per buffer shows. Tags are written late, only when a later access has to read them: with barriers in
+between, or without another access of the place, that is never. Until then one byte for each place marks it as late.
 """
 
 from __future__ import annotations
@@ -289,7 +289,9 @@ class TaggedPlaces:
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
         old = access.load(self.writers)
-        frail = np.broadcast_to(self._frail(access, old) & access.mask.full[..., None], (*access.look.shape, access.grains))
+        frail = np.broadcast_to(
+            self._frail(access, old) & access.mask.full[..., None], (*access.look.shape, access.grains)
+        )
         if not frail.any():
             return
         kept = access.load(self.frail)
