@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tilewright.cuda.cu_chunks import NUMBERS, Field, Parameter, closed, without_comments
+from tilewright.cuda.cu_chunks import Field, Parameter, closed, number_name, without_comments
 from tilewright.dtypes import dtype
 
 __all__ = ["POINTER", "with_fields"]
@@ -19,7 +19,7 @@ POINTER = "*"
 _HEAD = re.compile(
     r"\b(?P<typedef>typedef\s+)?(?:struct|class)\b(?P<head>(?:[^;{}()]|\([^(){}]*(?:\([^(){}]*\))?\s*\))*)\{"
 )
-_QUALIFIERS = re.compile(r"\b(?:const|volatile|mutable|__restrict__|__restrict|struct|class|final|typename)\b")
+_QUALIFIERS = re.compile(r"\b(?:const|volatile|mutable|__restrict__|__restrict|struct|class|final|typename|__grid_constant__)\b")
 _ALIGN = re.compile(r"\b(?:alignas|__align__|__builtin_align__|aligned)\s*\(\s*(\w+)\s*\)")
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)|\[\[.*?\]\]")
 _LABEL = re.compile(r"^\s*(?:(?:public|private|protected)\s*:\s*)+")
@@ -57,19 +57,20 @@ class _Structure:
         return size + -size % most, most
 
 
-def _vectors() -> Iterator[tuple[str, _Structure]]:
-    """CUDA's own: ``float4``, ``dim3`` and their kin."""
+def _of_cuda() -> Iterator[tuple[str, _Structure]]:
+    """CUDA's own: ``float4``, ``dim3`` and their kin, and tensor maps."""
     for name, size in _VECTORS.items():
         kind = f"{'u' * (name[0] == 'u')}int{8 * size}" if name not in ("float", "double") else f"float{8 * size}"
         for count in range(1, 5):
             align = min(16, count * size) if count != 3 else size
             yield f"{name}{count}", _Structure(tuple(Field(each, kind) for each in "xyzw"[:count]), align)
     yield "dim3", _Structure(tuple(Field(each, "uint32") for each in "xyz"))
+    yield "CUtensorMap", _Structure((Field("opaque", "uint64", 16),), 64)
 
 
 def with_fields(parameters: Mapping[str, tuple[Parameter, ...]], text: str) -> dict[str, tuple[Parameter, ...]]:
     """The parameters of each kernel, with the fields of those that are structures which a text declares."""
-    known = dict(_vectors())
+    known = dict(_of_cuda())
     clean = without_comments(text)
     for found in _HEAD.finditer(clean):
         names, structure = _declared(clean, found, known)
@@ -142,7 +143,7 @@ def _read(line: str, known: Mapping[str, _Structure], fields: list[Field]) -> st
     found = _FIELD.fullmatch(first)
     for each in (first, *(f"{found['type']} {other}" for other in others)) if found else (first,):
         one = _FIELD.fullmatch(each)
-        kind = NUMBERS.get(" ".join(one["type"].split()), "") if one else ""
+        kind = number_name(one["type"]) if one else ""
         inner = known.get(one["type"].strip(), _Structure()) if one else _Structure()
         if one is None or not (kind or one["star"] or inner.fields):
             return f"a field of another kind, `{' '.join(each.split())}`"
