@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 __all__ = [
-    "Chunk", "Field", "Parameter", "blanked", "chunks", "closed", "instances", "kernels", "number_name", "parameters",
-    "parted", "without_comments",
+    "BESIDES", "Chunk", "Field", "Parameter", "blanked", "chunks", "closed", "instances", "kernels", "number_name",
+    "parameters", "parted", "without_comments",
 ]  # fmt: skip
 
 _SKIP = re.compile(
-    r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?\*/|R"(?P<tag>[^()\s\\]*)\(.*?\)(?P=tag)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
+    r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?(?:\*/|\Z)
+    |R"(?P<tag>[^()\s\\"]{0,16})\(.*?(?:\)(?P=tag)"|\Z)|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
     re.DOTALL | re.VERBOSE,
 )
 _MARK = re.compile(r"[{}();]|^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
@@ -29,10 +30,11 @@ _KEPT = re.compile(
 )
 _SCOPE = re.compile(r"^\s*(?:inline\s+)?(?:namespace\b[^;={}()]*|extern\s*\"C(?:\+\+)?\"\s*)$")
 _TYPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:typedef\s+)?(?:struct|class|union|enum)\b[^()]*$", re.DOTALL)
-_BESIDES = re.compile(
-    r"^[ \t]*#[^\n]*|\b(?:alignas|__align__|__attribute__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)",
-    re.MULTILINE,
+_IN_PARENS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+BESIDES = re.compile(
+    rf"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*|\b(?:alignas|__align__|__attribute__|__declspec)\s*{_IN_PARENS}", re.MULTILINE
 )
+"""Directives and alignments, which stand beside a declaration."""
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _ARGUMENTS = r"<[^;<>(){}]*(?:<[^;<>(){}]*>[^;<>(){}]*)*>"
 _LAUNCH = re.compile(rf"\b((?:\w+::)*\w+\s*{_ARGUMENTS})\s*<<<")
@@ -46,7 +48,7 @@ _NUMBERS = {
     "short": "int16", "unsigned short": "uint16", "": "int32", "unsigned": "uint32",
     "long long": "int64", "unsigned long long": "uint64", "long": "int64", "unsigned long": "uint64", "bool": "bool",
     "size_t": "uint64", "ptrdiff_t": "int64", "intptr_t": "int64", "uintptr_t": "uint64", "ushort": "uint16",
-    "uint": "uint32", "ulong": "uint64", "signed char": "int8",
+    "uint": "uint32", "ulong": "uint64",
     **{f"{sign}int{bits}_t": f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")},
 }  # fmt: skip
 
@@ -102,8 +104,9 @@ def number_name(kind: str) -> str:
     ('uint64', 'int16', '')
     """
     words = [word.rpartition("::")[2] for word in kind.split()]
-    signed = [word for word in words if word != "int" and (word != "signed" or "char" in words)]
-    return _NUMBERS.get(" ".join(sorted(signed, key=lambda word: word not in ("signed", "unsigned"))), "") if words else ""
+    kept = [word for word in words if word != "int" and (word != "signed" or "char" in words)]
+    ordered = sorted(kept, key=lambda word: word not in ("signed", "unsigned"))
+    return _NUMBERS.get(" ".join(ordered), "") if words else ""
 
 
 def without_comments(text: str) -> str:
@@ -155,19 +158,20 @@ class _Splitter:
     def paren(self, mark: re.Match[str]) -> None:
         self.parens += 1 if mark[0] == "(" else -1
         if (
-            not self.depth
+            self.macros.makers
+            and not self.depth
             and not self.parens
             and self._head(mark.end()).partition("(")[0].strip() in self.macros.makers
         ):
             self._piece(mark.end())
 
     def opens(self, mark: re.Match[str]) -> None:
-        head = self._head(mark.start())
-        if self.depth == 0 and _SCOPE.match(re.sub(r'"+', '"C"', head)):
-            self.start = mark.end()  # a scope whose pieces stand for themselves
-            self.scopes.append(re.sub(r"\b(?:inline|namespace|extern)\b|[\s\"]", "", head))
-            return
         if self.depth == 0:
+            head = self._head(mark.start())
+            if _SCOPE.match(re.sub(r'"+', '"C"', head)):
+                self.start = mark.end()  # a scope whose pieces stand for themselves
+                self.scopes.append(re.sub(r"\b(?:inline|namespace|extern)\b|[\s\"]", "", head))
+                return
             self.is_body = ")" in head and not _TYPE.match(head) and "=" not in head.rsplit(")", 1)[1]
         self.depth += 1
 
@@ -186,7 +190,7 @@ class _Splitter:
 
     def _head(self, stop: int) -> str:
         """What stands before a bracket, or a whole piece, without directives and alignments."""
-        return _BESIDES.sub("", self.clean[self.start : stop])
+        return BESIDES.sub("", self.clean[self.start : stop])
 
     def _piece(self, stop: int) -> None:
         body = self.clean.find("{", self.start, stop)

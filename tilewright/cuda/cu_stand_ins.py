@@ -154,7 +154,8 @@ omp.h queue random set sm_20_atomic_functions.h sstream stack stdexcept string s
 sys/types.h thread unistd.h unordered_map unordered_set vector vector_functions.h vector_types.h
 """
 _OF_MAPS = {
-    "DATA_TYPE": "UINT8 UINT16 UINT32 INT32 UINT64 INT64 FLOAT16 FLOAT32 FLOAT64 BFLOAT16 FLOAT32_FTZ TFLOAT32 TFLOAT32_FTZ",
+    "DATA_TYPE": """UINT8 UINT16 UINT32 INT32 UINT64 INT64 FLOAT16 FLOAT32 FLOAT64 BFLOAT16 FLOAT32_FTZ TFLOAT32
+                    TFLOAT32_FTZ""",
     "INTERLEAVE": "NONE 16B 32B", "SWIZZLE": "NONE 32B 64B 128B", "L2_PROMOTION": "NONE L2_64B L2_128B L2_256B",
     "FLOAT_OOB_FILL": "NONE NAN_REQUEST_ZERO_FMA",
 }  # fmt: skip

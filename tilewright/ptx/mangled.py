@@ -195,6 +195,7 @@ class _Reader:
         return f"{value}{_OF_NUMBERS[letter]}" if letter in _OF_NUMBERS else f"({kind}){value}"
 
     def type(self) -> _Parts:
+        made: _Parts
         if around := self.take("Dp|[PROKVr]"):
             made = ((_AROUND[around].format(_joined(self.type())), ""),)
         elif builtin := self.take("D(?:F16[_b]|[nhisu])|[a-z]"):
