@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -232,10 +233,12 @@ class Executable:
 
     @property
     def resources(self) -> Resources:
-        """Registers, local, spilled and shared bytes of the assembled kernel."""
+        """Registers, local, spilled and shared bytes of the assembled kernel; dynamic shared memory is among them."""
         from tilewright.cuda import entry_name
 
-        return self.assembly.resources(entry_name(self.lowered))
+        own = self.assembly.resources(entry_name(self.lowered))
+        launch = self.lowered.launch
+        return own if launch is None else replace(own, shared_bytes=max(own.shared_bytes, launch.shared_bytes))
 
     # Running
 
@@ -339,7 +342,7 @@ class Executable:
 
         checks = parse_checks(check)
         if checks not in self._programs:
-            self._programs[checks] = Program(self.lowered, checks)
+            self._programs[checks] = Program(self.lowered, checks, self.target)
         return self._programs[checks]
 
     def simulate(
@@ -391,7 +394,7 @@ class Executable:
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
     ) -> Profile:
-        """The work of a run, and the least time that it takes on a GPU: "A100", "L40S", "H100", "H200" or "B200".
+        """The work of a run, and the least time that it takes on a GPU, "H200" or another of `tilewright.profiling.GPUS`.
 
         The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
         """
