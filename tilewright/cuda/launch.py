@@ -220,6 +220,7 @@ class _Format:
     mapped: struct.Struct  # and of the tensor maps
     whole: struct.Struct
     offsets: tuple[int, ...]
+    floats: tuple[int, ...]  # positions of the parameters that are floats
 
     @staticmethod
     def of(kernel: Kernel) -> _Format:
@@ -230,7 +231,8 @@ class _Format:
         ends = [struct.calcsize("".join(letters[: i + 1])) for i in range(len(letters))]
         offsets = tuple(end - struct.calcsize(letter) for end, letter in zip(ends, letters, strict=True))
         packer, mapped, whole = (struct.Struct("".join(some)) for some in (params, each_call, letters))
-        return _Format(kernel.params, packer, mapped, whole, offsets)
+        floats = tuple(i for i, var in enumerate(kernel.params) if var.dtype.is_float)
+        return _Format(kernel.params, packer, mapped, whole, offsets, floats)
 
     def exact(self, index: int, value: Number) -> Number:
         """A number as the parameter's dtype holds it; the bits, where C has no such type."""
@@ -341,12 +343,13 @@ class LaunchPlan:
         return True
 
     def fill(self, frame: Frame, values: tuple[Number, ...]) -> None:
-        """Pack these values. Zeros are not compared later, since a negative one equals the other, whose bits differ."""
+        """Pack these values. They are not compared later if a float is zero: a negative one equals it in other bits."""
         if self.maps.are_any:
             self._format.mapped.pack_into(frame[PACKED], 0, *self.maps.encoded(values))
         else:
             self.pack(frame[PACKED], 0, *values)
-        frame[HELD] = values if all(values) and not self.maps.are_given else None
+        differs = self.maps.are_given or any(not values[i] for i in self._format.floats)
+        frame[HELD] = None if differs else values
 
     def new_frame(self, values: tuple[Number, ...]) -> Frame:
         """A frame for one more call at the same time."""
