@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Hashable, Sequence
 from ctypes import addressof, c_char, c_size_t, c_void_p
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -251,11 +252,10 @@ def _goes_as_bits(param: Var) -> bool:
     return param.dtype.is_float and FORMATS.get(str(param.dtype), "B") not in "efd"
 
 
-# The arguments of cuLaunchKernelEx as ctypes passes them, so that a launch converts nothing; the stream in the
-# configuration, the values that are packed, the configuration, their memory, what else must live. `LAUNCH`, in
-# `tilewright.cuda.quick`, unpacks it.
+# The driver's call, whose arguments are as ctypes passes them, so that a launch converts nothing, and which keeps what
+# they point to; and the values that it has, with the stream. `LAUNCH`, in `tilewright.cuda.quick`, unpacks it.
 Frame = list[Any]
-STREAM, HELD, CONFIG, PACKED = 4, 5, 6, 7
+CALL, HELD = 0, 1
 BUFFER, BUFFER_BYTES, END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER, ..._SIZE, ..._END
 
 
@@ -274,15 +274,14 @@ class Disjoint(NamedTuple):
 class LaunchPlan:
     """A checked call. frames: a cache, one frame for each call that is under way at the same time.
 
-    call: the driver's function.
     is_plain: the machine has one GPU and the grid is not empty, so that a launch need not look at anything else.
     disjoint: where two of its arrays overlap all the same, another plan launches. A kernel that waits for the grids
     before it (``T.ptx.griddepcontrol.wait``) is launched so that it may begin before they end.
     """
 
     __slots__ = ("_aliased", "_attributes", "_device", "_format", "_function", "_grid", "_launched", "_name",
-                 "_otherwise", "_several", "_symbols", "apart", "call", "frames", "is_plain", "maps", "mask", "ordinal",
-                 "pack", "spans")  # fmt: skip
+                 "_otherwise", "_several", "_symbols", "apart", "frames", "is_plain", "maps", "mask", "ordinal",
+                 "spans")  # fmt: skip
 
     def __init__(
         self,
@@ -307,8 +306,6 @@ class LaunchPlan:
         self._attributes = (addressof(driver.OVERLAPPING), 1) if begins_early(kernel) else (None, 0)
         self._several = driver.device_count() > 1
         self.is_plain = not self._several and 0 not in grid
-        self.call = driver.library().cuLaunchKernelEx
-        self.pack = format.packer.pack_into
 
     def exact(self, found: Sequence[Inspected]) -> tuple[Number, ...]:
         """The values of a call, as the parameters hold them."""
@@ -329,27 +326,29 @@ class LaunchPlan:
             frame = self.frames.pop()
         except IndexError:
             frame = self.new_frame(values)
-        if frame[HELD] != values:
-            self.fill(frame, values)
-        if frame[STREAM] != stream:
-            frame[CONFIG].stream = frame[STREAM] = stream
-        if self._several and not self._device.is_current():
-            status = self._launched_in_context(frame)
-        else:
-            status = self.call(*frame[:STREAM])
+        if frame[HELD] != (*values, stream):
+            self.fill(frame, (*values, stream))
+        is_current = not self._several or self._device.is_current()
+        status = frame[CALL]() if is_current else self._launched_in_context(frame)
         if status:
             self.recover(status, frame)
         self.frames.append(frame)
         return True
 
-    def fill(self, frame: Frame, values: tuple[Number, ...]) -> None:
-        """Pack these values. They are not compared later if a float is zero: a negative one equals it in other bits."""
+    def fill(self, frame: Frame, held: tuple[Number, ...]) -> None:
+        """Pack these values, and set the stream, which is the last of them.
+
+        They are not compared later if a float is zero: a negative one equals it in other bits.
+        """
+        call, values = frame[CALL], held[:-1]
         if self.maps.are_any:
-            self._format.mapped.pack_into(frame[PACKED], 0, *self.maps.encoded(values))
+            self._format.mapped.pack_into(call.packed, 0, *self.maps.encoded(values))
         else:
-            self.pack(frame[PACKED], 0, *values)
-        differs = self.maps.are_given or any(not values[i] for i in self._format.floats)
-        frame[HELD] = None if differs else values
+            self._format.packer.pack_into(call.packed, 0, *values)
+        call.config.stream = held[-1]
+        floats = self._format.floats
+        differs = self.maps.are_given or (floats and not all([values[i] for i in floats]))
+        frame[HELD] = None if differs else held
 
     def new_frame(self, values: tuple[Number, ...]) -> Frame:
         """A frame for one more call at the same time."""
@@ -362,11 +361,14 @@ class LaunchPlan:
         buffer = (c_void_p * 5)(BUFFER, addressof(packed), BUFFER_BYTES, addressof(nbytes), END)
         shared = dynamic_shared_bytes(self._launched)
         config = LaunchConfig(self._grid, (self._launched.threads, 1, 1), shared, None, *self._attributes)
-        prepared = map(c_void_p.from_param, (addressof(config), self._function, addressof(pointers), addressof(buffer)))
-        configured, function, by_pointers, whole = prepared
+        configured, function, by_pointers, whole = map(
+            c_void_p.from_param, (addressof(config), self._function, addressof(pointers), addressof(buffer))
+        )
         # The driver reads one buffer faster than a pointer for each parameter; tensor maps would need aligned places.
         given = (by_pointers, None) if self.maps.are_any or not starts else (None, whole)
-        return [configured, function, *given, 0, None, config, packed, (pointers, buffer, nbytes)]
+        call: Any = partial(driver.library().cuLaunchKernelEx, configured, function, *given)
+        call.config, call.packed, call.kept = config, packed, (pointers, buffer, nbytes)
+        return [call, None]
 
     def recover(self, status: int, frame: Frame) -> None:
         """Set the context of a thread that has not used the GPU yet. Raises ToolError for any other refusal."""
@@ -377,4 +379,4 @@ class LaunchPlan:
 
     def _launched_in_context(self, frame: Frame) -> int:
         with self._device.current():
-            return int(self.call(*frame[:STREAM]))
+            return int(frame[CALL]())

@@ -5,7 +5,7 @@ For ``exe(a, b, 2.0)`` with two tensors of torch and a number it reads
     def again(args):
         try: a0, a1, a2, = args
         except ValueError: return False
-        alike, frames, call, ordinal, plan, n = last
+        alike, frames, ordinal, plan, n = last
         if type(a2) is T2 and alike(a0, a1):
             p0 = a0.data_ptr()
             p1 = a1.data_ptr()
@@ -36,7 +36,7 @@ __all__ = ["MOST_PLANS", "QuickCalls", "launch_text", "tensor_guards"]
 
 MOST_PLANS = 1024  # argument shapes that a process uses at once; beyond that they are checked again
 
-NEVER = (lambda *tensors: False), None, None, 0, None, ()  # no call has been checked yet
+NEVER = (lambda *tensors: False), None, 0, None, ()  # no call has been checked yet
 
 Again = Callable[[tuple[Any, ...]], bool]
 Stream = Callable[[int], int]
@@ -111,7 +111,7 @@ class _Pattern:
             tensors = [args[i] for i in self._arrays]
             guards = self._guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None)
             if not any(tensor.data_ptr() & self._mask for tensor in tensors):
-                self._names["last"] = guards.check, plan.frames, plan.call, plan.ordinal, plan, plan.spans
+                self._names["last"] = guards.check, plan.frames, plan.ordinal, plan, plan.spans
 
 
 def tensor_guards() -> Callable[..., Any] | None:
@@ -141,10 +141,11 @@ def source(readers: Sequence[Reader], calls: QuickCalls) -> str:
         "facts": "".join(f"{fact}, " for fact in facts),
         "held": "".join(f"{-most!r} <= a{i} <= {most!r} and " for i, most in enumerate(calls.largest) if most),
     }
-    names = {name: name for name in ("plan", "frames", "call")}
+    names = {name: name for name in ("plan", "frames")}
     addresses = " | ".join(f"p{i}" for i in pointers)
     overlap = "".join(f" or -n[{j}] < p{j} - p{i} < n[{i}]" for i, j in calls.apart)
-    check = f"\n  if ({addresses}) & {calls.mask}{overlap}: frames.append(frame); return looked_up(args)"
+    within = "".join(f" or not {-most!r} <= a{i} <= {most!r}" for i, most in enumerate(calls.largest) if most)
+    check = f"\n  if ({addresses}) & {calls.mask}{overlap}{within}: frames.append(frame); return looked_up(args)"
     launch = launch_text(True, values, names, check)
     reads = {deep: f"\n{' ' * deep}".join(f"p{i} = {text}" for i, text in pointers.items()) for deep in (4, 8)}
     return TEXT.format(**parts, reads=reads[4], deep_reads=reads[8], launch=f"\n{' ' * 12}".join(launch))
@@ -164,11 +165,10 @@ def launch_text(is_plain: bool, values: Sequence[str], names: Mapping[str, str],
 LAUNCH = """
 try: frame = {frames}.pop()
 except IndexError: frame = {plan}.new_frame(({values},))  # the first call, or several at the same time
-configured, function, pointers, buffer, used, held, config, _, _ = frame
-if held != ({values},):{check}
-  {plan}.fill(frame, ({values},))
-if wanted != used: config.stream = frame[4] = wanted
-status = {call}(configured, function, pointers, buffer)
+call, held = frame
+if held != ({values}, wanted):{check}
+  {plan}.fill(frame, ({values}, wanted))
+status = call()
 if status: {plan}.recover(status, frame)
 {frames}.append(frame)
 """
@@ -177,8 +177,8 @@ TEXT = """
 def again(args):
     try: {unpack}
     except ValueError: return False
-    alike, frames, call, ordinal, plan, n = last
-    if {numbers}{held}alike({tensors}):
+    alike, frames, ordinal, plan, n = last
+    if {numbers}alike({tensors}):
         {deep_reads}
         wanted = stream(ordinal)
         try:

@@ -102,7 +102,7 @@ class Notes:
 
     def named(self, plan: LaunchPlan) -> dict[str, str]:
         """The names of the parts of a plan."""
-        parts = {"plan": plan, "frames": plan.frames, "call": plan.call}
+        parts = {"plan": plan, "frames": plan.frames}
         return {name: self.value(part) for name, part in parts.items()}
 
     def address(self, value: Any, arg: Any) -> str:
