@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import alignment, c_char, c_int, c_size_t, c_void_p, cast, memmove, sizeof
+from ctypes import c_char, c_int, c_void_p, cast, memmove
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -140,27 +140,13 @@ class FakeDriver:
 
     cuMemcpyDtoH_v2 = cuMemcpyHtoD_v2
 
-    def values(self, params: object, buffer: object) -> list[Any]:
-        """The values of the parameters, from pointers to each of them or from one buffer."""
-        if params is not None:
-            pointers = (c_void_p * max(1, len(self.kinds))).from_address(address_in(params))
-            return [kind.from_address(at).value for kind, at in zip(self.kinds, pointers, strict=False)]
-        pointer, begin, size, nbytes, end = (c_void_p * 5).from_address(address_in(buffer))
-        assert (pointer, size, end) == (1, 2, None)
-        offset, found = 0, []
-        for kind in self.kinds:
-            offset = aligned(offset, alignment(kind))
-            found.append(kind.from_address((begin or 0) + offset).value)
-            offset += sizeof(kind)
-        assert aligned(c_size_t.from_address(nbytes or 0).value, 4) >= offset
-        return found
-
     def cuLaunchKernelEx(self, *prepared: Any) -> int:
         if self.current[-1] not in CONTEXTS:
             return 201
-        config, function = (address_in(argument) for argument in prepared[:2])
+        config, function, params = (address_in(argument) for argument in prepared[:3])
         seen = LaunchConfig.from_address(config)
-        values = self.values(*prepared[2:])
+        pointers = (c_void_p * max(1, len(self.kinds))).from_address(params)
+        values = [kind.from_address(at).value for kind, at in zip(self.kinds, pointers, strict=False)]
         attributes = (LaunchAttribute * seen.attribute_count).from_address(seen.attributes or config)
         self.launches.append(
             Launched(
@@ -175,10 +161,6 @@ class FakeDriver:
             )
         )
         return 0
-
-
-def aligned(offset: int, to: int) -> int:
-    return -(-offset // to) * to
 
 
 def address_in(prepared: object) -> int:

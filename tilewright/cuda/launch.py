@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Sequence
-from ctypes import addressof, c_char, c_size_t, c_void_p
+from ctypes import addressof, c_char, c_void_p
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -256,7 +256,6 @@ def _goes_as_bits(param: Var) -> bool:
 # they point to; and the values that it has, with the stream. `LAUNCH`, in `tilewright.cuda.quick`, unpacks it.
 Frame = list[Any]
 CALL, HELD = 0, 1
-BUFFER, BUFFER_BYTES, END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER, ..._SIZE, ..._END
 
 
 class Disjoint(NamedTuple):
@@ -357,17 +356,11 @@ class LaunchPlan:
         format.whole.pack_into(packed, 0, *self.maps.encoded(values), *self._symbols)
         starts = [addressof(packed) + offset for offset in format.offsets]
         pointers = (c_void_p * max(len(starts), 1))(*starts)
-        nbytes = c_size_t(format.whole.size)
-        buffer = (c_void_p * 5)(BUFFER, addressof(packed), BUFFER_BYTES, addressof(nbytes), END)
         shared = dynamic_shared_bytes(self._launched)
         config = LaunchConfig(self._grid, (self._launched.threads, 1, 1), shared, None, *self._attributes)
-        configured, function, by_pointers, whole = map(
-            c_void_p.from_param, (addressof(config), self._function, addressof(pointers), addressof(buffer))
-        )
-        # The driver reads one buffer faster than a pointer for each parameter; tensor maps would need aligned places.
-        given = (by_pointers, None) if self.maps.are_any or not starts else (None, whole)
-        call: Any = partial(driver.library().cuLaunchKernelEx, configured, function, *given)
-        call.config, call.packed, call.kept = config, packed, (pointers, buffer, nbytes)
+        prepared = map(c_void_p.from_param, (addressof(config), self._function, addressof(pointers)))
+        call: Any = partial(driver.library().cuLaunchKernelEx, *prepared, None)
+        call.config, call.packed, call.kept = config, packed, pointers
         return [call, None]
 
     def recover(self, status: int, frame: Frame) -> None:
