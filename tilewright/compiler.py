@@ -277,8 +277,11 @@ class Executable:
     def _is_on_gpu(self, args: tuple[Any, ...]) -> bool:
         """Are the arrays on GPUs? Raises ArgumentError where only some are."""
         # An array passed for a number decides nothing here: it is refused later.
-        places = [value for param, value in zip(self.kernel.params, args, strict=False) if param.dtype == "handle"]
-        devices = {host.device_of(value) for value in map(host.behind, places) if host.is_array(value)}
+        places = [pair for pair in zip(self.kernel.params, args, strict=False) if pair[0].dtype == "handle"]
+        arrays = (
+            array for param, value in places if host.is_array(array := host.behind(value), f"argument {param.name}")
+        )
+        devices = set(map(host.device_of, arrays))
         on_gpu = {device.startswith("cuda") for device in devices}
         if len(on_gpu) > 1:
             raise host.different_devices(self.name, devices)
