@@ -87,7 +87,7 @@ def simulate(
     *args: Any,
     check: str | Iterable[str] = "all",
     target: str | Mapping[str, str] | Arch | None = None,
-    limit_s: float | None = None,
+    limit_s: float | None = host.MOST_SECONDS,
     limit_steps: int | None = host.MOST_STEPS,
     limit_bytes: int | None = None,
     **named: Any,
@@ -344,7 +344,7 @@ class Executable:
         *args: Any,
         check: str | Iterable[str] = "all",
         progress: Callable[[int, int], None] | None = None,
-        limit_s: float | None = None,
+        limit_s: float | None = host.MOST_SECONDS,
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         **named: Any,
@@ -388,7 +388,7 @@ class Executable:
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
     ) -> Profile:
-        """The work of a run, and the least time that it takes on a GPU, "H200" or another of `tilewright.profiling.GPUS`.
+        """The work of a run, and the least time that it takes on a GPU, such as "H200" (`tilewright.profiling.GPUS`).
 
         The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
         """

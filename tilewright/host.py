@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "MOST_SECONDS",
     "MOST_STEPS",
     "Limits",
     "TensorMap",
@@ -53,6 +54,7 @@ _EXTENTS = sequence_of(Kind("an int", lambda value: hasattr(value, "__index__") 
 public = Public(ArgumentError, {"box: Iterable[int]": _EXTENTS, "steps: Iterable[int]": _EXTENTS})
 
 MOST_STEPS = 50_000_000
+MOST_SECONDS = 1800.0
 MEMINFO = Path("/proc/meminfo")
 CUDA_DEVICE = 2  # DLPack's kDLCUDA
 # DLPack first: torch's CUDA array interface raises KeyError for element types that it cannot name, such as float8.

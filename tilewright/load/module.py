@@ -205,7 +205,7 @@ class LoadedKernel:
         cluster: int | Sequence[int] | None = None,
         check: str | Iterable[str] = "all",
         progress: Callable[[int, int], None] | None = None,
-        limit_s: float | None = None,
+        limit_s: float | None = host.MOST_SECONDS,
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         **named: Any,

@@ -220,7 +220,8 @@ class Touched:
             starts = np.zeros_like(starts)
         for start in np.unique(starts).tolist():
             home = (self.home or places.shared_at(start)) if bounds else places.arena
-            yield home, home.start, home.nbytes, self.touches & self.along(starts == start)
+            there: Bools = self.touches & self.along(starts == start).astype(np.bool_)
+            yield home, home.start, home.nbytes, there
 
     def _escape(self, operation: Operation, place: Place | None, first: int, size: int, outside: Bools) -> NoReturn:
         """Raises SimulationError for the first row of places with one outside of a buffer. outside: (m, places)."""

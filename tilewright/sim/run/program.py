@@ -106,11 +106,12 @@ class Program:
         with np.errstate(all="ignore"):
             first = Execution(program, arrays, scalars, limits)
             self._execute(first, before, progress)
+            started = first.watch.started
             result = first.result()
             made: list[Made] = []
             for precedence in _other_orders(program, made) if watched else ():
                 code = self._of(program.groups, pauses=True) if precedence.late and precedence.late.stops else program
-                other = Execution(code, _copied(before), scalars, limits, precedence=precedence)
+                other = Execution(code, _copied(before), scalars, limits, precedence=precedence, started=started)
                 self._execute(other, before, lambda done, ctas: None)
                 if precedence.late is not None:
                     made.append(Made(precedence.late, other.scheduler.overtaking.first, other.steps))
