@@ -21,7 +21,7 @@ from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, choices, quoted
 from tilewright.frames import from_outside, shortened
-from tilewright.ir import Kernel, deep_recursion
+from tilewright.ir import Kernel, Number, deep_recursion
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.tensor_map import mapped
 from tilewright.ir.verify import verify
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.advise import Advice
-    from tilewright.cuda.launch import Launcher
+    from tilewright.cuda.launch import Launcher, LaunchPlan
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.cuda.quick import QuickCalls
     from tilewright.profiling import Profile
@@ -61,6 +61,7 @@ public = Public(
 )
 
 STAGES = ("tile", "lowered", "cuda", "ptx", "sass")
+CALLED = "default,races,poison"  # the checks of a call on host arrays
 Target = "str | Mapping[str, str] | Arch | None"
 
 
@@ -272,7 +273,7 @@ class Executable:
         else:
             if on is None and any(host.is_torch(value) for value in args):
                 _warn_of_idle_gpu()
-            self.simulate(*args, check="default")
+            self.simulate(*args, check=CALLED)
 
     def _is_on_gpu(self, args: tuple[Any, ...]) -> bool:
         """Are the arrays on GPUs? Raises ArgumentError where only some are."""
@@ -310,16 +311,24 @@ class Executable:
         return tuple(ordered)
 
     def _launch(self, args: tuple[Any, ...], *, from_host: bool) -> None:
-        from tilewright.cuda.launch import Launcher
         from tilewright.cuda.staging import launch_from_host
+
+        if from_host:
+            launch_from_host(self._ready_launcher(), args)
+        else:
+            self._ready_launcher().launch(args)
+
+    def _ready_launcher(self) -> Launcher:
+        from tilewright.cuda.launch import Launcher
 
         if self._launcher is None:
             self._launcher = Launcher(self.lowered, self.signature, self.target, self._cubin)
             self._quick = self._launcher.quick
-        if from_host:
-            launch_from_host(self._launcher, args)
-        else:
-            self._launcher.launch(args)
+        return self._launcher
+
+    def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, list[Number], int]:
+        """A call on the GPU that is checked but not made: its plan, the values of its parameters, the stream."""
+        return self._ready_launcher().prepared(args)
 
     def bind(self, *args: Any) -> Bindings:
         """The arguments checked against the signature: sizes, dtypes, alignment, assumptions."""

@@ -55,7 +55,7 @@ class Lowering(ir.Blocks):
         self.in_bytes: dict[str, Variable] = {}  # parameters that lie in memory
         self.outside = Scope()  # the module's names
         self.shared_end = 0
-        self.dynamic: list[tuple[str, int]] = []  # names of dynamic shared memory, their alignments
+        self.dynamic: list[ir.Buffer] = []  # the names of dynamic shared memory, each a buffer of its own
         self.functions: dict[str, int] = {}
         self.room: ir.Buffer | None = None  # what `alloca` takes from
         self.frame: Frame | None = None  # of the recursive function that is being lowered
