@@ -89,7 +89,7 @@ class Execution(Device):
     @property
     def ctas_done(self) -> int:
         """CTAs whose threads have all ended."""
-        return self._next - sum(self.scheduler.running(wave, self.scheduler.current) for wave in self.open)
+        return self._next - sum(self._running(wave, self.scheduler.current) for wave in self.open)
 
     def line(self, stop: TracebackType | None = None) -> Span | None:
         """The kernel's line that is running, or was when ``stop`` was raised."""
@@ -179,7 +179,13 @@ class Execution(Device):
         most = self.watch.limits.ctas
         if most is None:
             return self.ctas
-        return most - sum(self.scheduler.running(wave) for wave in self.open)
+        return most - sum(map(self._running, self.open))
+
+    def _running(self, wave: Wave, current: Batch | None = None) -> int:
+        """How many CTAs of a wave have threads that have not ended. current: the batch that runs, if one does."""
+        own = self.scheduler
+        batches = [*own.ready, *own.overtaking.batches, *own.held, *([] if current is None else [current])]
+        return int(own.warps_in(wave, batches).any(1).sum())
 
     @property
     def _register_bytes(self) -> int:
