@@ -138,6 +138,17 @@ class TaggedPlaces:
             wide.to_change(8)[:, : old.pitch // 4] = old.view(4)
             setattr(self, name, wide)
 
+    def refine(self, grain: int) -> None:
+        """Places are narrower from now on: an operation touches a part of one."""
+        self._write_all_down()
+        old, each, self.grain = self._tags(), self.grain // grain, grain
+        for name, block in old.items():
+            fine = self._block()
+            tags = np.repeat(block.view(self.tag.itemsize), each, axis=1)[:, : fine.pitch // self.tag.itemsize]
+            fine.to_change(self.tag.itemsize)[:, : tags.shape[1]] = tags
+            setattr(self, name, fine)
+        self.late, self._turn = self._marks(), 1
+
     # Candidates for a race
 
     def is_calm(self, clocks: Clocks, *, write: bool) -> bool:
