@@ -1,6 +1,5 @@
 """Boxes of tensor maps that end inside of arrays of any width, beside wide accesses of threads, under all checks."""
 
-# ruff: noqa: F821  the names of a kernel are read by its parser
 from __future__ import annotations
 
 from typing import Any
@@ -47,10 +46,8 @@ def changed(shape: tuple[int, int], kind: str, *, reduces: bool, waits: bool = T
             if waits:
                 T.ptx.cp_async.bulk.wait_group(0, read=False)
         T.cuda.warp_sync()
-        if bx * wide + wide <= shape[1] or not waits:
-            if by * 8 + tid < shape[0]:
-                if tid < 8:
-                    T.ptx.st.v4(B.ptr_to([by * 8 + tid, bx * wide]), T.uint32(0), T.uint32(0), T.uint32(0), T.uint32(0))
+        if (bx * wide + wide <= shape[1] or not waits) and by * 8 + tid < shape[0] and tid < 8:
+            T.ptx.st.v4(B.ptr_to([by * 8 + tid, bx * wide]), T.uint32(0), T.uint32(0), T.uint32(0), T.uint32(0))
 
     return kernel
 
