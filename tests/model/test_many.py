@@ -182,7 +182,7 @@ def test_a_race_that_all_ctas_begin_is_told_whichever_of_them_accesses_last(begi
     for last in KINDS:
         shape, steps = Shape(3, 2, 1, "g"), (Access(*begin), "cta", Access(*last, cta, 0, 0))
 
-        assert is_told(shape, steps) == races(shape, steps), source(shape, steps)
+        assert is_told(shape, steps) == (races(shape, steps) is not False), source(shape, steps)
 
 
 STORES = {
