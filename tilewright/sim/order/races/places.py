@@ -138,6 +138,17 @@ class TaggedPlaces:
             wide.to_change(8)[:, : old.pitch // 4] = old.view(4)
             setattr(self, name, wide)
 
+    def refine(self, grain: int) -> None:
+        """Places are narrower from now on: an operation touches a part of one."""
+        self._write_all_down()
+        old, each, self.grain = self._tags(), self.grain // grain, grain
+        for name, block in old.items():
+            fine = self._block()
+            tags = np.repeat(block.view(self.tag.itemsize), each, axis=1)[:, : fine.pitch // self.tag.itemsize]
+            fine.to_change(self.tag.itemsize)[:, : tags.shape[1]] = tags
+            setattr(self, name, fine)
+        self.late, self._turn = self._marks(), 1
+
     # Candidates for a race
 
     def is_calm(self, clocks: Clocks, *, write: bool) -> bool:
@@ -234,13 +245,22 @@ class TaggedPlaces:
             return None
         return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
 
-    def last(self, units: Ints, *, write: bool) -> Stamps:
-        """The last stores of threads, or the loads, at some places of a global buffer, ordered or not."""
+    def last(self, units: Ints, *, write: bool, home: int | None = None, combines: bool = False) -> Stamps:
+        """The last stores of threads, or the loads, at some places of a global buffer, ordered or not.
+
+        home: with those of asynchronous units of other CTAs than this one of the grid; combines: but for units that
+        combine.
+        """
         (self._settle_writes if write else self._settle_reads)()
         tags = (self.writers if write else self.readers).view(self.tag.itemsize)[0, units].astype(np.int64)
-        many = self.log.touched(np.unique(units[tags & MANY != 0]), self.grain, write=write)
-        tags = np.unique(tags[(tags != 0) & (tags & UNIT == 0)])
-        return Stamps(tags >> self.shift, tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD).joined(many)
+        many = self.log.touched(np.unique(units[tags & MANY != 0]), self.grain, write=write, home=home)
+        tags = np.unique(tags[tags != 0])
+        ctas, times = tags >> CTA & (1 << CTA_BITS) - 1, tags >> self.shift
+        counts = tags & UNIT == 0
+        for k in np.flatnonzero(~counts & (ctas != home)).tolist() if home is not None else ():
+            record = self.log.find(int(ctas[k]), int(times[k])) if combines else None
+            counts[k] = record is None or record.site.sem == "weak"
+        return Stamps(times[counts], ctas[counts], tags[counts] & THREAD).joined(many)
 
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
         """Is it certain that no thread has written between two bytes of the buffer (nor read, before a write)?"""
