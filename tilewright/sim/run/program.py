@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.host import Limits
 from tilewright.ir.tensor_map import MapFields, mapped
+from tilewright.process import one_blas_thread
 from tilewright.sim.codegen.compiled import Compiled
 from tilewright.sim.machine.places import Group, groups_of
 from tilewright.sim.machine.precedence import PATIENT, Made, Precedence, others
@@ -89,7 +90,7 @@ class Program:
             site.reset()
         watched = "races" in program.checks and not program.groups and any(site.sem != "weak" for site in program.sites)
         before = _copied(arrays) if watched else arrays
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_blas_thread():
             first = Execution(program, arrays, scalars, limits)
             self._execute(first, before, progress)
             result = first.result()
