@@ -95,7 +95,7 @@ class Program:
             self._execute(first, before, progress)
             result = first.result()
             made: list[Made] = []
-            for precedence in _other_orders(program, made) if watched else ():
+            for precedence in _other_orders(program, made, first.steps) if watched else ():
                 code = self._of(program.groups, pauses=True) if precedence.late and precedence.late.stops else program
                 other = Execution(code, _copied(before), scalars, limits, precedence=precedence)
                 self._execute(other, before, lambda done, ctas: None)
@@ -145,10 +145,10 @@ def _encoded(
         yield each.name, fields.at(base + (each.start(scalars) if each.is_made else 0)).encode()
 
 
-def _other_orders(program: Compiled, made: list[Made]) -> Iterator[Precedence]:
+def _other_orders(program: Compiled, made: list[Made], steps: int) -> Iterator[Precedence]:
     """Do threads see which came first? Then the race check makes runs in other orders as well."""
     if program.asks or any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites):
         for check in program.own_checks:
-            yield from others(check.strong, made, asks=program.asks)
+            yield from others(check.strong, made, steps, asks=program.asks)
     if any(check.doubtful for check in program.own_checks):
         yield PATIENT

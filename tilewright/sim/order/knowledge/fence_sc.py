@@ -40,6 +40,7 @@ __all__ = ["FencedRead", "FencedReads", "KnownBySc"]
 WARPS = 32  # of a CTA, at most
 CLUSTER = "cluster"  # a fence of that scope counts within its own CTA alone
 LOWEST = 0xFF  # byte of flags
+FAR_TIMES = 4096  # of which fences are remembered
 GRID, CTA = "gpu", "cta"  # how far what a fence puts in order reaches
 
 
@@ -56,6 +57,7 @@ class KnownBySc:
         self.clocks = clocks
         self.first = {reach: first + k * clocks.size for k, reach in enumerate(reaches)}
         self.columns = range(first, first + len(reaches) * clocks.size)
+        self._seen: dict[int, tuple[Times, Times, Times | None]] = {}  # by the identity of times, which are kept with it
         self.own = {reach: np.zeros((clocks.wave.ctas, clocks.threads), np.int32) for reach in reaches}
 
     def publish(self, table: Times, at: Ints, columns: Ints, rows: Ints, threads: Ints) -> None:
@@ -82,8 +84,20 @@ class KnownBySc:
         clocks.known[rows, knowers], clocks.parts[rows, knowers] = now, flags
         if GRID in reaches and clocks.far:
             for place in zip(rows.tolist(), knowers.tolist(), strict=True):
-                far = clocks.far.get(place, {})
-                clocks.far[place] = {cta: np.tile(times[: clocks.threads], 2) for cta, times in far.items()}
+                clocks.far[place] = {cta: self._far(times)[0] for cta, times in clocks.far.get(place, {}).items()}
+
+    def _far(self, times: Times) -> tuple[Times, Times | None]:
+        """What is known of a CTA of another cluster once it is fenced, and what comes before by way of fences, None for
+        nothing. Such times never change, and are handed on to many.
+        """
+        if (found := self._seen.get(id(times))) is None:
+            n = self.clocks.threads
+            whole = times if np.array_equal(times[:n], times[n:]) else np.tile(times[:n], 2)
+            before = np.concatenate((times[n:], np.zeros(n, np.int32))) if times[n:].any() else None
+            if len(self._seen) >= FAR_TIMES:
+                self._seen.clear()
+            found = self._seen[id(times)] = (times, whole, before)
+        return found[1:]
 
     def _shift(self, reach: str) -> int:
         """Where the byte of flags begins that is about a reach."""
@@ -103,22 +117,21 @@ class KnownBySc:
         found: Bools = (reach == GRID) | (ctas == self.clocks.wave.rank(rows)[:, None])
         return found
 
-    def before(self, row: int, thread: int) -> Iterator[tuple[str, Known]]:
-        """What comes before a thread by way of fences, by their reach."""
+    def before(self, row: int, threads: Ints) -> Iterator[tuple[str, Known]]:
+        """What comes before threads of a warp that know the same, and act together, by way of fences, by their reach."""
         clocks = self.clocks
-        knower = clocks.knower[thread]
+        knower = int(clocks.knower[threads[0]])
         for reach in self.first:
             times, at = np.zeros((1, clocks.width), np.int32), clocks.at(np.array([row]))
             for columns, source in self._blocks(reach):
                 counts = self._counts(reach, np.array([row]), source.stop - source.start)
                 times[:, source] = np.where(counts, clocks.known[at, knower, columns], 0)
-            own = int(clocks.first_column(np.array(row))) + thread
-            times[0, own] = max(times[0, own], self.own[reach][row, thread])
+            own = int(clocks.first_column(np.array(row))) + threads
+            times[0, own] = np.maximum(times[0, own], self.own[reach][row, threads])
             far: Far = {}
-            n = clocks.threads
-            for cta, there in clocks.far.get((row, int(knower)), {}).items() if reach == GRID else ():
-                if there[n:].any():
-                    far[cta] = np.concatenate((there[n:], np.zeros(n, np.int32)))
+            for cta, there in clocks.far.get((row, knower), {}).items() if reach == GRID else ():
+                if (before := self._far(there)[1]) is not None:
+                    far[cta] = before
             if times.any() or far:
                 flags = np.asarray(clocks.parts[at, knower] >> self._shift(reach) & LOWEST)
                 yield reach, Known(times, flags, clocks.cluster_of(np.array([row])), [far] if far else [])
@@ -138,8 +151,6 @@ class FencedRead:
 
     def left(self, who: Actors, scope: str, cta: int, after: Bools) -> Bools:
         """Which of the lanes ``after`` have not taken it over; they do now."""
-        if not after.any():
-            return after
         taken = self.taken.setdefault((scope, cta), np.zeros((WARPS, 32), np.bool_))
         left = after & ~taken[who.warps]
         taken[who.warps] |= after
@@ -169,11 +180,20 @@ class FencedReads:
             those = who[who.rows == row]
             own = row + clocks.wave.first
             reads = [*self._of.get(own, {}).values(), *(read for read in self._last if read.cta != own)]
+            reads.sort(key=lambda read: -read.release.depth)
+            come_after = _come_after(clocks, those, reads)
             found: dict[bytes, list[Release]] = {}
-            for read, after in zip(reads, _come_after(clocks, those, reads), strict=True):
-                left = read.left(those, scope, own, after)
+            covered: dict[object, Bools] = {}  # by chain of atomics, who takes over a later link of it
+            for k in np.flatnonzero(come_after.any((1, 2))).tolist():
+                release, after = reads[k].release, come_after[k]
+                if (done := covered.get(release.root)) is not None:
+                    if done.all():
+                        continue
+                    after, done = after & ~done, done | after
+                covered[release.root] = after | ~those.lanes if done is None else done
+                left = reads[k].left(those, scope, own, after)
                 if left.any():
-                    found.setdefault(left.tobytes(), []).append(read.release)
+                    found.setdefault(left.tobytes(), []).append(release)
             for lanes, releases in found.items():
                 each = np.frombuffer(lanes, np.bool_).reshape(those.lanes.shape)
                 some = each.any(1)
