@@ -139,37 +139,34 @@ class KnownBySc:
 
 @dataclass(eq=False, slots=True)
 class FencedRead:
-    """A strong read: by which thread of a CTA of the grid, when, and what had been published there. taken: by scope of
-    a fence and its CTA, (warps, 32), who has taken that over.
+    """A strong read: by which threads of a warp of a CTA of the grid, when, and what had been published there. taken: by
+    scope of a fence and its CTA, (warps, 32), who has taken that over.
     """
 
     cta: int
-    thread: int
+    threads: tuple[int, ...]
     time: int
     release: Release
     taken: dict[tuple[str, int], Bools] = field(default_factory=dict)
 
-    def left(self, who: Actors, scope: str, cta: int, after: Bools) -> Bools:
-        """Which of the lanes ``after`` have not taken it over; they do now."""
-        taken = self.taken.setdefault((scope, cta), np.zeros((WARPS, 32), np.bool_))
-        left = after & ~taken[who.warps]
-        taken[who.warps] |= after
-        return left
+    def taken_by(self, scope: str, cta: int) -> Bools:
+        """(warps, 32): who has taken it over by a fence of that scope."""
+        return self.taken.setdefault((scope, cta), np.zeros((WARPS, 32), np.bool_))
 
 
 class FencedReads:
     """The strong reads that have observed what comes after a fence.sc: the last of each CTA of the grid, and of all."""
 
     def __init__(self) -> None:
-        self._of: dict[int, dict[tuple[int, int], FencedRead]] = {}
+        self._of: dict[int, dict[tuple[tuple[int, ...], int], FencedRead]] = {}
         self._last: deque[FencedRead] = deque(maxlen=FENCED_READS)
 
     def add(self, read: FencedRead) -> None:
-        """A thread has observed what was published."""
+        """Threads have observed what was published."""
         own = self._of.setdefault(read.cta, {})
-        if (read.thread, id(read.release)) in own:
-            return  # it polls
-        own[read.thread, id(read.release)] = read
+        if (read.threads, id(read.release)) in own:
+            return  # they poll
+        own[read.threads, id(read.release)] = read
         self._last.append(read)
         if len(own) > FENCED_READS:
             del own[next(iter(own))]
@@ -178,39 +175,53 @@ class FencedReads:
         """Lanes have passed a fence.sc: they come after the fences that come before what was seen before theirs."""
         for row in np.unique(who.rows).tolist() if self._last else ():
             those = who[who.rows == row]
-            own = row + clocks.wave.first
-            reads = [*self._of.get(own, {}).values(), *(read for read in self._last if read.cta != own)]
-            reads.sort(key=lambda read: -read.release.depth)
-            come_after = _come_after(clocks, those, reads)
+            cta = row + clocks.wave.first
             found: dict[bytes, list[Release]] = {}
-            covered: dict[object, Bools] = {}  # by chain of atomics, who takes over a later link of it
-            for k in np.flatnonzero(come_after.any((1, 2))).tolist():
-                release, after = reads[k].release, come_after[k]
-                if (done := covered.get(release.root)) is not None:
-                    if done.all():
-                        continue
-                    after, done = after & ~done, done | after
-                covered[release.root] = after | ~those.lanes if done is None else done
-                left = reads[k].left(those, scope, own, after)
-                if left.any():
-                    found.setdefault(left.tobytes(), []).append(release)
-            for lanes, releases in found.items():
-                each = np.frombuffer(lanes, np.bool_).reshape(those.lanes.shape)
+            for read, lanes in self._left(_Fenced(clocks, those), scope, cta):
+                read.taken_by(scope, cta)[those.warps] |= lanes
+                found.setdefault(lanes.tobytes(), []).append(read.release)
+            for taken, releases in found.items():
+                each = np.frombuffer(taken, np.bool_).reshape(those.lanes.shape)
                 some = each.any(1)
                 take(clocks, Actors(those.rows[some], those.warps[some], each[some]), scope, releases, by_sc=True)
 
+    def _left(self, fenced: _Fenced, scope: str, cta: int) -> Iterator[tuple[FencedRead, Bools]]:
+        """Reads, and the lanes that come after each and have not taken it over, nor a later link of its chain."""
+        reads = [*self._of.get(cta, {}).values(), *(read for read in self._last if read.cta != cta)]
+        reads.sort(key=lambda read: -read.release.depth)
+        covered: dict[object, Bools] = {}  # by chain of atomics, who has a later link
+        for read in reads:
+            root = read.release.root
+            done = covered.get(root, ~fenced.who.lanes)
+            if done.all():
+                continue
+            done = done | read.taken_by(scope, cta)[fenced.who.warps]
+            lanes = fenced.come_after(read) & ~done if not done.all() else np.zeros_like(done)
+            if lanes.any():
+                yield read, lanes
+            covered[root] = done | lanes
 
-def _come_after(clocks: Clocks, who: Actors, reads: list[FencedRead]) -> Bools:
-    """For each read, (warps, 32): which lanes of one CTA come after it."""
-    which, lane = np.nonzero(who.lanes)
-    threads = 32 * who.warps[which] + lane
-    knowers, at = np.unique(clocks.knower[threads], return_inverse=True)
-    ctas, readers, times = (np.array([getattr(read, name) for read in reads]) for name in ("cta", "thread", "time"))
-    pairs = np.repeat(np.arange(len(reads)), len(knowers))
-    rows = np.full(len(pairs), who.rows[0])
-    known = clocks.knows(rows, np.tile(knowers, len(reads)), ctas[pairs], readers[pairs], times[pairs])
-    after = np.zeros((len(reads), *who.lanes.shape), np.bool_)
-    after[:, which, lane] = known.reshape(len(reads), -1)[:, at]
-    own = ctas == int(who.rows[0]) + clocks.wave.first
-    after[:, which, lane] |= own[:, None] & (readers[:, None] == threads)
-    return after
+
+class _Fenced:
+    """Lanes of one CTA that pass a fence."""
+
+    def __init__(self, clocks: Clocks, who: Actors) -> None:
+        self.clocks, self.who = clocks, who
+        self.threads = 32 * who.warps[:, None] + np.arange(32)
+        self.knowers, each = np.unique(clocks.knower[self.threads], return_inverse=True)
+        self.each = each.reshape(self.threads.shape)
+        self.row = int(who.rows[0])
+        self.known = clocks.known[clocks.at(who.rows[:1]), self.knowers]
+
+    def come_after(self, read: FencedRead) -> Bools:
+        """(warps, 32): which lanes come after a read."""
+        clocks, size, threads = self.clocks, self.clocks.wave.run.cluster_ctas, np.array(read.threads)
+        if read.cta // size == int(clocks.cluster_of(self.who.rows[:1])[0]):
+            after = (self.known[:, read.cta % size * clocks.threads + threads] >= read.time).any(1)
+        else:
+            fars = (clocks.far.get((self.row, knower), {}).get(read.cta) for knower in self.knowers.tolist())
+            after = np.array([far is not None and bool((far[threads] >= read.time).any()) for far in fars])
+        found: Bools = after[self.each]
+        if read.cta == self.row + clocks.wave.first:
+            found = found | np.isin(self.threads, threads)
+        return found & self.who.lanes

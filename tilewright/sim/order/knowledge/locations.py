@@ -180,9 +180,9 @@ class Locations:
         acquires = access.site.sem in ("acquire", "acq_rel")
         if not (acquires and take(clocks, who, access.site.scope, [found.release])):
             self.observed((access.cta, access.warp), who.lanes[0], found.release)
-        for thread in access.threads if found.release.has_sc else ():
-            found.readers.add((access.cta, thread))
-            self.fenced_reads.add(FencedRead(access.cta, thread, access.time, found.release))
+        if found.release.has_sc:
+            found.readers |= {(access.cta, thread) for thread in access.threads}
+            self.fenced_reads.add(FencedRead(access.cta, access.threads, access.time, found.release))
 
     def observed(self, key: tuple[int, int], lanes: Bools, release: Release) -> None:
         """What lanes of a warp may acquire by a later fence."""

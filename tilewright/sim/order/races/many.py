@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.order.races.accesses import CTA, CTA_BITS, THREAD
 from tilewright.sim.order.races.clash import CHECKED, Clash, Pairs
 from tilewright.sim.order.races.observed import has_observed, last_read
 from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, is_surely_strong, went_along
@@ -52,7 +53,12 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
     farthest: Clash | None = None
     doubt: Clash | None = None
     mine, key = pairs[order], key[order]
+    ends = set() if with_writer else _behind(access, pairs, place)
     for record in places.log.newest_first():
+        if record in ends:
+            ends.remove(record)
+            if not ends:
+                break
         if record.time <= met or (farthest and (farthest.apart > 1 or not _is_of_line(record, farthest))):
             break
         first, last = (byte // places.grain for byte in record.span)
@@ -64,6 +70,21 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
         elif clash is not None and (farthest is None or clash.apart > farthest.apart):
             farthest = clash
     return farthest or doubt
+
+
+def _behind(access: AccessRecord, pairs: Pairs, place: Ints) -> set[Record]:
+    """The last writes at these places, if all of them are plain ones that the threads come after: what is older than
+    these came before them, as nothing else was told.
+    """
+    places, run = access.places, access.batch.wave.run
+    last = places.last_weak_writes(place) if places.is_global and not run.warnings else None
+    if last is None:
+        return set()
+    tags = places.tags_of_writes(place)
+    who = tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD
+    known = access.clocks.knows(pairs.row, pairs.knower, *who, tags >> places.shift, also=access.also)
+    itself = (who[0] == pairs.cta) & (who[1] == pairs.thread)
+    return last if (known | itself).all() else set()
 
 
 def _clash_with(access: AccessRecord, record: Record, mine: Pairs, key: Ints) -> Clash | None:

@@ -65,6 +65,8 @@ class TaggedPlaces:
         self.read: dict[str, Times] = {}
         self.newest_write = self.newest_read = 0  # times
         self.has_strong = False  # any strong accesses?
+        self._newest_weak = {True: 0, False: 0}  # the time of the last weak write, and read
+        self._weak_span = NOWHERE  # of bytes that were written weakly
         self.log = Log()
         self._late: list[tuple[AccessRecord, Times]] = []  # reads without tags so far, and what the readers knew then
         self._late_writes: list[AccessRecord] = []
@@ -229,6 +231,19 @@ class TaggedPlaces:
         tags = np.unique(tags[(tags != 0) & (tags & UNIT == 0)])
         return Stamps(tags >> self.shift, tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD).joined(many)
 
+    def tags_of_writes(self, units: Ints) -> Ints:
+        """The tags of the last writes at some places of a global buffer that are written down."""
+        return np.asarray(self.writers.view(self.tag.itemsize)[0, units], np.int64)
+
+    def last_weak_writes(self, units: Ints) -> set[Record] | None:
+        """The records of the last writes there, where each is a weak one, and of one thread; None otherwise."""
+        tags = np.unique(self.tags_of_writes(units))
+        if not tags.all() or (tags & (MANY | UNIT)).any():
+            return None
+        found = {self.log.find(tag >> CTA & (1 << CTA_BITS) - 1, tag >> self.shift) for tag in tags.tolist()}
+        records = {record for record in found if record is not None and record.site.sem == "weak"}
+        return records if len(records) == len(found) else None
+
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
         """Is it certain that no thread has written between two bytes of the buffer (nor read, before a write)?"""
         spans = [self._late_span]
@@ -270,20 +285,21 @@ class TaggedPlaces:
         """The lanes of a strong write that are about to replace the tag of a weak one of which not all threads know:
         others may race with that one, and not with this.
         """
-        floor = 0 if self.is_global else access.clocks.floor
-        if all(each.site.sem != "weak" or each.time <= floor for each in self.log.writes.values()):
+        floor, (low, high), (first, end) = 0 if self.is_global else access.clocks.floor, self._weak_span, access.span
+        if self._newest_weak[True] <= floor or first >= high or end <= low:
             return None
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
-        weak = self._weak(access, access.load(self.writers))
+        weak = self._weak(access, access.load(self.writers), write=True)
         lanes = np.broadcast_to(weak.any(-1), access.look.shape) & access.mask.full
         return lanes if lanes.any() else None
 
-    def _weak(self, access: AccessRecord, old: Tags) -> Bools:
+    def _weak(self, access: AccessRecord, old: Tags, *, write: bool) -> Bools:
         """Which tags are of weak accesses: of the same thread, and, but for global memory, of those it knows of?"""
         found: Bools = ((old ^ access.tags()[..., None]) & self.tag.type(self.who) == 0) & (old != 0)
         if not self.is_global:
             found = found | (old >> self.shift > access.clocks.floor)
+        found = found & (old >> self.shift <= self._newest_weak[write])
         old = np.broadcast_to(old, found.shape)
         for time in np.unique(old[found] >> self.shift).tolist():
             if all(record.site.sem != "weak" for record in self.log.at(time)):
@@ -311,7 +327,13 @@ class TaggedPlaces:
 
     def remember(self, access: AccessRecord, *, reads: bool) -> None:
         """Remember an access; the tags of a read are written when a later write needs them."""
-        self.has_strong |= access.site.sem != "weak"
+        if access.site.sem != "weak":
+            self.has_strong = True
+        else:
+            self._newest_weak[not reads] = max(self._newest_weak[not reads], access.time)
+            if not reads:
+                (low, high), (first, end) = self._weak_span, access.span
+                self._weak_span = min(low, first), max(high, end)
         self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at, *access.more))
         if not reads:
             self.newest_write = access.time
@@ -379,7 +401,7 @@ class TaggedPlaces:
             pairs = pairs_of(access, found)
             others[others] = pairs.of_many | ~access.knows(pairs)
         if access.site.sem != "weak":
-            others = others | self._weak(access, old)
+            others = others | self._weak(access, old, write=False)
         access.store(self.readers, tags)
         differs = access.load(self.readers) != mine
         lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)
