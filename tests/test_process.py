@@ -21,7 +21,9 @@ def test_a_run_multiplies_with_one_thread_and_gives_the_others_back() -> None:
     k.store(k.array("a", "int32", 32), tid, tid)
     with threadpool_limits(2, "blas"):
         before = blas_threads()
-        Program(k.kernel(), parse_checks("all")).run({"a_ptr": np.zeros(32, np.int32)}, {}, progress=lambda *_: seen.append(blas_threads()))
+        Program(k.kernel(), parse_checks("all")).run(
+            {"a_ptr": np.zeros(32, np.int32)}, {}, progress=lambda *_: seen.append(blas_threads())
+        )
         assert blas_threads() == before == {2}
     assert seen == [{1}]
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["FORWARDS", "NEVER", "PATIENT", "Late", "Made", "Precedence", "others"]
 
 MOST = 8  # strong accesses of a thread before which others overtake it, each in a run of its own
-MOST_STEPS = 300  # that these runs may take together
-PER_STEP = 4  # strong accesses of threads that cost as much as a step
+MOST_STEPS = 200  # of one of these runs; shorter ones may take more of them together, by the square of that
+PER_STEP = 2  # strong accesses of threads that cost as much as a step
 NEVER = 1 << 40
 
 
@@ -107,13 +107,12 @@ class Made:
     steps: int
 
 
-def others(
-    strong: Mapping[int, Ints], made: Sequence[Made], steps: int, *, asks: bool = False
-) -> Iterator[Precedence]:
+def others(strong: Mapping[int, Ints], made: Sequence[Made], steps: int, *, asks: bool = False) -> Iterator[Precedence]:
     """The orders in which threads that see which came first may do something else.
 
     strong: by the first CTA of each wave, how many strong accesses its threads have made, (CTAs, warps, 32). made: the
-    runs with late threads so far. steps: of the run that went forwards; of a long one, these would take too many. asks: are these accesses of m-barriers, too, which threads ask once?
+    runs with late threads so far. steps: of the run that went forwards; after a long one there are none with late
+    threads. asks: are these accesses of m-barriers, too, which threads ask once?
     """
     of_cta = next(iter(strong.values()))[0].size if strong else 0
     counts = {
@@ -128,7 +127,7 @@ def others(
     together = next(size for size in (of_cta, 32, 1) if found[0] // size != found[-1] // size)
     most, each = max(counts.values()) + asks, steps + sum(counts.values()) // PER_STEP
     for thread, nth in _overtaken(found, most):
-        if most > 1 and each + sum(one.steps for one in made) > MOST_STEPS:
+        if most > 1 and each * (each + sum(max(each, one.steps) for one in made)) > MOST_STEPS**2:
             return
         known = any(one.late.thread == thread and one.late.nth < nth <= one.first for one in made)
         if not known and (nth <= counts[thread] or nth == NEVER):

@@ -57,7 +57,7 @@ class KnownBySc:
         self.clocks = clocks
         self.first = {reach: first + k * clocks.size for k, reach in enumerate(reaches)}
         self.columns = range(first, first + len(reaches) * clocks.size)
-        self._seen: dict[int, tuple[Times, Times, Times | None]] = {}  # by the identity of times, which are kept with it
+        self._seen: dict[int, tuple[Times, Times, Times | None]] = {}  # by the identity of the first
         self.own = {reach: np.zeros((clocks.wave.ctas, clocks.threads), np.int32) for reach in reaches}
 
     def publish(self, table: Times, at: Ints, columns: Ints, rows: Ints, threads: Ints) -> None:
@@ -118,7 +118,7 @@ class KnownBySc:
         return found
 
     def before(self, row: int, threads: Ints) -> Iterator[tuple[str, Known]]:
-        """What comes before threads of a warp that know the same, and act together, by way of fences, by their reach."""
+        """What comes before threads of a warp, which know the same and act together, by way of fences; by reach."""
         clocks = self.clocks
         knower = int(clocks.knower[threads[0]])
         for reach in self.first:
@@ -139,8 +139,9 @@ class KnownBySc:
 
 @dataclass(eq=False, slots=True)
 class FencedRead:
-    """A strong read: by which threads of a warp of a CTA of the grid, when, and what had been published there. taken: by
-    scope of a fence and its CTA, (warps, 32), who has taken that over.
+    """A strong read: by which threads of a warp, of a CTA of the grid, when, and what had been published there.
+
+    taken: by scope of a fence and its CTA, (warps, 32), who has taken that over.
     """
 
     cta: int
@@ -189,17 +190,19 @@ class FencedReads:
         """Reads, and the lanes that come after each and have not taken it over, nor a later link of its chain."""
         reads = [*self._of.get(cta, {}).values(), *(read for read in self._last if read.cta != cta)]
         reads.sort(key=lambda read: -read.release.depth)
-        covered: dict[object, Bools] = {}  # by chain of atomics, who has a later link
+        covered: dict[object, Bools | None] = {}  # by chain of atomics, who has a later link; None for all of them
         for read in reads:
             root = read.release.root
-            done = covered.get(root, ~fenced.who.lanes)
-            if done.all():
+            if (done := covered.get(root, ~fenced.who.lanes)) is None:
                 continue
             done = done | read.taken_by(scope, cta)[fenced.who.warps]
-            lanes = fenced.come_after(read) & ~done if not done.all() else np.zeros_like(done)
-            if lanes.any():
+            if np.count_nonzero(done) == done.size:
+                covered[root] = None
+                continue
+            covered[root] = done
+            if (after := fenced.come_after(read)) is not None and (lanes := after & ~done).any():
+                covered[root] = done | lanes
                 yield read, lanes
-            covered[root] = done | lanes
 
 
 class _Fenced:
@@ -212,16 +215,32 @@ class _Fenced:
         self.each = each.reshape(self.threads.shape)
         self.row = int(who.rows[0])
         self.known = clocks.known[clocks.at(who.rows[:1]), self.knowers]
+        self.fars = [clocks.far.get((self.row, knower), {}) for knower in self.knowers.tolist()]
+        size = clocks.wave.run.cluster_ctas
+        first = int(clocks.cluster_of(who.rows[:1])[0]) * size
+        self.near = range(first, first + size)
 
-    def come_after(self, read: FencedRead) -> Bools:
-        """(warps, 32): which lanes come after a read."""
-        clocks, size, threads = self.clocks, self.clocks.wave.run.cluster_ctas, np.array(read.threads)
-        if read.cta // size == int(clocks.cluster_of(self.who.rows[:1])[0]):
-            after = (self.known[:, read.cta % size * clocks.threads + threads] >= read.time).any(1)
+    def come_after(self, read: FencedRead) -> Bools | None:
+        """(warps, 32): which lanes come after a read; None for none."""
+        clocks = self.clocks
+        if read.cta in self.near:
+            columns = (read.cta - self.near.start) * clocks.threads + np.array(read.threads)
+            after = (self.known[:, columns] >= read.time).any(1)
         else:
-            fars = (clocks.far.get((self.row, knower), {}).get(read.cta) for knower in self.knowers.tolist())
-            after = np.array([far is not None and bool((far[threads] >= read.time).any()) for far in fars])
+            knowers = [k for k, far in enumerate(self.fars) if _holds(far.get(read.cta), read)]
+            if not knowers:
+                return None
+            after = np.isin(np.arange(len(self.fars)), knowers)
         found: Bools = after[self.each]
         if read.cta == self.row + clocks.wave.first:
-            found = found | np.isin(self.threads, threads)
+            found = found | np.isin(self.threads, read.threads)
         return found & self.who.lanes
+
+
+def _holds(far: Times | None, read: FencedRead) -> bool:
+    """Do times of the CTA of a read hold one of its threads?"""
+    if far is not None:
+        for thread in read.threads:
+            if far[thread] >= read.time:
+                return True
+    return False

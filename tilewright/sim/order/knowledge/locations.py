@@ -80,7 +80,7 @@ class Strong:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Made:
-    """A release by threads at a location. pattern: of all of them; known: a row for each, what it alone has published."""
+    """A release by threads at a location. pattern: of all of them; known: what each has published, a row for it."""
 
     threads: tuple[int, ...]
     pattern: Pattern
@@ -139,10 +139,18 @@ class Locations:
         self.awake = True
         if site.write:
             self.memories.add(places.name)
-        threads = list(threads_of(access))
+        threads = list(threads_of(access, None if site.write else self._written_at(access)))
         every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
         for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
             self._of_warp(access, fences, list(warp))  # the lanes have no order among themselves
+
+    def _written_at(self, access: AccessRecord) -> Bools | None:
+        """Which lanes touch a location of a global buffer where anything was written strongly? Many may poll others."""
+        if not access.places.is_global:
+            return None
+        every = np.broadcast_to(access.at.full(), access.batch.shape)
+        there = [each for each in np.unique(every).tolist() if self.has((access.places.name, each))]
+        return np.isin(every, there)
 
     def _of_warp(self, access: AccessRecord, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
         site, clocks, row = access.site, access.clocks, threads[0][0][0]
@@ -272,10 +280,11 @@ def _together(
         yield where, tuple(own)
 
 
-def threads_of(access: AccessRecord) -> Iterator[tuple[tuple[int, int], Where]]:
-    """Row and thread of each lane of an access, and the location that it touches."""
+def threads_of(access: AccessRecord, some: Bools | None = None) -> Iterator[tuple[tuple[int, int], Where]]:
+    """Row and thread of each lane of an access, or of some of them, and the location that it touches."""
     batch, places = access.batch, access.places
     active = np.broadcast_to(access.mask.full, batch.shape)
+    active = active if some is None else active & some
     rows, warps, lanes = batch.threads(active)
     address = np.broadcast_to(access.at.full(), batch.shape)[active].tolist()
     for row, thread, where in zip(rows.tolist(), (32 * warps + lanes).tolist(), address, strict=True):

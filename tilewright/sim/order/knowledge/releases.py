@@ -92,8 +92,9 @@ NOTHING = Published()
 @dataclass(frozen=True, eq=False, slots=True)
 class Release:
     """What may be acquired at a location. patterns: what writes there have published. by_sc: what comes before them by
-    way of a fence.sc, with the reach of that as scope. root: the same for all writes that follow one another as atomics;
-    depth: how many of them have published more than the one before.
+    way of a fence.sc, with the reach of that as scope.
+
+    root: the same for all writes that follow one another as atomics; depth: how many of these have published more.
     """
 
     patterns: Published
