@@ -42,7 +42,9 @@ WRITES = {
 
 
 def run(body: str) -> None:
-    tw.load_ptx(TEXT % body)["k"].simulate(np.zeros(16, np.float32), bytes(32), grid=1, block=1, check="bounds")
+    tw.load_ptx(TEXT % body)["k"].simulate(
+        np.zeros(16, np.float32), bytes(32), grid=1, block=1, check="bounds"
+    )
 
 
 @pytest.mark.parametrize("pointer", [CONST, PARAM])

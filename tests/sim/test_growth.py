@@ -1,4 +1,4 @@
-"""The work of the race check grows with what a kernel does, not with what came before: calls of functions are counted."""
+"""The work of the race check grows with what a kernel does, not with what came before: function calls are counted."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class _Made:
         """The release that is this access, by threads that know the same."""
         threads = np.array(access.threads)
         known = clocks.published(Actors.threads(np.full(len(threads), access.row), threads))
-        every = replace(known[:1], threads=known.threads.max(0)[None])
+        every = replace(known[np.array([0])], threads=known.threads.max(0)[None])
         return cls(access.threads, Pattern(access.lanes, access.site.scope, access.cta, every, clocks.now), known)
 
     def of(self, threads: tuple[int, ...]) -> Iterator[Pattern]:
@@ -101,7 +101,7 @@ class _Made:
             return
         for thread in threads:
             k = self.threads.index(thread)
-            yield replace(self.pattern, lanes=np.arange(32) == thread & 31, known=self.known[k : k + 1])
+            yield replace(self.pattern, lanes=np.arange(32) == thread & 31, known=self.known[np.array([k])])
 
 
 class Locations:
