@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.races.accesses import CTA, CTA_BITS, THREAD
+from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, THREAD, UNIT
 from tilewright.sim.order.races.clash import CHECKED, Clash, Pairs
 from tilewright.sim.order.races.observed import has_observed, last_read
 from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, is_surely_strong, went_along
@@ -77,14 +77,18 @@ def _behind(access: AccessRecord, pairs: Pairs, place: Ints) -> set[Record]:
     these came before them, as nothing else was told.
     """
     places, run = access.places, access.batch.wave.run
-    last = places.last_weak_writes(place) if places.is_global and not run.warnings else None
-    if last is None:
+    if not places.is_global or run.warnings:
         return set()
-    tags = places.tags_of_writes(place)
-    who = tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD
-    known = access.clocks.knows(pairs.row, pairs.knower, *who, tags >> places.shift, also=access.also)
-    itself = (who[0] == pairs.cta) & (who[1] == pairs.thread)
-    return last if (known | itself).all() else set()
+    tags = np.asarray(places.writers.view(places.tag.itemsize)[0, place], np.int64)
+    if not tags.all() or (tags & (MANY | UNIT)).any():
+        return set()
+    ctas, threads, times = tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD, tags >> places.shift
+    known = access.clocks.knows(pairs.row, pairs.knower, ctas, threads, times, also=access.also)
+    if not (known | (ctas == pairs.cta) & (threads == pairs.thread)).all():
+        return set()
+    last = {places.log.find(*each) for each in set(zip(ctas.tolist(), times.tolist(), strict=True))}
+    found = {record for record in last if record is not None and record.site.sem == "weak"}
+    return found if len(found) == len(last) else set()
 
 
 def _clash_with(access: AccessRecord, record: Record, mine: Pairs, key: Ints) -> Clash | None:

@@ -26,7 +26,7 @@ from tilewright.sim.order.knowledge.fence_points import Stamps
 from tilewright.sim.order.knowledge.known import Times
 from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, THREAD, UNIT, AccessRecord, bound_of
 from tilewright.sim.order.races.clash import pairs_of
-from tilewright.sim.order.races.permitted import is_surely_strong
+from tilewright.sim.order.races.permitted import is_frail, newest_frail
 from tilewright.sim.order.races.records import Candidates, Log, Record
 
 if TYPE_CHECKING:
@@ -138,8 +138,6 @@ class TaggedPlaces:
             wide.to_change(8)[:, : old.pitch // 4] = old.view(4)
             setattr(self, name, wide)
 
-    # Candidates for a race
-
     def is_calm(self, clocks: Clocks, *, write: bool) -> bool:
         """Do all threads know all that may race with an access?"""
         newest = max(self.newest_write, self.newest_read) if write else self.newest_write
@@ -242,19 +240,6 @@ class TaggedPlaces:
         tags = np.unique(tags[(tags != 0) & (tags & UNIT == 0)])
         return Stamps(tags >> self.shift, tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD).joined(many)
 
-    def tags_of_writes(self, units: Ints) -> Ints:
-        """The tags of the last writes at some places of a global buffer that are written down."""
-        return np.asarray(self.writers.view(self.tag.itemsize)[0, units], np.int64)
-
-    def last_weak_writes(self, units: Ints) -> set[Record] | None:
-        """The records of the last writes there, where each is a weak one, and of one thread; None otherwise."""
-        tags = np.unique(self.tags_of_writes(units))
-        if not tags.all() or (tags & (MANY | UNIT)).any():
-            return None
-        found = {self.log.find(tag >> CTA & (1 << CTA_BITS) - 1, tag >> self.shift) for tag in tags.tolist()}
-        records = {record for record in found if record is not None and record.site.sem == "weak"}
-        return records if len(records) == len(found) else None
-
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
         """Is it certain that no thread has written between two bytes of the buffer (nor read, before a write)?"""
         spans = [self._late_span]
@@ -263,8 +248,6 @@ class TaggedPlaces:
         elif not {name, self.name}.isdisjoint([*self.written, *(self.read if write else ())]) or name == self.name:
             return False
         return all(high < reach[0] or low >= reach[1] for low, high in spans)
-
-    # Records for later accesses
 
     def _latest(self, access: AccessRecord, latest: dict[str, Times]) -> None:
         if self.is_global:
@@ -296,8 +279,7 @@ class TaggedPlaces:
         """A strong write is about to replace tags: keep those of frail writes, with which others may race, though not
         with this.
         """
-        known = 0 if self.is_global else access.clocks.floor
-        if self._newest_frail(access, write=True) <= known:
+        if newest_frail(access, write=True) <= (0 if self.is_global else access.clocks.floor):
             return
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
@@ -311,23 +293,12 @@ class TaggedPlaces:
         many = self.tag.type(MANY) * ((kept != 0) & ((kept ^ old) & self.tag.type(self.who) != 0))
         access.store(self.frail, np.where(frail, old | many, kept))
 
-    @staticmethod
-    def _is_frail(access: AccessRecord, other: Record) -> bool:
-        """Was another access less strong than this, so that some thread may race with that one alone?"""
-        one, two = access.site, other.site
-        kinds = ((site.sem == "weak", site.scope, site.element) for site in (one, two))
-        return len({*kinds}) > 1 and not is_surely_strong(access, other)
-
-    def _newest_frail(self, access: AccessRecord, *, write: bool) -> int:
-        """The time of the last write that is less strong than an access, or of the last read."""
-        return max((each.time for each in self.log.newest(write=write) if self._is_frail(access, each)), default=0)
-
     def _frail(self, access: AccessRecord, old: Tags, *, write: bool) -> Bools:
         """Which tags of writes, or of reads, are of accesses that are less strong, and that not all threads know?"""
         found: Bools = old >> self.shift > (0 if self.is_global else access.clocks.floor)
-        found &= old >> self.shift <= self._newest_frail(access, write=write)
+        found &= old >> self.shift <= newest_frail(access, write=write)
         for time in np.unique(old[found] >> self.shift).tolist():
-            if not any(self._is_frail(access, record) for record in self.log.at(time)):
+            if not any(is_frail(access, record) for record in self.log.at(time)):
                 found &= old >> self.shift != time
         return found
 
