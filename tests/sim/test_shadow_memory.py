@@ -40,7 +40,7 @@ def test_tags_are_kept_for_each_cta_only_once_they_differ() -> None:
 def logged(records: int, nbytes: int) -> Log:
     log = Log()
     for time in range(records):
-        log.add(cast(Any, SimpleNamespace(time=time, at=Address(0), site=SimpleNamespace(write=False), nbytes=nbytes)))
+        log.add(cast(Any, SimpleNamespace(time=time, at=Address(0), site=SimpleNamespace(write=False), nbytes=nbytes)), reads=False)
     return log
 
 
