@@ -23,6 +23,7 @@ import numpy as np
 from tilewright import host
 from tilewright.cuda.cu_chunks import Parameter
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
+from tilewright.frames import at_the_edge
 from tilewright.ir import AllocBuffer, Kernel, Launch, Var
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.reach import SharedReach
@@ -108,6 +109,7 @@ class LoadedModule:
         """The bytes of the variables that have been accessed, by symbol."""
         return dict(self.globals.made)  # type: ignore[attr-defined]  # a _Globals
 
+    @at_the_edge
     def __getitem__(self, name: str) -> LoadedKernel:
         """A kernel by its symbol, by the name in its source, or by what its author launches: ``k<128>``."""
         symbol = self.names.get(name, name)
@@ -147,6 +149,7 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
     def __len__(self) -> int:
         return len(self.variables)
 
+    @at_the_edge
     def __getitem__(self, name: str) -> NDArray[Any]:
         spelled = [each for each in self.variables if name in (each, qualified_name(each))]
         symbols = spelled or [each for each in self.variables if plain_name(each) == name]
@@ -203,6 +206,7 @@ class LoadedKernel:
         """Has somebody named its parameters? Compilers call them ``kernel_param_0``."""
         return not all(MADE_NAME.search(name) for name in self.parameters)
 
+    @at_the_edge
     def simulate(
         self,
         *args: Any,
@@ -268,6 +272,7 @@ class LoadedKernel:
         settings, bits = keywords_of(LoadedKernel.simulate), self.module.module.address_size
         return given(self.name, self.entry.params, self.written, args, named, settings, bits)
 
+    @at_the_edge
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
         """The kernel as the simulator gets it, for these arguments."""
