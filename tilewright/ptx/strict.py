@@ -216,10 +216,20 @@ def check_register(operand: Operand, word: str, step: Step) -> None:
     have, want = (FLOATS.fullmatch(each) is not None for each in (declared, word))
     bits, needed = (max(16, 8 * element_bytes(each)) for each in (declared, word))
     fits = bits == needed or (step.ins.opcode in WIDENING and bits > needed and not (have and want))
-    alike = have == want or ("b" in (declared[0], word[0]) and "bf" not in (declared[:2], word[:2]))
-    if not fits or not alike or (have and want and declared != word):
+    if not fits:
+        raise KernelError(f"{step.ins.mnemonic}: {operand.text} has {bits} bits", given=f"{bits} bits",  # type: ignore[union-attr]  # a Name
+                          allowed=f"a register of {needed} bits", at=step.at)  # fmt: skip
+    if _differ(declared, word):
         raise KernelError(f"{step.ins.mnemonic}: {operand.text} is of another type", given=f".{declared}",  # type: ignore[union-attr]  # a Name
                           allowed=f".{word}, or .b{needed}", at=step.at)  # fmt: skip
+
+
+def _differ(declared: str, word: str) -> bool:
+    """Is one type a float and the other an integer, or another float? Bits are as good as either."""
+    have, want = (FLOATS.fullmatch(each) is not None for each in (declared, word))
+    if re.fullmatch(r"b\d+", declared) or re.fullmatch(r"b\d+", word):
+        return False
+    return have != want or (have and declared != word)
 
 
 def check_result(operand: Operand, step: Step) -> None:
@@ -232,8 +242,6 @@ def check_result(operand: Operand, step: Step) -> None:
     word = words[0] if len(words) == 1 or (words and step.ins.opcode == "cvt") else ""
     if not declared or not word or "pred" in (declared, word):
         return
-    have, want = (FLOATS.fullmatch(each) is not None for each in (declared, word))
-    differ = have != want and "b" not in (declared[0], word[0])
-    if (differ or (have and want and declared != word)) and step.ins.opcode not in MIXED:
+    if _differ(declared, word) and step.ins.opcode not in MIXED:
         raise KernelError(f"{step.ins.mnemonic} does not fit into {operand.text}", given=f"a register of .{declared}",  # type: ignore[union-attr]  # a Name
                           allowed=f".{word}, or a register of bits", at=step.at)  # fmt: skip
