@@ -25,6 +25,7 @@ from tilewright.cuda.cu_chunks import Parameter
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
 from tilewright.frames import at_the_edge
 from tilewright.ir import AllocBuffer, Kernel, Launch, Var
+from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.reach import SharedReach
 from tilewright.load.words import PTX, Words, reworded, said
@@ -288,7 +289,7 @@ class LoadedKernel:
         key = (bound.key, machine, checks)
         if key not in self._programs:
             made = self._lowered(bound, machine)
-            self._programs[key] = made, Program(made.kernel, checks)
+            self._programs[key] = made, Program(made.kernel, checks, nearest(self.target))
         return self._programs[key]
 
     def _memory(
@@ -349,6 +350,7 @@ class LoadedKernel:
             raise ArgumentError("the grid is whole clusters", given=f"grid {ctas}, cluster {together}")
         if not isinstance(shared_bytes, int) or shared_bytes < 0:
             raise ArgumentError("shared_bytes is a number of bytes", given=repr(shared_bytes), allowed="0 or more")
+        check_cluster(self.name, together, nearest(self.target))
         return Machine(Launch(ctas, prod(threads), together), threads, shared_bytes)
 
     def _check_block(self, threads: tuple[int, int, int], required: tuple[int, ...] | None) -> None:

@@ -44,7 +44,7 @@ def parameter(low: Lowering, param: Variable, scope: Scope) -> None:
     if _lies_in_memory(low.entry, param):
         low.in_bytes[param.name] = param
         buffer = low.global_bytes(
-            f"{param.name} (parameter)" if array else param.name, nbytes(param), max(8, param.align)
+            f"{param.name} (parameter)" if array else param.name, nbytes(param), max(8, param.align), constant=True
         )
         scope.symbols[param.name] = Memory(buffer)
         return
@@ -176,7 +176,8 @@ def _in_module(low: Lowering, declared: Variable, name: str) -> Memory:
         own = low.outside.symbols[name] = in_local(low, declared, name)
         return own
     low.globals[name] = declared
-    buffer = low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16))
+    is_constant = declared.space == "const"
+    buffer = low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16), constant=is_constant)
     made = low.outside.symbols[name] = Memory(buffer, element=stride(declared))
     if are_short(low) and named_in(declared):
         raise KernelError(f"{name} begins with an address", given=".address_size 32", allowed="numbers, or 64")

@@ -115,10 +115,11 @@ class Lowering(ir.Blocks):
 
     # Memory
 
-    def global_bytes(self, name: str, size: int, align: int) -> ir.Buffer:
-        """A buffer of bytes in global memory, which the caller of the kernel fills."""
+    def global_bytes(self, name: str, size: int, align: int, *, constant: bool) -> ir.Buffer:
+        """A buffer of bytes in global memory, which the caller of the kernel fills. constant: no thread may write it."""
+        data = ir.Var(identifier(name, "_ptr"), HANDLE)
         return self.add_buffer(
-            ir.Buffer(name, UINT8, (size,), "global", None, data=ir.Var(identifier(name, "_ptr"), HANDLE), align=align)
+            ir.Buffer(name, UINT8, (size,), "global", None, data=data, align=align, constant=constant)
         )
 
     def add_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
