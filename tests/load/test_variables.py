@@ -180,5 +180,5 @@ def test_a_call_of_a_null_function_pointer_is_told_at_the_users_line_without_inn
         module["k"].simulate(o, 1, block=1)
 
     assert raised.value.given == "address 0x0"
-    places = [entry.path.name for entry in raised.traceback]  # type: ignore[union-attr]  # paths
+    places = [str(entry.path).rpartition("/")[2] for entry in raised.traceback]
     assert places == ["test_variables.py", "frames.py", "kernel.cu"]
