@@ -30,7 +30,7 @@ from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.reach import SharedReach
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
-from tilewright.ptx.mangled import plain_name, qualified_name
+from tilewright.ptx.mangled import MANGLED, plain_name, qualified_name
 from tilewright.ptx.names import all_statements, number_dtype
 from tilewright.ptx.tree import Function, Module, Variable
 from tilewright.public import Public, instances, keywords_of
@@ -50,7 +50,6 @@ MOST_SHARED = 227 << 10
 PATIENCE = 5.0  # seconds for a run that finds out how much shared memory a kernel touches
 BEYOND = re.compile(r"shared memory, bytes \d+ to (\d+)")  # as the check of bounds says it
 MADE_NAME = re.compile(r"_param_\d+$")
-MANGLED = r"(?<![\w$])_Z[\w$]+"
 Dimensions = "int | Sequence[int]"
 
 
@@ -118,8 +117,7 @@ class LoadedModule:
         wanted = re.sub(r"\s+", "", name)
         found = found or [entry for key, value in self.names.items() if re.sub(r"\s+", "", key) == wanted
                           for entry in self.module.entries if entry.name == value]  # fmt: skip
-        for spelled in (qualified_name, plain_name):
-            last = wanted.rpartition("::")[2] if spelled is plain_name else wanted
+        for spelled, last in ((qualified_name, wanted), (plain_name, wanted.rpartition("::")[2])):
             found = found or [each for each in self.module.entries if spelled(each.name).replace(" ", "") == last]
         if len(found) != 1:
             raise ArgumentError(
@@ -153,11 +151,11 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
     @at_the_edge
     def __getitem__(self, name: str) -> NDArray[Any]:
         spelled = [each for each in self.variables if name in (each, qualified_name(each))]
-        symbols = spelled or [each for each in self.variables if plain_name(each) == name]
-        if len(symbols) != 1:
-            what = "the name of several variables" if symbols else "no variable of this module"
+        symbol, *more = spelled or [each for each in self.variables if plain_name(each) == name] or [""]
+        if more or not symbol:
+            what = "the name of several variables" if more else "no variable of this module"
             raise ArgumentError(f"{name} is {what}", given=name, allowed=choices(name, self))
-        symbol, declared = symbols[0], self.variables[symbols[0]]
+        declared = self.variables[symbol]
         if symbol not in self.made:
             self.made[symbol] = np.frombuffer(initial_bytes(declared)[0], np.uint8)
         kind = number_dtype(declared.type).numpy
@@ -168,7 +166,6 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
         return whole if whole.size % kind.itemsize else whole.view(kind)
 
     def raw(self, name: str) -> NDArray[np.uint8]:
-        """The bytes of a variable."""
         return self[name].view(np.uint8)
 
 
