@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tilewright.layout.facts import Facts, as_int
+from tilewright.primitives.elements import narrowed
 from tilewright.primitives.shapes import equal, shown
 from tilewright.primitives.table import Array, Clipped, Mismatch, Seen, Shape, Tile, primitive
 
@@ -52,7 +53,7 @@ def of_one_kind(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch 
     """Both floats, or both integers."""
     dst, src = tiles["dst"], tiles["src"]
     if dst.dtype.is_float == src.dtype.is_float and "bool" not in (dst.dtype, src.dtype):
-        return None
+        return narrowed(dst.name, dst.dtype, src.dtype, f"{src.name} is {src.dtype}")
     given = f"{dst.name} is {dst.dtype}, {src.name} is {src.dtype}"
     return Mismatch("the dtypes differ", given, "two float types or two integer types", None)
 
