@@ -28,6 +28,8 @@ Partial = tuple[Expr, ...]
 
 def limit_of(kind: DType, *, largest: bool) -> float:
     """The largest or smallest value of a dtype: infinite where it has infinities."""
+    if kind.kind == "bool":
+        return float(largest)
     if not kind.is_float:
         lowest = -(1 << kind.bits - 1) if kind.kind == "int" else 0
         return lowest + (1 << kind.bits) - 1 if largest else lowest
@@ -179,6 +181,6 @@ def _row_major(coordinates: Ints, extents: Sequence[int], dims: Sequence[int]) -
 
 
 def _computed_in(src: DType, dst: DType) -> DType:
-    """The dtype of partial results: at least 32 bits, float32 for narrow floats."""
+    """The dtype of partial results: at least 32 bits, float32 for narrow floats, int32 for bool, which counts as 0 or 1."""
     bits = max(32, src.bits, dst.bits)
-    return dtype(f"{src.kind}{bits}")
+    return dtype(f"{'int' if src.kind == 'bool' else src.kind}{bits}")
