@@ -133,6 +133,6 @@ MISTAKES: dict[str, tuple[str, dict[str, Any]]] = {
     "swizzle of the tile": ("reads A in another order than its layout", {}),
     "swizzle of the descriptor": ("reads A in another order than its layout", {}),
     "stride": ("reads A in another order than its layout", {}),
-    "step": ("outside of shared memory", {}),
-    "base": ("reads A in another order than its layout", {}),
+    "step": ("ptx.wgmma.mma_async.ss reads outside of A", {}),
+    "base": ("ptx.wgmma.mma_async.ss reads outside of A", {}),
 }

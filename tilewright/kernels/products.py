@@ -18,7 +18,7 @@ from tilewright.errors import ArgumentError, choices
 from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.operators import Arrays, TorchOperator
+from tilewright.kernels.operators import Arrays, Launch, Launches, TorchOperator
 
 __all__ = ["chosen", "matmul"]
 
@@ -184,7 +184,7 @@ class After:
         return tuple(0 if array is None else array for array in (bias, residual, scale_a, scale_b))
 
 
-def run(results: Arrays, args: Arrays) -> None:
+def run(results: Arrays, args: Arrays) -> Launches:
     a, b, bias, residual, scale_a, scale_b, activation, _ = args
     c = results[0]
     if len(b.shape) == 2:
@@ -192,7 +192,7 @@ def run(results: Arrays, args: Arrays) -> None:
     elif len(b.shape) > 3:
         a, b, c, residual = (None if x is None else x.reshape(-1, *x.shape[-2:]) for x in (a, b, c, residual))
     into = c if _fits(c, _bytes(c)) else room(c, c.shape, kind_of(c))
-    multiplied(into, a, b.swapaxes(-1, -2), After(bias, residual, scale_a, scale_b, activation))
+    yield from launches(into, a, b.swapaxes(-1, -2), After(bias, residual, scale_a, scale_b, activation))
     if into is not c:
         c[...] = into
 
@@ -200,6 +200,14 @@ def run(results: Arrays, args: Arrays) -> None:
 def multiplied(
     c: Array, a: Array, b: Array, after: After = After(), plan: tuple[Tiles, bool] | None = None
 ) -> None:  # fmt: skip
+    """C = A @ B.T and the epilogue, carried out; as `launches` says."""
+    for compiled, arguments in launches(c, a, b, after, plan):
+        compiled(*arguments)
+
+
+def launches(
+    c: Array, a: Array, b: Array, after: After = After(), plan: tuple[Tiles, bool] | None = None
+) -> Launches:  # fmt: skip
     """C = A @ B.T and the epilogue, for one matrix each or equally many; C is as the kernel takes it.
 
     plan: the tiles, and are the weights' rows the M of the kernel? Chosen if left out.
@@ -210,10 +218,11 @@ def multiplied(
     tiles, turned = plan or chosen(m, b.shape[-2], steps, multiprocessors(a), batch)
     halves = kind in HALVES
     left, right = (b, a) if turned else (a, b)
-    _launch(tiles, c, (laid_out(left, may_turn=halves), laid_out(right, may_turn=halves and not turned)), turned, after)
+    sides = laid_out(left, may_turn=halves), laid_out(right, may_turn=halves and not turned)
+    yield _launch(tiles, c, sides, turned, after)
 
 
-def _launch(tiles: Tiles, c: Array, sides: tuple[tuple[Array, bool], ...], turned: bool, after: After) -> None:
+def _launch(tiles: Tiles, c: Array, sides: tuple[tuple[Array, bool], ...], turned: bool, after: After) -> Launch:
     """The kernel, with as many clusters as there is work and room for."""
     (a, a_turned), (b, b_turned) = sides
     batched = len(c.shape) > 2
@@ -222,7 +231,7 @@ def _launch(tiles: Tiles, c: Array, sides: tuple[tuple[Array, bool], ...], turne
     down, across = a.shape[-1 if a_turned else -2], b.shape[-1 if b_turned else -2]
     work = (c.shape[0] if batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
     most = multiprocessors(a) * tiles.resident // tiles.cluster
-    product(tiles, form)(a, b, c, *after.arrays(turned=turned), min(work, most))
+    return product(tiles, form), (a, b, c, *after.arrays(turned=turned), min(work, most))
 
 
 def _bytes(array: Array) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import VOID
@@ -15,6 +16,7 @@ from tilewright.sim.codegen.addressing import (
     address_text,
     advice_of,
     generic_address_text,
+    home_of,
     inside,
     place_of,
     terms_of,
@@ -25,6 +27,7 @@ from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Fills
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import to_bits
+from tilewright.sim.machine.gathered import check_lanes
 from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile
 from tilewright.sim.machine.sites import Site
 
@@ -46,10 +49,15 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
     if form.is_copy and form.accesses and not form.issue:
         _move(e, bound, mask)
         return Operand("None")
-    if form.concerns_operations and not form.begins_operation:
+    waits = form.concerns_operations and not form.begins_operation
+    orders = (form.sync is not None and form.meaning.execute is None) or form.fence or form.register_fence
+    if (waits or orders) and bound.instruction.lanes in (WARPGROUP, WHOLE_WARP):
+        together = e.out.constant("X", partial(check_lanes, bound))
+        e.out.line(f"{together}(b, {mask}, (), {e.out.constant('A', e.at)})")
+    if waits:
         _waited(e, bound, mask)
         return Operand("None")
-    if (form.sync is not None and form.meaning.execute is None) or form.fence or form.register_fence:
+    if orders:
         if form.meaning.execute is not None:
             executed(e, expr, bound, mask)
         what = e.out.constant("X", form.sync or form.register_fence or bound.fence)
@@ -174,6 +182,7 @@ def _instruction(
     sites: list[tuple[int, Site]] = []
     read = [row.name for row in bound.arguments]
     barriers = {signal.barrier for signal in bound.form.signals}
+    homes = {row.name: home_of(e, bound.operands[row.name][0]) for row in bound.given if row.kind == "shared"}
     for access in bound.form.accesses:
         is_signal = access.operand in barriers
         pointer = bound.operands[access.operand][0]
@@ -205,10 +214,11 @@ def _instruction(
             polls=id(e.stmt) in e.axes.polled,
             compared=id(e.stmt) in e.axes.compared,
             advice=advice_of(pointer),
+            home=homes.get(access.operand),
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))
     result = "bool" if bound.form.sync is not None else str(expr.dtype)  # lanes that may go on
-    return CompiledInstruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result)
+    return CompiledInstruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result, homes)
 
 
 def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:

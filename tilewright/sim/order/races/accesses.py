@@ -106,9 +106,10 @@ class AccessRecord:
         return found[..., None].view(self.places.tag)
 
     def store(self, block: MemoryRows, tags: Tags, mask: Mask | None = None) -> None:
-        """Store the tag of each lane at all places that it touches."""
-        if self.grains > 1:
-            wide = np.ascontiguousarray(np.broadcast_to(tags[..., None], (*tags.shape, self.grains)))
+        """Store the tag of each lane at all places that it touches, or, (CTAs, warps, 32, tags), one at each."""
+        if self.grains > 1 or tags.ndim > 3:
+            each = tags if tags.ndim > 3 else tags[..., None]
+            wide = np.ascontiguousarray(np.broadcast_to(each, (*each.shape[:3], self.grains)))
             tags = wide.view(block.view(self.width).dtype)[..., 0]
         where = self.where if mask is None else harmless(self.where, mask)
         block.store(self.look, where, self.width, tags, mask or self.mask)

@@ -111,6 +111,10 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.tags)
 
+    def joined(self, other: Candidates) -> Candidates:
+        """Both together."""
+        return Candidates(*(np.concatenate([getattr(of, name) for of in (self, other)]) for name in self.__slots__))
+
 
 class Log:
     """The records of one memory, the newest of them. Those of several waves may have one time.
