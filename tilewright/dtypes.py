@@ -185,8 +185,8 @@ VOID = dtype("void")
 
 
 def keeps(source: DType, target: DType) -> bool:
-    """Is ``source`` converted to ``target`` without being asked? Integers keep their value, where types of the same width
-    share their bits, and floats stay floats, rounded to the precision of ``target``.
+    """Is ``source`` converted to ``target`` without being asked? Integers keep their value (types of one
+    width share their bits), and floats stay floats, rounded to the precision of ``target``.
     """
     if source.is_float or not (source.is_integer and target.is_integer):
         return not source.is_float or target.is_float or target.kind == "handle"

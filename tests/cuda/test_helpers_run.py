@@ -44,7 +44,9 @@ def edges(name: str) -> np.ndarray:
     following = ((patterns + 1) % span).astype(storage).view(kind.numpy).astype(np.float32)
     with np.errstate(all="ignore"):
         ties = ((values.astype(np.float64) + following) / 2).astype(np.float32)
-        made = np.concatenate([values, ties, np.nextafter(ties, np.float32(np.inf)), np.nextafter(ties, -np.float32(np.inf))])
+        made = np.concatenate(
+            [values, ties, np.nextafter(ties, np.float32(np.inf)), np.nextafter(ties, -np.float32(np.inf))]
+        )
     return np.resize(made, COUNT).astype(np.float32)
 
 

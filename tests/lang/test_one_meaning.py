@@ -21,8 +21,7 @@ def refused(make) -> bool:
     try:
         tw.compile(make(), target="sm_80")
     except TilewrightError as error:
-        assert error.hint, error
-        return True
+        return error.hint is not None
     return False
 
 
@@ -151,9 +150,7 @@ def test_a_tensor_map_made_in_the_kernel_is_in_scope() -> None:
             T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
             T.ptx.fence.mbarrier_init()
             T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 64 * 32 * 2)
-            T.ptx.cp_async.bulk.tensor.g2c(
-                2, s.ptr_to([0, 0]), bar.ptr_to([0]), T.address_of(m), 0, -1, "", 32, 0
-            )
+            T.ptx.cp_async.bulk.tensor.g2c(2, s.ptr_to([0, 0]), bar.ptr_to([0]), T.address_of(m), 0, -1, "", 32, 0)
         T.cuda.cta_sync()
         T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
         for i in range(16):
@@ -192,7 +189,10 @@ def test_access_ptr_of_elem_offset_of_is_ptr_to() -> None:
 def test_bool_counts_in_sums_and_scans_and_has_an_argmax() -> None:
     @T.prim_func
     def k(
-        a: T.Buffer((4, 64), "bool"), s: T.Buffer((4,), "int32"), m: T.Buffer((4,), "int32"), c: T.Buffer((4, 64), "int32")
+        a: T.Buffer((4, 64), "bool"),
+        s: T.Buffer((4,), "int32"),
+        m: T.Buffer((4,), "int32"),
+        c: T.Buffer((4, 64), "int32"),
     ):
         T.cta_id([1])
         T.thread_id([64])

@@ -19,7 +19,6 @@ from tilewright.cuda.emit_stmt import INDENT, lines_of
 from tilewright.cuda.emit_types import cpp_type
 from tilewright.cuda.emit_unit import LINE_LENGTH, KnownFacts, Scope, TranslationUnit
 from tilewright.cuda.emit_vectors import declare_vector
-from tilewright.dtypes import HANDLE
 from tilewright.errors import TargetError
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES

@@ -121,7 +121,7 @@ class Buffer(_Remembered, Tiled):
         return start + (elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8)
 
     def elem_offset_of(self, indices: Sequence[Value]) -> Value:
-        """How many elements past ``buf.data`` the element at ``indices`` is, as `access_ptr` counts: what the layout says.
+        """How many elements past ``buf.data`` the element at ``indices`` is, as `access_ptr` counts.
 
         The pointer ``buf.data`` of a view has its ``elem_offset=`` already.
         """
@@ -248,8 +248,8 @@ class Buffer(_Remembered, Tiled):
         return self._viewed(name or f"{self.name}_{kind}", shape, layout, kind)
 
     def local(self, *shape: Value, layout: Layout | None = None, name: str | None = None) -> Buffer:
-        """This thread's own part of a local buffer: its storage slots as a flat array; as ``shape`` its elements, in the
-        row-major order that they have in this buffer, each where the layout without its thread axes has it.
+        """This thread's own part of a local buffer: its slots as a flat array; as ``shape`` its elements, in
+        the row-major order that they have in this buffer, each where the layout without its thread axes has it.
         """
         if self.space != "local":
             given = f"{self.name} in {self.space}"
@@ -259,7 +259,7 @@ class Buffer(_Remembered, Tiled):
         return self._viewed(name or f"{self.name}_local", shape or (self.storage_size(),), layout)
 
     def _own(self, shape: tuple[Value, ...]) -> Layout | None:
-        """The layout of this thread's elements, in another shape; None for slots in row-major order, which may be a part."""
+        """The layout of this thread's elements, in another shape; None for slots in row-major order."""
         assert self.layout is not None, "flat buffers have none"
         own = self.layout.storage()
         if own.canonicalize() == row_major((own.size(),)).canonicalize():

@@ -105,7 +105,7 @@ CUDA = {
     **dict.fromkeys(("ffsll",), "T.ffs(x)"),
     **dict.fromkeys(("brevll",), "T.brev(x)"),
     "byte_perm": "T.ptx.prmt(a, b, selector)",
-    **dict.fromkeys(("mulhi", "umulhi", "tl.umulhi"), 'T.cast(T.cast(a, "int64") * b >> 32, "int32"), for uint32 with "uint64"'),
+    **dict.fromkeys(("mulhi", "umulhi", "tl.umulhi"), 'T.cast(T.cast(a, "int64") * b >> 32, "int32"), for uint32 with "uint64"'),  # noqa: E501
     **dict.fromkeys(("mul24", "umul24"), "a * b"),
     "dp4a": "T.ptx.dp4a(a, b, c)",
     "sad": "T.ptx.sad(a, b, c)",
@@ -132,7 +132,7 @@ CUDA = {
     "assert": "T.cuda.device_assert(cond, text)",
     "clock": "T.cuda.clock()",
     "cvta_generic_to_shared": "T.cuda.cast_smem_ptr_to_uint(ptr)",
-    **{f"funnelshift_{way}": f"T.ptx.shf(low, high, shift, ...)" for way in "lr"},
+    **{f"funnelshift_{way}": "T.ptx.shf(low, high, shift, ...)" for way in "lr"},
     "isShared": 'buffer.scope() == "shared", which is known where the kernel is written',
     "prof_trigger": "nothing: profilers see the kernel as it is",
     "restrict": "nothing: arguments that do not overlap are found at the launch",
@@ -164,7 +164,7 @@ TRITON = {
     "tl.dot_scaled": "Tx.gemm_async(C, A, B, SFA=a, SFB=b)",
     **dict.fromkeys(("tl.view", "tl.ravel"), "x.view(...)"),
     "tl.permute": "x.permute(1, 0)",
-    **dict.fromkeys(("tl.join", "tl.split", "tl.interleave", "tl.cat"), "regions of one buffer: x[0:n], x[n:2 * n], x[::2]"),
+    **dict.fromkeys(("tl.join", "tl.split", "tl.interleave", "tl.cat"), "regions of one buffer: x[0:n], x[n:2 * n], x[::2]"),  # noqa: E501
     "tl.flip": "A[n - 1 - i]",
     "tl.gather": "A[index], or T.cuda.shfl_sync(mask, value, lane) within a warp",
     "tl.histogram": "T.cuda.atomic_add(counts.ptr_to([x]), 1)",
@@ -231,14 +231,14 @@ TRITON = {
 }
 CUTE = {
     "cute.make_fragment_like": "T.alloc_buffer(shape, dtype, scope=\"local\", layout=x.layout)",
-    **dict.fromkeys(("cute.make_rmem_tensor", "cute.partition_fragment_A"), 'T.alloc_buffer(shape, dtype, scope="local", layout=...)'),
+    **dict.fromkeys(("cute.make_rmem_tensor", "cute.partition_fragment_A"), 'T.alloc_buffer(shape, dtype, scope="local", layout=...)'),  # noqa: E501
     **dict.fromkeys(("cute.make_ptr", "cute.make_smem_ptr", "cute.make_gmem_ptr"), "A.ptr_to([i])"),
     **dict.fromkeys(("cute.Tensor", "cute.make_tensor_like"), "T.Buffer(shape, dtype)"),
     "cute.arch.fence_proxy": 'T.ptx.fence.proxy_async("shared::cta")',
     "cute.arch.alloc_smem": "T.alloc_shared(shape, dtype)",
-    **dict.fromkeys(("cute.logical_divide", "cute.tiled_divide", "cute.flat_divide", "cute.slice_", "cute.domain_offset"),
+    **dict.fromkeys(("cute.logical_divide", "cute.tiled_divide", "cute.flat_divide", "cute.slice_", "cute.domain_offset"),  # noqa: E501
                     "a region, A[a:b, c:d]"),
-    **dict.fromkeys(("cute.logical_product", "cute.blocked_product", "cute.tile_to_shape"), "layout.tile_to(to_shape, shape)"),
+    **dict.fromkeys(("cute.logical_product", "cute.blocked_product", "cute.tile_to_shape"), "layout.tile_to(to_shape, shape)"),  # noqa: E501
     **dict.fromkeys(("cute.coalesce", "cute.filter", "cute.filter_zeros", "cute.group_modes"), "layout.canonicalize()"),
     "cute.complement": "layout.is_tile_inner(other, shape, inner)",
     "cute.cosize": 'layout.cosize("m")',
@@ -252,7 +252,7 @@ CUTE = {
     **dict.fromkeys(("cute.recast_tensor", "cute.recast_layout"), 'A.view("uint32")'),
     "cute.compile": "tilewright.compile(kernel)",
     "cute.make_tiled_copy_tv": "Tx.cta.copy(dst, src), whose layouts say which thread moves what",
-    **dict.fromkeys(("cute.Copy_Atom", "cute.TiledCopy"), "Tx.cta.copy(dst, src), whose layouts say which thread moves what"),
+    **dict.fromkeys(("cute.Copy_Atom", "cute.TiledCopy"), "Tx.cta.copy(dst, src), whose layouts say which thread moves what"),  # noqa: E501
     **dict.fromkeys(("cute.MMA_Atom", "cute.TiledMMA"), _GEMM),
     "cute.make_tiled_tma_atom": "T.tensor_map(A, box=(...)), or Tx.copy_async of regions, which makes it",
     "cute.nvgpu": "T.ptx, the instructions",

@@ -123,7 +123,9 @@ def _is_inside(tile: Region) -> bool:
 
 def _is_outside(tile: Region) -> bool:
     """Do numbers say that the region leaves its buffer in every run?"""
-    known = [(*map(const_value, span), const_value(total)) for span, total in zip(tile.box, tile.buffer.shape, strict=True)]
+    known = [
+        (*map(const_value, span), const_value(total)) for span, total in zip(tile.box, tile.buffer.shape, strict=True)
+    ]
     return any(None not in each and each[0] + each[1] > each[2] for each in known)  # type: ignore[operator]  # numbers
 
 

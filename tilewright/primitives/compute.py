@@ -23,7 +23,18 @@ from tilewright.primitives.shapes import broadcasting
 from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Primitive, TileOperand
 from tilewright.records import replace
 
-__all__ = ["CAST", "COMPARISONS", "COMPUTE", "FORMULA", "NAMES", "OPERATORS", "PREDICATE", "SELECT", "FormulaStep", "formula_of"]
+__all__ = [
+    "CAST",
+    "COMPARISONS",
+    "COMPUTE",
+    "FORMULA",
+    "NAMES",
+    "OPERATORS",
+    "PREDICATE",
+    "SELECT",
+    "FormulaStep",
+    "formula_of",
+]
 
 COMPUTE, FORMULA = "compute", "formula"
 NAMES = tuple("abcdefghijkl")

@@ -8,7 +8,7 @@ from functools import reduce
 from tilewright.dtypes import INT32, DType, common_dtype, dtype, keeps
 from tilewright.primitives.table import ElementRule, Mismatch, Tile
 
-__all__ = ["VECTOR_BYTES", "all_of", "arithmetic_dtype", "computable", "convertible", "lengths_of", "narrowed", "one_dtype",
+__all__ = ["VECTOR_BYTES", "all_of", "arithmetic_dtype", "computable", "convertible", "lengths_of", "narrowed", "one_dtype",  # noqa: E501
            "whole_vectors"]  # fmt: skip
 
 FLOAT32 = dtype("float32")
@@ -53,7 +53,9 @@ def narrowed(name: str, to: DType, kind: DType, given: str) -> Mismatch | None:
     if keeps(kind, to):
         return None
     allowed = f"values that {to} holds, or a conversion that is written"
-    return Mismatch(f"an element of {name} is {to}", given, allowed, f'Tx.cast(dst, src), or x[:] = T.cast(..., "{to}")')
+    return Mismatch(
+        f"an element of {name} is {to}", given, allowed, f'Tx.cast(dst, src), or x[:] = T.cast(..., "{to}")'
+    )
 
 
 def _computed(kind: DType) -> DType:

@@ -181,6 +181,6 @@ def _row_major(coordinates: Ints, extents: Sequence[int], dims: Sequence[int]) -
 
 
 def _computed_in(src: DType, dst: DType) -> DType:
-    """The dtype of partial results: at least 32 bits, float32 for narrow floats, int32 for bool, which counts as 0 or 1."""
+    """The dtype of partial results: at least 32 bits, float32 for narrow floats, int32 for bool."""
     bits = max(32, src.bits, dst.bits)
     return dtype(f"{'int' if src.kind == 'bool' else src.kind}{bits}")
