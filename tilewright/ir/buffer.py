@@ -336,7 +336,8 @@ class Buffer(_Remembered, Tiled):
         try:
             return self._flat
         except AttributeError:
-            size = collected(self._storage()) if self.space == "global" else self.storage_size()
+            plain = self.space == "global" or (self.is_shared and self.data is not None)  # a view may have any size
+            size = collected(self._storage()) if plain else self.storage_size()
             object.__setattr__(self, "_flat", replace(self, shape=(size,), layout=None))
             return self._flat
 
