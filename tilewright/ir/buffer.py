@@ -128,7 +128,7 @@ class Buffer(_Remembered, Tiled):
         self.check_rank(len(indices))
         if self.layout is None:
             return indices[0]
-        place = self.layout.place(*map(as_index, indices), shape=self.shape)
+        place: dict[str, Value] = self.layout.place(*map(as_index, indices), shape=self.shape)
         return place.get("m", 0)
 
     @property

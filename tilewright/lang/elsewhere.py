@@ -91,8 +91,10 @@ CUDA = {
     "float_as_uint": 'T.reinterpret("uint32", x)',
     "make_float4": "T.float32x4(a, b, c, d)",
     "dim3": "a list: [x, y, z]",
-    **{f"syncthreads_{op}": f"n = T.cuda.cta_reduce(T.cast(cond, \"int32\"), \"{join}\", num_warps, scratch)"
-       for op, join in (("count", "sum"), ("and", "min"), ("or", "max"))},
+    **{
+        f"syncthreads_{op}": f'n = T.cuda.cta_reduce(T.cast(cond, "int32"), "{join}", num_warps, scratch)'
+        for op, join in (("count", "sum"), ("and", "min"), ("or", "max"))
+    },
     **{f"{which}_sync": f"T.cuda.{which}_sync(mask, cond)" for which in ("any", "all")},
     "match_any": "T.cuda.ballot_sync(mask, value == x), for each x",
     "match_all": "T.cuda.all_sync(mask, value == T.cuda.shfl_sync(mask, value, 0))",
@@ -105,7 +107,9 @@ CUDA = {
     **dict.fromkeys(("ffsll",), "T.ffs(x)"),
     **dict.fromkeys(("brevll",), "T.brev(x)"),
     "byte_perm": "T.ptx.prmt(a, b, selector)",
-    **dict.fromkeys(("mulhi", "umulhi", "tl.umulhi"), 'T.cast(T.cast(a, "int64") * b >> 32, "int32"), for uint32 with "uint64"'),  # noqa: E501
+    **dict.fromkeys(
+        ("mulhi", "umulhi", "tl.umulhi"), 'T.cast(T.cast(a, "int64") * b >> 32, "int32"), for uint32 with "uint64"'
+    ),
     **dict.fromkeys(("mul24", "umul24"), "a * b"),
     "dp4a": "T.ptx.dp4a(a, b, c)",
     "sad": "T.ptx.sad(a, b, c)",
@@ -164,7 +168,9 @@ TRITON = {
     "tl.dot_scaled": "Tx.gemm_async(C, A, B, SFA=a, SFB=b)",
     **dict.fromkeys(("tl.view", "tl.ravel"), "x.view(...)"),
     "tl.permute": "x.permute(1, 0)",
-    **dict.fromkeys(("tl.join", "tl.split", "tl.interleave", "tl.cat"), "regions of one buffer: x[0:n], x[n:2 * n], x[::2]"),  # noqa: E501
+    **dict.fromkeys(
+        ("tl.join", "tl.split", "tl.interleave", "tl.cat"), "regions of one buffer: x[0:n], x[n:2 * n], x[::2]"
+    ),
     "tl.flip": "A[n - 1 - i]",
     "tl.gather": "A[index], or T.cuda.shfl_sync(mask, value, lane) within a warp",
     "tl.histogram": "T.cuda.atomic_add(counts.ptr_to([x]), 1)",
@@ -230,15 +236,22 @@ TRITON = {
     "triton.jit": "@T.prim_func, or @T.jit with T.constexpr parameters",
 }
 CUTE = {
-    "cute.make_fragment_like": "T.alloc_buffer(shape, dtype, scope=\"local\", layout=x.layout)",
-    **dict.fromkeys(("cute.make_rmem_tensor", "cute.partition_fragment_A"), 'T.alloc_buffer(shape, dtype, scope="local", layout=...)'),  # noqa: E501
+    "cute.make_fragment_like": 'T.alloc_buffer(shape, dtype, scope="local", layout=x.layout)',
+    **dict.fromkeys(
+        ("cute.make_rmem_tensor", "cute.partition_fragment_A"),
+        'T.alloc_buffer(shape, dtype, scope="local", layout=...)',
+    ),
     **dict.fromkeys(("cute.make_ptr", "cute.make_smem_ptr", "cute.make_gmem_ptr"), "A.ptr_to([i])"),
     **dict.fromkeys(("cute.Tensor", "cute.make_tensor_like"), "T.Buffer(shape, dtype)"),
     "cute.arch.fence_proxy": 'T.ptx.fence.proxy_async("shared::cta")',
     "cute.arch.alloc_smem": "T.alloc_shared(shape, dtype)",
-    **dict.fromkeys(("cute.logical_divide", "cute.tiled_divide", "cute.flat_divide", "cute.slice_", "cute.domain_offset"),  # noqa: E501
-                    "a region, A[a:b, c:d]"),
-    **dict.fromkeys(("cute.logical_product", "cute.blocked_product", "cute.tile_to_shape"), "layout.tile_to(to_shape, shape)"),  # noqa: E501
+    **dict.fromkeys(
+        ("cute.logical_divide", "cute.tiled_divide", "cute.flat_divide", "cute.slice_", "cute.domain_offset"),
+        "a region, A[a:b, c:d]",
+    ),
+    **dict.fromkeys(
+        ("cute.logical_product", "cute.blocked_product", "cute.tile_to_shape"), "layout.tile_to(to_shape, shape)"
+    ),
     **dict.fromkeys(("cute.coalesce", "cute.filter", "cute.filter_zeros", "cute.group_modes"), "layout.canonicalize()"),
     "cute.complement": "layout.is_tile_inner(other, shape, inner)",
     "cute.cosize": 'layout.cosize("m")',
@@ -252,7 +265,9 @@ CUTE = {
     **dict.fromkeys(("cute.recast_tensor", "cute.recast_layout"), 'A.view("uint32")'),
     "cute.compile": "tilewright.compile(kernel)",
     "cute.make_tiled_copy_tv": "Tx.cta.copy(dst, src), whose layouts say which thread moves what",
-    **dict.fromkeys(("cute.Copy_Atom", "cute.TiledCopy"), "Tx.cta.copy(dst, src), whose layouts say which thread moves what"),  # noqa: E501
+    **dict.fromkeys(
+        ("cute.Copy_Atom", "cute.TiledCopy"), "Tx.cta.copy(dst, src), whose layouts say which thread moves what"
+    ),
     **dict.fromkeys(("cute.MMA_Atom", "cute.TiledMMA"), _GEMM),
     "cute.make_tiled_tma_atom": "T.tensor_map(A, box=(...)), or Tx.copy_async of regions, which makes it",
     "cute.nvgpu": "T.ptx, the instructions",
