@@ -66,5 +66,5 @@ def test_an_aligned_barrier_in_some_lanes_is_told(name: str) -> None:
     with k.when(lane < 31):
         k.do(name, *MEETINGS[name])
 
-    with pytest.raises(SimulationError, match="divergence|deadlock|lanes"):
+    with pytest.raises(SimulationError, match=r"divergence|deadlock|lanes"):
         k.run(check="default")

@@ -82,7 +82,7 @@ class TorchOperator:
         devices = {host.device_of(value) for value in args if host.is_array(value)}
         if len(devices) > 1:
             raise host.different_devices(self.name, devices)
-        if all(value.shape and 0 not in value.shape for value in args if host.is_array(value)):
+        if all(0 not in value.shape for value in args if host.is_array(value)):
             for compiled, arguments in self.run(made, args):
                 launch(compiled, arguments)
         else:

@@ -175,4 +175,8 @@ class Dimension:
         )
 
 
-register("bounds", "accesses outside of a buffer or a dimension of it, elements that another thread owns, writes of constants", Bounds)
+register(
+    "bounds",
+    "accesses outside of a buffer or a dimension of it, elements that another thread owns, writes of constants",
+    Bounds,
+)

@@ -192,14 +192,14 @@ class AccessRecord:
         meets = np.diff(place[order]) == 0
         return _likeness(bits[order][1:][meets], bits[order][:-1][meets])
 
-    def finds_equal(self, racing: Bools) -> bool:
-        """Does memory already hold the values that the racing lanes are about to write?"""
-        pending = self.site.to_write(self.at)
+    def finds_equal(self) -> Bools:
+        """In which lanes does memory already hold the value that a plain store is about to write there?"""
+        pending = self.site.to_write(self.at) if self.site.sem == "weak" else None
         if pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
-            return False
+            return np.zeros(self.look.shape, np.bool_)
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
-        same = np.broadcast_to(old == pending, self.batch.shape)
-        return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
+        same: Bools = np.broadcast_to(np.asarray(old == pending), self.batch.shape)
+        return same if self.look.shape == self.batch.shape else np.asarray(same.all(0, keepdims=True))
 
 
 def bound_of(known: Times) -> Ints:

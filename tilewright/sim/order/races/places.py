@@ -26,7 +26,7 @@ from tilewright.sim.order.knowledge.fence_points import Stamps
 from tilewright.sim.order.knowledge.known import Times
 from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, THREAD, UNIT, AccessRecord, bound_of
 from tilewright.sim.order.races.clash import pairs_of
-from tilewright.sim.order.races.permitted import is_surely_strong
+from tilewright.sim.order.races.permitted import is_frail, newest_frail
 from tilewright.sim.order.races.records import Candidates, Log, Record
 
 if TYPE_CHECKING:
@@ -138,7 +138,16 @@ class TaggedPlaces:
             wide.to_change(8)[:, : old.pitch // 4] = old.view(4)
             setattr(self, name, wide)
 
-    # Candidates for a race
+    def refine(self, grain: int) -> None:
+        """Places are narrower from now on: an operation touches a part of one."""
+        self._write_all_down()
+        old, each, self.grain = self._tags(), self.grain // grain, grain
+        for name, block in old.items():
+            fine = self._block()
+            tags = np.repeat(block.view(self.tag.itemsize), each, axis=1)[:, : fine.pitch // self.tag.itemsize]
+            fine.to_change(self.tag.itemsize)[:, : tags.shape[1]] = tags
+            setattr(self, name, fine)
+        self.late, self._turn = self._marks(), 1
 
     def is_calm(self, clocks: Clocks, *, write: bool) -> bool:
         """Do all threads know all that may race with an access?"""
@@ -234,13 +243,22 @@ class TaggedPlaces:
             return None
         return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
 
-    def last(self, units: Ints, *, write: bool) -> Stamps:
-        """The last stores of threads, or the loads, at some places of a global buffer, ordered or not."""
+    def last(self, units: Ints, *, write: bool, home: int | None = None, combines: bool = False) -> Stamps:
+        """The last stores of threads, or the loads, at some places of a global buffer, ordered or not.
+
+        home: with those of asynchronous units of other CTAs than this one of the grid; combines: but for units that
+        combine.
+        """
         (self._settle_writes if write else self._settle_reads)()
         tags = (self.writers if write else self.readers).view(self.tag.itemsize)[0, units].astype(np.int64)
-        many = self.log.touched(np.unique(units[tags & MANY != 0]), self.grain, write=write)
-        tags = np.unique(tags[(tags != 0) & (tags & UNIT == 0)])
-        return Stamps(tags >> self.shift, tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD).joined(many)
+        many = self.log.touched(np.unique(units[tags & MANY != 0]), self.grain, write=write, home=home)
+        tags = np.unique(tags[tags != 0])
+        ctas, times = tags >> CTA & (1 << CTA_BITS) - 1, tags >> self.shift
+        counts = tags & UNIT == 0
+        for k in np.flatnonzero(~counts & (ctas != home)).tolist() if home is not None else ():
+            record = self.log.find(int(ctas[k]), int(times[k])) if combines else None
+            counts[k] = record is None or record.site.sem == "weak"
+        return Stamps(times[counts], ctas[counts], tags[counts] & THREAD).joined(many)
 
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
         """Is it certain that no thread has written between two bytes of the buffer (nor read, before a write)?"""
@@ -250,8 +268,6 @@ class TaggedPlaces:
         elif not {name, self.name}.isdisjoint([*self.written, *(self.read if write else ())]) or name == self.name:
             return False
         return all(high < reach[0] or low >= reach[1] for low, high in spans)
-
-    # Records for later accesses
 
     def _latest(self, access: AccessRecord, latest: dict[str, Times]) -> None:
         if self.is_global:
@@ -283,14 +299,13 @@ class TaggedPlaces:
         """A strong write is about to replace tags: keep those of frail writes, with which others may race, though not
         with this.
         """
-        known = 0 if self.is_global else access.clocks.floor
-        if not any(each.time > known and self._is_frail(access, each) for each in self.log.writes.values()):
+        if newest_frail(access, write=True) <= (0 if self.is_global else access.clocks.floor):
             return
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
         old = access.load(self.writers)
         frail = np.broadcast_to(
-            self._frail(access, old) & access.mask.full[..., None], (*access.look.shape, access.grains)
+            self._frail(access, old, write=True) & access.mask.full[..., None], (*access.look.shape, access.grains)
         )
         if not frail.any():
             return
@@ -298,18 +313,12 @@ class TaggedPlaces:
         many = self.tag.type(MANY) * ((kept != 0) & ((kept ^ old) & self.tag.type(self.who) != 0))
         access.store(self.frail, np.where(frail, old | many, kept))
 
-    @staticmethod
-    def _is_frail(access: AccessRecord, other: Record) -> bool:
-        """Was another access less strong than this, so that some thread may race with that one alone?"""
-        one, two = access.site, other.site
-        kinds = ((site.sem == "weak", site.scope, site.element) for site in (one, two))
-        return len({*kinds}) > 1 and not is_surely_strong(access, other)
-
-    def _frail(self, access: AccessRecord, old: Tags) -> Bools:
-        """Which tags are of accesses that are less strong, and that not all threads know?"""
+    def _frail(self, access: AccessRecord, old: Tags, *, write: bool) -> Bools:
+        """Which tags of writes, or of reads, are of accesses that are less strong, and that not all threads know?"""
         found: Bools = old >> self.shift > (0 if self.is_global else access.clocks.floor)
+        found &= old >> self.shift <= newest_frail(access, write=write)
         for time in np.unique(old[found] >> self.shift).tolist():
-            if not any(self._is_frail(access, record) for record in self.log.at(time)):
+            if not any(is_frail(access, record) for record in self.log.at(time)):
                 found &= old >> self.shift != time
         return found
 
@@ -335,7 +344,8 @@ class TaggedPlaces:
     def remember(self, access: AccessRecord, *, reads: bool) -> None:
         """Remember an access; the tags of a read are written when a later write needs them."""
         self.has_strong |= access.site.sem != "weak"
-        self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at, *access.more))
+        record = Record(access.time, access.site, access.batch, access.mask, access.at, *access.more)
+        self.log.add(record, reads=reads)
         if not reads:
             self.newest_write = access.time
         else:
@@ -402,7 +412,7 @@ class TaggedPlaces:
             pairs = pairs_of(access, found)
             others[others] = pairs.of_many | ~access.knows(pairs)
         if access.site.sem != "weak":
-            others = others | self._frail(access, old)
+            others = others | self._frail(access, old, write=False)
         access.store(self.readers, tags)
         differs = access.load(self.readers) != mine
         lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)

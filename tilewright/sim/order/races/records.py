@@ -15,6 +15,8 @@ from tilewright.sim.order.knowledge.actors import THREADS, numbered
 from tilewright.sim.order.knowledge.fence_points import Stamps
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
@@ -49,6 +51,11 @@ class Record:
     def span(self) -> tuple[int, int]:
         """The first byte, and the one after the last."""
         return min(at.lo for at in self.every), max(at.hi for at in self.every) + self.site.width
+
+    @property
+    def is_plain(self) -> bool:
+        """Is it neither strong nor of a unit?"""
+        return self.site.sem == "weak" and not self.site.by_unit
 
     def is_of(self, ctas: Ints) -> Bools:
         """Which CTAs of the grid are in the wave that did this?"""
@@ -124,16 +131,20 @@ class Log:
 
     def __init__(self) -> None:
         self.writes: dict[object, Record] = {}
+        self._newest: dict[bool, dict[object, Record]] = {False: {}, True: {}}
         self._records: deque[Record] = deque()
         self._by_time: dict[int, list[Record]] = {}
         self._nbytes = 0
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Record, *, reads: bool) -> None:
         """One more; the oldest are forgotten."""
         self._records.append(record)
         self._nbytes += record.nbytes
+        kind, newest = (record.site.sem, record.site.scope, record.site.element), self._newest[not reads]
         if record.site.write:
-            self.writes[record.site.sem, record.site.scope, record.site.element] = record
+            self.writes[kind] = record
+        if kind not in newest or newest[kind].time <= record.time:
+            newest[kind] = record
         self._by_time.setdefault(record.time, []).append(record)
         while len(self._records) > RECORDS or (self._nbytes > RECORD_BYTES and len(self._records) > 1):
             oldest = self._records.popleft()
@@ -142,6 +153,10 @@ class Log:
             of_that_time.remove(oldest)
             if not of_that_time:
                 del self._by_time[oldest.time]
+
+    def newest(self, *, write: bool) -> Iterable[Record]:
+        """Of the writes of each kind, or of the reads, that with the latest time of any wave."""
+        return self._newest[write].values()
 
     def at(self, time: int) -> list[Record]:
         """Those of all waves at a time that are remembered."""
@@ -156,13 +171,16 @@ class Log:
         record = self.find(cta, time)
         return (record.site.at.line if record is not None and record.site.at else 0), time
 
-    def touched(self, units: Ints, grain: int, *, write: bool) -> Stamps:
-        """All stores of threads, or loads, that touched some places, as far as they are remembered."""
+    def touched(self, units: Ints, grain: int, *, write: bool, home: int | None = None) -> Stamps:
+        """All stores of threads, or loads, that touched some places, as far as they are remembered; with those of units
+        of other CTAs than ``home``.
+        """
         found = Stamps.none()
         for record in self._records if len(units) else ():
-            if record.site.write == write and not record.site.by_unit:
+            if record.site.write == write and (home is not None or not record.site.by_unit):
                 places, who = record.places(grain)
                 who = np.unique(who[np.isin(places, units)])
+                who = who[who // THREADS != home] if record.site.by_unit else who
                 found = found.joined(Stamps(np.full(len(who), record.time), *np.divmod(who, THREADS)))
         return found
 
