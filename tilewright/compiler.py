@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tilewright.advise import Advice
     from tilewright.cuda.launch import Launcher, LaunchPlan
     from tilewright.cuda.nvrtc import Assembly, Resources
-    from tilewright.cuda.quick import QuickCalls
     from tilewright.profiling import Profile
     from tilewright.sim import Program, Run
 
@@ -150,7 +149,7 @@ class Executable:
         check_target(self.lowered, target, kernel.at)
         self._programs: dict[frozenset[str], Program] = {}
         self._launcher: Launcher | None = None
-        self._quick: QuickCalls | None = None  # the launcher's, to save a look-up
+        self._again: Callable[[tuple[Any, ...]], bool] = lambda args: False  # launches what has been checked before
 
     report: DispatchReport
 
@@ -252,7 +251,7 @@ class Executable:
 
         on: "sim" or "gpu" to choose explicitly. Arrays are changed in place.
         """
-        if on is None and not named and self._quick is not None and self._quick.again(args):
+        if on is None and not named and self._again(args):
             return
         __tracebackhide__ = True
         try:
@@ -316,14 +315,15 @@ class Executable:
         if from_host:
             launch_from_host(self._ready_launcher(), args)
         else:
-            self._ready_launcher().launch(args)
+            launcher = self._ready_launcher()
+            launcher.launch(args)
+            self._again = launcher.quick.again
 
     def _ready_launcher(self) -> Launcher:
         from tilewright.cuda.launch import Launcher
 
         if self._launcher is None:
             self._launcher = Launcher(self.lowered, self.signature, self.target, self._cubin)
-            self._quick = self._launcher.quick
         return self._launcher
 
     def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, tuple[Number, ...], int]:

@@ -5,7 +5,6 @@ For ``exe(a, b, 2.0)`` with two tensors of torch and a number it reads
     def again(args):
         try: a0, a1, a2, = args
         except ValueError: return False
-        alike, frames, ordinal, plan, n = last
         if type(a2) is T2 and alike(a0, a1):
             p0 = a0.data_ptr()
             p1 = a1.data_ptr()
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["MOST_PLANS", "QuickCalls", "launch_text", "tensor_guards"]
 
 MOST_PLANS = 1024  # argument shapes that a process uses at once; beyond that they are checked again
-
-NEVER = (lambda *tensors: False), None, 0, None, ()  # no call has been checked yet
 
 Again = Callable[[tuple[Any, ...]], bool]
 Stream = Callable[[int], int]
@@ -97,11 +94,12 @@ class _Pattern:
             "stream": stream,
             "other": calls.of_other_types,
             "NotHeld": (struct.error, OverflowError),
-            "last": NEVER,
             **{f"T{i}": kind for i, kind in enumerate(types)},
         }
-        exec(source(readers, calls), self._names)
-        self.again: Again = self._names["looked_up" if self._guards is None else "again"]
+        again, others = source(readers, calls)
+        self._code = compile(again, "<again>", "exec")
+        exec(others, self._names)
+        self.again: Again = self._names["looked_up"]
 
     def add(self, args: tuple[Any, ...], plan: LaunchPlan) -> None:
         if len(self._plans) >= MOST_PLANS:
@@ -111,7 +109,9 @@ class _Pattern:
             tensors = [args[i] for i in self._arrays]
             guards = self._guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None)
             if not any(tensor.data_ptr() & self._mask for tensor in tensors):
-                self._names["last"] = guards.check, plan.frames, plan.ordinal, plan, plan.spans
+                of_plan = {"frames": plan.frames, "ordinal": plan.ordinal, "plan": plan, "n": plan.spans}
+                exec(self._code, names := {**self._names, **of_plan, "alike": guards.check})
+                self.again = names["again"]
 
 
 def tensor_guards() -> Callable[..., Any] | None:
@@ -120,8 +120,8 @@ def tensor_guards() -> Callable[..., Any] | None:
     return getattr(getattr(guards, "guards", None), "TensorGuards", None)
 
 
-def source(readers: Sequence[Reader], calls: QuickCalls) -> str:
-    """The text of ``again``, ``looked_up``, and ``key``, which gives what ``looked_up`` finds plans by."""
+def source(readers: Sequence[Reader], calls: QuickCalls) -> tuple[str, str]:
+    """The text of ``again``, and of ``looked_up`` and ``key``, which gives what ``looked_up`` finds plans by."""
     args = [f"a{i}" for i in range(len(readers))]
     pointers = {i: reader.pointer.format(args[i]) for i, reader in enumerate(readers) if reader.pointer}
     facts: list[str] = []
@@ -148,7 +148,8 @@ def source(readers: Sequence[Reader], calls: QuickCalls) -> str:
     check = f"\n  if ({addresses}) & {calls.mask}{overlap}{within}: frames.append(frame); return looked_up(args)"
     launch = launch_text(True, values, names, check)
     reads = {deep: f"\n{' ' * deep}".join(f"p{i} = {text}" for i, text in pointers.items()) for deep in (4, 8)}
-    return TEXT.format(**parts, reads=reads[4], deep_reads=reads[8], launch=f"\n{' ' * 12}".join(launch))
+    again = AGAIN.format(**parts, deep_reads=reads[8], launch=f"\n{' ' * 12}".join(launch))
+    return again, OTHERS.format(**parts, reads=reads[4])
 
 
 def launch_text(is_plain: bool, values: Sequence[str], names: Mapping[str, str], check: str = "") -> list[str]:
@@ -173,11 +174,10 @@ if status: {plan}.recover(status, frame)
 {frames}.append(frame)
 """
 
-TEXT = """
+AGAIN = """
 def again(args):
     try: {unpack}
     except ValueError: return False
-    alike, frames, ordinal, plan, n = last
     if {numbers}alike({tensors}):
         {deep_reads}
         wanted = stream(ordinal)
@@ -186,7 +186,9 @@ def again(args):
         except NotHeld: return False  # a number that its parameter does not hold
         return True
     return looked_up(args)
+"""
 
+OTHERS = """
 def looked_up(args):
     try: {unpack}
     except ValueError: return False
