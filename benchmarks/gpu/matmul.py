@@ -31,7 +31,7 @@ from tilewright.cuda import driver
 from tilewright.cuda.nvrtc import assemble
 from tilewright.kernels.arrays import like
 from tilewright.kernels.forms import Tiles
-from tilewright.kernels.products import HALVES, multiplied, turned_tiles
+from tilewright.kernels.products import HALVES, multiplied
 
 ROUNDS, TURN_SECONDS, MOST_LAUNCHES = 24, 4e-3, 64
 CACHED_BYTES = 192 << 20

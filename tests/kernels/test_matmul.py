@@ -13,7 +13,8 @@ from tilewright import kernels
 from tilewright.errors import ArgumentError
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.products import LARGE, After, chosen, multiplied, turned_tiles
+from tilewright.kernels.products import After, multiplied
+from tilewright.kernels.tile_choice import candidates, chosen
 
 Array = NDArray[Any]
 BF16 = MatmulKind("bfloat16", "bfloat16", "bfloat16")
@@ -107,7 +108,7 @@ def test_the_ctas_of_a_cluster_share_k_where_tiles_are_few() -> None:
 
 @pytest.mark.parametrize(("parts", "rows", "lies"), [(2, 5, "plain"), (4, 40, "turned"), (8, 20, "batched")])
 def test_shared_sums_are_added_up_before_what_follows_the_product(parts: int, rows: int, lies: str) -> None:
-    tiles = next(tiles for tiles in turned_tiles(rows) if tiles.parts == parts)
+    tiles = Tiles(64, 64, cluster=1, parts=parts)
     lead = (2,) if lies == "batched" else ()
     a, b = integers(*lead, rows, 520), integers(*lead, 520, 72) if lies == "turned" else integers(*lead, 72, 520)
     b = b.swapaxes(-1, -2) if lies == "turned" else b
@@ -122,7 +123,7 @@ def test_shared_sums_are_added_up_before_what_follows_the_product(parts: int, ro
 def test_rows_stored_upright_may_be_shared_too() -> None:
     a, b = integers(8, 136), integers(72, 136)
     c = np.zeros((8, 72), a.dtype)
-    multiplied(c, a, b, plan=(Tiles(m=64, n=128, groups=1, stages=2, cluster=1, parts=2), False))
+    multiplied(c, a, b, plan=(Tiles(m=64, n=128, stages=2, cluster=1, parts=2), False))
     assert np.array_equal(c, (wide(a) @ wide(b).T).astype(a.dtype))
 
 
@@ -146,7 +147,7 @@ def test_an_empty_k_gives_zeros() -> None:
     assert not kernels.matmul(np.zeros((8, 0), np.float16), np.zeros((0, 8), np.float16)).any()
 
 
-@pytest.mark.parametrize("tiles", [Tiles(m=64, n=64, groups=1, stages=2), Tiles(n=128, stages=2, cluster=1)])
+@pytest.mark.parametrize("tiles", [Tiles(m=64, n=64, stages=2), Tiles(n=128, stages=2, cluster=1)])
 def test_the_ring_passes_every_check(tiles: Tiles) -> None:
     a, b = integers(72, 72), integers(72, 72)
     c = np.zeros((72, 72), a.dtype)
@@ -158,18 +159,18 @@ def test_the_ring_passes_every_check(tiles: Tiles) -> None:
 def test_the_exchange_passes_every_check() -> None:
     a, b = integers(72, 264), integers(13, 264)
     c = np.zeros((13, 72), a.dtype)
-    tiles = Tiles(m=64, n=16, groups=1, stages=2, cluster=1, parts=4, resident=2)
+    tiles = Tiles(m=64, n=16, stages=2, cluster=1, parts=4, resident=2)
     run = product(tiles, replace(BF16, turned=(False, False, True))).simulate(a, b, c, 0, 0, 0, 0, 1, check="all")
     assert run.warnings == []
     assert np.array_equal(c, (wide(b) @ wide(a).T).astype(a.dtype))
 
 
-@pytest.mark.parametrize("tiles", LARGE[:3])
+@pytest.mark.parametrize("tiles", [Tiles(), Tiles(cluster=1), Tiles(256, 192)])
 def test_the_kernel_assembles_without_spills_or_complaints(tiles: Tiles) -> None:
     resources = product(tiles, BF16).resources
     assert (resources.registers, resources.spill_store_bytes, resources.local_bytes) == (168, 0, 0)
 
 
-@pytest.mark.parametrize("tiles", [turned_tiles(16)[1], turned_tiles(128)[1]])
+@pytest.mark.parametrize("tiles", [Tiles(64, 16, cluster=1, parts=2), Tiles(64, 128, cluster=1, parts=2)])
 def test_products_of_few_rows_assemble_without_spills(tiles: Tiles) -> None:
     assert product(tiles, replace(BF16, turned=(False, False, True))).resources.local_bytes == 0

@@ -19,57 +19,14 @@ from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_o
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import product
 from tilewright.kernels.operators import Arrays, TorchOperator
+from tilewright.kernels.tile_choice import chosen
 
-__all__ = ["chosen", "matmul"]
+__all__ = ["matmul"]
 
 HALVES, FLOAT8 = ("bfloat16", "float16"), ("float8_e4m3fn", "float8_e5m2")
 KINDS = (*HALVES, "float32", *FLOAT8)
 RESULTS = (*HALVES, "float32")
 ALIGNED = 16  # bytes: rows begin at multiples
-# The tiles to choose from: upright, for C with many rows.
-LARGE = (Tiles(), Tiles(cluster=1), Tiles(n=128, stages=6), Tiles(n=128, stages=6, cluster=1),
-         Tiles(n=64, stages=8, cluster=1))  # fmt: skip
-FEW_ROWS = 128  # rows that are multiplied turned; so is a product of few tiles, whose K several CTAs share
-# Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: on an H200 66, 30 and 15 of 132.
-AT_ONCE = {1: 1.0, 2: 1 / 2, 4: 30 / 132, 8: 15 / 132}
-RING_BYTES, MOST_STAGES = 160 << 10, 16  # of a turned product
-# Cycles of a multiprocessor, for comparing: to begin and end a tile, to launch a cluster, to exchange sums; bytes that
-# it loads in one; the time of a CTA that loads alone. On an H200 clusters of 2 won 0.2 % of large products, and cost
-# 0.6 % of one with a single tile for each CTA.
-TILE_CYCLES, CLUSTER_CYCLES, SUM_CYCLES, LOADED, ALONE = 2500, 500, 1500, 64, 1.003
-
-
-@cache
-def chosen(m: int, n: int, k: int, processors: int, batch: int = 1) -> tuple[Tiles, bool]:
-    """The tiles that are estimated to be the fastest, and whether the product is turned; k: in steps of the ring."""
-    turned = [(tiles, n, m) for tiles in turned_tiles(m) if (m <= FEW_ROWS or tiles.parts > 1) and tiles.parts <= k]
-    upright = [(tiles, m, n) for tiles in LARGE if m > FEW_ROWS // 2]
-    best = min([*turned, *upright], key=lambda each: _cycles(each[0], each[1:], k, processors, batch))
-    return best[0], best in turned
-
-
-def turned_tiles(rows: int) -> list[Tiles]:
-    """For a C of so many rows, or more, which are the columns of the kernel's tiles."""
-    n = next((each for each in (8, 16, 32, 64) if rows <= each), 128)
-    every = [(64, 1, parts) for parts in AT_ONCE] + ([(128, 1, 1)] if n == 128 else [(64, 2, 1)])
-    return [
-        Tiles(m, n, m // 64, min(MOST_STAGES, RING_BYTES // (resident * (m + n) * ROW_BYTES)), 1, parts,
-              resident=resident)
-        for m, resident, parts in every
-    ]  # fmt: skip
-
-
-def _cycles(tiles: Tiles, extents: tuple[int, int], k: int, processors: int, batch: int) -> float:
-    """About how long a product takes; extents: of the kernel's M and N."""
-    clusters = -(-extents[0] // (tiles.m * tiles.cluster)) * -(-extents[1] // tiles.n) * batch
-    rounds = -(-clusters // max(1, int(processors * tiles.resident * AT_ONCE[tiles.cluster * tiles.parts])))
-    loads = (tiles.m + tiles.n / tiles.cluster) * ROW_BYTES / LOADED
-    step = tiles.resident * max(tiles.m * tiles.n / 32, loads) * (1 if tiles.cluster > 1 else ALONE)
-    started = CLUSTER_CYCLES if tiles.cluster > 1 else 0
-    each = TILE_CYCLES + (SUM_CYCLES if tiles.parts > 1 else 0)
-    return started + rounds * (k / tiles.parts * step + each)
-
-
 # Operands
 
 
