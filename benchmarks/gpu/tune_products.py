@@ -24,8 +24,9 @@ from typing import Any
 
 from benchmarks.gpu.matmul import CACHED_BYTES, configured, in_turns, inputs, timed, torch_matmul
 from benchmarks.gpu.memory_bound import Captured
-from tilewright.kernels import matmul, products
+from tilewright.kernels import products
 from tilewright.kernels.forms import MatmulKind, Tiles
+from tilewright.kernels.matmul import product
 from tilewright.kernels.tile_choice import candidates, estimated_cycles
 
 Shape = tuple[int, int, int]
@@ -67,7 +68,7 @@ def form_of(turned: bool) -> MatmulKind:
 def made(plan: Plan) -> tuple[Plan, Any]:
     """The kernel, assembled, as bytes that another process reads; or why there is none."""
     try:
-        exe = matmul.product(plan[0], form_of(plan[1]))
+        exe = product(plan[0], form_of(plan[1]))
         exe.resources  # noqa: B018  # assembles
         return plan, pickle.dumps(exe)
     except Exception as error:  # of any compiler

@@ -137,14 +137,53 @@ def test_what_cannot_be_multiplied_is_refused() -> None:
         kernels.matmul(a, b, activation="rely")
     with pytest.raises(ArgumentError, match="scale_a and scale_b come together"):
         kernels.matmul(a, b, scale_a=np.ones(1, np.float32))
+    with pytest.raises(ArgumentError, match="scale_a and scale_b come together"):
+        kernels.matmul(a, b, scale_b=0.5)
+    with pytest.raises(ArgumentError, match="scale_a is no array"):
+        kernels.matmul(a, b, scale_a="half", scale_b=0.5)
+    with pytest.raises(ArgumentError, match="scale_b has a dtype"):
+        kernels.matmul(a, b, scale_a=0.5, scale_b=np.ones(1, np.float64))
     with pytest.raises(ArgumentError, match="the scales do not fit"):
         kernels.matmul(a, b, scale_a=np.ones(8, np.float32), scale_b=np.ones(1, np.float32))
     with pytest.raises(ArgumentError, match="shape of bias"):
         kernels.matmul(a, b, bias=integers(9))
 
 
-def test_an_empty_k_gives_zeros() -> None:
-    assert not kernels.matmul(np.zeros((8, 0), np.float16), np.zeros((0, 8), np.float16)).any()
+def test_a_bias_of_float32_has_arrived_before_it_is_added() -> None:
+    a, b, bias = np.ones((8, 16), np.float32), np.ones((16, 32), np.float32), np.full(32, 100, np.float32)
+    assert (kernels.matmul(a, b, bias=bias) == 116).all()
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_of_an_empty_k_there_is_what_follows_the_sums(batch: tuple[int, ...]) -> None:
+    a, b, bias = np.zeros((*batch, 8, 0), np.float16), np.zeros((0, 8), np.float16), integers(8, kind="float32")
+    residual = integers(*batch, 8, 8, kind="float16")
+    assert not kernels.matmul(a, b).any()
+    c = kernels.matmul(a, b, bias=bias, residual=residual, activation="relu")
+    assert np.array_equal(c, (np.maximum(bias, 0) + wide(residual)).astype(np.float16))
+
+
+@pytest.mark.parametrize("shape", [(0, 16, 8), (8, 16, 0), (0, 0, 0), (0, 0, 8)])
+def test_a_result_without_elements_is_empty(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    for lead in ((), (2,), (0,)):
+        c = kernels.matmul(integers(*lead, m, k), integers(k, n), bias=integers(n), dtype="float32")
+        assert (c.shape, c.dtype) == ((*lead, m, n), np.float32)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 24), (8, 1)])
+def test_scales_may_be_those_of_a_single_row_or_column(m: int, n: int) -> None:
+    a, b = integers(m, 32, kind="float8_e4m3fn"), integers(n, 32, kind="float8_e4m3fn").T
+    left, right = (2.0 ** integers(size, kind="float32") for size in (m, n))
+    c = kernels.matmul(a, b, scale_a=left, scale_b=right, dtype="float32")
+    assert np.array_equal(c, wide(a) @ wide(b) * left[:, None] * right[None, :])
+
+
+def test_scales_may_be_numbers() -> None:
+    a, b = integers(8, 32, kind="float8_e4m3fn"), integers(24, 32, kind="float8_e4m3fn").T
+    wanted = kernels.matmul(a, b, scale_a=np.full(1, 0.5, np.float32), scale_b=np.full(1, 3, np.float32))
+    for numbers in ((0.5, 3), (np.float64(0.5), np.int32(3)), (np.array(0.5, np.float32), 3)):
+        assert np.array_equal(kernels.matmul(a, b, scale_a=numbers[0], scale_b=numbers[1]), wanted)
 
 
 @pytest.mark.parametrize("tiles", [Tiles(m=64, n=64, stages=2), Tiles(n=128, stages=2, cluster=1)])

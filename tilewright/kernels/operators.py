@@ -25,7 +25,7 @@ REGISTERED: set[str] = set()
 class TorchOperator:
     """schema: the arguments and results as torch spells them. outputs: new arrays for the results, from the arguments;
     raises ArgumentError where these do not fit. run: fills them. gradient: from the arguments, the results and their
-    gradients those of the arguments; None where there is none.
+    gradients those of the arguments; None where there is none. runs_on_nothing: is it run on empty arguments, too?
     """
 
     name: str
@@ -33,6 +33,7 @@ class TorchOperator:
     outputs: Callable[..., Arrays]
     run: Callable[[Arrays, Arrays], None]
     gradient: Callable[[Arrays, Arrays, Arrays], Arrays] | None = None
+    runs_on_nothing: bool = False
 
     def __post_init__(self) -> None:
         OPERATORS[self.name] = self
@@ -50,7 +51,8 @@ class TorchOperator:
         devices = {host.device_of(value) for value in args if host.is_array(value)}
         if len(devices) > 1:
             raise host.different_devices(self.name, devices)
-        if all(value.shape and 0 not in value.shape for value in args if host.is_array(value)):
+        needed = made if self.runs_on_nothing else [value for value in args if host.is_array(value)]
+        if all(value.shape and 0 not in value.shape for value in needed):
             self.run(made, args)
         else:
             for result in made:

@@ -11,8 +11,10 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from math import prod
+from numbers import Real
 from typing import Any
 
+from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
 from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
@@ -63,6 +65,16 @@ def room(array: Array, shape: Any, kind: str) -> Array:
     return like(array, (*outer, -(-columns // run) * run), kind)[..., :columns]
 
 
+def zeros(array: Array, shape: Any, kind: str | None = None) -> Array:
+    """A new array of zeros."""
+    return filled(like(array, shape, kind), 0)
+
+
+def filled(to: Array, number: float) -> Array:
+    to[...] = number
+    return to
+
+
 def copied(to: Array, array: Array) -> Array:
     to[...] = array
     return to
@@ -88,8 +100,6 @@ def outputs(a: Array, b: Array, bias: Array, residual: Array, scale_a: Array, sc
         )
     c = like(a, (*a.shape[:-1], b.shape[-1]), kind)
     _check_epilogue(c, bias, residual, scale_a, scale_b)
-    if a.shape[-1] == 0:
-        c[...] = 0
     return (c,)
 
 
@@ -125,7 +135,8 @@ class After:
     def kinds(self) -> dict[str, str]:
         """The fields of a `MatmulKind` for it."""
         kinds = {name: kind_of(array) for name in ("bias", "residual") if (array := getattr(self, name)) is not None}
-        scales = "" if self.scale_a is None else "tensor" if self.scale_a.shape[0] == 1 else "rows"
+        numbers = () if self.scale_a is None else (self.scale_a.shape[0], self.scale_b.shape[0])
+        scales = {(): "", (1, 1): "tensor"}.get(numbers, "rows")
         return {**kinds, "activation": self.activation, "scales": scales}
 
     def arrays(self, *, turned: bool) -> Arrays:
@@ -144,8 +155,10 @@ class After:
 def run(results: Arrays, args: Arrays) -> None:
     a, b, bias, residual, scale_a, scale_b, activation, _ = args
     c = results[0]
+    if a.shape[-1] == 0:  # what follows the product is that of zeros
+        a, b = zeros(a, (*a.shape[:-1], ALIGNED)), zeros(b, (*b.shape[:-2], ALIGNED, b.shape[-1]))
     if len(b.shape) == 2:
-        a, c, residual = (None if x is None else x.reshape(-1, x.shape[-1]) for x in (a, c, residual))
+        a, c, residual = (None if x is None else _matrix(x) for x in (a, c, residual))
     elif len(b.shape) > 3:
         a, b, c, residual = (None if x is None else x.reshape(-1, *x.shape[-2:]) for x in (a, b, c, residual))
     into = c if _fits(c, _bytes(c)) else room(c, c.shape, kind_of(c))
@@ -194,19 +207,26 @@ def _multiplied_as(kind: str) -> str:
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
     torch = sys.modules["torch"]
     a, b, bias, residual, scale_a, _, activation, _ = args
-    if scale_a is not None:
-        raise ArgumentError("a product with scales has no gradient", given="scale_a", allowed="no scales")
+    if scale_a is not None or kind_of(a) in FLOAT8:
+        raise ArgumentError("a product with scales or of float8 has no gradient",
+                            given=f"a of {kind_of(a)}{'' if scale_a is None else ' with scale_a'}",
+                            allowed=f"no scales, and {', '.join((*HALVES, 'float32'))}")  # fmt: skip
     (slope,) = gradients
     inner = slope
     if activation:
         before = FORWARD(a, b, bias, None, None, None, "", "float32")
         inner = SLOPES[activation](torch, slope.float(), before)
+    sums = None if bias is None else _matrix(inner).sum(0, dtype=torch.float32).to(bias.dtype)
     inner = inner.to(a.dtype)
-    rows, columns = (x.reshape(-1, x.shape[-1]) if len(b.shape) == 2 else x for x in (a, inner))
+    rows, columns = (_matrix(x) if len(b.shape) == 2 else x for x in (a, inner))
     da = FORWARD(inner, b.transpose(-1, -2), None, None, None, None, "", "")
     db = FORWARD(rows.transpose(-1, -2), columns, None, None, None, None, "", "")
-    return (da, db, None if bias is None else inner.reshape(-1, inner.shape[-1]).sum(0).to(bias.dtype),
-            None if residual is None else slope.to(residual.dtype), None, None, None, None)  # fmt: skip
+    return (da, db, sums, None if residual is None else slope.to(residual.dtype), None, None, None, None)
+
+
+def _matrix(array: Array) -> Array:
+    """All rows below each other, also of an array without any element."""
+    return array.reshape(prod(array.shape[:-1]), array.shape[-1])
 
 
 # For each activation, its derivative times the slope after it, in operators of torch.
@@ -222,7 +242,19 @@ FORWARD = TorchOperator(
     outputs,
     run,
     gradient,
+    runs_on_nothing=True,
 )
+
+
+def _flat(name: str, scale: Array | float | None, a: Array) -> Array | None:
+    """A scale as a line of numbers, where ``a`` is. Raises ArgumentError for what is neither."""
+    if scale is None:
+        return None
+    if isinstance(scale, Real) and host.is_array(a):
+        return filled(like(a, (1,), "float32"), float(scale))
+    if not host.is_array(scale):
+        expect(name, scale)
+    return scale.reshape(-1)
 
 
 @public.names
@@ -233,8 +265,8 @@ def matmul(
     bias: Array | None = None,
     activation: str | None = None,
     residual: Array | None = None,
-    scale_a: Array | None = None,
-    scale_b: Array | None = None,
+    scale_a: Array | float | None = None,
+    scale_b: Array | float | None = None,
     dtype: str | None = None,
 ) -> Array:
     """activation(a @ b * scale_a * scale_b + bias) + residual, in float32 sums; differentiable in torch without scales.
@@ -242,8 +274,8 @@ def matmul(
     a: (..., M, K). b: (K, N), or (..., K, N). Both float16, bfloat16, float32 (multiplied as tf32) or, in any mix,
     float8_e4m3fn and float8_e5m2. They may be transposed views: no copy is made of 16-bit ones, nor of a b with K
     contiguous. dtype: of the result, "float32", "float16", "bfloat16"; that of a if left out, of float8 bfloat16.
-    bias: N numbers. residual: as large as the result. activation: "relu", "gelu", "silu". scale_a, scale_b: float32,
-    one number each, or one for each row of a and for each column of b.
+    bias: N numbers. residual: as large as the result. activation: "relu", "gelu", "silu". scale_a, scale_b: one number
+    each, or float32 arrays of one number, or of one for each row of a and for each column of b.
     """
-    flat = [scale if scale is None else scale.reshape(-1) for scale in (scale_a, scale_b)]
+    flat = [_flat(name, scale, a) for name, scale in (("scale_a", scale_a), ("scale_b", scale_b))]
     return FORWARD(a, b, bias, residual, *flat, activation or "", dtype or "")
