@@ -3,8 +3,8 @@
     python -m benchmarks.gpu.tune_products out.jsonl 120      # seconds
 
 Each line of the file: the shape, the seconds of torch.matmul, and of each candidate by its number in `candidates()`,
-"t" behind that of a turned one, "b4" for bands of 4. Candidates that are estimated to be far behind the best are left out. A time is that of
-a product in a CUDA graph of several, back to back, each on other inputs.
+"t" behind that of a turned one, "b4" for bands of 4. Candidates that are estimated to be far behind the best are left
+out. A time is that of a product in a CUDA graph of several, back to back, each on other inputs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 import pickle
-import random
 import statistics
 import sys
 import time
@@ -22,30 +21,19 @@ from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any
 
-from benchmarks.gpu.matmul import CACHED_BYTES, configured, in_turns, inputs, timed, torch_matmul
+from benchmarks.gpu.matmul import CACHED_BYTES, Shape, configured, in_turns, inputs, timed, torch_matmul
 from benchmarks.gpu.memory_bound import Captured
+from benchmarks.gpu.shapes import drawn_shapes
 from tilewright.kernels import products
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
 from tilewright.kernels.tile_choice import candidates, estimated_cycles
 
-Shape = tuple[int, int, int]
 Plan = tuple[Tiles, bool]
 PROCESSORS = 132
 FURTHEST, MOST_TRIED, ROUNDS = 1.5, 44, 3
 LONG, BANDED, BANDS = 1e11, 4, (4, 16)  # where bands are compared, too
 TURN_SECONDS, MOST_LAUNCHES = 7e-4, 24
-
-
-def drawn_shapes(seed: int, count: int, least: int = 64, most: int = 16384) -> list[Shape]:
-    """M, N and K, evenly on a scale of logarithms; in turns multiples of 64 and odd multiples of 8."""
-    rng = random.Random(seed)
-
-    def one(odd: bool) -> int:
-        extent = math.exp(rng.uniform(math.log(least), math.log(most)))
-        return max(least, int(extent) // 16 * 16 + 8 if odd else int(extent) // 64 * 64)
-
-    return [(one(bool(i % 2)), one(bool(i % 2)), one(bool(i % 2))) for i in range(count)]
 
 
 def tried(shape: Shape) -> list[Plan]:

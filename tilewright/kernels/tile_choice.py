@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from tilewright.kernels.forms import ROW_BYTES, MatmulKind, Tiles
+from tilewright.kernels.forms import ROW_BYTES, Tiles
 
 __all__ = ["candidates", "chosen", "estimated_cycles"]
 
@@ -55,9 +55,7 @@ def _candidates() -> Iterator[Tiles]:
 def chosen(m: int, n: int, k: int, processors: int, batch: int = 1) -> tuple[Tiles, bool]:
     """The tiles that are estimated to be the fastest, and whether the product is turned; k: in steps of the ring."""
     every = [(tiles, turned) for tiles in candidates() if tiles.parts <= k for turned in (False, True)]
-    return min(
-        every, key=lambda each: estimated_cycles(each[0], (n, m) if each[1] else (m, n), k, processors, batch)
-    )
+    return min(every, key=lambda each: estimated_cycles(each[0], (n, m) if each[1] else (m, n), k, processors, batch))
 
 
 def estimated_cycles(tiles: Tiles, extents: tuple[int, int], k: int, processors: int, batch: int = 1) -> float:
