@@ -90,7 +90,7 @@ def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
     from tilewright.kernels.tile_choice import chosen
 
     steps = k * 2 // ROW_BYTES
-    tiles, turned = chosen(m, n, steps, on.sms)
+    ((tiles, turned),) = chosen(m, n, steps, on.sms)
     parts = tiles.parts
     down, across = (n, m) if turned else (m, n)
     ctas = -(-down // (tiles.m * tiles.cluster)) * tiles.cluster * -(-across // tiles.n) * parts

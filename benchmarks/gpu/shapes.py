@@ -70,7 +70,8 @@ def plan(job: tuple[Shape, bool]) -> tuple[Tiles, MatmulKind]:
     from tilewright.cuda import driver
 
     (m, n, k), across = job
-    tiles, turned = chosen(m, n, -(-k // 64), driver.device(0).multiprocessors)
+    aligned = k % 64 == 0, (n if across else k) % 64 == 0
+    ((tiles, turned),) = chosen(m, n, -(-k // 64), driver.device(0).multiprocessors, aligned=aligned)
     sides = (across, False) if turned else (False, across)
     return tiles, MatmulKind("bfloat16", "bfloat16", "bfloat16", (*sides, turned))
 

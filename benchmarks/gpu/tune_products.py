@@ -27,7 +27,7 @@ from benchmarks.gpu.shapes import drawn_shapes
 from tilewright.kernels import products
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.tile_choice import candidates, estimated_cycles
+from tilewright.kernels.tile_choice import candidates, estimated_us
 
 Plan = tuple[Tiles, bool]
 PROCESSORS = 132
@@ -41,7 +41,10 @@ def tried(shape: Shape) -> list[Plan]:
     m, n, k = shape
     steps = -(-k // 64)
     every = [(tiles, turned) for tiles in candidates() if tiles.parts <= steps for turned in (False, True)]
-    costs = {plan: estimated_cycles(plan[0], (n, m) if plan[1] else (m, n), steps, PROCESSORS) for plan in every}
+    aligned = (k % 64 == 0, k % 64 == 0)
+    costs = {
+        plan: estimated_us(plan[0], (n, m) if plan[1] else (m, n), steps, PROCESSORS, aligned=aligned) for plan in every
+    }
     best = sorted(costs, key=lambda plan: costs[plan])
     near = [plan for plan in best if costs[plan] <= FURTHEST * costs[best[0]]][:MOST_TRIED]
     if m * n * k < LONG:
@@ -96,8 +99,8 @@ def raced(shape: Shape, plans: list[Plan]) -> dict[str, float]:
 
 def named(plan: Plan) -> str:
     tiles, turned = plan
-    band = "" if tiles.band == Tiles.band else f"b{tiles.band}"
-    return f"{candidates().index(replace(tiles, band=Tiles.band))}{'t' if turned else ''}{band}"
+    usual = replace(tiles, band=Tiles().band)
+    return f"{candidates().index(usual)}{'t' if turned else ''}{'' if tiles == usual else f'b{tiles.band}'}"
 
 
 def wrong(plans: list[Plan]) -> Iterator[Plan]:

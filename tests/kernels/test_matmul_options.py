@@ -114,7 +114,7 @@ def verify(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     m, n, k = case["m"], case["n"], case["k"]
     a_lead, b_lead = {"none": ((), ()), "flat": ((2,), ()), "both": ((2,), (2,))}[case["batch"]]
     if case["tiles"]:
-        monkeypatch.setattr(products, "chosen", lambda *_, **__: case["tiles"])
+        monkeypatch.setattr(products, "chosen", lambda *_, **__: (case["tiles"],))
     a = LIES[case["a_lies"]](integers(rng, case["kinds"][0], *a_lead, m, k))
     b = LIES[case["b_lies"]](integers(rng, case["kinds"][1], *b_lead, k, n))
     bias = case["bias"] and integers(rng, case["bias"], 2 * n)[::2]

@@ -8,14 +8,16 @@ tiles for all multiprocessors, the CTAs of a cluster share K.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from numbers import Real
 from typing import Any
 
 from tilewright import host
 from tilewright.dtypes import dtype
-from tilewright.errors import ArgumentError, choices
+from tilewright.errors import ArgumentError, TargetError, choices
 from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import product
@@ -28,6 +30,7 @@ HALVES, FLOAT8 = ("bfloat16", "float16"), ("float8_e4m3fn", "float8_e5m2")
 KINDS = (*HALVES, "float32", *FLOAT8)
 RESULTS = (*HALVES, "float32")
 ALIGNED = 16  # bytes: rows begin at multiples
+MOST_TRIED = 4  # tiles, where registers do not suffice
 # Operands
 
 
@@ -131,6 +134,11 @@ class After:
     activation: str = ""
 
     @property
+    def is_simple(self) -> bool:
+        """Is there at most a bias?"""
+        return self.residual is None and self.scale_a is None and not self.activation
+
+    @property
     def kinds(self) -> dict[str, str]:
         """The fields of a `MatmulKind` for it."""
         kinds = {name: kind_of(array) for name in ("bias", "residual") if (array := getattr(self, name)) is not None}
@@ -173,25 +181,50 @@ def multiplied(
 
     plan: the tiles, and are the weights' rows the M of the kernel? Chosen if left out.
     """
-    m, k, kind = a.shape[-2], a.shape[-1], kind_of(a)
-    steps = -(-k * dtype(kind).bits // (8 * ROW_BYTES))
-    batch = c.shape[0] if len(c.shape) > 2 else 1
-    tiles, turned = plan or chosen(m, b.shape[-2], steps, multiprocessors(a), batch)
-    halves = kind in HALVES
-    left, right = (b, a) if turned else (a, b)
-    _launch(tiles, c, (laid_out(left, may_turn=halves), laid_out(right, may_turn=halves and not turned)), turned, after)
-
-
-def _launch(tiles: Tiles, c: Array, sides: tuple[tuple[Array, bool], ...], turned: bool, after: After) -> None:
-    """The kernel, with as many clusters as there is work and room for."""
-    (a, a_turned), (b, b_turned) = sides
-    batched = len(c.shape) > 2
-    kinds = [_multiplied_as(kind_of(array)) for array in (a, b)]
-    form = MatmulKind(kinds[0], kinds[1], kind_of(c), (a_turned, b_turned, turned), batched, **after.kinds)
-    down, across = a.shape[-1 if a_turned else -2], b.shape[-1 if b_turned else -2]
-    work = (c.shape[0] if batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
+    sides = [laid_out(array, may_turn=kind_of(array) in HALVES) for array in (a, b)]
+    tiles, turned = plan or _plan(c, a, b, sides, after)
+    left, right = sides[::-1] if turned else sides
+    form = _form(c, sides, after, turned)
+    down, across = (array.shape[-1 if lies_turned else -2] for array, lies_turned in (left, right))
+    work = (c.shape[0] if form.batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
     most = multiprocessors(a) * tiles.resident // tiles.cluster
-    product(tiles, form)(a, b, c, *after.arrays(turned=turned), min(work, most))
+    product(tiles, form)(left[0], right[0], c, *after.arrays(turned=turned), min(work, most))
+
+
+def _plan(c: Array, a: Array, b: Array, sides: Sequence[tuple[Array, bool]], after: After) -> tuple[Tiles, bool]:
+    """The tiles that are estimated to be the fastest, of those that the GPU's compiler finds registers for."""
+    steps = -(-a.shape[-1] * dtype(kind_of(a)).bits // (8 * ROW_BYTES))
+    batched = len(c.shape) > 2
+    best = chosen(
+        a.shape[-2], b.shape[-2], steps, multiprocessors(a), c.shape[0] if batched else 1,
+        aligned=(_is_aligned(sides[0][0]), _is_aligned(sides[1][0])), simple=after.is_simple and not batched,
+        most=MOST_TRIED,
+    )  # fmt: skip
+    if host.device_of(a) == "cpu":
+        return best[0]
+    return next((each for each in best if has_registers(each[0], _form(c, sides, after, each[1]))), best[-1])
+
+
+@cache
+def has_registers(tiles: Tiles, form: MatmulKind) -> bool:
+    """Does the kernel assemble without spills? Some versions of the compiler need more registers than others."""
+    try:
+        return bool(product(tiles, form).assembly)
+    except TargetError:
+        return False
+
+
+def _form(c: Array, sides: Sequence[tuple[Array, bool]], after: After, turned: bool) -> MatmulKind:
+    (a, a_turned), (b, b_turned) = sides[::-1] if turned else sides
+    kinds = [_multiplied_as(kind_of(array)) for array in (a, b)]
+    return MatmulKind(kinds[0], kinds[1], kind_of(c), (a_turned, b_turned, turned), len(c.shape) > 2, **after.kinds)
+
+
+def _is_aligned(array: Array) -> bool:
+    """Do all rows begin at multiples of 128 bytes?"""
+    info = info_of(array)
+    starts = [int(step) * _bytes(array) for step in info.steps[:-1]]
+    return all(start % ROW_BYTES == 0 for start in (*starts, info.address or 0))
 
 
 def _bytes(array: Array) -> int:
@@ -245,7 +278,7 @@ FORWARD = TorchOperator(
 )
 
 
-def _flat(name: str, scale: Array | float | None, a: Array) -> Array | None:
+def _flat(name: str, scale: Any, a: Array) -> Array | None:
     """A scale as a line of numbers, where ``a`` is. Raises ArgumentError for what is neither."""
     if scale is None:
         return None

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from math import log2
 
 from tilewright.kernels.forms import ROW_BYTES, Tiles
 
-__all__ = ["candidates", "chosen", "estimated_cycles"]
+__all__ = ["candidates", "chosen", "estimated_us"]
 
 # Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: on an H200 66, 30 and 15 of 132.
 AT_ONCE = {1: 1.0, 2: 1 / 2, 4: 30 / 132, 8: 15 / 132}
@@ -22,9 +23,19 @@ COLUMNS = {
     256: (64, 96, 128, 160, 192),
 }
 LEAST_SHARED, MOST_SHARED = 32, 128  # columns of a tile whose B two CTAs share; and of one whose K several share
-# Cycles of a multiprocessor, for comparing: to begin and end a tile, to launch a cluster, to exchange sums; bytes that
-# it loads in one; the time of a CTA that loads alone.
-TILE_CYCLES, CLUSTER_CYCLES, SUM_CYCLES, LOADED, ALONE = 2500, 500, 1500, 64, 1.003
+# Registers of sums that a thread has room for, by warpgroups and resident CTAs: where at most a bias follows the sums
+# of a single product, and where more is to be held.
+MOST_SUMS = {(1, 1): (128, 64), (2, 1): (192, 128), (3, 1): (96, 0), (1, 2): (64, 16)}
+
+# What the estimate was fitted to: all candidates on 180 shapes, bfloat16, on an H200 (benchmarks/gpu/tune_products.py).
+CYCLES_A_US, HBM_BYTES_A_US = 1832.0, 3.446e6
+START_US, CTA_US, OVERLAPPED = 1.038, 0.001, 0.357  # OVERLAPPED: of the shorter of arithmetic and memory
+FILL_CYCLES, CLUSTER_CYCLES, STEP_CYCLES = 514.0, 263.0, 25.0
+TILE_CYCLES, RESULT_CYCLES, NARROW_CYCLES = 1222.0, 0.04, 42.5  # of a tile; of each result; of each halving below 32
+SUM_CYCLES, SUM_COLUMN_CYCLES, EIGHT_CYCLES = 213.0, 22.3, 470.0  # to exchange sums
+TENSOR, TENSOR_BUSY = 1.088, 0.105  # of the ideal time of tensor cores; more, the more of them are at work
+# Cycles to load 128 bytes along K, by whether they begin at a multiple of 128 bytes: alone; what the others add.
+ROW_CYCLES, BUSY_ROW_CYCLES, LEAST_ROW = {True: 0.668, False: 2.532}, {True: 1.211, False: 2.629}, 0.614
 
 
 @cache
@@ -52,18 +63,61 @@ def _candidates() -> Iterator[Tiles]:
 
 
 @cache
-def chosen(m: int, n: int, k: int, processors: int, batch: int = 1) -> tuple[Tiles, bool]:
-    """The tiles that are estimated to be the fastest, and whether the product is turned; k: in steps of the ring."""
-    every = [(tiles, turned) for tiles in candidates() if tiles.parts <= k for turned in (False, True)]
-    return min(every, key=lambda each: estimated_cycles(each[0], (n, m) if each[1] else (m, n), k, processors, batch))
+def chosen(
+    m: int,
+    n: int,
+    k: int,
+    processors: int,
+    batch: int = 1,
+    *,
+    aligned: tuple[bool, bool] = (True, True),
+    simple: bool = True,
+    most: int = 1,
+) -> tuple[tuple[Tiles, bool], ...]:
+    """The tiles that are estimated to be the fastest, best first, and whether the product is turned.
+
+    k: in steps of the ring. aligned: do all rows of a, and of b, begin at multiples of 128 bytes? simple: does at most
+    a bias follow the sums, and is there no batch? most: how many.
+    """
+    costs = {}
+    for tiles in candidates():
+        if tiles.parts <= k and _sums(tiles) <= MOST_SUMS[tiles.groups, tiles.resident][not simple]:
+            costs[tiles, False] = estimated_us(tiles, (m, n), k, processors, batch, aligned)
+            costs[tiles, True] = estimated_us(tiles, (n, m), k, processors, batch, aligned[::-1])
+    return tuple(sorted(costs, key=lambda plan: costs[plan])[:most])
 
 
-def estimated_cycles(tiles: Tiles, extents: tuple[int, int], k: int, processors: int, batch: int = 1) -> float:
-    """About how long a product takes; extents: of the kernel's M and N."""
-    clusters = -(-extents[0] // (tiles.m * tiles.cluster)) * -(-extents[1] // tiles.n) * batch
-    rounds = -(-clusters // max(1, int(processors * tiles.resident * AT_ONCE[tiles.cluster * tiles.parts])))
-    loads = (tiles.m + tiles.n / tiles.cluster) * ROW_BYTES / LOADED
-    step = tiles.resident * max(tiles.m * max(tiles.n, 32) / 32, loads) * (1 if tiles.cluster > 1 else ALONE)
-    started = CLUSTER_CYCLES if tiles.cluster > 1 else 0
-    each = TILE_CYCLES + (SUM_CYCLES if tiles.parts > 1 else 0)
-    return started + rounds * (k / tiles.parts * step + each)
+def _sums(tiles: Tiles) -> int:
+    """Registers of a thread that hold sums, and its share of those of all parts."""
+    own = tiles.m // tiles.groups * tiles.n // 128
+    return own if tiles.parts == 1 else own + tiles.m // tiles.groups * tiles.share(8) // 128
+
+
+def estimated_us(
+    tiles: Tiles,
+    extents: tuple[int, int],
+    k: int,
+    processors: int,
+    batch: int = 1,
+    aligned: tuple[bool, bool] = (True, True),
+) -> float:
+    """About how many microseconds a product takes; extents: of the kernel's M and N."""
+    (rows, columns), ctas = extents, tiles.cluster * tiles.parts
+    clusters = -(-rows // (tiles.m * tiles.cluster)) * -(-columns // tiles.n) * batch
+    at_once = max(1, int(processors * tiles.resident * AT_ONCE[ctas]))
+    busy = min(1.0, clusters * ctas / processors)
+    together = max(1, min(tiles.resident, -(-clusters * ctas // processors)))
+    arithmetic = tiles.m // 16 * max(tiles.n / 2, 16 + tiles.n / 4) * TENSOR * (1 + TENSOR_BUSY * busy)
+    loads = sum(
+        here * max(ROW_CYCLES[fits], ROW_CYCLES[fits] * LEAST_ROW + BUSY_ROW_CYCLES[fits] * busy)
+        for here, fits in zip((min(tiles.m, rows), min(tiles.n, columns) / tiles.cluster), aligned, strict=True)
+    )
+    step = (max(arithmetic, loads) + STEP_CYCLES) * together
+    tile = TILE_CYCLES + RESULT_CYCLES * tiles.m * tiles.n * together + NARROW_CYCLES * max(0.0, 5 - log2(tiles.n))
+    cycles = -(-clusters // at_once) * (k / tiles.parts * step + tile) + FILL_CYCLES
+    cycles += CLUSTER_CYCLES if tiles.cluster > 1 else 0
+    if tiles.parts > 1:
+        cycles += SUM_CYCLES + SUM_COLUMN_CYCLES * tiles.n + (EIGHT_CYCLES if tiles.parts > 4 else 0)
+    computed = cycles / CYCLES_A_US + START_US + CTA_US * min(clusters, at_once) * ctas
+    moved = batch * (k * ROW_BYTES * (rows + columns) + 2 * rows * columns) / HBM_BYTES_A_US + START_US
+    return max(computed, moved) + OVERLAPPED * min(computed, moved)
