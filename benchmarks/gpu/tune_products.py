@@ -75,7 +75,7 @@ def assembled(plans: list[Plan]) -> list[Plan]:
                 print(plan, found, flush=True)
             else:
                 kernels[plan[0], form_of(plan[1])] = pickle.loads(found)
-    products.product = lambda tiles, form: kernels[tiles, form]  # type: ignore[assignment]
+    products.product = lambda tiles, form: kernels[tiles, form]  # type: ignore[assignment, attr-defined]
     return [plan for plan in plans if (plan[0], form_of(plan[1])) in kernels]
 
 

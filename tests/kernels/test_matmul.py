@@ -138,7 +138,7 @@ def test_what_cannot_be_multiplied_is_refused() -> None:
         kernels.matmul(a, b, scale_a=np.ones(1, np.float32))
     with pytest.raises(ArgumentError, match="scale_a and scale_b come together"):
         kernels.matmul(a, b, scale_b=0.5)
-    with pytest.raises(ArgumentError, match="scale_a is no array"):
+    with pytest.raises(ArgumentError, match="scale_a is neither a number nor an array"):
         kernels.matmul(a, b, scale_a="half", scale_b=0.5)
     with pytest.raises(ArgumentError, match="scale_b has a dtype"):
         kernels.matmul(a, b, scale_a=0.5, scale_b=np.ones(1, np.float64))

@@ -17,7 +17,7 @@ from typing import Any
 
 from tilewright import host
 from tilewright.dtypes import dtype
-from tilewright.errors import ArgumentError, TargetError, choices
+from tilewright.errors import ArgumentError, TargetError, choices, described
 from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import product
@@ -285,7 +285,8 @@ def _flat(name: str, scale: Any, a: Array) -> Array | None:
     if isinstance(scale, Real) and host.is_array(a):
         return filled(like(a, (1,), "float32"), float(scale))
     if not host.is_array(scale):
-        expect(name, scale)
+        raise ArgumentError(f"{name} is neither a number nor an array", given=described(scale),
+                            allowed="a number, or an array of float32")  # fmt: skip
     return scale.reshape(-1)
 
 
