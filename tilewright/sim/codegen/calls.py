@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import VOID
@@ -25,6 +26,7 @@ from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Fills
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import to_bits
+from tilewright.sim.machine.gathered import check_lanes
 from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile
 from tilewright.sim.machine.sites import Site
 
@@ -46,10 +48,15 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
     if form.is_copy and form.accesses and not form.issue:
         _move(e, bound, mask)
         return Operand("None")
-    if form.concerns_operations and not form.begins_operation:
+    waits = form.concerns_operations and not form.begins_operation
+    orders = (form.sync is not None and form.meaning.execute is None) or form.fence or form.register_fence
+    if (waits or orders) and bound.instruction.lanes in (WARPGROUP, WHOLE_WARP):
+        together = e.out.constant("X", partial(check_lanes, bound))
+        e.out.line(f"{together}(b, {mask}, (), {e.out.constant('A', e.at)})")
+    if waits:
         _waited(e, bound, mask)
         return Operand("None")
-    if (form.sync is not None and form.meaning.execute is None) or form.fence or form.register_fence:
+    if orders:
         if form.meaning.execute is not None:
             executed(e, expr, bound, mask)
         what = e.out.constant("X", form.sync or form.register_fence or bound.fence)

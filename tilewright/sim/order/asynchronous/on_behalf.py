@@ -44,8 +44,7 @@ def places_of(
         pitch = places.pitch if one.space == "shared" and places.is_global else 0
         if which is None and not pitch and places.is_untouched(part.reach, place.name, write=one.writes):
             continue
-        most = WIDEST * places.grain // places.tag.itemsize
-        for mask, address, nbytes in _accesses(operation, part, chosen, most, pitch):
+        for mask, address, nbytes in _accesses(operation, part, chosen, places, pitch):
             together = operation.issuers.lanes > 1
             site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, collective=together)
             site.by_unit = one.proxy == "async"
@@ -96,12 +95,12 @@ def _did(races: RaceDetector, operation: Operation, one: Touched, over: Bools, a
 
 
 def _accesses(
-    operation: Operation, one: Touched, which: Bools, most: int, pitch: int
+    operation: Operation, one: Touched, which: Bools, places: TaggedPlaces, pitch: int
 ) -> Iterator[tuple[Mask, Address, int]]:
     """The places of an operation as accesses of its issuers: lanes, addresses, and bytes of each.
 
-    which: of the actors. A warp that acts as one does so by its first lane. most: bytes of an access. pitch: from the
-    shared memory of one CTA of a wave to that of the next.
+    which: of the actors. A warp that acts as one does so by its first lane. pitch: from the shared memory of one CTA of
+    a wave to that of the next.
     """
     number, rows, threads = operation.issuers.actors
     batch, nth = operation.batch, np.zeros(len(one.issuer), np.int64)
@@ -124,7 +123,10 @@ def _accesses(
         for kind in range(int(alike.max()) + 1):
             those = actors[alike == kind]
             flat = (one.at + one.rows * pitch)[chosen[number[those]]].reshape(len(those), -1)
+            most = WIDEST * places.grain // places.tag.itemsize
             flat, width = in_runs(flat[:, counts[alike == kind][0]], one.width, most)
+            if width < places.grain:
+                places.refine(width)
             for column in range(flat.shape[1])[
                 ::-1
             ]:  # the last first: often one of another warp, so that the report names the wider barrier

@@ -2,7 +2,7 @@
 
 A unit sees what threads stored, and may overwrite what they stored or loaded, after a proxy fence in the CTA that
 issues the operation: the fence comes after the access, and the operation after the fence. A fence in another CTA, the
-one that stored, does not count. In practice kernels work without it, so its absence is a warning.
+one that stored, does not count. What units of another CTA did needs that fence, too: threads tell of it. In practice kernels work without it, so its absence is a warning.
 
 Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy"; NVIDIA's model of mixed proxies.
 """
@@ -61,9 +61,11 @@ class GlobalAccesses:
                 for k in np.unique(issuer).tolist():
                     row, thread = int(operation.issuers.rows[k]), int(operation.issuers.threads[k])
                     for write in (True, False) if one.writes else (True,):
-                        done = places.last(units[issuer == k].reshape(-1), write=write)
+                        own = row + self.clocks.wave.first
+                        at_issuer = units[issuer == k].reshape(-1)
+                        done = places.last(at_issuer, write=write, home=own, combines=one.combines)
                         left = self.fences.left(row, thread, done, home=row) if len(done) else done
                         if len(left):
                             last = int(left.ctas[0]), int(left.threads[0])
-                            did, home = "stored" if write else "loaded", row + self.clocks.wave.first
-                            yield unfenced_global(self.clocks.wave, one, window, did, last, home)
+                            did = "stored" if write else "loaded"
+                            yield unfenced_global(self.clocks.wave, one, window, did, last, own)

@@ -147,11 +147,11 @@ class SharedStores:
 
     def _fenced(self, operation: Operation, one: Touched) -> Times:
         """(m, ..., warps of the cluster): up to when fences before an operation come after what each warp did where
-        ``one`` is.
+        ``one`` is. A warpgroup's product begins in each of its warps.
         """
         clocks = self.clocks
         rows, threads = operation.issuers.each()
-        known = clocks.known[clocks.at(rows), clocks.knower[threads], clocks.proxied :].max(1)
+        known = clocks.known[clocks.at(rows), clocks.knower[threads], clocks.proxied :].min(1)  # of every warp
         size, warps = clocks.wave.run.cluster_ctas, clocks.size // 32
         upto = known[:, : size * warps].reshape(-1, size, warps)
         return np.asarray(upto[one.along(one.issuer), clocks.wave.rank(one.rows)])

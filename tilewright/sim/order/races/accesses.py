@@ -106,9 +106,10 @@ class AccessRecord:
         return found[..., None].view(self.places.tag)
 
     def store(self, block: MemoryRows, tags: Tags, mask: Mask | None = None) -> None:
-        """Store the tag of each lane at all places that it touches."""
-        if self.grains > 1:
-            wide = np.ascontiguousarray(np.broadcast_to(tags[..., None], (*tags.shape, self.grains)))
+        """Store the tag of each lane at all places that it touches, or, (CTAs, warps, 32, tags), one at each."""
+        if self.grains > 1 or tags.ndim > 3:
+            each = tags if tags.ndim > 3 else tags[..., None]
+            wide = np.ascontiguousarray(np.broadcast_to(each, (*each.shape[:3], self.grains)))
             tags = wide.view(block.view(self.width).dtype)[..., 0]
         where = self.where if mask is None else harmless(self.where, mask)
         block.store(self.look, where, self.width, tags, mask or self.mask)
@@ -191,14 +192,14 @@ class AccessRecord:
         meets = np.diff(place[order]) == 0
         return _likeness(bits[order][1:][meets], bits[order][:-1][meets])
 
-    def finds_equal(self, racing: Bools) -> bool:
-        """Does memory already hold the values that the racing lanes are about to write?"""
-        pending = self.site.to_write(self.at)
+    def finds_equal(self) -> Bools:
+        """In which lanes does memory already hold the value that a plain store is about to write there?"""
+        pending = self.site.to_write(self.at) if self.site.sem == "weak" else None
         if pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
-            return False
+            return np.zeros(self.look.shape, np.bool_)
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
         same = np.broadcast_to(old == pending, self.batch.shape)
-        return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
+        return same if self.look.shape == self.batch.shape else same.all(0, keepdims=True)
 
 
 def bound_of(known: Times) -> Ints:

@@ -6,6 +6,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from tilewright.sim.order.knowledge.locations import Locations
+from tilewright.sim.order.races.accesses import EQUAL
 from tilewright.sim.order.races.judge import clash_with_reads, lost_store
 from tilewright.sim.order.races.places import TaggedPlaces
 from tilewright.sim.order.races.tickets import Tickets
@@ -94,31 +95,31 @@ class RaceDetector:
 
     def _judge(self, access: AccessRecord) -> None:
         """Raises SimulationError where an access races with an earlier one. If it writes, it is recorded."""
-        strong = self.meet(access)
-        self._report(self.volatile.read(access, strong))
+        alike, unknown = self.meet(access)
+        self._report(self.volatile.read(access, unknown))
         if not access.site.write:
             return
-        hidden = access.places.hidden(access) if access.site.sem != "weak" else None
+        if access.site.sem != "weak":
+            access.places.keep_frail(access)
         lost = access.places.write(access)
         if lost is not None:
             self._report(lost_store(access, *lost))
-            if access.site.sem != "weak":
-                access.places.mark_many(access, lost[0])
-        if strong is not None and len(strong) and access.site.sem != "weak":
-            access.places.mark_many(access, strong.lanes(access.look.shape))
-        if hidden is not None:
-            access.places.mark_many(access, hidden)
+            access.places.mark_many(access, lost[0])
+        if unknown is not None and len(unknown) and (alike or access.site.sem != "weak"):
+            access.places.mark_many(access, unknown.lanes(access.look.shape))
 
-    def meet(self, access: AccessRecord) -> Pairs | None:
-        """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
+    def meet(self, access: AccessRecord) -> tuple[bool, Pairs | None]:
+        """Raises SimulationError where it races; returns earlier writes that it does not know of, and whether it writes
+        the same as they did, which is tolerated.
+        """
         if access.places.is_calm(access.clocks, write=access.site.write):
-            return None
+            return False, None
         found = access.places.writes_before(access)
-        clash, strong = self.tickets.clash_of(access, found) if found is not None else (None, None)
+        clash, unknown = self.tickets.clash_of(access, found) if found is not None else (None, None)
         self._report(clash)
         found = access.places.reads_before(access) if access.site.write else None
         self._report(clash_with_reads(access, found) if found is not None else None)
-        return strong
+        return clash is not None and clash.excuse == EQUAL, unknown
 
     def _report(self, clash: Clash | None) -> None:
         """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""

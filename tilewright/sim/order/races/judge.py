@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tilewright.sim.machine.arrays import Bools, Ints
 
-__all__ = ["clash_of", "clash_with_reads", "farthest_clash", "lost_store"]
+__all__ = ["are_plain", "clash_of", "clash_with_reads", "farthest_clash", "lost_store"]
 
 Excused: TypeAlias = "Callable[[AccessRecord, Pairs], Bools]"
 
@@ -109,8 +109,18 @@ def farthest_clash(access: AccessRecord, racing: Pairs, *, with_writer: bool) ->
     """The one of these races that is reported: of threads that are farthest apart."""
     k = int(np.argmax(racing.apart(access.batch.wave.run.cluster_ctas)))
     other = access.places.log.find(int(racing.other_cta[k]), int(racing.time[k]))
-    alike = with_writer and access.site.write and access.finds_equal(racing.lanes(access.look.shape))
+    alike = with_writer and access.site.write and are_plain(access, racing).all()
+    alike = alike and bool(access.finds_equal()[racing.lanes(access.look.shape)].all())
     return Clash(access, racing.lane(k), racing.earlier(k), other, with_writer, EQUAL if alike else "")
+
+
+def are_plain(access: AccessRecord, pairs: Pairs) -> Bools:
+    """Which of the earlier accesses are surely plain ones of threads?"""
+    each = list(zip(pairs.other_cta.tolist(), pairs.time.tolist(), strict=True))
+    others = {one: access.places.log.find(*one) for one in set(each)}
+    doubtful = access.places.has_strong  # where the record is forgotten
+    odd = {k for k, one in others.items() if (doubtful if one is None else not one.is_plain)}
+    return np.array([one not in odd for one in each], np.bool_)
 
 
 def lost_store(access: AccessRecord, lost: Bools, now: Ints) -> Clash | None:

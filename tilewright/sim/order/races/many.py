@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.order.races.accesses import EQUAL
 from tilewright.sim.order.races.clash import CHECKED, Clash, Pairs
 from tilewright.sim.order.races.observed import has_observed, last_read
 from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, is_surely_strong, went_along
@@ -52,13 +53,20 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
     farthest: Clash | None = None
     doubt: Clash | None = None
     mine, key = pairs[order], key[order]
+    equal: Bools | None = None  # where memory holds what is about to be written
     for record in places.log.newest_first():
         if record.time <= met or (farthest and (farthest.apart > 1 or not _is_of_line(record, farthest))):
             break
         first, last = (byte // places.grain for byte in record.span)
         if record.site.write != with_writer or last < low or first > high or is_surely_strong(access, record):
             continue
-        clash = _clash_with(access, record, mine, key)
+        if with_writer and access.site.write and record.is_plain:
+            equal = access.finds_equal()[found.cta, found.warp, found.lane][mine.number] if equal is None else equal
+            clash = _clash_with(access, record, mine[~equal], key[~equal])
+            alike = None if clash else _clash_with(access, record, mine[equal], key[equal])
+            clash = replace(alike, excuse=EQUAL) if alike else clash
+        else:
+            clash = _clash_with(access, record, mine, key)
         if clash is not None and clash.excuse:
             doubt = doubt or clash
         elif clash is not None and (farthest is None or clash.apart > farthest.apart):

@@ -1,11 +1,11 @@
 """The last accesses of each place of a memory. One mechanism for shared memory and for global buffers.
 
 A place is as wide as the narrowest access of the kernel there, and has two tags: of its last write, and of its last
-read since. A tag is a number: time, CTA of the grid and whether a unit made it (where memory is global), whether
-several threads that do not know each other made it, and the thread. An access at a time that all threads know cannot
-race, which for most accesses one comparison per buffer shows. Tags are written late, only when a later access has to
-read them: with barriers in between, or without another access of the place, that is never. Until then one byte for each
-place marks it as late.
+read since; a third one of a plain write, or one of a narrower scope, that a strong write has replaced. A tag is a
+number: time, CTA of the grid and whether a unit made it (where memory is global), whether several threads that do not
+know each other made it, and the thread. An access at a time that all threads know cannot race, which for most accesses
+one comparison per buffer shows. Tags are written late, only when a later access has to read them: with barriers in
+between, or without another access of the place, that is never. Until then one byte for each place marks it as late.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tilewright.sim.order.knowledge.fence_points import Stamps
 from tilewright.sim.order.knowledge.known import Times
 from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, THREAD, UNIT, AccessRecord, bound_of
 from tilewright.sim.order.races.clash import pairs_of
+from tilewright.sim.order.races.permitted import is_surely_strong
 from tilewright.sim.order.races.records import Candidates, Log, Record
 
 if TYPE_CHECKING:
@@ -84,6 +85,11 @@ class TaggedPlaces:
         """The tags of the last reads."""
         return self._block()
 
+    @cached_property
+    def frail(self) -> MemoryRows:
+        """The tags of the last writes that stronger ones have replaced in `writers`."""
+        return self._block()
+
     def _block(self) -> MemoryRows:
         return MemoryRows.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
 
@@ -102,7 +108,7 @@ class TaggedPlaces:
 
     def _tags(self) -> dict[str, MemoryRows]:
         """The blocks of tags that are there."""
-        return {name: vars(self)[name] for name in ("writers", "readers") if name in vars(self)}
+        return {name: vars(self)[name] for name in ("writers", "readers", "frail") if name in vars(self)}
 
     def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
         if self.is_global or batch.wave.ctas == 1 or self.rows > 1:
@@ -131,6 +137,17 @@ class TaggedPlaces:
             wide = self._block()
             wide.to_change(8)[:, : old.pitch // 4] = old.view(4)
             setattr(self, name, wide)
+
+    def refine(self, grain: int) -> None:
+        """Places are narrower from now on: an operation touches a part of one."""
+        self._write_all_down()
+        old, each, self.grain = self._tags(), self.grain // grain, grain
+        for name, block in old.items():
+            fine = self._block()
+            tags = np.repeat(block.view(self.tag.itemsize), each, axis=1)[:, : fine.pitch // self.tag.itemsize]
+            fine.to_change(self.tag.itemsize)[:, : tags.shape[1]] = tags
+            setattr(self, name, fine)
+        self.late, self._turn = self._marks(), 1
 
     # Candidates for a race
 
@@ -171,7 +188,13 @@ class TaggedPlaces:
         """The last writes at an access's places that may not be ordered before it."""
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
-        return self._candidates(access, self.writers) if self._may_race(access, self.written) else None
+        if not self._may_race(access, self.written):
+            return None
+        found = self._candidates(access, self.writers)
+        if access.site.sem == "weak" or "frail" not in vars(self):
+            return found
+        frail = self._candidates(access, self.frail)
+        return found.joined(frail) if found is not None and frail is not None else found or frail
 
     def _meets_late(self, access: AccessRecord) -> bool:
         """May an access touch what a late write does?"""
@@ -209,7 +232,8 @@ class TaggedPlaces:
         late = tags >> self.shift > bound_of(access.known())
         if self.is_global:
             ctas = access.batch.rows(1) + access.batch.wave.first
-            late = (tags != 0) & (late | (tags >> CTA & (1 << CTA_BITS) - 1 != ctas[..., None]))
+            others = (tags & MANY != 0) | (tags >> CTA & (1 << CTA_BITS) - 1 != ctas[..., None])
+            late = (tags != 0) & (late | others)  # of the many, only the last is named: others may be of other CTAs
         if not late.any():
             return None
         if not access.site.collective:  # a thread comes after itself
@@ -221,13 +245,22 @@ class TaggedPlaces:
             return None
         return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
 
-    def last(self, units: Ints, *, write: bool) -> Stamps:
-        """The last stores of threads, or the loads, at some places of a global buffer, ordered or not."""
+    def last(self, units: Ints, *, write: bool, home: int | None = None, combines: bool = False) -> Stamps:
+        """The last stores of threads, or the loads, at some places of a global buffer, ordered or not.
+
+        home: with those of asynchronous units of other CTAs than this one of the grid; combines: but for units that
+        combine.
+        """
         (self._settle_writes if write else self._settle_reads)()
         tags = (self.writers if write else self.readers).view(self.tag.itemsize)[0, units].astype(np.int64)
-        many = self.log.touched(np.unique(units[tags & MANY != 0]), self.grain, write=write)
-        tags = np.unique(tags[(tags != 0) & (tags & UNIT == 0)])
-        return Stamps(tags >> self.shift, tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD).joined(many)
+        many = self.log.touched(np.unique(units[tags & MANY != 0]), self.grain, write=write, home=home)
+        tags = np.unique(tags[tags != 0])
+        ctas, times = tags >> CTA & (1 << CTA_BITS) - 1, tags >> self.shift
+        counts = tags & UNIT == 0
+        for k in np.flatnonzero(~counts & (ctas != home)).tolist() if home is not None else ():
+            record = self.log.find(int(ctas[k]), int(times[k])) if combines else None
+            counts[k] = record is None or record.site.sem == "weak"
+        return Stamps(times[counts], ctas[counts], tags[counts] & THREAD).joined(many)
 
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
         """Is it certain that no thread has written between two bytes of the buffer (nor read, before a write)?"""
@@ -266,27 +299,37 @@ class TaggedPlaces:
         now = access.load(self.writers)
         return lost, np.broadcast_to(now, (*lost.shape, now.shape[-1])).astype(np.int64)
 
-    def hidden(self, access: AccessRecord) -> Bools | None:
-        """The lanes of a strong write that are about to replace the tag of a weak one of which not all threads know:
-        others may race with that one, and not with this.
+    def keep_frail(self, access: AccessRecord) -> None:
+        """A strong write is about to replace tags: keep those of frail writes, with which others may race, though not
+        with this.
         """
-        floor = 0 if self.is_global else access.clocks.floor
-        if all(each.site.sem != "weak" or each.time <= floor for each in self.log.writes.values()):
-            return None
+        known = 0 if self.is_global else access.clocks.floor
+        if not any(each.time > known and self._is_frail(access, each) for each in self.log.writes.values()):
+            return
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
-        weak = self._weak(access, access.load(self.writers))
-        lanes = np.broadcast_to(weak.any(-1), access.look.shape) & access.mask.full
-        return lanes if lanes.any() else None
+        old = access.load(self.writers)
+        frail = np.broadcast_to(
+            self._frail(access, old) & access.mask.full[..., None], (*access.look.shape, access.grains)
+        )
+        if not frail.any():
+            return
+        kept = access.load(self.frail)
+        many = self.tag.type(MANY) * ((kept != 0) & ((kept ^ old) & self.tag.type(self.who) != 0))
+        access.store(self.frail, np.where(frail, old | many, kept))
 
-    def _weak(self, access: AccessRecord, old: Tags) -> Bools:
-        """Which tags are of weak accesses: of the same thread, and, but for global memory, of those it knows of?"""
-        found: Bools = ((old ^ access.tags()[..., None]) & self.tag.type(self.who) == 0) & (old != 0)
-        if not self.is_global:
-            found = found | (old >> self.shift > access.clocks.floor)
-        old = np.broadcast_to(old, found.shape)
+    @staticmethod
+    def _is_frail(access: AccessRecord, other: Record) -> bool:
+        """Was another access less strong than this, so that some thread may race with that one alone?"""
+        one, two = access.site, other.site
+        kinds = ((site.sem == "weak", site.scope, site.element) for site in (one, two))
+        return len({*kinds}) > 1 and not is_surely_strong(access, other)
+
+    def _frail(self, access: AccessRecord, old: Tags) -> Bools:
+        """Which tags are of accesses that are less strong, and that not all threads know?"""
+        found: Bools = old >> self.shift > (0 if self.is_global else access.clocks.floor)
         for time in np.unique(old[found] >> self.shift).tolist():
-            if all(record.site.sem != "weak" for record in self.log.at(time)):
+            if not any(self._is_frail(access, record) for record in self.log.at(time)):
                 found &= old >> self.shift != time
         return found
 
@@ -301,7 +344,7 @@ class TaggedPlaces:
             self._settle_writes()
 
     def mark_many(self, access: AccessRecord, lanes: Bools) -> None:
-        """Mark strong writes that do not know of earlier ones, which must be kept, too."""
+        """Mark writes that do not know of earlier ones, which must be kept, too."""
         self._settle_writes()
         self._store_many(access, self.writers, np.broadcast_to(access.tags(), access.look.shape), lanes)
 
@@ -379,7 +422,7 @@ class TaggedPlaces:
             pairs = pairs_of(access, found)
             others[others] = pairs.of_many | ~access.knows(pairs)
         if access.site.sem != "weak":
-            others = others | self._weak(access, old)
+            others = others | self._frail(access, old)
         access.store(self.readers, tags)
         differs = access.load(self.readers) != mine
         lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)

@@ -50,6 +50,11 @@ class Record:
         """The first byte, and the one after the last."""
         return min(at.lo for at in self.every), max(at.hi for at in self.every) + self.site.width
 
+    @property
+    def is_plain(self) -> bool:
+        """Is it neither strong nor of a unit?"""
+        return self.site.sem == "weak" and not self.site.by_unit
+
     def is_of(self, ctas: Ints) -> Bools:
         """Which CTAs of the grid are in the wave that did this?"""
         return (ctas >= self.first) & (ctas < self.first + self.whole)
@@ -111,6 +116,10 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.tags)
 
+    def joined(self, other: Candidates) -> Candidates:
+        """Both together."""
+        return Candidates(*(np.concatenate([getattr(of, name) for of in (self, other)]) for name in self.__slots__))
+
 
 class Log:
     """The records of one memory, the newest of them. Those of several waves may have one time.
@@ -152,13 +161,16 @@ class Log:
         record = self.find(cta, time)
         return (record.site.at.line if record is not None and record.site.at else 0), time
 
-    def touched(self, units: Ints, grain: int, *, write: bool) -> Stamps:
-        """All stores of threads, or loads, that touched some places, as far as they are remembered."""
+    def touched(self, units: Ints, grain: int, *, write: bool, home: int | None = None) -> Stamps:
+        """All stores of threads, or loads, that touched some places, as far as they are remembered; with those of units
+        of other CTAs than ``home``.
+        """
         found = Stamps.none()
         for record in self._records if len(units) else ():
-            if record.site.write == write and not record.site.by_unit:
+            if record.site.write == write and (home is not None or not record.site.by_unit):
                 places, who = record.places(grain)
                 who = np.unique(who[np.isin(places, units)])
+                who = who[who // THREADS != home] if record.site.by_unit else who
                 found = found.joined(Stamps(np.full(len(who), record.time), *np.divmod(who, THREADS)))
         return found
 

@@ -17,7 +17,7 @@ from tilewright.sim.order.knowledge.fence_points import Stamps
 from tilewright.sim.order.knowledge.locations import Where, threads_of
 from tilewright.sim.order.knowledge.releases import WIDE
 from tilewright.sim.order.races.clash import NUMBERED
-from tilewright.sim.order.races.judge import clash_of
+from tilewright.sim.order.races.judge import are_plain, clash_of
 from tilewright.sim.order.races.observed import keep_newest
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Tickets:
 
     def _excused(self, access: AccessRecord, pairs: Pairs) -> Bools:
         """Which of these are of a plain write, and of a thread that comes after a number that counts it?"""
-        excused, weak = np.zeros(len(pairs), np.bool_), _are_weak(access, pairs)
+        excused, weak = np.zeros(len(pairs), np.bool_), are_plain(access, pairs)
         for cta in np.unique(pairs.cta).tolist():
             for ticket in self._taken.get(cta, {}).values():
                 left = np.flatnonzero(weak & ~excused & (pairs.cta == cta))
@@ -107,13 +107,3 @@ class Tickets:
                 done = Stamps(pairs.time[left], pairs.other_cta[left], pairs.other_thread[left])
                 excused[left] = ticket.counts(access.clocks, done)
         return excused
-
-
-def _are_weak(access: AccessRecord, pairs: Pairs) -> Bools:
-    """Which of the earlier accesses are surely plain ones?"""
-    if not access.places.has_strong:
-        return np.ones(len(pairs), np.bool_)
-    each = list(zip(pairs.other_cta.tolist(), pairs.time.tolist(), strict=True))
-    others = {one: access.places.log.find(*one) for one in set(each)}
-    weak = {one for one, other in others.items() if other is not None and other.site.sem == "weak"}
-    return np.array([one in weak for one in each], np.bool_)
