@@ -41,7 +41,7 @@ def tried(shape: Shape) -> list[Plan]:
     m, n, k = shape
     steps = -(-k // 64)
     every = [(tiles, turned) for tiles in candidates() if tiles.parts <= steps for turned in (False, True)]
-    aligned = (k % 64 == 0, k % 64 == 0)
+    aligned = (k % 16 == 0, k % 16 == 0)
     costs = {
         plan: estimated_us(plan[0], (n, m) if plan[1] else (m, n), steps, PROCESSORS, aligned=aligned) for plan in every
     }

@@ -22,7 +22,7 @@ from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_o
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import product
 from tilewright.kernels.operators import Arrays, TorchOperator
-from tilewright.kernels.tile_choice import chosen
+from tilewright.kernels.tile_choice import chosen, clusters_at_once
 
 __all__ = ["matmul"]
 
@@ -30,6 +30,7 @@ HALVES, FLOAT8 = ("bfloat16", "float16"), ("float8_e4m3fn", "float8_e5m2")
 KINDS = (*HALVES, "float32", *FLOAT8)
 RESULTS = (*HALVES, "float32")
 ALIGNED = 16  # bytes: rows begin at multiples
+SECTOR_BYTES = 32
 MOST_TRIED = 4  # tiles, where registers do not suffice
 # Operands
 
@@ -187,8 +188,8 @@ def multiplied(
     form = _form(c, sides, after, turned)
     down, across = (array.shape[-1 if lies_turned else -2] for array, lies_turned in (left, right))
     work = (c.shape[0] if form.batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
-    most = multiprocessors(a) * tiles.resident // tiles.cluster
-    product(tiles, form)(left[0], right[0], c, *after.arrays(turned=turned), min(work, most))
+    clusters = min(work, clusters_at_once(tiles, multiprocessors(a)))
+    product(tiles, form)(left[0], right[0], c, *after.arrays(turned=turned), clusters)
 
 
 def _plan(c: Array, a: Array, b: Array, sides: Sequence[tuple[Array, bool]], after: After) -> tuple[Tiles, bool]:
@@ -221,10 +222,10 @@ def _form(c: Array, sides: Sequence[tuple[Array, bool]], after: After, turned: b
 
 
 def _is_aligned(array: Array) -> bool:
-    """Do all rows begin at multiples of 128 bytes?"""
+    """Do all rows begin at multiples of 32 bytes, which memory moves at once?"""
     info = info_of(array)
     starts = [int(step) * _bytes(array) for step in info.steps[:-1]]
-    return all(start % ROW_BYTES == 0 for start in (*starts, info.address or 0))
+    return all(start % SECTOR_BYTES == 0 for start in (*starts, info.address or 0))
 
 
 def _bytes(array: Array) -> int:

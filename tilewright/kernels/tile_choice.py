@@ -11,7 +11,7 @@ from math import log2
 
 from tilewright.kernels.forms import ROW_BYTES, Tiles
 
-__all__ = ["candidates", "chosen", "estimated_us"]
+__all__ = ["candidates", "chosen", "clusters_at_once", "estimated_us"]
 
 # Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: on an H200 66, 30 and 15 of 132.
 AT_ONCE = {1: 1.0, 2: 1 / 2, 4: 30 / 132, 8: 15 / 132}
@@ -22,7 +22,7 @@ COLUMNS = {
     192: (64, 96, 128, 160, 192),
     256: (64, 96, 128, 160, 192),
 }
-LEAST_SHARED, MOST_SHARED = 32, 128  # columns of a tile whose B two CTAs share; and of one whose K several share
+LEAST_SHARED, MOST_SHARED = 32, 128  # more columns has a tile whose B is shared; no more has one whose K is shared
 # Registers of sums that a thread has room for, by warpgroups and resident CTAs: where at most a bias follows the sums
 # of a single product, and where more is to be held.
 MOST_SUMS = {(1, 1): (128, 64), (2, 1): (192, 128), (3, 1): (96, 0), (1, 2): (64, 16)}
@@ -34,7 +34,7 @@ FILL_CYCLES, CLUSTER_CYCLES, STEP_CYCLES = 514.0, 263.0, 25.0
 TILE_CYCLES, RESULT_CYCLES, NARROW_CYCLES = 1222.0, 0.04, 42.5  # of a tile; of each result; of each halving below 32
 SUM_CYCLES, SUM_COLUMN_CYCLES, EIGHT_CYCLES = 213.0, 22.3, 470.0  # to exchange sums
 TENSOR, TENSOR_BUSY = 1.088, 0.105  # of the ideal time of tensor cores; more, the more of them are at work
-# Cycles to load 128 bytes along K, by whether they begin at a multiple of 128 bytes: alone; what the others add.
+# Cycles to load 128 bytes along K, by whether they begin at a multiple of 32, a sector: alone; what others add.
 ROW_CYCLES, BUSY_ROW_CYCLES, LEAST_ROW = {True: 0.668, False: 2.532}, {True: 1.211, False: 2.629}, 0.614
 
 
@@ -49,7 +49,7 @@ def _candidates() -> Iterator[Tiles]:
         for n in widths:
             yield Tiles(m, n, cluster=1)
             if n > LEAST_SHARED:
-                yield Tiles(m, n, cluster=2)
+                yield from (Tiles(m, n, cluster=cluster) for cluster in (2, 4))
             pairs = [1, 2] if m == 64 and n <= MOST_SHARED else [1]
             if 2 in pairs:
                 yield Tiles(m, n, cluster=1, resident=2)
@@ -76,7 +76,7 @@ def chosen(
 ) -> tuple[tuple[Tiles, bool], ...]:
     """The tiles that are estimated to be the fastest, best first, and whether the product is turned.
 
-    k: in steps of the ring. aligned: do all rows of a, and of b, begin at multiples of 128 bytes? simple: does at most
+    k: in steps of the ring. aligned: do all rows of a, and of b, begin at multiples of 32 bytes? simple: does at most
     a bias follow the sums, and is there no batch? most: how many.
     """
     costs = {}
@@ -85,6 +85,11 @@ def chosen(
             costs[tiles, False] = estimated_us(tiles, (m, n), k, processors, batch, aligned)
             costs[tiles, True] = estimated_us(tiles, (n, m), k, processors, batch, aligned[::-1])
     return tuple(sorted(costs, key=lambda plan: costs[plan])[:most])
+
+
+def clusters_at_once(tiles: Tiles, processors: int) -> int:
+    """How many clusters run at the same time; more would wait until some of these are done with all their tiles."""
+    return max(1, int(processors * tiles.resident * AT_ONCE[tiles.cluster * tiles.parts]))
 
 
 def _sums(tiles: Tiles) -> int:
@@ -104,7 +109,7 @@ def estimated_us(
     """About how many microseconds a product takes; extents: of the kernel's M and N."""
     (rows, columns), ctas = extents, tiles.cluster * tiles.parts
     clusters = -(-rows // (tiles.m * tiles.cluster)) * -(-columns // tiles.n) * batch
-    at_once = max(1, int(processors * tiles.resident * AT_ONCE[ctas]))
+    at_once = clusters_at_once(tiles, processors)
     busy = min(1.0, clusters * ctas / processors)
     together = max(1, min(tiles.resident, -(-clusters * ctas // processors)))
     arithmetic = tiles.m // 16 * max(tiles.n / 2, 16 + tiles.n / 4) * TENSOR * (1 + TENSOR_BUSY * busy)
