@@ -25,23 +25,25 @@ COLUMNS = {
 LEAST_SHARED, MOST_SHARED = 32, 128  # more columns has a tile whose B is shared; no more has one whose K is shared
 # Registers of sums that a thread has room for, by warpgroups and resident CTAs: where at most a bias follows the sums
 # of a single product, and where more is to be held.
-MOST_SUMS = {(1, 1): (128, 64), (2, 1): (192, 128), (3, 1): (96, 0), (1, 2): (64, 16)}
+MOST_SUMS = {(1, 1): (128, 48), (2, 1): (192, 128), (3, 1): (96, 0), (1, 2): (64, 16)}
 
 # What the estimate was fitted to: all candidates on 180 shapes, bfloat16, on an H200 (benchmarks/gpu/tune_products.py).
-CYCLES_A_US, HBM_BYTES_A_US = 1832.0, 3.446e6
-START_US, CTA_US, OVERLAPPED = 1.038, 0.001, 0.357  # OVERLAPPED: of the shorter of arithmetic and memory
-FILL_CYCLES, CLUSTER_CYCLES, STEP_CYCLES = 514.0, 263.0, 25.0
-TILE_CYCLES, RESULT_CYCLES, NARROW_CYCLES = 1222.0, 0.04, 42.5  # of a tile; of each result; of each halving below 32
-SUM_CYCLES, SUM_COLUMN_CYCLES, EIGHT_CYCLES = 213.0, 22.3, 470.0  # to exchange sums
-TENSOR, TENSOR_BUSY = 1.088, 0.105  # of the ideal time of tensor cores; more, the more of them are at work
+CYCLES_A_US, HBM_BYTES_A_US = 1832.0, 3.480e6
+START_US, CTA_US, OVERLAPPED = 1.038, 0.0013, 0.357  # OVERLAPPED: of the shorter of arithmetic and memory
+# Operations of 16 bits, when power is the limit; what loads take of it.
+POWERED_A_US, POWERED_LOADS = 788e6, 3.60
+FILL_CYCLES, CLUSTER_CYCLES, STEP_CYCLES = 510.0, 289.0, 25.0
+TILE_CYCLES, RESULT_CYCLES, NARROW_CYCLES = 1222.0, 0.041, 60.0  # of a tile; of each result; of each halving below 32
+SUM_CYCLES, SUM_COLUMN_CYCLES, EIGHT_CYCLES = 229.0, 22.3, 461.0  # to exchange sums
+TENSOR, TENSOR_BUSY = 1.088, 0.106  # of the ideal time of tensor cores; more, the more of them are at work
 # Cycles to load 128 bytes along K, by whether they begin at a multiple of 32, a sector: alone; what others add.
-ROW_CYCLES, BUSY_ROW_CYCLES, LEAST_ROW = {True: 0.668, False: 2.532}, {True: 1.211, False: 2.629}, 0.614
+ROW_CYCLES, BUSY_ROW_CYCLES, LEAST_ROW = {True: 0.673, False: 2.532}, {True: 1.211, False: 2.629}, 0.614
 
 
 @cache
 def candidates() -> tuple[Tiles, ...]:
     """All tiles that there are to choose from."""
-    return tuple(_candidates())
+    return tuple(tiles for tiles in _candidates() if _has_room(tiles, simple=True))
 
 
 def _candidates() -> Iterator[Tiles]:
@@ -49,7 +51,7 @@ def _candidates() -> Iterator[Tiles]:
         for n in widths:
             yield Tiles(m, n, cluster=1)
             if n > LEAST_SHARED:
-                yield from (Tiles(m, n, cluster=cluster) for cluster in (2, 4))
+                yield from (Tiles(m, n, cluster=cluster) for cluster in ((2, 4) if m <= 128 else (2,)))
             pairs = [1, 2] if m == 64 and n <= MOST_SHARED else [1]
             if 2 in pairs:
                 yield Tiles(m, n, cluster=1, resident=2)
@@ -81,7 +83,7 @@ def chosen(
     """
     costs = {}
     for tiles in candidates():
-        if tiles.parts <= k and _sums(tiles) <= MOST_SUMS[tiles.groups, tiles.resident][not simple]:
+        if tiles.parts <= k and _has_room(tiles, simple=simple):
             costs[tiles, False] = estimated_us(tiles, (m, n), k, processors, batch, aligned)
             costs[tiles, True] = estimated_us(tiles, (n, m), k, processors, batch, aligned[::-1])
     return tuple(sorted(costs, key=lambda plan: costs[plan])[:most])
@@ -92,10 +94,11 @@ def clusters_at_once(tiles: Tiles, processors: int) -> int:
     return max(1, int(processors * tiles.resident * AT_ONCE[tiles.cluster * tiles.parts]))
 
 
-def _sums(tiles: Tiles) -> int:
-    """Registers of a thread that hold sums, and its share of those of all parts."""
-    own = tiles.m // tiles.groups * tiles.n // 128
-    return own if tiles.parts == 1 else own + tiles.m // tiles.groups * tiles.share(8) // 128
+def _has_room(tiles: Tiles, *, simple: bool) -> bool:
+    """Do the sums of a thread, and its share of those of all parts, leave it enough registers?"""
+    rows = tiles.m // tiles.groups
+    sums = rows * (tiles.n + (tiles.share(8) if tiles.parts > 1 else 0)) // 128
+    return sums <= MOST_SUMS[tiles.groups, tiles.resident][not simple]
 
 
 def estimated_us(
@@ -125,4 +128,6 @@ def estimated_us(
         cycles += SUM_CYCLES + SUM_COLUMN_CYCLES * tiles.n + (EIGHT_CYCLES if tiles.parts > 4 else 0)
     computed = cycles / CYCLES_A_US + START_US + CTA_US * min(clusters, at_once) * ctas
     moved = batch * (k * ROW_BYTES * (rows + columns) + 2 * rows * columns) / HBM_BYTES_A_US + START_US
-    return max(computed, moved) + OVERLAPPED * min(computed, moved)
+    loaded = (tiles.m + tiles.n / tiles.cluster) / (tiles.m * tiles.n)
+    powered = batch * rows * columns * k * ROW_BYTES / POWERED_A_US * (1 + POWERED_LOADS * loaded)
+    return max(max(computed, moved) + OVERLAPPED * min(computed, moved), powered)
