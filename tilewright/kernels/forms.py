@@ -127,23 +127,29 @@ class MatmulKind:
         bias, residual, scale_a, scale_b = arguments
         batch, m, n = extents
         along = (m, 1) if self.turned[2] else (1, n)  # C turned is the product of the weights, with a bias for each row
-        one = self.scales == "tensor"
+        one, each = (
+            self.scales == "tensor",
+            batch if self.scales == "rows" else None,
+        )  # of each row of all matrices of a
         return Epilogue(
             self,
             self.bias and EpilogueLine(pool, tiles, bias, along, self.bias),
             self.residual and self.upright(self.result(residual, batch, m, n, self.residual)),
-            self.scales and EpilogueLine(pool, tiles, scale_a, (1 if one else m, 1), "float32"),
-            self.scales and EpilogueLine(pool, tiles, scale_b, (1, 1 if one else n), "float32"),
+            self.scales and EpilogueLine(pool, tiles, scale_a, (rows, 1), "float32", lines[0]),
+            self.scales and EpilogueLine(pool, tiles, scale_b, (1, columns), "float32", lines[1]),
         )
 
 
 class EpilogueLine:
     """A number for each row or column of C, or one for all. The numbers of a tile are copied to shared memory while it
-    is multiplied, for each warpgroup its own. `Any`: values of the language.
+    is multiplied, for each warpgroup its own. batch: how many there are of all that. `Any`: values of the language.
     """
 
-    def __init__(self, pool: Any, tiles: Tiles, pointer: Any, shape: Sequence[Any], kind: str) -> None:
-        self.array = T.match_buffer(pointer, tuple(shape), kind, align=dtype(kind).bits // 8)
+    def __init__(
+        self, pool: Any, tiles: Tiles, pointer: Any, shape: Sequence[Any], kind: str, batch: Any = None
+    ) -> None:
+        every = tuple(shape) if batch is None else (batch, *shape)
+        self.array = T.match_buffer(pointer, every, kind, align=dtype(kind).bits // 8)
         self.extents = [1 if isinstance(extent, int) else each for extent, each in
                         zip(shape, (tiles.m // tiles.groups, tiles.n), strict=True)]  # fmt: skip
         self.is_one = self.extents == [1, 1]
@@ -157,6 +163,7 @@ class EpilogueLine:
         corner = (place.row, place.column)
         part = tuple(slice(at, at + extent) if extent > 1 else slice(0, 1)
                      for at, extent in zip(corner, self.extents, strict=True))  # fmt: skip
+        part = part if len(self.array.shape) == 2 else (place.batch, *part)
         if self.is_async:
             Tx.wg.copy_async(self.near[who], self.array[part], fill=0, dispatch="ldgsts")
         else:

@@ -104,10 +104,9 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
                 put.drain()
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), tiles.registers[1], increase=True):
             T.ptx.griddepcontrol.wait()
-            who: T.let = group - 1
+            who, turn = group - 1, T.PipelineState(tiles.slabs, 0)
             take, place = ring.consumer(), TilePlace(tiles, form, batch, m, n, many)
             D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
-            turn = T.PipelineState(tiles.slabs, 0)
             place.begin(cluster, split.below, who * rows, split.part * split.share)
             while place.valid():
                 finish.fetch(place, who)

@@ -147,7 +147,7 @@ class After:
         scales = {(): "", (1, 1): "tensor"}.get(numbers, "rows")
         return {**kinds, "activation": self.activation, "scales": scales}
 
-    def arrays(self, *, turned: bool) -> Arrays:
+    def arrays(self, *, turned: bool, batch: tuple[int, ...]) -> Arrays:
         """The arrays as the kernel takes them, 0 for a missing one. turned: the bias is one for each row."""
         bias, residual, scale_a, scale_b = self.bias, self.residual, self.scale_a, self.scale_b
         if bias is not None:
@@ -155,8 +155,12 @@ class After:
         if residual is not None and not _fits(residual, _bytes(residual)):
             residual = padded(residual, _bytes(residual))
         if scale_a is not None:
-            left, right = (scale_b, scale_a) if turned else (scale_a, scale_b)
-            scale_a, scale_b = contiguous(left).reshape(-1, 1), contiguous(right).reshape(1, -1)
+            batch = batch if self.kinds["scales"] == "rows" else ()
+            scale_a, scale_b = contiguous(scale_a), contiguous(scale_b)
+            if turned:
+                scale_a, scale_b = scale_b.reshape(-1, 1), scale_a.reshape(*batch, 1, -1)
+            else:
+                scale_a, scale_b = scale_a.reshape(*batch, -1, 1), scale_b.reshape(1, -1)
         return tuple(0 if array is None else array for array in (bias, residual, scale_a, scale_b))
 
 
@@ -189,7 +193,7 @@ def multiplied(
     down, across = (array.shape[-1 if lies_turned else -2] for array, lies_turned in (left, right))
     work = (c.shape[0] if form.batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
     clusters = min(work, clusters_at_once(tiles, multiprocessors(a)))
-    product(tiles, form)(left[0], right[0], c, *after.arrays(turned=turned), clusters)
+    product(tiles, form)(left[0], right[0], c, *after.arrays(turned=turned, batch=c.shape[:-2]), clusters)
 
 
 def _plan(c: Array, a: Array, b: Array, sides: Sequence[tuple[Array, bool]], after: After) -> tuple[Tiles, bool]:
