@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, choices, quoted
 from tilewright.frames import from_outside, shortened
-from tilewright.ir import Kernel, deep_recursion
+from tilewright.ir import Kernel, Number, deep_recursion
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.tensor_map import mapped
 from tilewright.ir.verify import verify
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.advise import Advice
-    from tilewright.cuda.launch import Launcher
+    from tilewright.cuda.launch import Launcher, LaunchPlan
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.cuda.quick import QuickCalls
     from tilewright.profiling import Profile
@@ -60,6 +61,7 @@ public = Public(
 )
 
 STAGES = ("tile", "lowered", "cuda", "ptx", "sass")
+CALLED = "default,races,poison"  # the checks of a call on host arrays
 Target = "str | Mapping[str, str] | Arch | None"
 
 
@@ -231,10 +233,12 @@ class Executable:
 
     @property
     def resources(self) -> Resources:
-        """Registers, local, spilled and shared bytes of the assembled kernel."""
+        """Registers, local, spilled and shared bytes of the assembled kernel; dynamic shared memory is among them."""
         from tilewright.cuda import entry_name
 
-        return self.assembly.resources(entry_name(self.lowered))
+        own = self.assembly.resources(entry_name(self.lowered))
+        launch = self.lowered.launch
+        return own if launch is None else replace(own, shared_bytes=max(own.shared_bytes, launch.shared_bytes))
 
     # Running
 
@@ -269,7 +273,7 @@ class Executable:
         else:
             if on is None and any(host.is_torch(value) for value in args):
                 _warn_of_idle_gpu()
-            self.simulate(*args, check="default")
+            self.simulate(*args, check=CALLED)
 
     def _is_on_gpu(self, args: tuple[Any, ...]) -> bool:
         """Are the arrays on GPUs? Raises ArgumentError where only some are."""
@@ -304,16 +308,24 @@ class Executable:
         return tuple(ordered)
 
     def _launch(self, args: tuple[Any, ...], *, from_host: bool) -> None:
-        from tilewright.cuda.launch import Launcher
         from tilewright.cuda.staging import launch_from_host
+
+        if from_host:
+            launch_from_host(self._ready_launcher(), args)
+        else:
+            self._ready_launcher().launch(args)
+
+    def _ready_launcher(self) -> Launcher:
+        from tilewright.cuda.launch import Launcher
 
         if self._launcher is None:
             self._launcher = Launcher(self.lowered, self.signature, self.target, self._cubin)
             self._quick = self._launcher.quick
-        if from_host:
-            launch_from_host(self._launcher, args)
-        else:
-            self._launcher.launch(args)
+        return self._launcher
+
+    def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, list[Number], int]:
+        """A call on the GPU that is checked but not made: its plan, the values of its parameters, the stream."""
+        return self._ready_launcher().prepared(args)
 
     def bind(self, *args: Any) -> Bindings:
         """The arguments checked against the signature: sizes, dtypes, alignment, assumptions."""
@@ -330,7 +342,7 @@ class Executable:
 
         checks = parse_checks(check)
         if checks not in self._programs:
-            self._programs[checks] = Program(self.lowered, checks)
+            self._programs[checks] = Program(self.lowered, checks, self.target)
         return self._programs[checks]
 
     def simulate(
@@ -382,7 +394,7 @@ class Executable:
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
     ) -> Profile:
-        """The work of a run, and the least time that it takes on a GPU: "A100", "L40S", "H100", "H200" or "B200".
+        """The work of a run, and the least time that it takes on a GPU, "H200" or another of `tilewright.profiling.GPUS`.
 
         The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
         """

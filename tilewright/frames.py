@@ -67,7 +67,7 @@ def _own(found: TracebackType | None, last: TracebackType | None) -> TracebackTy
 
 def _kept(found: TracebackType | None) -> Iterator[tuple[FrameType, int, int]]:
     while found is not None:
-        if not _is_ours(found.tb_frame):
+        if not _is_ours(found.tb_frame) and not _is_torchs(found.tb_frame):
             yield found.tb_frame, found.tb_lineno, found.tb_lasti
         found = found.tb_next
 
@@ -79,6 +79,11 @@ def _place(found: TracebackType) -> tuple[str, int]:
 def _is_ours(frame: FrameType) -> bool:
     name = frame.f_code.co_filename
     return name.startswith((OURS, GENERATED))
+
+
+def _is_torchs(frame: FrameType) -> bool:
+    """Is it between ours, where torch carries out an operator of ours?"""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "torch"
 
 
 def _line_of(at: Span) -> TracebackType | None:

@@ -330,7 +330,7 @@ class Limits:
     """The limits of a run on the simulator. None: no limit; of nbytes, the memory of the machine.
 
     steps: turns of loops, and stretches between waits, by all CTAs that run together. nbytes: of shared memory and
-    registers of those CTAs.
+    registers of those CTAs. ctas: that the GPU has room for at once; those of a wave that ended make room.
 
     Raises ArgumentError for what is no positive number.
     """
@@ -338,6 +338,7 @@ class Limits:
     seconds: float | None = None
     steps: int | None = MOST_STEPS
     nbytes: int | None = None
+    ctas: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("limit_s", self.seconds), ("limit_steps", self.steps), ("limit_bytes", self.nbytes)):

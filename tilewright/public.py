@@ -119,13 +119,18 @@ class Public:
         @wraps(function)
         def checked(*args: Any, **named: Any) -> Any:
             __tracebackhide__ = True
-            if named:
-                plan[:] = plan or [self._parameters(function)]
-                parameters = plan[0]
-                odd = next((name for name in named if name not in parameters.named and not parameters.others), None)
-                if odd is not None:
-                    raise self._unknown(function, args, odd, parameters)
-            return function(*args, **named)
+            try:
+                if named:
+                    plan[:] = plan or [self._parameters(function)]
+                    parameters = plan[0]
+                    if not parameters.others and not named.keys() <= parameters.named.keys():
+                        odd = next(name for name in named if name not in parameters.named)
+                        raise self._unknown(function, args, odd, parameters)
+                return function(*args, **named)
+            except TilewrightError as error:
+                if not from_outside(sys._getframe(1)):
+                    raise
+                raise shortened(error) from error.__cause__
 
         return cast("F", checked)
 

@@ -125,9 +125,14 @@ def test_occupancy_is_what_the_scarcest_thing_allows() -> None:
 
 
 def test_every_gpu_says_where_its_figures_are_from() -> None:
-    assert all(each.source and each.tensor[16] * each.sms * each.clock > 1e14 for each in GPUS.values())
+    assert all(each.source and each.tensor[16] * each.sms * each.clock > 6e13 for each in GPUS.values())
     with pytest.raises(ArgumentError, match="unknown GPU 'H10'"):
         gpu("H10")
+
+
+@pytest.mark.parametrize(("name", "sms"), [("T4", 40), ("a10", 72), ("RTX3090", 82), ("4090", 128), ("rtx 5090", 170)])
+def test_gpus_of_desks_and_clouds_are_known(name: str, sms: int) -> None:
+    assert gpu(name).sms == sms
 
 
 def test_arguments_are_left_alone() -> None:

@@ -184,6 +184,26 @@ def test_a_fresh_m_barrier_is_past_parity_1_and_not_past_parity_0() -> None:
     assert b.tolist() == [[0] * 32, [1] * 32]
 
 
+@pytest.mark.parametrize("parity", [-1, 3, 0x7FFFFFFF])
+def test_a_wait_for_an_odd_number_is_one_for_parity_1(parity: int) -> None:
+    @T.prim_func
+    def ask(B: T.Buffer((32,), "int32"), wanted: T.int32):
+        T.cta_id([1])
+        lane_id = T.lane_id([32])
+        bar = T.alloc_shared([1], "uint64")
+        if lane_id == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+        T.cuda.warp_sync()
+        T.ptx.mbarrier.try_wait(bar.ptr_to([0]), parity)
+        T.ptx.mbarrier.try_wait(bar.ptr_to([0]), wanted)
+        B[lane_id] = T.cast(T.ptx.mbarrier.test_wait.parity(bar.ptr_to([0]), wanted - 1), "int32")
+
+    b = np.ones(32, np.int32)
+
+    assert simulate(ask, b, parity) == []
+    assert b.tolist() == [0] * 32
+
+
 def test_lanes_of_a_warp_wait_for_each_other() -> None:
     """Lane 31 goes first; each lane waits at the m-barrier of the lane above it, then arrives at its own."""
 

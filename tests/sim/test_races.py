@@ -172,7 +172,17 @@ def test_ctas_that_store_equal_values_to_one_place_are_warned_of() -> None:
     run = k.run(out=np.zeros(32, np.int32))
 
     assert len(run.warnings) == 1
-    assert "with equal values" in run.warnings[0]
+    assert "with equal values; one of them is enough: if T.cta_id() == 0: ..." in run.warnings[0]
+
+
+def test_equal_values_of_threads_of_several_ctas_say_which_thread_of_which_cta_is_enough() -> None:
+    k = Lowered(grid=4)
+    out = k.array("out", "int32", 1)
+    k.store(out, 0, 7)
+
+    (said,) = k.run(out=np.zeros(1, np.int32)).warnings
+
+    assert "one of them is enough: if T.cta_id() == 0 and T.thread_id() == 0: ..." in said
 
 
 def test_ctas_that_store_different_values_to_one_place_race() -> None:

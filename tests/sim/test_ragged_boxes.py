@@ -71,7 +71,7 @@ def test_boxes_of_odd_arrays_are_moved_and_judged(shape: tuple[int, int], kind: 
     assert np.array_equal(b.astype("f8"), wanted.astype("f8"))
 
 
-def run(kernel: Any, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], check: str) -> None:
+def run(kernel: Any, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], *, check: str) -> None:
     maps = [tw.TensorMap(one, (8, 32 // one.itemsize)) for one in (a, b)]
     tw.compile(kernel, target="sm_90a").simulate(*maps, b, check=check)
 

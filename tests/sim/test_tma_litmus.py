@@ -415,6 +415,61 @@ def test_global_data_of_another_cta_needs_a_proxy_fence_before_it_is_fetched(fen
     assert verdict(fetched(fence), *arrays) == says
 
 
+def passed_on(fence: str, *, adds: bool = False, from_one: bool = False) -> Any:
+    """TMA store g; wait_group 0; W.rel.gpu f || R.acq.gpu f; FPA; TMA load g. from_one: both in one CTA."""
+
+    @T.prim_func
+    def k(g: T.Buffer((32,), "float32"), f: T.Buffer((1,), "uint32"), out: T.Buffer((32,), "float32")):
+        bx = T.cta_id([1 if from_one else 2])
+        warp = T.warp_id([2])
+        lane = T.lane_id([32])
+        s = T.alloc_shared((32,), "float32", align=128)
+        t = T.alloc_shared((32,), "float32", align=128)
+        bar = T.alloc_shared((1,), "uint64")
+        if bx == 0 and warp == 0:
+            s[lane] = T.float32(1)
+            T.ptx.fence.proxy_async("shared::cta")
+            T.cuda.warp_sync()
+            if lane == 0:
+                if adds:
+                    T.ptx.cp_reduce_async.bulk.s2g(g.ptr_to([0]), s.ptr_to([0]), 128, "add", "float32")
+                else:
+                    T.ptx.cp_async.bulk.s2g(g.ptr_to([0]), s.ptr_to([0]), 128)
+                T.ptx.cp_async.bulk.commit_group()
+                T.ptx.cp_async.bulk.wait_group(0, read=False)
+                if fence == "by the writer":
+                    T.ptx.fence.proxy_async("global")
+                T.ptx.st(f.ptr_to([0]), T.uint32(1), sem="release", scope="gpu")
+        if (bx == 1 or from_one) and warp == 1:
+            if lane == 0:
+                T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+                T.ptx.fence.mbarrier_init()
+                T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 128)
+                while T.ptx.ld(f.ptr_to([0]), sem="acquire", scope="gpu") == 0:
+                    pass
+                if fence == "there":
+                    T.ptx.fence.proxy_async("global")
+                T.ptx.cp_async.bulk.g2s_cta(t.ptr_to([0]), g.ptr_to([0]), 128, bar.ptr_to([0]))
+            T.cuda.warp_sync()
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+            out[lane] = t[lane]
+
+    return k
+
+
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize(
+    ("fence", "from_one", "says"),
+    [("there", False, "O"), ("none", False, "P"), ("by the writer", False, "P"), ("none", True, "O")],
+)
+def test_what_a_unit_of_another_cta_stored_needs_a_proxy_fence_where_it_is_fetched(
+    fence: str, from_one: bool, says: str, adds: bool
+) -> None:
+    arrays = (np.zeros(32, np.float32), np.zeros(1, np.uint32), np.zeros(32, np.float32))
+
+    assert verdict(passed_on(fence, adds=adds, from_one=from_one), *arrays) == says
+
+
 def edited(release: str, acquire: str, *, orders: str = "barrier", of: int = 0) -> Any:
     """px-map: W map; release; bar ||c bar; acquire [map]; TMA load by the map. The map is written as it was."""
 

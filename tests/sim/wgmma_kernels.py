@@ -54,12 +54,14 @@ def product(*wrong: str, turns: int = 2, in_registers: bool = False) -> Any:  # 
                 T.ptx.fence.proxy_async("shared::cta")
             Tx.cta.copy(A, a[:, turn * 64 : turn * 64 + 64])
             Tx.cta.copy(B, b[:, turn * 64 : turn * 64 + 64])
-            if is_right["proxy fence"] and is_right["proxy fence too early"] and is_right["proxy fence of one warp"]:
+            if all(is_right[step] for step in FENCES):
                 T.ptx.fence.proxy_async("shared::cta")
             if not is_right["proxy fence of one warp"] and tid < 32:
                 T.ptx.fence.proxy_async("shared::cta")
             if is_right["barrier"]:
                 T.cuda.cta_sync()
+            if not is_right["proxy fence of one warp after the barrier"] and tid < 32:
+                T.ptx.fence.proxy_async("shared::cta")
             if in_registers:
                 Tx.wg.copy(R, A)
             if not is_right["D zeroed after the fence"]:
@@ -105,6 +107,13 @@ def product(*wrong: str, turns: int = 2, in_registers: bool = False) -> Any:  # 
     return multiply
 
 
+FENCES = [
+    "proxy fence",
+    "proxy fence too early",
+    "proxy fence of one warp",
+    "proxy fence of one warp after the barrier",
+]
+
 # A word for `product` -> a part of what is said, and the keyword arguments with which the mistake can be made.
 MISTAKES: dict[str, tuple[str, dict[str, Any]]] = {
     "fence": ("lacks a fence before the first wgmma.mma_async.ss of a warp", {}),
@@ -114,6 +123,7 @@ MISTAKES: dict[str, tuple[str, dict[str, Any]]] = {
     "proxy fence": ("stored by warp 0 without a proxy fence", {}),
     "proxy fence too early": ("stored by warp 0 without a proxy fence", {}),
     "proxy fence of one warp": ("without a proxy fence", {}),
+    "proxy fence of one warp after the barrier": ("without a proxy fence", {}),
     "barrier": ("race", {}),
     "last barrier": ("overwrites shared memory that wgmma.mma_async.ss may still be reading", {}),
     "commit": ("overwrites shared memory that wgmma.mma_async.ss may still be reading", {}),
@@ -133,6 +143,6 @@ MISTAKES: dict[str, tuple[str, dict[str, Any]]] = {
     "swizzle of the tile": ("reads A in another order than its layout", {}),
     "swizzle of the descriptor": ("reads A in another order than its layout", {}),
     "stride": ("reads A in another order than its layout", {}),
-    "step": ("outside of shared memory", {}),
-    "base": ("reads A in another order than its layout", {}),
+    "step": ("ptx.wgmma.mma_async.ss reads outside of A", {}),
+    "base": ("ptx.wgmma.mma_async.ss reads outside of A", {}),
 }

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 __all__ = [
-    "NUMBERS", "Chunk", "Field", "Parameter", "blanked", "chunks", "instances", "kernels", "parameters", "variables",
-    "without_comments",
+    "BESIDES", "Chunk", "Field", "Parameter", "blanked", "chunks", "closed", "instances", "kernels", "number_name",
+    "parameters", "parted", "without_comments",
 ]  # fmt: skip
 
 _SKIP = re.compile(
-    r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?\*/|R"(?P<tag>[^()\s\\]*)\(.*?\)(?P=tag)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
+    r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?(?:\*/|\Z)
+    |R"(?P<tag>[^()\s\\"]{0,16})\(.*?(?:\)(?P=tag)"|\Z)|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
     re.DOTALL | re.VERBOSE,
 )
 _MARK = re.compile(r"[{}();]|^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
@@ -29,10 +30,11 @@ _KEPT = re.compile(
 )
 _SCOPE = re.compile(r"^\s*(?:inline\s+)?(?:namespace\b[^;={}()]*|extern\s*\"C(?:\+\+)?\"\s*)$")
 _TYPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:typedef\s+)?(?:struct|class|union|enum)\b[^()]*$", re.DOTALL)
-_BESIDES = re.compile(
-    r"^[ \t]*#[^\n]*|\b(?:alignas|__align__|__attribute__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)",
-    re.MULTILINE,
+_IN_PARENS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+BESIDES = re.compile(
+    rf"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*|\b(?:alignas|__align__|__attribute__|__declspec)\s*{_IN_PARENS}", re.MULTILINE
 )
+"""Directives and alignments, which stand beside a declaration."""
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _ARGUMENTS = r"<[^;<>(){}]*(?:<[^;<>(){}]*>[^;<>(){}]*)*>"
 _LAUNCH = re.compile(rf"\b((?:\w+::)*\w+\s*{_ARGUMENTS})\s*<<<")
@@ -41,11 +43,13 @@ _OPENING = re.compile(r"[^;{]*?\b([A-Za-z_]\w*)\s*\(")
 _NOT_NAMES = ("__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__attribute__", "__align__", "__block_size__")
 
 
-NUMBERS = {
+_NUMBERS = {
     "float": "float32", "double": "float64", "char": "int8", "signed char": "int8", "unsigned char": "uint8",
-    "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned int": "uint32", "unsigned": "uint32",
+    "short": "int16", "unsigned short": "uint16", "": "int32", "unsigned": "uint32",
     "long long": "int64", "unsigned long long": "uint64", "long": "int64", "unsigned long": "uint64", "bool": "bool",
-    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")}, "size_t": "uint64",
+    "size_t": "uint64", "ptrdiff_t": "int64", "intptr_t": "int64", "uintptr_t": "uint64", "ushort": "uint16",
+    "uint": "uint32", "ulong": "uint64",
+    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")},
 }  # fmt: skip
 
 
@@ -82,12 +86,27 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A top-level piece of a file. start, stop: where it is. device: is it for the GPU?"""
+    """A top-level piece of a file. start, stop: where it is. device: is it for the GPU? scope: the namespaces around it
+    that have names, ``a::b::``.
+    """
 
     start: int
     stop: int
     device: bool
     kernel: bool = False
+    scope: str = ""
+
+
+def number_name(kind: str) -> str:
+    """The dtype of a plain number by C++'s words for its type, in any of their orders; "" of any other type.
+
+    >>> number_name("long unsigned int"), number_name("std::int16_t"), number_name("float4")
+    ('uint64', 'int16', '')
+    """
+    words = [word.rpartition("::")[2] for word in kind.split()]
+    kept = [word for word in words if word != "int" and (word != "signed" or "char" in words)]
+    ordered = sorted(kept, key=lambda word: word not in ("signed", "unsigned"))
+    return _NUMBERS.get(" ".join(ordered), "") if words else ""
 
 
 def without_comments(text: str) -> str:
@@ -129,6 +148,7 @@ class _Splitter:
         self.clean, self.macros = clean, _Macros(clean)
         self.found: list[Chunk] = []
         self.start = self.depth = self.parens = 0
+        self.scopes: list[str] = []
         self.is_body = False  # do the braces around hold the body of a function?
 
     def directive(self, mark: re.Match[str]) -> None:
@@ -138,24 +158,27 @@ class _Splitter:
     def paren(self, mark: re.Match[str]) -> None:
         self.parens += 1 if mark[0] == "(" else -1
         if (
-            not self.depth
+            self.macros.makers
+            and not self.depth
             and not self.parens
             and self._head(mark.end()).partition("(")[0].strip() in self.macros.makers
         ):
             self._piece(mark.end())
 
     def opens(self, mark: re.Match[str]) -> None:
-        head = self._head(mark.start())
-        if self.depth == 0 and _SCOPE.match(re.sub(r'"+', '"C"', head)):
-            self.start = mark.end()  # a scope whose pieces stand for themselves
-            return
         if self.depth == 0:
+            head = self._head(mark.start())
+            if _SCOPE.match(re.sub(r'"+', '"C"', head)):
+                self.start = mark.end()  # a scope whose pieces stand for themselves
+                self.scopes.append(re.sub(r"\b(?:inline|namespace|extern)\b|[\s\"]", "", head))
+                return
             self.is_body = ")" in head and not _TYPE.match(head) and "=" not in head.rsplit(")", 1)[1]
         self.depth += 1
 
     def closes(self, mark: re.Match[str]) -> None:
         if self.depth == 0:
             self.start = mark.end()  # such a scope ends
+            del self.scopes[-1:]
             return
         self.depth -= 1
         if self.depth == 0 and self.is_body:
@@ -167,13 +190,14 @@ class _Splitter:
 
     def _head(self, stop: int) -> str:
         """What stands before a bracket, or a whole piece, without directives and alignments."""
-        return _BESIDES.sub("", self.clean[self.start : stop])
+        return BESIDES.sub("", self.clean[self.start : stop])
 
     def _piece(self, stop: int) -> None:
         body = self.clean.find("{", self.start, stop)
         head = self._head(stop if body < 0 else body)
         device = bool(self.macros.device.search(head) or _KEPT.match(head))
-        self.found.append(Chunk(self.start, stop, device, bool(self.macros.kernel.search(head))))
+        scope = "".join(f"{name}::" for name in self.scopes if name)
+        self.found.append(Chunk(self.start, stop, device, bool(self.macros.kernel.search(head)), scope))
         self.start = stop
 
 
@@ -217,7 +241,7 @@ def _parameter(text: str) -> Parameter | None:
     plain = re.sub(r"\b(?:__restrict__|__restrict)\b", " ", found[1])
     kind = re.sub(r"\s*([*&])\s*", r"\1", " ".join(plain.split())) + "*" * bool(found[3])
     pointee = re.sub(r"\b(?:const|volatile)\b", " ", kind)
-    return Parameter(found[2], kind, NUMBERS.get(" ".join(pointee[:-1].split()), "") if pointee[-1] == "*" else "")
+    return Parameter(found[2], kind, number_name(pointee[:-1]) if pointee[-1] == "*" else "")
 
 
 def _declared(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -229,7 +253,7 @@ def _declared(text: str) -> Iterator[tuple[str, list[str]]]:
             found = _OPENING.match(clean, closed(clean, found.end()))
         if found:
             inside = clean[found.end() : closed(clean, found.end()) - 1]
-            yield found[1], [part.strip() for part in _parted(inside)]
+            yield found[1], [part.strip() for part in parted(inside)]
 
 
 def closed(text: str, start: int, brackets: str = "()") -> int:
@@ -242,7 +266,7 @@ def closed(text: str, start: int, brackets: str = "()") -> int:
     return len(text)
 
 
-def _parted(text: str) -> list[str]:
+def parted(text: str) -> list[str]:
     """What commas part that stand in no bracket."""
     parts, depth = [""], 0
     for letter in text:
@@ -252,13 +276,6 @@ def _parted(text: str) -> list[str]:
         else:
             parts[-1] += letter
     return [part for part in parts if part.strip()]
-
-
-def variables(text: str) -> dict[str, str]:
-    """The dtypes of ``__constant__`` and ``__device__`` variables of plain numbers, by name."""
-    words = "|".join(sorted(map(re.escape, NUMBERS), key=len, reverse=True))
-    pattern = rf"\b__(?:constant|device|managed)__\s+(?:(?:static|const|volatile)\s+)*({words})\s+(\w+)\s*(?:[\[=;{{])"
-    return {match[2]: NUMBERS[match[1]] for match in re.finditer(pattern, without_comments(text))}
 
 
 def instances(text: str) -> list[str]:

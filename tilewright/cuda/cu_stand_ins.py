@@ -5,6 +5,8 @@ NVRTC knows the language without any header, and refuses those of C.
 
 from __future__ import annotations
 
+import re
+
 __all__ = ["EMPTY", "IMPLICIT", "OF_WHEELS", "STANDARD"]
 
 _INTEGERS = "".join(
@@ -27,6 +29,8 @@ typedef unsigned long long uintmax_t;
 #define UINT32_MAX 4294967295U
 #define UINT64_MAX 18446744073709551615ULL
 """
+_INTEGER_NAMES = re.findall(r"\w+_t(?=;)", _INTEGERS)
+_INTEGERS_IN_STD = f"namespace std {{ {' '.join(f'using ::{name};' for name in _INTEGER_NAMES)} }}\n"
 _LIMITS = """#define CHAR_BIT 8
 #define SCHAR_MIN (-128)
 #define SCHAR_MAX 127
@@ -116,27 +120,51 @@ _C = {"stdint": _INTEGERS, "inttypes": _INTEGERS, "limits": _LIMITS, "float": _F
 STANDARD = {
     **{f"{name}.h": f"#pragma once\n{text}" for name, text in _C.items()},
     **{f"c{name}": f'#pragma once\n#include "{name}.h"\n' for name in _C},
+    **dict.fromkeys(("cstdint", "cinttypes"), f"#pragma once\n#include <stdint.h>\n{_INTEGERS_IN_STD}"),
     "cmath": f"#pragma once\n#include <math.h>\n{_MATH_IN_STD}",
     "algorithm": f"#pragma once\n{_ALGORITHMS}",
     "math_constants.h": f"#pragma once\n{_CONSTANTS}",
     "stdbool.h": "#pragma once\n",
 }
 IMPLICIT = "tilewright/implicit.h"
-"""What nvcc includes before any file."""
+"""What nvcc includes before any file, and what every file may use. Templates give way to NVIDIA's own functions."""
 STANDARD[IMPLICIT] = """#pragma once
 #include <cmath>
+#include <cuda.h>
 #include <limits.h>
 #include <stdint.h>
 typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define TILEWRIGHT_OF_GRIDS(text) asm volatile(text ::: "memory")
+#else
+#define TILEWRIGHT_OF_GRIDS(text)
+#endif
+template <class T = void> __device__ inline void cudaGridDependencySynchronize() {
+  TILEWRIGHT_OF_GRIDS("griddepcontrol.wait;");
+}
+template <class T = void> __device__ inline void cudaTriggerProgrammaticLaunchCompletion() {
+  TILEWRIGHT_OF_GRIDS("griddepcontrol.launch_dependents;");
+}
 """
+STANDARD["cuda_device_runtime_api.h"] = f"#pragma once\n#include <{IMPLICIT}>\n"
 _NOTHING = """
-chrono cuda.h cuda_runtime.h cuda_runtime_api.h deque device_functions.h device_launch_parameters.h exception
+chrono cudaTypedefs.h cuda_runtime.h cuda_runtime_api.h deque device_functions.h device_launch_parameters.h exception
 fstream getopt.h helper_cuda.h helper_functions.h iomanip iostream list map math_functions.h memory mutex numeric
 omp.h queue random set sm_20_atomic_functions.h sstream stack stdexcept string string_view sys/stat.h sys/time.h
 sys/types.h thread unistd.h unordered_map unordered_set vector vector_functions.h vector_types.h
 """
-EMPTY = dict.fromkeys(_NOTHING.split(), "#pragma once\n")
-"""Headers of which device code needs nothing."""
+_OF_MAPS = {
+    "DATA_TYPE": """UINT8 UINT16 UINT32 INT32 UINT64 INT64 FLOAT16 FLOAT32 FLOAT64 BFLOAT16 FLOAT32_FTZ TFLOAT32
+                    TFLOAT32_FTZ""",
+    "INTERLEAVE": "NONE 16B 32B", "SWIZZLE": "NONE 32B 64B 128B", "L2_PROMOTION": "NONE L2_64B L2_128B L2_256B",
+    "FLOAT_OOB_FILL": "NONE NAN_REQUEST_ZERO_FMA",
+}  # fmt: skip
+_DRIVER = "struct alignas(64) CUtensorMap { unsigned long long opaque[16]; };\n" + "".join(
+    f"enum {{ {', '.join(f'CU_TENSOR_MAP_{kind}_{name}' for name in names.split())} }};\n"
+    for kind, names in _OF_MAPS.items()
+)
+EMPTY = dict.fromkeys(_NOTHING.split(), "#pragma once\n") | {"cuda.h": f"#pragma once\n{_DRIVER}"}
+"""Headers of which device code needs nothing, or of the driver's the tensor maps alone."""
 _CUB = [f"block/block_{name}" for name in ("exchange", "histogram", "load", "radix_sort", "reduce", "scan", "store")]
 _CUB += ["warp/warp_reduce", "warp/warp_scan"]
 OF_WHEELS = {

@@ -10,21 +10,25 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tilewright.cuda.cu_chunks import NUMBERS, Field, Parameter, closed, without_comments
+from tilewright.cuda.cu_chunks import Field, Parameter, closed, number_name, without_comments
 from tilewright.dtypes import dtype
 
 __all__ = ["POINTER", "with_fields"]
 
 POINTER = "*"
 _HEAD = re.compile(
-    r"\b(?P<typedef>typedef\s+)?(?:struct|class)\b(?P<head>(?:[^;{}()]|\([^(){}]*(?:\([^(){}]*\))?\s*\))*)\{"
+    r"\b(?P<typedef>typedef\s+)?(?:struct|class)\b(?P<head>(?:[^;{}()]|\((?:[^(){}]|\([^(){}]*\))*\))*)\{"
 )
-_QUALIFIERS = re.compile(r"\b(?:const|volatile|mutable|__restrict__|__restrict|struct|class|final|typename)\b")
+_QUALIFIERS = re.compile(
+    r"\b(?:const|volatile|mutable|__restrict__|__restrict|struct|class|final|typename|__grid_constant__)\b"
+)
 _ALIGN = re.compile(r"\b(?:alignas|__align__|__builtin_align__|aligned)\s*\(\s*(\w+)\s*\)")
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)|\[\[.*?\]\]")
 _LABEL = re.compile(r"^\s*(?:(?:public|private|protected)\s*:\s*)+")
 _NO_FIELD = re.compile(r"^\s*(?:using|typedef|friend|static|template|enum|constexpr|inline\s+static)\b")
-_FIELD = re.compile(r"\s*(?P<type>[\w\s:]+?)\s*(?P<star>\*?)\s*(?P<name>\w+)\s*(?:\[\s*(?P<count>\d+)\s*\])?\s*")
+_FIELD = re.compile(  # with one blank between words
+    r"(?P<type>[\w:]+(?: [\w:]+)*?)(?: | ?(?P<star>\*) ?)(?P<name>\w+)(?: ?\[ ?(?P<count>\d+) ?\])?"
+)
 _UNKNOWN = {  # what a declaration has that changes the layout
     "virtual functions": re.compile(r"\bvirtual\b"),
     "a pointer to a function": re.compile(r"\(\s*\*"),
@@ -57,19 +61,20 @@ class _Structure:
         return size + -size % most, most
 
 
-def _vectors() -> Iterator[tuple[str, _Structure]]:
-    """CUDA's own: ``float4``, ``dim3`` and their kin."""
+def _of_cuda() -> Iterator[tuple[str, _Structure]]:
+    """CUDA's own: ``float4``, ``dim3`` and their kin, and tensor maps."""
     for name, size in _VECTORS.items():
         kind = f"{'u' * (name[0] == 'u')}int{8 * size}" if name not in ("float", "double") else f"float{8 * size}"
         for count in range(1, 5):
             align = min(16, count * size) if count != 3 else size
             yield f"{name}{count}", _Structure(tuple(Field(each, kind) for each in "xyzw"[:count]), align)
     yield "dim3", _Structure(tuple(Field(each, "uint32") for each in "xyz"))
+    yield "CUtensorMap", _Structure((Field("opaque", "uint64", 16),), 64)
 
 
 def with_fields(parameters: Mapping[str, tuple[Parameter, ...]], text: str) -> dict[str, tuple[Parameter, ...]]:
     """The parameters of each kernel, with the fields of those that are structures which a text declares."""
-    known = dict(_vectors())
+    known = dict(_of_cuda())
     clean = without_comments(text)
     for found in _HEAD.finditer(clean):
         names, structure = _declared(clean, found, known)
@@ -94,14 +99,14 @@ def _declared(text: str, found: re.Match[str], known: Mapping[str, _Structure]) 
     stop = closed(text, found.end(), "{}")
     last = re.match(r"\s*(\w+)\s*;", text[stop:]) if found["typedef"] else None
     names = [each for each in (_QUALIFIERS.sub(" ", name).strip(), last[1] if last else "") if each]
+    title = names[0] if names else "the structure"
     if base.strip():
-        return names, _Structure(problem=f"{names[0]} has a base, {base.strip()}")
+        return names, _Structure(problem=f"{title} has a base, {base.strip()}")
     fields, problem = list[Field](), ""
     for line in _lines(text[found.end() : stop - 1]):
         problem = problem or _read(line, known, fields)
     align = max([0, *(int(each) for each in aligns if each.isdigit())])
     problem = problem or ("" if all(map(str.isdigit, aligns)) else "an alignment that is no number")
-    title = names[0] if names else "the structure"
     return names, _Structure(problem=f"{title} has {problem}") if problem else _Structure(tuple(fields), align)
 
 
@@ -138,14 +143,15 @@ def _read(line: str, known: Mapping[str, _Structure], fields: list[Field]) -> st
         return problem
     if "(" in line:
         return ""  # a function
-    first, *others = re.sub(r"=[^,]*", "", _QUALIFIERS.sub(" ", line)).split(",")
+    plain = re.sub(r"=[^,]*", "", _QUALIFIERS.sub(" ", line))
+    first, *others = (" ".join(each.split()) for each in plain.split(","))
     found = _FIELD.fullmatch(first)
     for each in (first, *(f"{found['type']} {other}" for other in others)) if found else (first,):
         one = _FIELD.fullmatch(each)
-        kind = NUMBERS.get(" ".join(one["type"].split()), "") if one else ""
+        kind = number_name(one["type"]) if one else ""
         inner = known.get(one["type"].strip(), _Structure()) if one else _Structure()
         if one is None or not (kind or one["star"] or inner.fields):
-            return f"a field of another kind, `{' '.join(each.split())}`"
+            return f"a field of another kind, `{each}`"
         if one["star"]:
             kind, inner = POINTER, _Structure()
         fields.append(Field(one["name"], kind, int(one["count"] or 0), inner.fields, align, inner.align))

@@ -80,6 +80,13 @@ class Launcher:
 
         `Any`: arrays of any library, numbers.
         """
+        plan, values, stream = self.prepared(args)
+        plan.launch(values, stream)
+        if self._is_quick:
+            self.quick.remember(args, plan)
+
+    def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, list[Number], int]:
+        """The checked call, the values of its parameters, and the stream. Raises ArgumentError, see `launch`."""
         arrays = [one for one in map(host.behind, args) if host.is_array(one) and host.device_of(one) != "cpu"]
         streams = [stream_of(value, host.ordinal(host.device_of(value))) for value in arrays]
         stream = next((one for one in streams if one is not None), 0)
@@ -90,9 +97,7 @@ class Launcher:
             if other is not None and other != stream and QUICK[type(value)] is None:
                 with device.current():
                     driver.order(stream, after=other)
-        plan.launch(plan.exact(found), stream)
-        if self._is_quick:
-            self.quick.remember(args, plan)
+        return plan, plan.exact(found), stream
 
     def plan(self, found: Sequence[Inspected], device: GpuDevice) -> LaunchPlan:
         """The checked call for arguments like these, on a device. Raises ArgumentError where they do not fit."""
@@ -115,7 +120,9 @@ class Launcher:
             apart = () if may_alias else self._apart
             disjoint = Disjoint(apart, extents, lambda: plan_for(may_alias=True))
             maps = Maps(self.kernel, descriptors, bindings.values, device)
-            return LaunchPlan(self.kernel, device, function, bindings.grid, self._format, symbols, disjoint, maps)
+            return LaunchPlan(
+                self.kernel, device, function, bindings.grid, self._format, symbols, disjoint, maps, self.quick.mask
+            )
 
         plan = plan_for(may_alias=False)
         self._plans[key] = plan
@@ -269,9 +276,9 @@ class LaunchPlan:
     before it (``T.ptx.griddepcontrol.wait``) is launched so that it may begin before they end.
     """
 
-    __slots__ = ("_aliased", "_apart", "_attributes", "_device", "_format", "_function", "_grid", "_launched", "_maps",
-                 "_name", "_otherwise", "_several", "_symbols", "call", "frames", "is_plain", "ordinal", "pack",
-                 "spans")  # fmt: skip
+    __slots__ = ("_aliased", "_attributes", "_device", "_format", "_function", "_grid", "_launched", "_name",
+                 "_otherwise", "_several", "_symbols", "apart", "call", "frames", "is_plain", "maps", "mask", "ordinal",
+                 "pack", "spans")  # fmt: skip
 
     def __init__(
         self,
@@ -283,13 +290,14 @@ class LaunchPlan:
         symbols: tuple[Number, ...],
         disjoint: Disjoint,
         maps: Maps,
+        mask: int,
     ) -> None:
         assert kernel.launch is not None
         self.ordinal = device.ordinal
         self._name, self._launched, self._symbols = kernel.name, kernel.launch, symbols
         self._device, self._function, self._grid, self._format = device, function, grid, format
-        self._apart, self.spans, self._otherwise = disjoint
-        self._maps = maps
+        self.apart, self.spans, self._otherwise = disjoint
+        self.maps, self.mask = maps, mask
         self._aliased: LaunchPlan | None = None  # the same call where arguments overlap
         self.frames: list[Frame] = []
         self._attributes = (addressof(driver.OVERLAPPING), 1) if begins_early(kernel) else (None, 0)
@@ -309,17 +317,17 @@ class LaunchPlan:
         """Put the kernel into a stream; True. Raises ToolError where the driver refuses."""
         if 0 in self._grid:  # no CTA, no work; the driver would call it an error
             return True
-        for i, j in self._apart:
+        for i, j in self.apart:
             if -self.spans[j] < values[j] - values[i] < self.spans[i]:
                 self._aliased = self._aliased or self._otherwise()
                 return self._aliased.launch(values, stream)
         try:
             frame = self.frames.pop()
         except IndexError:
-            frame = self._new_frame(self._maps.encoded(values))
-        at = [values[i] for i in self._maps.arrays]
-        if self._maps.are_given or frame[MAPPED] != at:
-            self._format.mapped.pack_into(frame[PACKED], 0, *self._maps.encoded(values))
+            frame = self._new_frame(self.maps.encoded(values))
+        at = [values[i] for i in self.maps.arrays]
+        if self.maps.are_given or frame[MAPPED] != at:
+            self._format.mapped.pack_into(frame[PACKED], 0, *self.maps.encoded(values))
             frame[MAPPED] = at
         else:
             self.pack(frame[PACKED], 0, *values)

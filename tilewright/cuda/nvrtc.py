@@ -52,7 +52,7 @@ class Resources:
     local_bytes: int  # the stack frame: arrays indexed by what is only known at run time, and spills
     spill_store_bytes: int
     spill_load_bytes: int
-    shared_bytes: int  # declared in the text, per CTA; dynamic shared memory is not in it
+    shared_bytes: int  # declared in the text, per CTA; `Executable.resources` adds dynamic shared memory
     barriers: int
 
 

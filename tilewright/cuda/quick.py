@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cuda.tensors import QUICK, TORCH, Reader
@@ -33,7 +33,7 @@ from tilewright.cuda.tensors import QUICK, TORCH, Reader
 if TYPE_CHECKING:
     from tilewright.cuda.launch import LaunchPlan
 
-__all__ = ["QuickCalls"]
+__all__ = ["MOST_PLANS", "QuickCalls", "launch_text", "tensor_guards"]
 
 MOST_PLANS = 1024  # argument shapes that a process uses at once; beyond that they are checked again
 
@@ -94,7 +94,7 @@ class _Pattern:
         self._plans: dict[Hashable, LaunchPlan] = {}
         self._arrays = [i for i, reader in enumerate(readers) if reader.pointer]
         whole = not any(calls.decides[i] for i in range(len(types)) if i not in self._arrays)
-        self._guards = _tensor_guards() if whole and all(readers[i].facts == TORCH[1] for i in self._arrays) else None
+        self._guards = tensor_guards() if whole and all(readers[i].facts == TORCH[1] for i in self._arrays) else None
         self._mask = calls.mask
         self._names: dict[str, Any] = {
             "plans": self._plans,
@@ -119,7 +119,7 @@ class _Pattern:
                 self._names["last"] = *known, [None] * len(tensors)
 
 
-def _tensor_guards() -> Callable[..., Any] | None:
+def tensor_guards() -> Callable[..., Any] | None:
     """The guards of torch's tensors; None where this torch has none, so that the dictionary answers alone."""
     guards = getattr(sys.modules["torch"]._C, "_dynamo", None)
     return getattr(getattr(guards, "guards", None), "TensorGuards", None)
@@ -137,9 +137,10 @@ def source(readers: Sequence[Reader], calls: QuickCalls) -> str:
         elif calls.decides[i]:
             facts.append(args[i])
     pointed = ", ".join(f"p{i}" for i in pointers)
+    values = [f"p{i}" if i in pointers else name for i, name in enumerate(args)]
     parts = {
         "unpack": f"{', '.join(args)}, = args",
-        "values": ", ".join(f"p{i}" if i in pointers else name for i, name in enumerate(args)),
+        "values": ", ".join(values),
         "tensors": ", ".join(args[i] for i in pointers),
         "addresses": " | ".join(f"p{i}" for i in pointers),
         "numbers": "".join(f"type({name}) is T{i} and " for i, name in enumerate(args) if i not in pointers),
@@ -150,12 +151,42 @@ def source(readers: Sequence[Reader], calls: QuickCalls) -> str:
         "same": " and ".join(f"p{i} == q{i}" for i in pointers),
         "mask": calls.mask,
         "overlap": "".join(f" or -n[{j}] < p{j} - p{i} < n[{i}]" for i, j in calls.apart),
-        "mapped": f"if at != [{pointed}]: frames.append(frame); return looked_up(args)" if calls.mapped else "",
         "held": "".join(f"{-most!r} <= a{i} <= {most!r} and " for i, most in enumerate(calls.largest) if most),
     }
+    names = {name: name for name in ("plan", "frames", "pack", "call")}
+    launch = launch_text(True, values, [f"p{i}" for i in pointers] if calls.mapped else [], names)
     reads = {deep: f"\n{' ' * deep}".join(f"p{i} = {text}" for i, text in pointers.items()) for deep in (4, 8)}
-    return TEXT.format(**parts, reads=reads[4], deep_reads=reads[8])
+    return TEXT.format(**parts, reads=reads[4], deep_reads=reads[8], launch=f"\n{' ' * 16}".join(launch))
 
+
+def launch_text(is_plain: bool, values: Sequence[str], mapped: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    """The lines that launch a checked call, in the stream ``wanted``: see `LaunchPlan.launch` and `LaunchPlan.is_plain`.
+
+    values: of the parameters, as source. mapped: those whose addresses tensor maps have. names: of the plan and of its
+    parts.
+    """
+    otherwise = f"{names['plan']}.launch(({', '.join(values)},), wanted)"
+    if not is_plain:
+        return [otherwise]
+    same = f"at == [{', '.join(mapped)}]" if mapped else "True"
+    return LAUNCH.format(**names, values=", ".join(values), same=same, otherwise=otherwise).strip().splitlines()
+
+
+LAUNCH = """
+try: frame = {frames}.pop()
+except IndexError: {otherwise}  # the first call, or several at the same time
+else:
+  packed, config, configured, function, pointers, used, _, at = frame
+  if {same}:
+    {pack}(packed, 0, {values})
+    if wanted != used: config.stream = frame[5] = wanted
+    status = {call}(configured, function, pointers, None)
+    if status: {plan}.recover(status, frame)
+    {frames}.append(frame)
+  else:
+    {frames}.append(frame)
+    {otherwise}
+"""
 
 TEXT = """
 def again(args):
@@ -166,17 +197,10 @@ def again(args):
         {deep_reads}
         {before}, = seen
         if {same} or fits(n, seen, {pointers}):
-            try: frame = frames.pop()
-            except IndexError: return looked_up(args)  # the first call, or several at the same time
-            packed, config, configured, function, pointers, used, _, at = frame
-            {mapped}
-            try: pack(packed, 0, {values})
-            except NotHeld: return False  # a number that its parameter does not hold
             wanted = stream(ordinal)
-            if wanted != used: config.stream = frame[5] = wanted
-            status = call(configured, function, pointers, None)
-            if status: plan.recover(status, frame)
-            frames.append(frame)
+            try:
+                {launch}
+            except NotHeld: return False  # a number that its parameter does not hold
             return True
     return looked_up(args)
 

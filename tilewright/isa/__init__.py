@@ -7,6 +7,7 @@ In the order in which to read:
                         what a row is; its forms: how they are written, what they mean; its operands; its effects
     declared, agreement what a row says of itself, checked where it is declared: words and names; what goes together
     arch, machine       where a form exists; what a meaning may ask of the machine
+    residency           how many CTAs a GPU runs at once, which launches none takes
     calls, spelling     from ``T.ptx.name(...)`` to the row and back; from a PTX mnemonic to the row
     stmatrix, movmatrix, mma, mma_families, mma_sparse
                         matrices in registers, with fragments, products, widen, and by CuTe's names: atoms, majorness
@@ -40,6 +41,7 @@ from tilewright.isa.machine import *  # noqa: F403
 from tilewright.isa.majorness import *  # noqa: F403
 from tilewright.isa.mbarrier_state import *  # noqa: F403
 from tilewright.isa.refusals import *  # noqa: F403
+from tilewright.isa.residency import *  # noqa: F403
 from tilewright.isa.spelling import *  # noqa: F403
 from tilewright.isa.table import *  # noqa: F403
 from tilewright.isa.tcgen05_alloc import *  # noqa: F403

@@ -10,16 +10,29 @@ from dataclasses import dataclass
 
 from tilewright.errors import TargetError, choices, described
 
-__all__ = ["ARCHS", "Arch", "Requirement", "arch", "default_arch", "nearest", "only", "since", "suffixed"]
+__all__ = ["ARCHS", "GPU_ARCHS", "Arch", "Requirement", "arch", "default_arch", "gpu_named", "nearest", "only", "since", "suffixed"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Arch:
-    """An architecture: number 90 and suffix "a" for sm_90a. shared_bytes: the most a CTA can have."""
+    """An architecture: number 90 and suffix "a" for sm_90a. shared_bytes: the most a CTA can have.
+
+    sms: of its largest GPU. sm_threads, sm_ctas: the most that an SM runs at once, which share its sm_shared_bytes.
+    """
 
     number: int
     suffix: str
     shared_bytes: int = 101376
+    sms: int = 188
+    sm_threads: int = 1536
+    sm_ctas: int = 24
+    sm_shared_bytes: int = 100 << 10
+    sm_registers: int = 65536
+
+    @property
+    def has_clusters(self) -> bool:
+        """Do its launches have clusters of CTAs?"""
+        return self.number >= 90
 
     def __str__(self) -> str:
         return f"sm_{self.number}{self.suffix}"
@@ -28,31 +41,61 @@ class Arch:
 ARCHS = {
     str(row): row
     for row in (
-        Arch(75, "", 65536),
-        Arch(80, "", 166912),
-        Arch(86, ""),
-        Arch(87, "", 166912),
-        Arch(88, ""),
-        Arch(89, ""),
-        Arch(90, "", 232448),
-        Arch(90, "a", 232448),
-        Arch(100, "", 232448),
-        Arch(100, "a", 232448),
-        Arch(100, "f", 232448),
-        Arch(103, "", 232448),
-        Arch(103, "a", 232448),
-        Arch(103, "f", 232448),
-        Arch(110, "", 232448),
-        Arch(110, "a", 232448),
-        Arch(110, "f", 232448),
+        Arch(75, "", 65536, 72, 1024, 16, 64 << 10),
+        Arch(80, "", 166912, 108, 2048, 32, 164 << 10),
+        Arch(86, "", 101376, 84, 1536, 16),
+        Arch(87, "", 166912, 16, 1536, 16, 164 << 10),
+        Arch(88, "", 101376, 16, 1536, 16),
+        Arch(89, "", 101376, 142),
+        Arch(90, "", 232448, 132, 2048, 32, 228 << 10),
+        Arch(90, "a", 232448, 132, 2048, 32, 228 << 10),
+        Arch(100, "", 232448, 148, 2048, 32, 228 << 10),
+        Arch(100, "a", 232448, 148, 2048, 32, 228 << 10),
+        Arch(100, "f", 232448, 148, 2048, 32, 228 << 10),
+        Arch(103, "", 232448, 160, 2048, 32, 228 << 10),
+        Arch(103, "a", 232448, 160, 2048, 32, 228 << 10),
+        Arch(103, "f", 232448, 160, 2048, 32, 228 << 10),
+        Arch(110, "", 232448, 20, 1536, 24, 228 << 10),
+        Arch(110, "a", 232448, 20, 1536, 24, 228 << 10),
+        Arch(110, "f", 232448, 20, 1536, 24, 228 << 10),
         Arch(120, ""),
         Arch(120, "a"),
         Arch(120, "f"),
-        Arch(121, ""),
-        Arch(121, "a"),
-        Arch(121, "f"),
+        Arch(121, "", sms=48),
+        Arch(121, "a", sms=48),
+        Arch(121, "f", sms=48),
     )
 }
+
+
+GPU_ARCHS = {
+    "T4": "sm_75",
+    "A100": "sm_80",
+    "A10": "sm_86",
+    "RTX 3090": "sm_86",
+    "L40S": "sm_89",
+    "RTX 4090": "sm_89",
+    "H100": "sm_90a",
+    "H200": "sm_90a",
+    "B200": "sm_100a",
+    "RTX 5090": "sm_120a",
+}
+"""The architecture of GPUs that people call by their names."""
+
+
+def gpu_named(name: str) -> str | None:
+    """The name in `GPU_ARCHS` that is meant: in any case, without spaces, with or without what stands before it.
+
+    >>> gpu_named("h100"), gpu_named("NVIDIA GeForce RTX4090"), gpu_named("sm_90")
+    ('H100', 'RTX 4090', None)
+    """
+    asked = _folded(name)
+    found = [each for each in GPU_ARCHS if asked.endswith(_folded(each)) or asked == _folded(each).removeprefix("rtx")]
+    return max(found, key=len, default=None)
+
+
+def _folded(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +144,11 @@ def arch(name: str) -> Arch:
         return ARCHS[name]
     if not isinstance(name, str):
         raise TargetError("a target is a string", given=described(name), allowed=choices(f"sm_{name}", ARCHS))
-    raise TargetError(f"unknown architecture {name!r}", given=name, allowed=choices(name, ARCHS))
+    gpu = gpu_named(name)
+    hint = None if gpu is None else f'target="{GPU_ARCHS[gpu]}", which is the architecture of {gpu}'
+    raise TargetError(
+        f"unknown architecture {name!r}", given=name, allowed=", ".join(ARCHS) if gpu else choices(name, ARCHS), hint=hint
+    )
 
 
 def nearest(name: str) -> Arch:

@@ -7,7 +7,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, public, same_shape
 from tilewright.kernels.meeting import Weights
-from tilewright.kernels.operators import Arrays, TorchOperator
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rms_norm import BACKWARD
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
@@ -58,11 +58,11 @@ def outputs(x: Array, residual: Array, weight: Array, eps: float) -> Arrays:
     return like(x), like(x)
 
 
-def run(results: Arrays, args: Arrays) -> None:
+def run(results: Arrays, args: Arrays) -> Launches:
     x, residual, weight = matrix(args[0]), matrix(args[1]), contiguous(args[2])
     y, total = map(matrix, results)
     rows = dealt(x, residual, weight, y, total, table="summed")
-    forward(rows, kind_of(x), kind_of(weight))(x, residual, weight, y, total, args[3])
+    yield forward(rows, kind_of(x), kind_of(weight)), (x, residual, weight, y, total, args[3])
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

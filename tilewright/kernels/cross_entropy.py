@@ -8,7 +8,7 @@ import tilewright as tw
 from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, kind_of, like, matrix, public
 from tilewright.kernels.meeting import coming
 from tilewright.kernels.online import Exponents, exponents, powers
-from tilewright.kernels.operators import Arrays, TorchOperator
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T
 
@@ -83,19 +83,20 @@ def outputs(x: Array, target: Array) -> Arrays:
     return (like(x, x.shape[:-1], "float32"),)
 
 
-def run(results: Arrays, args: Arrays) -> None:
+def run(results: Arrays, args: Arrays) -> Launches:
     x, target = matrix(args[0]), contiguous(args[1]).reshape(-1)
-    forward(dealt(x, clusters=True, table="reduced"), kind_of(x), kind_of(target))(x, target, results[0].reshape(-1))
+    rows = dealt(x, clusters=True, table="reduced")
+    yield forward(rows, kind_of(x), kind_of(target)), (x, target, results[0].reshape(-1))
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
     return BACKWARD(*args, gradients[0]), None
 
 
-def run_backward(results: Arrays, args: Arrays) -> None:
+def run_backward(results: Arrays, args: Arrays) -> Launches:
     x, dx = matrix(args[0]), matrix(results[0])
     target, dloss = (contiguous(array).reshape(-1) for array in args[1:])
-    backward(dealt(x, dx), kind_of(x), kind_of(target))(x, target, dloss, dx)
+    yield backward(dealt(x, dx), kind_of(x), kind_of(target)), (x, target, dloss, dx)
 
 
 BACKWARD = TorchOperator(

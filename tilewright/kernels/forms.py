@@ -127,10 +127,8 @@ class MatmulKind:
         bias, residual, scale_a, scale_b = arguments
         batch, m, n = extents
         along = (m, 1) if self.turned[2] else (1, n)  # C turned is the product of the weights, with a bias for each row
-        one, each = (
-            self.scales == "tensor",
-            batch if self.scales == "rows" else None,
-        )  # of each row of all matrices of a
+        rows, columns = (1, 1) if self.scales == "tensor" else (m, n)
+        lines = [None, None] if self.scales == "tensor" else [None, batch] if self.turned[2] else [batch, None]  # of a
         return Epilogue(
             self,
             self.bias and EpilogueLine(pool, tiles, bias, along, self.bias),

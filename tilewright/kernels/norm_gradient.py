@@ -1,7 +1,7 @@
 """The gradients of RMS norm and layer norm: dx of each row, and dw and db, which are sums over all rows.
 
 Each warp or CTA takes rows in turns and keeps its own sums of dw and db, in registers where rows stay there, which it
-stores to a row of its own; `column_sum` adds those up. The statistics of the forward pass are computed again, since the
+stores to a row of its own; `run_columns` adds those up. The statistics of the forward pass are computed again, since the
 row is read in any case.
 """
 
@@ -11,8 +11,9 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, contiguous, kind_of, like, matrix
+from tilewright.kernels.operators import Launches
 from tilewright.kernels.rows import Rows, dealt
-from tilewright.kernels.sums import column_sum
+from tilewright.kernels.sums import run_columns
 from tilewright.lang import T, Tx
 
 __all__ = ["run"]
@@ -148,12 +149,15 @@ def backward(rows: Rows, kind: str, weight_kind: str, centred: bool) -> tw.Execu
     return tw.compile(norm_backward, fast_math=True)
 
 
-def run(x: Array, weight: Array, dy: Array, eps: float, dx: Array, *, centred: bool) -> tuple[Array, Array]:
-    """Fills dx. Returns dw and db, of the dtype of the weight."""
+def run(x: Array, weight: Array, dy: Array, eps: float, dx: Array, dw: Array, db: Array | None = None) -> Launches:
+    """Fills dx, dw and, of a norm that is centred, db."""
     shown, given, made, line = matrix(x), matrix(dy), matrix(dx), contiguous(weight)
     rows = dealt(shown, given, made, line, most=MOST_KEPT)
     m, n = shown.shape
     slots = min(CTAS * rows.of_a_cta, -(-m // rows.at_once) * rows.at_once)
     sums, biases = like(x, (slots, n), "float32"), like(x, (slots, n), "float32")
-    backward(rows, kind_of(x), kind_of(weight), centred)(shown, line, given, made, sums, biases, eps)
-    return column_sum(sums, kind_of(weight)), column_sum(biases, kind_of(weight))
+    compiled = backward(rows, kind_of(x), kind_of(weight), db is not None)
+    yield compiled, (shown, line, given, made, sums, biases, eps)
+    yield from run_columns((dw,), (sums,))
+    if db is not None:
+        yield from run_columns((db,), (biases,))

@@ -7,53 +7,84 @@ data) and with its gradient, so that torch.compile and autograd know it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright import host
+from tilewright.compiler import Executable
 from tilewright.kernels.arrays import Array
+from tilewright.kernels.remembered import MISSED, RememberedCalls
 
-__all__ = ["TorchOperator"]
+__all__ = ["Launch", "Launches", "TorchOperator"]
 
 Arrays = tuple[Array, ...]
+Launch = tuple[Executable, tuple[Any, ...]]
+"""A kernel and its arguments."""
+Launches = Iterator[Launch]
 OPERATORS: dict[str, TorchOperator] = {}
 REGISTERED: set[str] = set()
+
+
+def carried_out(compiled: Executable, arguments: tuple[Any, ...]) -> None:
+    compiled(*arguments)
 
 
 @dataclass(frozen=True)
 class TorchOperator:
     """schema: the arguments and results as torch spells them. outputs: new arrays for the results, from the arguments;
-    raises ArgumentError where these do not fit. run: fills them. gradient: from the arguments, the results and their
-    gradients those of the arguments; None where there is none. runs_on_nothing: is it run on empty arguments, too?
+    raises ArgumentError where these do not fit. run: the launches that fill them, each to be carried out before the
+    next is asked for. gradient: from the arguments, the results and their gradients those of the arguments; None where
+    there is none. runs_on_nothing: is it run on empty arguments, too?
     """
 
     name: str
     schema: str
     outputs: Callable[..., Arrays]
-    run: Callable[[Arrays, Arrays], None]
+    run: Callable[[Arrays, Arrays], Launches]
     gradient: Callable[[Arrays, Arrays, Arrays], Arrays] | None = None
     runs_on_nothing: bool = False
+    calls: RememberedCalls = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         OPERATORS[self.name] = self
+        object.__setattr__(self, "calls", RememberedCalls(self.direct, self.backward if self.gradient else None))
 
     def __call__(self, *args: Any) -> Any:
         torch = sys.modules.get("torch")
-        if torch is not None and any(isinstance(value, torch.Tensor) for value in args):
-            register(self.name)
-            return getattr(torch.ops.tilewright, self.name).default(*args)
+        if torch is None:
+            return self.direct(*args)
+        if not torch.compiler.is_dynamo_compiling():
+            if not torch._C._len_torch_function_stack() and torch.autograd.forward_ad._current_level < 0:
+                found = self.calls.again(args, self.calls.looked_up)
+                if found is not MISSED:
+                    return found
+            if not any(isinstance(value, torch.Tensor) for value in args):
+                return self.direct(*args)
+            found = self.calls.recorded(args, may_grade=True)
+            if found is not MISSED:
+                return found
+        register(self.name)
+        return getattr(torch.ops.tilewright, self.name).default(*args)
+
+    def registered(self, *args: Any) -> Any:
+        """The operator as torch calls it, for a call that autograd and torch's modes have seen."""
+        for carried_out in (self.calls.looked_up, lambda args: self.calls.recorded(args, may_grade=False)):
+            found = carried_out(args)
+            if found is not MISSED:
+                return found
         return self.direct(*args)
 
-    def direct(self, *args: Any) -> Any:
-        """The operator on arrays of any library; sums of no elements are 0."""
+    def direct(self, *args: Any, launch: Callable[[Executable, tuple[Any, ...]], None] = carried_out) -> Any:
+        """The operator on arrays of any library; sums of no elements are 0. launch: carries out a launch."""
         made = self.outputs(*args)
         devices = {host.device_of(value) for value in args if host.is_array(value)}
         if len(devices) > 1:
             raise host.different_devices(self.name, devices)
         needed = made if self.runs_on_nothing else [value for value in args if host.is_array(value)]
         if all(value.shape and 0 not in value.shape for value in needed):
-            self.run(made, args)
+            for compiled, arguments in self.run(made, args):
+                launch(compiled, arguments)
         else:
             for result in made:
                 result[...] = 0
@@ -85,7 +116,7 @@ def register(name: str) -> bool:
         import torch
 
         this = OPERATORS[name]
-        found = torch.library.custom_op(f"tilewright::{name}", this.direct, mutates_args=(), schema=this.schema)
+        found = torch.library.custom_op(f"tilewright::{name}", this.registered, mutates_args=(), schema=this.schema)
         found.register_fake(this.shapes)
         if this.gradient is not None:
             found.register_autograd(this.backward, setup_context=keep)

@@ -21,7 +21,7 @@ from tilewright.errors import ArgumentError, TargetError, choices, described
 from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.operators import Arrays, TorchOperator
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.tile_choice import chosen, clusters_at_once
 
 __all__ = ["matmul"]
@@ -164,7 +164,7 @@ class After:
         return tuple(0 if array is None else array for array in (bias, residual, scale_a, scale_b))
 
 
-def run(results: Arrays, args: Arrays) -> None:
+def run(results: Arrays, args: Arrays) -> Launches:
     a, b, bias, residual, scale_a, scale_b, activation, _ = args
     c = results[0]
     if a.shape[-1] == 0:  # what follows the product is that of zeros
@@ -174,7 +174,7 @@ def run(results: Arrays, args: Arrays) -> None:
     elif len(b.shape) > 3:
         a, b, c, residual = (None if x is None else x.reshape(-1, *x.shape[-2:]) for x in (a, b, c, residual))
     into = c if _fits(c, _bytes(c)) else room(c, c.shape, kind_of(c))
-    multiplied(into, a, b.swapaxes(-1, -2), After(bias, residual, scale_a, scale_b, activation))
+    yield from launches(into, a, b.swapaxes(-1, -2), After(bias, residual, scale_a, scale_b, activation))
     if into is not c:
         c[...] = into
 
@@ -182,6 +182,14 @@ def run(results: Arrays, args: Arrays) -> None:
 def multiplied(
     c: Array, a: Array, b: Array, after: After = After(), plan: tuple[Tiles, bool] | None = None
 ) -> None:  # fmt: skip
+    """C = A @ B.T and the epilogue, carried out; as `launches` says."""
+    for compiled, arguments in launches(c, a, b, after, plan):
+        compiled(*arguments)
+
+
+def launches(
+    c: Array, a: Array, b: Array, after: After = After(), plan: tuple[Tiles, bool] | None = None
+) -> Launches:  # fmt: skip
     """C = A @ B.T and the epilogue, for one matrix each or equally many; C is as the kernel takes it.
 
     plan: the tiles, and are the weights' rows the M of the kernel? Chosen if left out.
@@ -193,7 +201,7 @@ def multiplied(
     down, across = (array.shape[-1 if lies_turned else -2] for array, lies_turned in (left, right))
     work = (c.shape[0] if form.batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
     clusters = min(work, clusters_at_once(tiles, multiprocessors(a)))
-    product(tiles, form)(left[0], right[0], c, *after.arrays(turned=turned, batch=c.shape[:-2]), clusters)
+    yield product(tiles, form), (left[0], right[0], c, *after.arrays(turned=turned, batch=c.shape[:-2]), clusters)
 
 
 def _plan(c: Array, a: Array, b: Array, sides: Sequence[tuple[Array, bool]], after: After) -> tuple[Tiles, bool]:

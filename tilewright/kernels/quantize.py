@@ -7,7 +7,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.errors import ArgumentError, choices
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
-from tilewright.kernels.operators import Arrays, TorchOperator
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
@@ -60,9 +60,9 @@ def outputs(x: Array, dtype: str) -> Arrays:
     return like(x, kind=dtype), like(x, x.shape[:-1], "float32")
 
 
-def run(results: Arrays, args: Arrays) -> None:
+def run(results: Arrays, args: Arrays) -> Launches:
     x, q = matrix(args[0]), matrix(results[0])
-    forward(dealt(x, q), kind_of(x), args[1])(x, q, results[1].reshape(-1))
+    yield forward(dealt(x, q), kind_of(x), args[1]), (x, q, results[1].reshape(-1))
 
 
 FORWARD = TorchOperator("quantize", "(Tensor x, str dtype) -> (Tensor, Tensor)", outputs, run)

@@ -11,7 +11,7 @@ import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, public
 from tilewright.kernels.meeting import Meeting, Weights, coming
-from tilewright.kernels.operators import Arrays, TorchOperator
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
@@ -62,9 +62,10 @@ def outputs(x: Array, weight: Array, eps: float) -> Arrays:
     return (like(x),)
 
 
-def run(results: Arrays, args: Arrays) -> None:
+def run(results: Arrays, args: Arrays) -> Launches:
     x, y, weight = matrix(args[0]), matrix(results[0]), contiguous(args[1])
-    forward(dealt(x, y, weight, clusters=True, table="weighted"), kind_of(x), kind_of(weight))(x, weight, y, args[2])
+    rows = dealt(x, y, weight, clusters=True, table="weighted")
+    yield forward(rows, kind_of(x), kind_of(weight)), (x, weight, y, args[2])
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
@@ -75,8 +76,8 @@ def outputs_backward(x: Array, weight: Array, dy: Array, eps: float) -> Arrays:
     return like(x), like(weight)
 
 
-def run_backward(results: Arrays, args: Arrays) -> None:
-    results[1][:] = norm_gradient.run(*args, results[0], centred=False)[0]
+def run_backward(results: Arrays, args: Arrays) -> Launches:
+    yield from norm_gradient.run(*args, *results)
 
 
 BACKWARD = TorchOperator(

@@ -6,7 +6,7 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, kind_of, like, public, same_shape
-from tilewright.kernels.operators import Arrays, TorchOperator
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, blocks
 from tilewright.lang import T
 
@@ -71,9 +71,9 @@ def outputs(gate: Array, up: Array) -> Arrays:
     return (like(gate),)
 
 
-def run(results: Arrays, args: Arrays) -> None:
+def run(results: Arrays, args: Arrays) -> Launches:
     rows, arrays = blocks(*args, *results)
-    forward(rows, kind_of(args[0]))(*arrays)
+    yield forward(rows, kind_of(args[0])), tuple(arrays)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
@@ -85,9 +85,9 @@ def outputs_backward(gate: Array, up: Array, dy: Array) -> Arrays:
     return like(gate), like(up)
 
 
-def run_backward(results: Arrays, args: Arrays) -> None:
+def run_backward(results: Arrays, args: Arrays) -> Launches:
     rows, arrays = blocks(*args, *results)
-    backward(rows, kind_of(args[0]))(*arrays)
+    yield backward(rows, kind_of(args[0])), tuple(arrays)
 
 
 BACKWARD = TorchOperator(

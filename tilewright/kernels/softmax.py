@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
 from tilewright.kernels.meeting import coming
 from tilewright.kernels.online import Exponents, exponents, powers
-from tilewright.kernels.operators import Arrays, TorchOperator
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
@@ -81,18 +81,18 @@ def outputs(x: Array) -> Arrays:
     return (like(x),)
 
 
-def run(results: Arrays, args: Arrays) -> None:
+def run(results: Arrays, args: Arrays) -> Launches:
     x, y = matrix(args[0]), matrix(results[0])
-    forward(dealt(x, y, clusters=True), kind_of(x))(x, y)
+    yield forward(dealt(x, y, clusters=True), kind_of(x)), (x, y)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
     return (BACKWARD(results[0], gradients[0]),)
 
 
-def run_backward(results: Arrays, args: Arrays) -> None:
+def run_backward(results: Arrays, args: Arrays) -> Launches:
     y, dy, dx = matrix(args[0]), matrix(args[1]), matrix(results[0])
-    backward(dealt(y, dy, dx), kind_of(y))(y, dy, dx)
+    yield backward(dealt(y, dy, dx), kind_of(y)), (y, dy, dx)
 
 
 BACKWARD = TorchOperator("softmax_backward", "(Tensor y, Tensor dy) -> Tensor", lambda y, dy: (like(y),), run_backward)

@@ -10,11 +10,11 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
-from tilewright.kernels.operators import Arrays, TorchOperator
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, common_vector, dealt
 from tilewright.lang import T, Tx
 
-__all__ = ["column_sum", "row_argmax", "row_sum"]
+__all__ = ["column_sum", "row_argmax", "row_sum", "run_columns"]
 
 THREADS = 256  # of a CTA, where columns are summed
 RUNS = 32  # accesses of a CTA to a row, where columns are summed
@@ -99,25 +99,25 @@ def places(rows: Rows, kind: str) -> tw.Executable:
     return tw.compile(row_places)
 
 
-def run_columns(results: Arrays, args: Arrays) -> None:
+def run_columns(results: Arrays, args: Arrays) -> Launches:
     x, (y,) = matrix(args[0]), results
     m, n = x.shape
     found, k = x, -(-m // TALL)
     if k > 1:
         found = like(x, (k, n), "float32")
-        columns(common_vector([x]), kind_of(x), "float32", n % common_vector([x]) == 0)(x, found)
+        yield columns(common_vector([x]), kind_of(x), "float32", n % common_vector([x]) == 0), (x, found)
     vector = common_vector([found])
-    columns(vector, kind_of(found), kind_of(y), n % vector == 0)(found, y.reshape(1, n))
+    yield columns(vector, kind_of(found), kind_of(y), n % vector == 0), (found, y.reshape(1, n))
 
 
-def run_lines(results: Arrays, args: Arrays) -> None:
+def run_lines(results: Arrays, args: Arrays) -> Launches:
     x = matrix(args[0])
-    lines(dealt(x, table="reduced"), kind_of(x))(x, results[0].reshape(-1))
+    yield lines(dealt(x, table="reduced"), kind_of(x)), (x, results[0].reshape(-1))
 
 
-def run_places(results: Arrays, args: Arrays) -> None:
+def run_places(results: Arrays, args: Arrays) -> Launches:
     x = matrix(args[0])
-    places(dealt(x, table="reduced"), kind_of(x))(x, results[0].reshape(-1))
+    yield places(dealt(x, table="reduced"), kind_of(x)), (x, results[0].reshape(-1))
 
 
 def column_outputs(x: Array, kind: str | None) -> Arrays:

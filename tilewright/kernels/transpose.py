@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
-from tilewright.kernels.operators import Arrays, TorchOperator
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import ACCESS_BYTES, common_vector
 from tilewright.lang import T, Tx
 from tilewright.layout import S, TileLayout, tx
@@ -61,9 +61,9 @@ def outputs(x: Array) -> Arrays:
     return (like(x, (x.shape[1], x.shape[0])),)
 
 
-def run(results: Arrays, args: Arrays) -> None:
+def run(results: Arrays, args: Arrays) -> Launches:
     x, y = matrix(args[0]), results[0]
-    forward(common_vector([x, y]), kind_of(x))(x, y)
+    yield forward(common_vector([x, y]), kind_of(x)), (x, y)
 
 
 FORWARD = TorchOperator(

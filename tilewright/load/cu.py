@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tilewright.cuda.cu_chunks import parameters, variables
+from tilewright.cuda.cu_chunks import parameters
 from tilewright.cuda.cu_compile import compile_cu
 from tilewright.cuda.cu_structures import with_fields
+from tilewright.cuda.cu_variables import variables
 from tilewright.errors import ArgumentError, choices
 from tilewright.isa import ARCHS
 from tilewright.load.module import LoadedModule, public, text_of

@@ -24,11 +24,13 @@ from tilewright import host
 from tilewright.cuda.cu_chunks import Parameter
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
 from tilewright.ir import AllocBuffer, Kernel, Launch, Var
+from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.reach import SharedReach
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
-from tilewright.ptx.names import all_statements, number_dtype, plain_name
+from tilewright.ptx.mangled import plain_name, qualified_name
+from tilewright.ptx.names import all_statements, number_dtype
 from tilewright.ptx.tree import Function, Module, Variable
 from tilewright.public import Public, instances, keywords_of
 
@@ -47,6 +49,7 @@ MOST_SHARED = 227 << 10
 PATIENCE = 5.0  # seconds for a run that finds out how much shared memory a kernel touches
 BEYOND = re.compile(r"shared memory, bytes \d+ to (\d+)")  # as the check of bounds says it
 MADE_NAME = re.compile(r"_param_\d+$")
+MANGLED = r"(?<![\w$])_Z[\w$]+"
 Dimensions = "int | Sequence[int]"
 
 
@@ -74,7 +77,7 @@ class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
     parameters: a kernel's parameters as its author wrote them, by the kernel's plain name. types: the dtypes of
-    variables that the text has as bytes, by their plain names. words: what reports call things.
+    variables as their author wrote them, by their names with namespaces. words: what reports call things.
     """
 
     def __init__(
@@ -85,7 +88,8 @@ class LoadedModule:
         types: Mapping[str, str] = {},
         words: Words = PTX,
     ) -> None:
-        self.module, self.types, self.words = module, types, words
+        self.module, self.types = module, types
+        self.words = ((MANGLED, lambda found: module.shown.get(found[0]) or qualified_name(found[0])), *words)
         self.names = dict(names)
         self.parameters = dict(parameters)
         self._loaded: dict[str, LoadedKernel] = {}
@@ -94,7 +98,7 @@ class LoadedModule:
     def kernels(self) -> list[str]:
         """The names of the kernels, as their author wrote them where that is known."""
         written = {symbol: name for name, symbol in self.names.items()}
-        return [written.get(entry.name, plain_name(entry.name)) for entry in self.module.entries]
+        return [written.get(entry.name, self.module.shown[entry.name]) for entry in self.module.entries]
 
     @cached_property
     def globals(self) -> Mapping[str, NDArray[Any]]:
@@ -112,13 +116,13 @@ class LoadedModule:
         wanted = re.sub(r"\s+", "", name)
         found = found or [entry for key, value in self.names.items() if re.sub(r"\s+", "", key) == wanted
                           for entry in self.module.entries if entry.name == value]  # fmt: skip
-        found = found or [
-            entry for entry in self.module.entries if plain_name(entry.name) == wanted.rpartition("::")[2]
-        ]
+        for spelled in (qualified_name, plain_name):
+            last = wanted.rpartition("::")[2] if spelled is plain_name else wanted
+            found = found or [each for each in self.module.entries if spelled(each.name).replace(" ", "") == last]
         if len(found) != 1:
             raise ArgumentError(
                 f"{name} is {'the name of several kernels' if found else 'no kernel of this module'}",
-                given=name, allowed=choices(name, [each.name for each in found] or self.kernels),
+                given=name, allowed=choices(name, self.kernels),
             )  # fmt: skip
         entry = found[0]
         if entry.name not in self._loaded:  # a kernel keeps the programs that were made for it
@@ -130,29 +134,33 @@ class LoadedModule:
 
 
 class _Globals(Mapping[str, "NDArray[Any]"]):
-    """Arrays of a module's variables, made when they are first asked for; C++'s are found by their plain names."""
+    """Arrays of a module's variables, made when they are first asked for; C++'s are found by their names there."""
 
     def __init__(self, module: Module, types: Mapping[str, str]) -> None:
         self.types = types
         self.variables = {name: each for name, each in module.variable_of.items() if each.space in ("global", "const")}
+        self.shown = module.shown
         self.made: dict[str, NDArray[Any]] = {}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.variables)
+        return (self.shown[symbol] for symbol in self.variables)
 
     def __len__(self) -> int:
         return len(self.variables)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        symbol = name if name in self.variables else next((s for s in self.variables if plain_name(s) == name), "")
-        if not symbol:
-            raise ArgumentError(f"{name} is no variable of this module", given=name, allowed=choices(name, self))
-        declared = self.variables[symbol]
+        spelled = [each for each in self.variables if name in (each, qualified_name(each))]
+        symbols = spelled or [each for each in self.variables if plain_name(each) == name]
+        if len(symbols) != 1:
+            what = "the name of several variables" if symbols else "no variable of this module"
+            raise ArgumentError(f"{name} is {what}", given=name, allowed=choices(name, self))
+        symbol, declared = symbols[0], self.variables[symbols[0]]
         if symbol not in self.made:
             self.made[symbol] = np.frombuffer(initial_bytes(declared)[0], np.uint8)
         kind = number_dtype(declared.type).numpy
-        if kind.itemsize == 1:
-            kind = np.dtype(self.types.get(plain_name(symbol), kind))
+        written = np.dtype(self.types.get(qualified_name(symbol), kind))
+        if kind.itemsize in (1, written.itemsize):
+            kind = written
         whole = self.made[symbol]
         return whole if whole.size % kind.itemsize else whole.view(kind)
 
@@ -179,7 +187,8 @@ class LoadedKernel:
     def variables(self) -> list[str]:
         """The names of the kernel's own variables in memory, and of the module's."""
         own = [each.name for each in all_statements(self.entry.body or ()) if isinstance(each, Variable)]
-        return [plain_name(name) for name in (*own, *self.module.module.variable_of)]
+        shown = self.module.module.shown
+        return [shown.get(name, plain_name(name)) for name in (*own, *self.module.module.variable_of)]
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -275,7 +284,7 @@ class LoadedKernel:
         key = (bound.key, machine, checks)
         if key not in self._programs:
             made = self._lowered(bound, machine)
-            self._programs[key] = made, Program(made.kernel, checks)
+            self._programs[key] = made, Program(made.kernel, checks, nearest(self.target))
         return self._programs[key]
 
     def _memory(
@@ -336,6 +345,7 @@ class LoadedKernel:
             raise ArgumentError("the grid is whole clusters", given=f"grid {ctas}, cluster {together}")
         if not isinstance(shared_bytes, int) or shared_bytes < 0:
             raise ArgumentError("shared_bytes is a number of bytes", given=repr(shared_bytes), allowed="0 or more")
+        check_cluster(self.name, together, nearest(self.target))
         return Machine(Launch(ctas, prod(threads), together), threads, shared_bytes)
 
     def _check_block(self, threads: tuple[int, int, int], required: tuple[int, ...] | None) -> None:

@@ -18,6 +18,7 @@ from tilewright.errors import ArgumentError, described
 
 __all__ = ["Packed", "is_structure", "packed"]
 
+MAP_ALIGN = 64  # bytes
 Pointers = tuple[tuple[int, str, Any], ...]
 
 
@@ -67,6 +68,8 @@ def _matched(value: Any, name: str, fields: Sequence[Field]) -> Iterator[tuple[F
 def _piece(value: Any, name: str, field: Field, pointer_bytes: int) -> Packed:
     if field.count:
         return _several(value, name, field, pointer_bytes)
+    if isinstance(value, host.TensorMap):  # which begins with the address of its array
+        return Packed(value.fields.at(0).encode(), MAP_ALIGN, ((0, name, value.array),))
     if value is None or (field.kind in ("", POINTER) and host.is_array(value)):
         return Packed(bytes(pointer_bytes), pointer_bytes, ((0, name, value),) if value is not None else ())
     if is_structure(value):

@@ -67,6 +67,8 @@ CUDA: Words = (
     (_CALL, _in_ptx),
     (r"T\.ptx\.cp_async\b", "cp.async"),
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if (threadIdx.x == 0) ..."),
+    (r"if T\.cta_id\(\) == 0: \.\.\.", "if (blockIdx.x == 0) ..."),
+    (r"if T\.cta_id\(\) == 0 and T\.thread_id\(\) == 0: \.\.\.", "if (blockIdx.x == 0 && threadIdx.x == 0) ..."),
 )  # fmt: skip
 """Patterns of the simulator's words, and their replacements for a .cu file."""
 _AFTER_BARRIERS: Words = (
@@ -90,6 +92,7 @@ NUMBA: Words = (
     (r"(?:T\.)?cuda\.cta_sync(?:\((?:\.\.\.)?\))?|__syncthreads(?:\(\))?", "cuda.syncthreads()"),
     (r"T\.cuda\.warp_sync\(\)", "cuda.syncwarp()"),
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if cuda.threadIdx.x == 0: ..."),
+    (r"if T\.cta_id\(\) == 0(?: and T\.thread_id\(\) == 0)?: \.\.\.", "if cuda.grid(1) == 0: ..."),
     (_GPU_FENCE, "cuda.threadfence()"),
     (_CTA_FENCE, "cuda.threadfence_block()"),
     (_NO_BARRIER, "{0}" + _FLAG.format("cuda.threadfence()")),

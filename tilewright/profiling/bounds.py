@@ -22,7 +22,7 @@ from tilewright.errors import TilewrightError
 from tilewright.inputs import make_arguments
 from tilewright.ir import Call, For, If, While, as_expr, expressions, statements
 from tilewright.ir.special import CTA
-from tilewright.isa import bind, calls_in
+from tilewright.isa import bind, calls_in, ctas_of_an_sm
 from tilewright.profiling.gpus import SECTOR_RATE, Gpu
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Occupancy", "Profile", "profile"]
 
 SECTOR = 32
-OWN = 1024  # bytes of shared memory that the driver keeps for itself in each CTA
 
 
 @dataclass(frozen=True)
@@ -234,15 +233,8 @@ def _occupancy(exe: Executable, gpu: Gpu) -> Occupancy:
     """The occupancy by threads, by shared memory, and by registers where the kernel can be assembled here."""
     launch = exe.lowered.launch
     threads, shared = (launch.threads, launch.shared_bytes) if launch else (1, 0)
-    warps = -(-threads // 32)
-    by = {
-        "CTAs": gpu.ctas,
-        "threads": gpu.threads // (warps * 32),
-        "shared memory": gpu.shared_bytes // (shared + 1024),
-    }
     try:
-        registers = -(-exe.resources.registers // 8) * 8
+        registers = exe.resources.registers
     except TilewrightError:  # no NVRTC here
-        return Occupancy(by, warps)
-    by["registers"] = gpu.registers // (registers * 32 * warps)
-    return Occupancy(by, warps)
+        registers = 0
+    return Occupancy(ctas_of_an_sm(gpu.arch, threads, shared, registers), -(-threads // 32))

@@ -10,6 +10,7 @@ from tilewright.ir.special import RESERVED
 from tilewright.isa import ARCHS
 from tilewright.ptx.bits import bits_of, unsigned
 from tilewright.ptx.initial import named_in
+from tilewright.ptx.mangled import plain_name, qualified_name
 from tilewright.ptx.names import (
     Memory,
     Parameter,
@@ -18,7 +19,6 @@ from tilewright.ptx.names import (
     element_bytes,
     nbytes,
     number_dtype,
-    plain_name,
     stride,
     type_word,
 )
@@ -44,7 +44,7 @@ def parameter(low: Lowering, param: Variable, scope: Scope) -> None:
     if _lies_in_memory(low.entry, param):
         low.in_bytes[param.name] = param
         buffer = low.global_bytes(
-            f"{param.name} (parameter)" if array else param.name, nbytes(param), max(8, param.align)
+            f"{param.name} (parameter)" if array else param.name, nbytes(param), max(8, param.align), constant=True
         )
         scope.symbols[param.name] = Memory(buffer)
         return
@@ -109,14 +109,14 @@ def _shared(low: Lowering, declared: Variable) -> Memory:
     if isinstance(known, Memory):
         return known
     align = max(declared.align, stride(declared), 1)
-    if declared.linkage == "extern" and None in (declared.extents or (None,)):
-        low.dynamic.append((declared.name, align))
-        size, start = max(1, low.machine.dynamic_bytes), -1
-    else:
-        start = -(-low.shared_end // align) * align
-        size = max(1, nbytes(declared))
-        low.shared_end = start + size
+    is_dynamic = declared.linkage == "extern" and None in (declared.extents or (None,))
+    size = max(1, low.machine.dynamic_bytes if is_dynamic else nbytes(declared))
     buffer = Buffer(_shown(low, declared.name), UINT8, (size,), "shared", None, align=align)
+    start = -(-low.shared_end // align) * align
+    if is_dynamic:
+        low.dynamic.append(buffer)  # it gets its place behind all others
+    else:
+        low.shared_end = start + size
     low.allocated.append(AllocBuffer(buffer, start, at=low.lines.current))
     made = low.outside.symbols[declared.name] = Memory(buffer, shared=True, element=stride(declared))
     return made
@@ -130,9 +130,9 @@ def reserved(low: Lowering, name: str) -> Expr:
 
 def _shown(low: Lowering, symbol: str) -> str:
     """The name of a shared variable in reports: its author's, unless another one has that already."""
-    name = plain_name(symbol)
     taken = {each.buffer.name for each in low.allocated} | {buffer.name for buffer in low.arrays.values()}
-    return symbol if name in taken else name
+    names = low.module.shown.get(symbol, plain_name(symbol)), qualified_name(symbol)
+    return next((name for name in names if name not in taken), symbol)
 
 
 def place_dynamic(low: Lowering) -> int:
@@ -140,11 +140,10 @@ def place_dynamic(low: Lowering) -> int:
 
     Raises KernelError where there is more than an assembler or the target takes.
     """
-    align = max(16, *(each for _, each in low.dynamic)) if low.dynamic else 1
+    align = max(16, *(each.align for each in low.dynamic)) if low.dynamic else 1
     start = -(-low.shared_end // align) * align
-    names = {name for name, _ in low.dynamic}
     low.allocated = [
-        replace(each, offset=start, lies_with="dynamic") if each.buffer.name in names else each
+        replace(each, offset=start, lies_with="dynamic") if each.buffer in low.dynamic else each
         for each in low.allocated
     ]
     total = start + max(1 if low.dynamic else 0, low.machine.dynamic_bytes)
@@ -177,7 +176,8 @@ def _in_module(low: Lowering, declared: Variable, name: str) -> Memory:
         own = low.outside.symbols[name] = in_local(low, declared, name)
         return own
     low.globals[name] = declared
-    buffer = low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16))
+    is_constant = declared.space == "const"
+    buffer = low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16), constant=is_constant)
     made = low.outside.symbols[name] = Memory(buffer, element=stride(declared))
     if are_short(low) and named_in(declared):
         raise KernelError(f"{name} begins with an address", given=".address_size 32", allowed="numbers, or 64")

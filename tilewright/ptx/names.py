@@ -47,7 +47,6 @@ __all__ = [
     "nbytes",
     "number_dtype",
     "part_names",
-    "plain_name",
     "register_dtype",
     "stride",
     "type_word",
@@ -119,39 +118,6 @@ def nbytes(variable: Variable) -> int:
 def register_dtype(kind: str) -> DType:
     """The bits that a register of a type has room for."""
     return BOOL if kind == "pred" else _WIDTHS[element_bytes(kind) * 8]
-
-
-def plain_name(symbol: str) -> str:
-    """The name of a function or a variable in its C++ source, from its symbol; any other symbol as it is.
-
-    >>> plain_name("_ZN4mine5scaleIfLi128EEEvPT_S1_"), plain_name("_ZZ6matmulILi64EEvPKfS1_PfiE2As"), plain_name("tile")
-    ('scale', 'As', 'tile')
-    """
-    return _local_name(symbol) if symbol.startswith("_ZZ") else _global_name(symbol)
-
-
-def _local_name(symbol: str) -> str:
-    """The name of a function's own variable."""
-    for length in re.finditer(r"E(\d+)(?=[A-Za-z_])", symbol):
-        end = length.end() + int(length[1])
-        if re.fullmatch(r"|_\d+|__\d+_", symbol[end:]):  # variables of one name have numbers
-            return symbol[length.end() : end]
-    return symbol
-
-
-def _global_name(symbol: str) -> str:
-    """The name of a function, or of a variable outside of functions."""
-    rest = re.sub(r"^_ZN?K?", "", symbol) if symbol.startswith("_Z") else ""
-    name = symbol
-    while number := re.match(r"(\d+)|(_GLOBAL__N__\w+?_)(?=\d)|12_GLOBAL__N_1", rest):
-        if not number[1]:
-            rest = rest[number.end() :]
-            continue
-        size = int(number[1])
-        name, rest = rest[number.end() : number.end() + size], rest[number.end() + size :]
-        if not symbol.startswith("_ZN"):
-            break
-    return name
 
 
 def identifier(name: str, suffix: str) -> str:

@@ -13,12 +13,13 @@ from dataclasses import replace
 from tilewright import ir
 from tilewright.dtypes import dtype
 from tilewright.ir import as_expr, binary, cast, rewrite, statements
+from tilewright.isa import bind
 
 __all__ = ["bounded"]
 
 Origin = frozenset[ir.Buffer]
 NONE: Origin = frozenset()
-INT64, UINT64 = dtype("int64"), dtype("uint64")
+INT32, INT64, UINT64 = dtype("int32"), dtype("int64"), dtype("uint64")
 SUMS: Mapping[str, Callable[[tuple[Origin, ...]], Origin | None]]
 
 
@@ -89,17 +90,29 @@ def bounded(blocks: Iterable[ir.Block], statics: Iterable[ir.Buffer]) -> Iterato
     blocks, own = tuple(blocks), frozenset(statics)
     origins = _Origins(stmt for block in blocks for stmt in statements(block.body)) if len(own) > 1 else None
 
-    def place(expr: ir.Expr) -> ir.Expr | None:
-        at = expr.buffer.data if isinstance(expr, ir.Load) else None
-        if origins is None or at is None or isinstance(at, ir.AddressOf) or not isinstance(expr, ir.Load):
-            return None
-        found = origins.of(_offset(at))
+    def held(at: ir.Expr) -> ir.Expr | None:
+        found = origins.of(_offset(at)) if origins is not None else None
         if not found or len(found) != 1 or not found <= own:
             return None
         (variable,) = found
         start = cast(ir.AddressOf(variable, (as_expr(0),)), UINT64)
-        inside = ir.AddressOf(variable, (cast(binary("-", at, start), INT64),))
-        return replace(expr, buffer=replace(expr.buffer, data=inside))
+        ahead = binary("-", at, cast(start, at.dtype))  # of 32 bits, where the window's start is left out
+        return ir.AddressOf(variable, (cast(cast(ahead, INT32) if at.dtype.bits == 32 else ahead, INT64),))
+
+    def operand(call: ir.Call) -> ir.Expr | None:
+        bound = bind(call)
+        pointers = [bound.operands[row.name][0] for row in bound.given if row.kind == "shared"]
+        found = {id(one): inside for one in pointers if (inside := held(one)) is not None}
+        return replace(call, args=tuple(found.get(id(arg), arg) for arg in call.args)) if found else None
+
+    def place(expr: ir.Expr) -> ir.Expr | None:
+        if isinstance(expr, ir.Call):
+            return operand(expr)
+        at = expr.buffer.data if isinstance(expr, ir.Load) else None
+        if at is None or isinstance(at, ir.AddressOf) or not isinstance(expr, ir.Load):
+            return None
+        inside = held(at)
+        return None if inside is None else replace(expr, buffer=replace(expr.buffer, data=inside))
 
     for block in blocks:
         yield replace(block, body=rewrite(block.body, place)) if origins is not None else block

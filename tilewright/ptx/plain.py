@@ -94,6 +94,8 @@ def store(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     if plain is None:
         return None
     space, kind, lanes = plain
+    if space == "const":
+        raise InstructionError(f"{step.ins.mnemonic} writes constant memory", allowed="a variable of .global space")
     address, source = _address(step, 0), step.ins.operands[1]
     parts = _parts(source, lanes, step)
     bits = unsigned(kind.bits)

@@ -55,7 +55,7 @@ class Lowering(ir.Blocks):
         self.in_bytes: dict[str, Variable] = {}  # parameters that lie in memory
         self.outside = Scope()  # the module's names
         self.shared_end = 0
-        self.dynamic: list[tuple[str, int]] = []  # names of dynamic shared memory, their alignments
+        self.dynamic: list[ir.Buffer] = []  # the names of dynamic shared memory, each a buffer of its own
         self.functions: dict[str, int] = {}
         self.room: ir.Buffer | None = None  # what `alloca` takes from
         self.frame: Frame | None = None  # of the recursive function that is being lowered
@@ -115,10 +115,11 @@ class Lowering(ir.Blocks):
 
     # Memory
 
-    def global_bytes(self, name: str, size: int, align: int) -> ir.Buffer:
-        """A buffer of bytes in global memory, which the caller of the kernel fills."""
+    def global_bytes(self, name: str, size: int, align: int, *, constant: bool) -> ir.Buffer:
+        """A buffer of bytes in global memory, which the caller of the kernel fills. constant: no thread may write it."""
+        data = ir.Var(identifier(name, "_ptr"), HANDLE)
         return self.add_buffer(
-            ir.Buffer(name, UINT8, (size,), "global", None, data=ir.Var(identifier(name, "_ptr"), HANDLE), align=align)
+            ir.Buffer(name, UINT8, (size,), "global", None, data=data, align=align, constant=constant)
         )
 
     def add_buffer(self, buffer: ir.Buffer) -> ir.Buffer:

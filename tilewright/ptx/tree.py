@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from tilewright.errors import Span
+from tilewright.ptx.mangled import shown_names
 
 __all__ = [
     "Address",
@@ -291,6 +292,11 @@ class Module:
         found = {each.name: each for each in sorted(self.functions, key=lambda each: each.body is not None)}
         aliases = (re.fullmatch(r"\.alias\s+(\S+?)\s*,\s*(\S+?)\s*;", each.text) for each in self.directives)
         return found | {alias[1]: found[alias[2]] for alias in aliases if alias and alias[2] in found}
+
+    @cached_property
+    def shown(self) -> dict[str, str]:
+        """The names by which users see variables and functions, by symbol."""
+        return shown_names(dict.fromkeys([*self.variable_of, *self.function_of]))
 
     @property
     def entries(self) -> tuple[Function, ...]:

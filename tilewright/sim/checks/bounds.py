@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
 
 __all__ = ["Bounds", "ChosenPointer", "Dimension"]
@@ -35,6 +37,37 @@ class Bounds(Check):
         if "alignment" in self.program.checks:
             misaligned(self.program, site, batch, outside, at)
         escape(self.program, site, batch, outside, at)
+
+    def watch(self, site: Site) -> Hook | None:
+        """Of writes: they go nowhere where no thread may write."""
+        if site.place is None or not (site.place.constant and site.write):
+            return None
+
+        def refuse(batch: Batch, mask: Mask, *every: Address) -> None:
+            assert site.place is not None
+            raise written_constant(site.op, site.place, where_text(batch, mask.full), site.at)
+
+        return refuse
+
+    def issued(self, operation: Operation) -> None:
+        """The same of what an asynchronous unit writes."""
+        for one in operation.touched:
+            for window, there in one.windows() if one.writes and one.space == "global" else ():
+                place = self.program.places.globals[window]
+                if place.constant and there.any():
+                    who = operation.issuers.name(0)
+                    raise written_constant(operation.name, place, who, operation.instruction.at)
+
+
+def written_constant(op: str, place: Place, who: str, at: Span | None) -> SimulationError:
+    """The error for a write to constant memory, or to a kernel's parameters."""
+    return SimulationError(
+        f"{op} writes {place.name}, which no thread may write while the kernel runs",
+        given=who,
+        allowed="reads of constant memory (`__constant__`, .const) and of the kernel's parameters (.param)",
+        hint="a variable of global memory (`__device__`, .global), or a copy of it in registers",
+        at=at,
+    )
 
 
 def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
@@ -142,4 +175,8 @@ class Dimension:
         )
 
 
-register("bounds", "accesses outside of a buffer or a dimension of it, and elements that another thread owns", Bounds)
+register(
+    "bounds",
+    "accesses outside of a buffer or a dimension of it, elements that another thread owns, writes of constants",
+    Bounds,
+)

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tilewright.ir import AddressOf, Binary, Buffer, Cast, Expr, Load, Var, Within, const_value, walk
+from tilewright.ir import AddressOf, Binary, Buffer, Call, Cast, Expr, Load, Var, Within, const_value, walk
 from tilewright.ir.origins import base_of, leaves
+from tilewright.isa import bind
 from tilewright.sim.checks.bounds import ChosenPointer, Dimension
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import Emitter, Operand
@@ -31,6 +32,7 @@ __all__ = [
     "address_text",
     "advice_of",
     "generic_address_text",
+    "home_of",
     "inside",
     "owes",
     "place_of",
@@ -128,6 +130,16 @@ def place_of(e: Emitter, pointer: Expr) -> Place | None:
         own = e.places.of(pointer.buffer)
         return own or (place_of(e, data) if isinstance(data, AddressOf) else None)
     return place_of(e, pointer.a) if isinstance(pointer, Binary) and pointer.op in ("+", "-") else None
+
+
+def home_of(e: Emitter, pointer: Expr) -> Place | None:
+    """The bytes of the buffer or view that a pointer certainly points into, in this CTA or another of the cluster."""
+    start = base_of(pointer)
+    if isinstance(start, Call):  # an address of the cluster's window, made of an own one
+        bound = bind(start)
+        given = [row.name for row in bound.given if row.kind in ("shared", "generic")]
+        return home_of(e, bound.operands[given[0]][0]) if len(given) == 1 and not bound.form.accesses else None
+    return e.program.home_of(start.buffer) if isinstance(start, AddressOf) else None
 
 
 def terms_of(e: Emitter, expr: Expr, mask: str, *, nibbles: bool = False) -> tuple[Place | None, Terms]:

@@ -16,6 +16,7 @@ from tilewright.sim.codegen.addressing import (
     address_text,
     advice_of,
     generic_address_text,
+    home_of,
     inside,
     place_of,
     terms_of,
@@ -181,6 +182,7 @@ def _instruction(
     sites: list[tuple[int, Site]] = []
     read = [row.name for row in bound.arguments]
     barriers = {signal.barrier for signal in bound.form.signals}
+    homes = {row.name: home_of(e, bound.operands[row.name][0]) for row in bound.given if row.kind == "shared"}
     for access in bound.form.accesses:
         is_signal = access.operand in barriers
         pointer = bound.operands[access.operand][0]
@@ -212,10 +214,11 @@ def _instruction(
             polls=id(e.stmt) in e.axes.polled,
             compared=id(e.stmt) in e.axes.compared,
             advice=advice_of(pointer),
+            home=homes.get(access.operand),
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))
     result = "bool" if bound.form.sync is not None else str(expr.dtype)  # lanes that may go on
-    return CompiledInstruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result)
+    return CompiledInstruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result, homes)
 
 
 def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:

@@ -25,12 +25,13 @@ from tilewright.sim.machine.shadows import sound
 from tilewright.sim.machine.sites import harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags, Given, GivenFlags, Results, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
 
 __all__ = ["ADDRESSES", "CompiledInstruction", "Move", "RegisterFile", "lanes", "stacked", "to_shared"]
@@ -88,7 +89,8 @@ class _Kept(MemoryRows):
 @dataclass(frozen=True, eq=False)
 class CompiledInstruction:
     """A row with a meaning. accesses: (operand number, site) of memory that it touches; sinks: registers it writes;
-    sources: registers that an operation reads until it is complete.
+    sources: registers that an operation reads until it is complete. homes: by operand, the buffer in shared memory that
+    it points into, where that is certain.
     """
 
     bound: Bound
@@ -98,6 +100,7 @@ class CompiledInstruction:
     sources: tuple[RegisterFile, ...]
     with_shadows: bool
     result: str
+    homes: Mapping[str, Place | None]
 
     def __call__(
         self,

@@ -76,7 +76,7 @@ class Operation:
             if of is not None:
                 first = where.at.reshape(len(where.at), -1)[:, :1]  # lane 0 says it for a warp
                 where = Addresses(first + np.arange(0, of.nbytes, width))
-            return Touched.of(self.issuers, effect, space, width, where)
+            return Touched.of(self.issuers, effect, space, width, where, self.instruction.homes.get(operand))
 
         self.touched = tuple(
             located(access, access.operand, access.space, bound.count(access.nbytes))

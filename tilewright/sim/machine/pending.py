@@ -101,8 +101,8 @@ class Pending:
 
     def issue(self, made: Operation) -> None:
         """An operation joins the queue."""
-        for one in made.touched:
-            one.check(made.issuers, bounds="bounds" in self.wave.run.program.checks)
+        for one in (*made.touched, *made.signals):
+            one.check(made, bounds="bounds" in self.wave.run.program.checks)
         self.wave.run.moves(made)
         self.queue.append(made)
         for check in self.wave.run.checks:

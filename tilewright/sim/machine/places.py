@@ -39,7 +39,7 @@ Group: TypeAlias = tuple[tuple[str, int], ...]
 class Place:
     """The storage of a buffer. window: its number; start: bytes from there; nbytes: -1 until the arguments are known.
 
-    unit: of a local buffer, the bytes of a thread that lie together.
+    unit: of a local buffer, the bytes of a thread that lie together. constant: may no thread write there?
     """
 
     name: str
@@ -48,6 +48,7 @@ class Place:
     start: int = 0
     nbytes: int = -1
     unit: int = 4
+    constant: bool = False
 
     @property
     def base(self) -> int:
@@ -61,7 +62,7 @@ class BufferPlaces:
     def __init__(self, kernel: ir.Kernel, groups: tuple[Group, ...] = ()) -> None:
         self.by_name: dict[str, Place] = {}
         for number, buffer in enumerate(kernel.buffers, start=1):
-            self.by_name[buffer.name] = Place(buffer.name, "global", number)
+            self.by_name[buffer.name] = Place(buffer.name, "global", number, constant=buffer.constant)
         self.globals = {place.window: place for place in self.by_name.values()}
         for group in groups:
             self._overlap(group)

@@ -96,6 +96,7 @@ class Elsewhere(Site):
             what = f"{self.op} at byte {first_of(offset, wrong)} of the shared memory of a CTA in the cluster"
             given = where_text(batch, wrong)
             raise SimulationError(f"{what}: it has {run.shared_bytes}", given=given, at=self.at)
+        self.stay_home(batch, mask, offset, self.width)
         return mask
 
     def _in_block(self, look: Look, block: Storage, at: Address) -> Address:

@@ -24,7 +24,7 @@ from tilewright.sim.machine.places import LOCAL_WINDOW, OFFSET_BITS, SHARED_WIND
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Array, Bools
+    from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.wave import Storage
 
@@ -69,6 +69,7 @@ class Site:
     over: Span | None = None  # of an operation: where its issuer has waited for it
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
+    home: Place | None = None  # the shared buffer that an operand certainly points into, in whichever CTA
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
     hooks: tuple[Hook, ...] = ()
@@ -233,7 +234,23 @@ class Site:
         for size in np.unique(np.broadcast_to(sizes, mask.shape)[mask.full]).tolist():
             lanes = mask.narrowed(sizes == size) if size else None
             if lanes is not None:
+                if self.place is not None and self.place.space == "shared":
+                    self.stay_home(batch, lanes, at.full(), size)
                 (self if size == self.width else self._sized(size)).touch(batch, lanes, harmless(at, lanes))
+
+    def stay_home(self, batch: Batch, mask: Mask, offset: Ints, width: int) -> None:
+        """Reports lanes that leave the buffer in shared memory which they point into. offset: in that of their CTA."""
+        places, at = batch.wave.run.places, np.broadcast_to(offset, mask.shape)
+        first, last = int(at[mask.full].min()), int(at[mask.full].max())
+        home = self.home or places.shared_at(first)
+        if self.escapes is None or (home.start <= first and last + width <= home.start + home.nbytes):
+            return
+        for start in np.unique(at[mask.full]).tolist():
+            home = self.home or places.shared_at(start)
+            outside = mask.full & (at == start)
+            if not home.start <= start <= home.start + home.nbytes - width:
+                site = replace(self, place=home, width=width, hooks=(), watch=lambda site: ())
+                self.escapes(site, batch, outside, Address(0, Part(at)))
 
     def _sized(self, nbytes: int) -> Site:
         """This site for a narrower access."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
@@ -72,6 +73,17 @@ class Subject:
         """Bytes of shared memory that operations touch all of, or none: 16 at most."""
         touched = ((bound, access) for bound in self.operations for access in bound.form.touched)
         return gcd(16, *(b.count(a.nbytes) for b, a in touched if a.space == "shared"))
+
+    def home_of(self, buffer: ir.Buffer) -> Place | None:
+        """Where a buffer's bytes are, of a view its own ones alone; None where only a run knows where they begin."""
+        if (own := self.places.of(buffer)) is not None:
+            return own
+        for owner, views in self._views.items():
+            place = self.places.by_name.get(owner)
+            view = next((view for view in views if view.buffer.name == buffer.name), None)
+            if place is not None and view is not None:
+                return replace(place, name=buffer.name, start=place.start + view.start, nbytes=view.nbytes)
+        return None
 
     # What reports say
 

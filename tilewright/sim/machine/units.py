@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.errors import SimulationError
 from tilewright.isa import Access, Signal
+from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.memory import SHIFT, UNITS
 from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS
 from tilewright.sim.machine.remote import atomic_words, split
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.issuers import Issuers
     from tilewright.sim.machine.memory import MemoryRows
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.tmem import Cells
     from tilewright.sim.machine.wave import Wave
 
@@ -37,6 +41,8 @@ class Touched:
     issuer: (m,), on whose behalf. rows: (m, ...), of the CTAs whose memory that is. places: offsets in shared memory,
     generic addresses, or lanes of tensor memory, with their ``column``. width: bytes of each; nbytes: how many count.
 
+    home: the buffer in shared memory that the operand points into, where that is certain.
+
     ctas: where CTAs that follow each other touch the same of their own shared memory, these; the places of the first
     of them, or of each p of its issuers, then stand for all.
     """
@@ -51,9 +57,12 @@ class Touched:
     nbytes: Ints | None
     fill: NDArray[np.uint8] | None = None
     ctas: slice | None = None
+    home: Place | None = None
 
     @classmethod
-    def of(cls, issuers: Issuers, effect: Access | Signal, space: str, width: int, found: Addresses) -> Touched:
+    def of(
+        cls, issuers: Issuers, effect: Access | Signal, space: str, width: int, found: Addresses, home: Place | None
+    ) -> Touched:
         at, ctas = np.asarray(found.at).astype(np.int64, copy=False), None
         count = len(issuers.rows) if found.issuer is None else len(found.issuer)
         if space == "shared" and found.issuer is None and found.rank is None and found.nbytes is None:
@@ -77,7 +86,7 @@ class Touched:
         column = found.column
         if column is not None and nbytes is not None:  # a cell that does not count may be anywhere
             at, column = (np.where(nbytes > 0, axis, 0) for axis in (at, column))
-        return cls(effect, space, found.width or width, issuer, rows, at, column, nbytes, found.fill, ctas)
+        return cls(effect, space, found.width or width, issuer, rows, at, column, nbytes, found.fill, ctas, home)
 
     @cached_property
     def at(self) -> Ints:
@@ -161,8 +170,11 @@ class Touched:
         issuers, rows, places = self.issuer[own], self.rows[own], self.at[own]
         return replace(self, issuer=issuers, rows=rows, places=places, column=column, nbytes=nbytes, ctas=None)
 
-    def check(self, issuers: Issuers, *, bounds: bool) -> None:
-        """Raises SimulationError for the first issuer with a place that is none."""
+    def check(self, operation: Operation, *, bounds: bool) -> None:
+        """Raises SimulationError for the first issuer with a place that is none, or that leaves the buffer in shared
+        memory which its operand points into.
+        """
+        issuers = operation.issuers
         wave = issuers.wave
         if self.space == "tmem":
             issuer, row, lane, column = self.cells
@@ -172,36 +184,77 @@ class Touched:
                     if trouble := trouble_with(wave.columns, row[own], lane[own], column[own], bounds):
                         issuers.fault(trouble, np.arange(len(issuers.rows)) == k)
             return
-        if self._is_inside(wave):
+        if self._is_inside(wave, bounds):
             return
-        for name, block, _, at, there in self._memories(wave):
-            size = 0 if block is None else block.nbytes
-            outside = there & ((at < 0) | (at + (self.width if self.nbytes is None else self.nbytes) > size))
+        ends = self.at + (self.width if self.nbytes is None else self.nbytes)
+        for place, first, size, there in self._homes(wave, bounds):
+            outside = there & ((self.at < first) | (ends > first + size))
             if outside.any():
-                which = np.isin(np.arange(len(issuers.rows)), self.issuer[outside.reshape(len(at), -1).any(1)])
-                said = f"outside of {name}: byte {int(at[outside].max())} of {size}"
-                issuers.fault(said if size else f"an address that is not in {name}", which)
+                self._escape(operation, place, first, size, outside.reshape(len(outside), -1))
 
-    def _is_inside(self, wave: Wave) -> bool:
-        """Are all places known to be inside of one memory?"""
+    def _is_inside(self, wave: Wave, bounds: bool) -> bool:
+        """Are all places known to be inside of one buffer?"""
         low, high = self.reach
         if self.space == "shared":
-            return low >= 0 and high <= wave.run.shared_bytes
+            places = wave.run.places
+            home = (self.home or places.shared_at(low)) if bounds else places.arena
+            return low == high or (low >= home.start and high <= home.start + home.nbytes)
         window = low >> WINDOW_BITS
         if window != high - 1 >> WINDOW_BITS:
             return low == high
         _, block = wave.run.global_block(window)
         return block is not None and high - (window << WINDOW_BITS) <= block.nbytes
 
-    def _memories(self, wave: Wave) -> Iterator[tuple[str, MemoryRows | None, Ints, Ints, Bools]]:
-        """The memories by name, None where there is none at an address: rows and addresses of the places there, and
-        which of these places count.
+    def _homes(self, wave: Wave, bounds: bool) -> Iterator[tuple[Place | None, int, int, Bools]]:
+        """The buffers that the operand points into: first byte, size, and which of the places that count are to be
+        there. In shared memory a row's first place says which one, where nothing else does.
+        """
+        places = wave.run.places
+        if self.space != "shared":
+            for window, there in self.windows():
+                _, block = wave.run.global_block(window)
+                yield places.globals.get(window), window << WINDOW_BITS, 0 if block is None else block.nbytes, there
+            return
+        starts = self.at.reshape(len(self.at), -1)[:, 0]
+        if self.home is not None or not bounds:
+            starts = np.zeros_like(starts)
+        for start in np.unique(starts).tolist():
+            home = (self.home or places.shared_at(start)) if bounds else places.arena
+            yield home, home.start, home.nbytes, self.touches & self.along(starts == start)
+
+    def _escape(self, operation: Operation, place: Place | None, first: int, size: int, outside: Bools) -> NoReturn:
+        """Raises SimulationError for the first row of places with one outside of a buffer. outside: (m, places)."""
+        row = int(outside.any(1).argmax())
+        issuers, issuer = operation.issuers, int(self.issuer[row])
+        if place is None:
+            issuers.fault("an address that is not in global memory", np.arange(len(issuers.rows)) == issuer)
+        program, name = issuers.wave.run.program, place.name
+        at = self.at.reshape(len(outside), -1)[row]
+        counts = np.broadcast_to(self.width if self.nbytes is None else self.nbytes, self.shape)[row].reshape(-1)
+        start, wrong = int(at[0]), int(at[outside[row]][0])
+        shown = [element_text(program, place, byte - first + place.start) for byte in (wrong, start)]
+        room = first + size - start
+        is_run = bool((np.diff(at) == self.width).all())
+        much = f"{int(counts.sum())} bytes " + (f"from {shown[1]} on" if is_run else f"that begin at {shown[1]}")
+        verb = "signals" if isinstance(self.effect, Signal) else "writes" if self.writes else "reads"
+        raise SimulationError(
+            f"{operation.instruction.bound.instruction.name} {verb} outside of {name}",
+            given=f"{shown[0]}, of {much}, in {issuers.name(issuer)}",
+            allowed=program.extent_text(place, size, issuers.wave.run.scalars),
+            hint=f"at most {room} bytes from {shown[1]} on, or a larger {name}" if is_run and room > 0 else None,
+            at=issuers.at,
+        )
+
+    def _memories(self, wave: Wave) -> Iterator[tuple[MemoryRows | None, Ints, Ints, Bools]]:
+        """The memories, None where there is none at an address: rows and addresses of the places there, and which of
+        these places count.
         """
         if self.space == "shared":
-            yield "shared memory", wave.shared, self.rows, self.at, self.touches
+            yield wave.shared, self.rows, self.at, self.touches
             return
         for window, there in self.windows():
-            yield *wave.run.global_block(window), np.zeros_like(self.rows), self.at & (1 << WINDOW_BITS) - 1, there
+            _, block = wave.run.global_block(window)
+            yield block, np.zeros_like(self.rows), self.at & (1 << WINDOW_BITS) - 1, there
 
     def windows(self) -> Iterator[tuple[int, Bools]]:
         """The global buffers, by their windows, and which of the places that count are in each."""
@@ -241,7 +294,7 @@ class Touched:
         found = np.zeros((*self.shape, self.width), np.uint8)
         if self.fill is not None:
             found[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.places.ndim - 1), self.width)
-        for _, block, rows, at, there in self._memories(wave):
+        for block, rows, at, there in self._memories(wave):
             assert block is not None, "it was checked at the issue"
             self._gather(block, rows, at, there, found)
         return found
@@ -310,7 +363,7 @@ class Touched:
         if self.ctas is not None:
             self._to_each_cta(wave.shared, data)
             return
-        for _, block, rows, at, there in self._memories(wave):
+        for block, rows, at, there in self._memories(wave):
             assert block is not None, "it was checked at the issue"
             self._scatter(block, rows, at, there, data)
 

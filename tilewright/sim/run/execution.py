@@ -155,8 +155,27 @@ class Execution(Device):
         each = self.shared_bytes + lanes * (self._register_bytes + LANE_BYTES)
         least = LEAST_LANES * (ISSUING if self.program.has_asynchronous else 1)
         size = max(least // lanes, min(WAVE_BYTES // each, MOST_LANES // lanes), 1)
+        if self.open or self._may_wait:
+            size = min(size, self.room() // self.cluster_ctas * self.cluster_ctas)
         clusters = -(-size // self.cluster_ctas)
         return min(clusters, self._clusters_that_fit(clusters)) * self.cluster_ctas
+
+    @property
+    def _may_wait(self) -> bool:
+        """Does any loop poll memory, so that CTAs may wait for others?"""
+        return any(site.polls for site in self.program.sites)
+
+    @property
+    def not_begun(self) -> int:
+        """CTAs that have yet to begin."""
+        return self.ctas - self._next
+
+    def room(self) -> int:
+        """How many CTAs more the GPU has room for, besides those of open waves that have not ended."""
+        most = self.watch.limits.ctas
+        if most is None:
+            return self.ctas
+        return most - sum(self.scheduler.running(wave) for wave in self.open)
 
     @property
     def _register_bytes(self) -> int:

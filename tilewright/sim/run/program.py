@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.host import Limits
 from tilewright.ir.tensor_map import MapFields, mapped
+from tilewright.isa import resident_ctas
 from tilewright.sim.codegen.compiled import Compiled
 from tilewright.sim.machine.places import Group, groups_of
 from tilewright.sim.machine.precedence import PATIENT, Made, Precedence, others
@@ -18,6 +21,7 @@ from tilewright.sim.run.execution import Execution, Run
 
 if TYPE_CHECKING:
     from tilewright.ir import Kernel, Number
+    from tilewright.isa import Arch
     from tilewright.sim.machine.arrays import Array
 
 __all__ = ["Program"]
@@ -28,11 +32,13 @@ MORE_STEPS = 10_000  # that a run may take to come from a value that is missing 
 class Program:
     """``run`` executes the kernel on arrays. It is compiled once, and once more for arguments that share memory.
 
-    kernel: of stage "lowered". checks: names out of `CHECKS`.
+    kernel: of stage "lowered". checks: names out of `CHECKS`. target: the architecture whose largest GPU says how many
+    CTAs run at once; None for a GPU that has room for all.
     """
 
-    def __init__(self, kernel: Kernel, checks: frozenset[str]) -> None:
+    def __init__(self, kernel: Kernel, checks: frozenset[str], target: Arch | None = None) -> None:
         self._lowered = kernel
+        self._target = target
         self._checks = checks
         self.compiled = Compiled(kernel, checks)
         self._by_groups: dict[object, Compiled] = {((), False): self.compiled}  # see `_of`
@@ -75,7 +81,15 @@ class Program:
         }
         program = self._of(groups_of(named))
         named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in _encoded(program, maps, scalars)}
-        return self._run(program, named, scalars, progress, limits or Limits())
+        return self._run(program, named, scalars, progress, self._on_target(limits or Limits()))
+
+    def _on_target(self, limits: Limits) -> Limits:
+        """The limits, with the CTAs that the target runs at once."""
+        launch = self.compiled.launch
+        if self._target is None:
+            return limits
+        own = resident_ctas(self._target, launch.threads, launch.shared_bytes, prod(launch.cluster))
+        return replace(limits, ctas=own)
 
     def _run(
         self,
@@ -115,7 +129,7 @@ class Program:
             run.run(progress)
         except SimulationError as missing:
             if run.unwritten == "used" and "races" in run.program.checks:
-                limits = Limits(steps=MORE_STEPS + 4 * (run.steps + run.watch.turns))
+                limits = replace(run.watch.limits, seconds=None, steps=MORE_STEPS + 4 * (run.steps + run.watch.turns))
                 again = Execution(run.program, _copied(before), run.scalars, limits, precedence=run.precedence)
                 again.unwritten = "sought"
                 try:

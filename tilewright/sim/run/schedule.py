@@ -208,6 +208,10 @@ class Scheduler:
         """The batches that wait, for whatever it is."""
         return [*self.waiting, *self.gathering, *self.polling, *self.asking]
 
+    def running(self, wave: Wave) -> int:
+        """How many CTAs of a wave have threads that have not ended."""
+        return int(self._warps(wave, [*self.ready, *self.overtaking.batches, *self._held]).any(1).sum())
+
     def _warps(self, wave: Wave, batches: list[Batch]) -> Bools:
         """(CTAs, warps): the warps of a wave that have a lane in one of these batches."""
         found = np.zeros((wave.ctas, self.run.warps), np.bool_)

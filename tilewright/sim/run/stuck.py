@@ -35,6 +35,12 @@ def stuck(run: Execution, what: str, batches: list[Batch], others: list[Batch]) 
         waited = _awaited(ordered + others)  # the check of order knows more than an m-barrier's signals
         ideas = (check.stuck(batch.wave, waited) for batch in batches for check in reversed(run.checks))
         hint = next(filter(None, ideas), None) or _together(run, first) or _told(ordered)
+    if run.not_begun and run.room() < run.cluster_ctas:
+        most = run.watch.limits.ctas
+        missing = (
+            f"{most} CTAs at once, as the GPU has room for; {run.not_begun} have not begun, and those wait for them"
+        )
+        hint = f"a grid of at most {most} CTAs that each do more, or CTAs of fewer threads or less shared memory"
     return SimulationError(what, given="\n".join(lines[:MOST_LINES]), allowed=missing, hint=hint, at=_at(run, first))
 
 

@@ -2,7 +2,8 @@
 
 A unit sees what threads stored, and may overwrite what they stored or loaded, after a proxy fence in the CTA that
 issues the operation: the fence comes after the access, and the operation after the fence. A fence in another CTA, the
-one that stored, does not count. What units of another CTA did needs that fence, too: threads tell of it. In practice kernels work without it, so its absence is a warning.
+one that stored, does not count. What units of another CTA did needs that fence, too, as threads tell of it. In practice
+kernels work without it, so its absence is a warning.
 
 Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy"; NVIDIA's model of mixed proxies.
 """

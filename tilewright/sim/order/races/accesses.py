@@ -198,8 +198,8 @@ class AccessRecord:
         if pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return np.zeros(self.look.shape, np.bool_)
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
-        same = np.broadcast_to(old == pending, self.batch.shape)
-        return same if self.look.shape == self.batch.shape else same.all(0, keepdims=True)
+        same: Bools = np.broadcast_to(np.asarray(old == pending), self.batch.shape)
+        return same if self.look.shape == self.batch.shape else np.asarray(same.all(0, keepdims=True))
 
 
 def bound_of(known: Times) -> Ints:

@@ -109,7 +109,7 @@ def farthest_clash(access: AccessRecord, racing: Pairs, *, with_writer: bool) ->
     """The one of these races that is reported: of threads that are farthest apart."""
     k = int(np.argmax(racing.apart(access.batch.wave.run.cluster_ctas)))
     other = access.places.log.find(int(racing.other_cta[k]), int(racing.time[k]))
-    alike = with_writer and access.site.write and are_plain(access, racing).all()
+    alike = with_writer and access.site.write and bool(are_plain(access, racing).all())
     alike = alike and bool(access.finds_equal()[racing.lanes(access.look.shape)].all())
     return Clash(access, racing.lane(k), racing.earlier(k), other, with_writer, EQUAL if alike else "")
 

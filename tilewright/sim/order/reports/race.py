@@ -77,7 +77,7 @@ def _is_unwritten(clash: Clash) -> bool:
 
 
 APART = "different places for the lanes of this statement, or atomics"
-ONE_IS_ENOUGH = "; one of them is enough: if T.thread_id() == 0: ..."
+ONE_IS_ENOUGH = "; one of them is enough: if {one}: ..."
 WRITTEN_TWICE = "{place} is written by {other} and by {later}, unordered, {excuse}{one}"
 WARNINGS = {  # by the excuse
     EQUAL: WRITTEN_TWICE,
@@ -98,6 +98,8 @@ def warning(program: Subject, clash: Clash) -> str:
     """The warning in place of an error."""
     site, other = clash.site, clash.other
     text = ENDS if clash.ends and clash.excuse != LOOSE else WARNINGS[clash.excuse]
+    number = zip(("T.cta_id() == 0", "T.thread_id() == 0"), clash.earlier, clash.later, strict=True)
+    one = ONE_IS_ENOUGH.format(one=" and ".join(is_first for is_first, *of in number if of[0] != of[1]))
     said = text.format(
         place=coordinate_text(program, site, clash.access.shown_address(clash.lane)),
         later=_later(clash),
@@ -105,7 +107,7 @@ def warning(program: Subject, clash: Clash) -> str:
         buffer=site.line.buffer,
         verb="writes" if site.write else "reads",
         excuse=clash.excuse,
-        one=ONE_IS_ENOUGH if other is not None and other.site.at == site.at else "",
+        one=one if other is not None and other.site.at == site.at else "",
     )
     return f"{site.at}: {said}"
 

@@ -1,0 +1,65 @@
+"""The scanner of .cu files ends soon on any text: no regular expression goes back over a long run again and again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from time import process_time
+
+import pytest
+
+from tilewright.cuda import cu_chunks, cu_headers
+from tilewright.cuda.cu_structures import with_fields
+from tilewright.cuda.cu_variables import variables
+from tilewright.errors import ToolError
+
+N = 1200  # letters of a run
+SECONDS = 1.0  # of CPU for one text; the worst takes a fifth of that
+RUNS = {
+    "blanks": " " * N, "lines": "\n" * N, "tabs": "\t " * (N // 2), "comment": f"/*{'word ' * (N // 5)}*/",
+    "unclosed comment": "/*" * (N // 2), "name": "a" * N, "names": "a " * (N // 2), "scopes": "a::" * (N // 3),
+    "angles": "<" * N, "pairs of angles": "<a>" * (N // 3), "nested angles": "a<" * (N // 2), "parens": "(" * N,
+    "pairs of parens": "(a)" * (N // 3), "nested parens": "(" * (N // 2) + ")" * (N // 2),
+    "brackets": "[1]" * (N // 3),
+    "quotes": '"a" ' * (N // 4), "backslashes": "\\" * N, "continued lines": "\\\n" * (N // 2), "braces": "{" * N,
+    "pairs of braces": "{}" * (N // 2), "nested braces": "{" * (N // 2) + "}" * (N // 2),
+    "raw strings": 'R"(' * (N // 3),
+    "attributes": "[[a]] " * (N // 6),
+    "alignments": "alignas(4) " * (N // 11), "unclosed": "alignas( ( " * (N // 11),
+    "commas": "a," * (N // 2), "templates": "template<class T> " * (N // 18), "const": "const " * (N // 6),
+    "values": "=1 " * (N // 3), "directives": "# \n" * (N // 3), "digits": "1" * N, "colons": ":" * N,
+    "labels": "public: " * (N // 8), "structures": "struct a " * (N // 9), "stars": "*" * N,
+}  # fmt: skip
+TEXTS = (
+    "struct P { int x; @ V<int> y; };", "struct P { V<int> @ y; };", "struct P { V<int> y @; };",
+    "struct @ P { int x; };",
+    "struct P @ { int x; };", "typedef struct @ { int a; } P;", "struct P : @ { };", "struct P { P(@) : a(1) {} int a; };",
+    "struct __align__(@) P { int a; };", "__global__ @ void k(P p);", "__global__ void @ k(P p) {}",
+    "__global__ void k(P @ p) {}", "template <@> __global__ void k(P p) {}", "template @ __global__ void k<1>(P p);",
+    "int main() { k<@><<<1, 1>>>(); }", "int main() { k @<<<1, 1>>>(); }", "__device__ @ int x = 5;",
+    "__device__ int @ x[3] = {1, @2};", "__device__ int x @;", "#include @\n", "#define X @\n__device__ int y;",
+    "using a = @;", "typedef @ a;", "namespace @ { __device__ int q; }", "@",
+)  # fmt: skip
+SCANNERS = (
+    cu_chunks.chunks, cu_chunks.parameters, cu_chunks.instances, variables,
+    lambda text: with_fields({"k": (cu_chunks.Parameter("p", "P"),)}, text), lambda text: list(cu_headers.includes(text)),
+)  # fmt: skip
+
+
+def test_a_comment_of_400_letters_before_a_field_of_a_templates_type_is_read_at_once() -> None:
+    text = f"template <class T> struct V {{ T x; }};\nstruct P {{ int n; /* {'long words ' * 40} */ V<int> v; }};"
+    began = process_time()
+
+    (known,) = with_fields({"k": (cu_chunks.Parameter("p", "P"),)}, text)["k"]
+
+    assert "V<int> v" in known.problem
+    assert process_time() - began < SECONDS
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_long_run_anywhere_in_a_file_is_scanned_soon(run: str) -> None:
+    for text in TEXTS:
+        for scan in SCANNERS:
+            began = process_time()
+            with suppress(ToolError):  # an include without a name
+                scan(text.replace("@", RUNS[run]))
+            assert process_time() - began < SECONDS, text

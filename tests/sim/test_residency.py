@@ -1,0 +1,110 @@
+"""CTAs that wait for each other run at once as far as the target has room for them; launches that no GPU makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import T
+from tilewright.errors import SimulationError, TargetError
+from tilewright.isa import ARCHS, GPU_ARCHS, resident_ctas
+
+PTX = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 c) { ret; }
+"""
+
+
+def meeting(ctas: int, threads: int, shared: int = 32, cluster: int = 1) -> Any:
+    """Every CTA counts itself, and waits until all have."""
+
+    @T.prim_func
+    def meet(count: T.Buffer((1,), "uint32")):
+        if cluster > 1:
+            T.cta_id_in_cluster([cluster])
+        T.cta_id([ctas])
+        tid = T.thread_id([threads])
+        space = T.alloc_shared((shared,), "uint8")
+        if tid == 0:
+            space[0] = T.uint8(0)
+            T.ptx.atom.add(count.ptr_to([0]), T.uint32(1), sem="acq_rel", scope="gpu")
+            while T.ptx.ld(count.ptr_to([0]), sem="acquire", scope="gpu") < ctas:
+                pass
+
+    return meet
+
+
+def run(kernel: Any, target: str = "sm_90a") -> None:
+    tw.simulate(kernel, np.zeros(1, np.uint32), target=target, check="default")
+
+
+@pytest.mark.parametrize(
+    ("ctas", "threads", "shared", "target", "most"),
+    [
+        (280, 1024, 32, "sm_90a", 264),
+        (600, 32, 200_000, "sm_90a", 132),
+        (220, 1024, 32, "sm_80", 216),
+        (143, 1024, 32, "sm_89", 142),
+    ],
+)
+def test_ctas_that_wait_for_some_that_have_no_room_are_told(
+    ctas: int, threads: int, shared: int, target: str, most: int
+) -> None:
+    with pytest.raises(SimulationError, match="nothing changes") as raised:
+        run(meeting(ctas, threads, shared), target)
+    assert f"{most} CTAs at once" in str(raised.value)
+    run(meeting(most, threads, shared), target)  # as the hint says
+
+
+def test_ctas_of_clusters_have_room_as_whole_clusters() -> None:
+    run(meeting(260, 1024, cluster=4))
+    with pytest.raises(SimulationError, match="nothing changes"):
+        run(meeting(268, 1024, cluster=4))
+
+
+def test_room_is_that_of_the_largest_gpu() -> None:
+    assert resident_ctas(ARCHS["sm_90a"], 1024, 0, 1) == 2 * 132
+    assert resident_ctas(ARCHS["sm_90a"], 128, 200_000, 1) == 132
+    assert resident_ctas(ARCHS["sm_90a"], 32, 0, 1) == 32 * 132
+    assert resident_ctas(ARCHS["sm_75"], 1024, 0, 1) == 72
+
+
+def test_many_ctas_that_do_not_wait_all_run() -> None:
+    @T.prim_func
+    def write(out: T.Buffer((600,), "uint32")):
+        cta = T.cta_id([600])
+        tid = T.thread_id([32])
+        space = T.alloc_shared((200_000,), "uint8")
+        if tid == 0:
+            space[0] = T.uint8(1)
+            out[cta] = T.cast(space[0], "uint32")
+
+    out = np.zeros(600, np.uint32)
+    tw.simulate(write, out, target="sm_90a", check="default")
+    assert out.all()
+
+
+@pytest.mark.parametrize(("cluster", "target"), [(32, "sm_90a"), (64, "sm_100a"), (2, "sm_80")])
+def test_a_cluster_that_no_gpu_launches_is_refused(cluster: int, target: str) -> None:
+    with pytest.raises(TargetError, match=f"no {target} launches clusters of {cluster} CTAs"):
+        run(meeting(cluster, 32, cluster=cluster), target)
+
+
+def test_a_cluster_of_compiled_code_is_held_to_the_same() -> None:
+    kernel = tw.load_ptx(PTX)["k"]
+    kernel.simulate(np.zeros(1, np.uint32), grid=16, block=32, cluster=16)
+    with pytest.raises(TargetError, match="no sm_90a launches clusters of 32 CTAs"):
+        kernel.simulate(np.zeros(1, np.uint32), grid=32, block=32, cluster=32)
+
+
+@pytest.mark.parametrize("name", GPU_ARCHS)
+def test_a_target_that_is_a_gpu_suggests_its_architecture(name: str) -> None:
+    with pytest.raises(TargetError, match="unknown architecture") as raised:
+        tw.compile(meeting(1, 32), target=name)
+    assert f'target="{GPU_ARCHS[name]}"' in str(raised.value)
+    assert "did you mean" not in str(raised.value)

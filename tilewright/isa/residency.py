@@ -1,0 +1,46 @@
+"""How many CTAs a GPU has room for at once, and which launches none takes.
+
+Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" and "Thread Block Clusters".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from tilewright.errors import TargetError
+from tilewright.isa.arch import Arch
+
+__all__ = ["MOST_CLUSTER", "check_cluster", "ctas_of_an_sm", "resident_ctas"]
+
+MOST_CLUSTER = 16  # CTAs; more than 8 only for a kernel that allows clusters of a size that is not portable
+RESERVED = 1024  # bytes of shared memory that the driver keeps for itself in each CTA
+
+
+def ctas_of_an_sm(on: Arch, threads: int, shared_bytes: int, registers: int = 0) -> Mapping[str, int]:
+    """The CTAs that an SM has room for, by each of its limits. registers: of a thread, 0 where they are not known."""
+    warps = -(-threads // 32)
+    found = {
+        "CTAs": on.sm_ctas,
+        "threads": on.sm_threads // (warps * 32),
+        "shared memory": on.sm_shared_bytes // (shared_bytes + RESERVED),
+    }
+    if registers:
+        found["registers"] = on.sm_registers // (-(-registers // 8) * 8 * 32 * warps)
+    return found
+
+
+def resident_ctas(on: Arch, threads: int, shared_bytes: int, cluster: int) -> int:
+    """The CTAs that the largest GPU of an architecture runs at once, whole clusters."""
+    each = min(ctas_of_an_sm(on, threads, shared_bytes).values())
+    return max(1, on.sms * each // cluster) * cluster
+
+
+def check_cluster(name: str, cluster: tuple[int, int, int], on: Arch) -> None:
+    """Raises TargetError for a cluster that no GPU of an architecture launches."""
+    ctas = prod(cluster)
+    if ctas > MOST_CLUSTER or (ctas > 1 and not on.has_clusters):
+        allowed = f"{MOST_CLUSTER} CTAs (8 where the size is to be portable)" if on.has_clusters else "sm_90 and later"
+        raise TargetError(
+            f"{name}: no {on} launches clusters of {ctas} CTAs", given=f"cluster {cluster}", allowed=allowed
+        )
