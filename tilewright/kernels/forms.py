@@ -91,7 +91,10 @@ class MatmulKind:
 
     def unit(self, tiles: Tiles) -> int:
         """Columns of a slab: what divides a tile, and a row of a slab holds; or, where C is turned, rows of C."""
-        return max(8, math.gcd(ROW_BYTES * 8 // dtype(self.c).bits, tiles.n // tiles.parts))
+        most, columns = ROW_BYTES * 8 // dtype(self.c).bits, tiles.n // tiles.parts
+        if self.turned[2]:
+            return max(wide for wide in range(8, most + 1, 8) if wide == 8 or columns % wide == 0)
+        return max(8, math.gcd(most, columns))
 
     def slabs(self, pool: Any, tiles: Tiles) -> Any:
         """Where a warpgroup's tile is stored from, 64 rows and a unit of columns at a time: in C's order."""

@@ -22,6 +22,7 @@ COLUMNS = {
     192: (64, 96, 128, 160, 192),
     256: (64, 96, 128, 160, 192),
 }
+TURNED_COLUMNS = {128: (112, 144, 168, 240), 192: (112, 144, 168), 256: (112, 144, 168)}  # slabs along rows fit them
 LEAST_SHARED, MOST_SHARED = 32, 128  # more columns has a tile whose B is shared; no more has one whose K is shared
 # Registers of sums that a thread has room for, by warpgroups and resident CTAs: where at most a bias follows the sums
 # of a single product, and where more is to be held.
@@ -62,6 +63,10 @@ def _candidates() -> Iterator[Tiles]:
                     if parts > 1
                     for resident in pairs
                 )
+        for n in TURNED_COLUMNS.get(m, ()):
+            yield Tiles(m, n, cluster=1)
+            if n % 16 == 0:
+                yield Tiles(m, n, cluster=2)
 
 
 @cache
@@ -84,7 +89,8 @@ def chosen(
     costs = {}
     for tiles in candidates():
         if tiles.parts <= k and _has_room(tiles, simple=simple):
-            costs[tiles, False] = estimated_us(tiles, (m, n), k, processors, batch, aligned)
+            if tiles.n not in TURNED_COLUMNS.get(tiles.m, ()):
+                costs[tiles, False] = estimated_us(tiles, (m, n), k, processors, batch, aligned)
             costs[tiles, True] = estimated_us(tiles, (n, m), k, processors, batch, aligned[::-1])
     return tuple(sorted(costs, key=lambda plan: costs[plan])[:most])
 
