@@ -88,7 +88,7 @@ def simulate(
     *args: Any,
     check: str | Iterable[str] = "all",
     target: str | Mapping[str, str] | Arch | None = None,
-    limit_s: float | None = None,
+    limit_s: float | None = host.MOST_SECONDS,
     limit_steps: int | None = host.MOST_STEPS,
     limit_bytes: int | None = None,
     **named: Any,
@@ -278,8 +278,11 @@ class Executable:
     def _is_on_gpu(self, args: tuple[Any, ...]) -> bool:
         """Are the arrays on GPUs? Raises ArgumentError where only some are."""
         # An array passed for a number decides nothing here: it is refused later.
-        places = [value for param, value in zip(self.kernel.params, args, strict=False) if param.dtype == "handle"]
-        devices = {host.device_of(value) for value in map(host.behind, places) if host.is_array(value)}
+        places = [pair for pair in zip(self.kernel.params, args, strict=False) if pair[0].dtype == "handle"]
+        arrays = (
+            array for param, value in places if host.is_array(array := host.behind(value), f"argument {param.name}")
+        )
+        devices = set(map(host.device_of, arrays))
         on_gpu = {device.startswith("cuda") for device in devices}
         if len(on_gpu) > 1:
             raise host.different_devices(self.name, devices)
@@ -350,7 +353,7 @@ class Executable:
         *args: Any,
         check: str | Iterable[str] = "all",
         progress: Callable[[int, int], None] | None = None,
-        limit_s: float | None = None,
+        limit_s: float | None = host.MOST_SECONDS,
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         **named: Any,
@@ -394,7 +397,7 @@ class Executable:
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
     ) -> Profile:
-        """The work of a run, and the least time that it takes on a GPU, "H200" or another of `tilewright.profiling.GPUS`.
+        """The work of a run, and the least time that it takes on a GPU, such as "H200" (`tilewright.profiling.GPUS`).
 
         The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
         """

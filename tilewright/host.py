@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "MOST_SECONDS",
     "MOST_STEPS",
     "Limits",
     "TensorMap",
@@ -53,6 +54,7 @@ _EXTENTS = sequence_of(Kind("an int", lambda value: hasattr(value, "__index__") 
 public = Public(ArgumentError, {"box: Iterable[int]": _EXTENTS, "steps: Iterable[int]": _EXTENTS})
 
 MOST_STEPS = 50_000_000
+MOST_SECONDS = 1800.0
 MEMINFO = Path("/proc/meminfo")
 CUDA_DEVICE = 2  # DLPack's kDLCUDA
 # DLPack first: torch's CUDA array interface raises KeyError for element types that it cannot name, such as float8.
@@ -112,11 +114,23 @@ def _fields_of(
     )
 
 
-def is_array(value: object) -> bool:
-    """Is it an array or tensor, on whatever device? NumPy's scalars speak the protocols of arrays, and are numbers."""
+def is_array(value: object, name: str = "an argument") -> bool:
+    """Is it an array or tensor, on whatever device? NumPy's scalars speak the protocols of arrays, and are numbers.
+
+    name: of the argument, for the error where a property of it raises one.
+    """
     if isinstance(value, np.generic):
         return False
-    return any(hasattr(value, name) for name in PROTOCOLS)
+    try:
+        return any(hasattr(value, each) for each in PROTOCOLS)
+    except Exception as error:  # foreign code
+        raise unreadable(name, error) from None
+
+
+def unreadable(name: str, error: Exception) -> ArgumentError:
+    """The error for an argument that raises one when it is asked what it is."""
+    given = f"{type(error).__name__}: {error}"
+    return ArgumentError(f"{name} cannot be read", given=given, allowed="an array, a tensor or a number")
 
 
 def behind(value: Any) -> Any:

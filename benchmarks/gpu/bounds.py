@@ -41,7 +41,7 @@ def counted(name: str, columns: int, kind: str, on: Gpu) -> tuple[float, str]:
     exe = made(name, usual(name, columns, KINDS[kind]), kind)
     x = np.random.default_rng(0).standard_normal((COUNTED_ROWS, columns)).astype(dtype(kind).numpy)
     if name == "cross_entropy":
-        args: tuple[Any, ...] = (x, np.zeros(COUNTED_ROWS, np.int64), np.zeros(COUNTED_ROWS, np.float32))
+        args: tuple[Any, ...] = (x, np.zeros(COUNTED_ROWS, np.int64), np.zeros(COUNTED_ROWS, np.float32), -100)
     else:
         weights = tuple(x[0].copy() for _ in EXTRA[name])
         args = (x, *weights, np.empty_like(x), *((1e-6,) if weights else ()))

@@ -1,4 +1,4 @@
-"""Constant memory and a kernel's parameters are read, never written: by whatever instruction, through whatever pointer."""
+"""Constant memory and a kernel's parameters are read, never written, by whatever instruction and pointer."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ WRITES = {
 
 
 def run(body: str) -> None:
-    tw.load_ptx(TEXT % body)["k"].simulate(
-        np.zeros(16, np.float32), bytes(32), grid=1, block=1, check="bounds"
-    )
+    tw.load_ptx(TEXT % body)["k"].simulate(np.zeros(16, np.float32), bytes(32), grid=1, block=1, check="bounds")
 
 
 @pytest.mark.parametrize("pointer", [CONST, PARAM])

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -53,6 +54,38 @@ def test_a_loop_of_two_billion_turns_stops_at_its_step_limit() -> None:
     assert error.value.at.line == 2
     assert "turn 4,999 of 2,147,483,647 of the loop; 0 of 1 CTAs done; 5,000 steps" in str(error.value)
     assert arrays["a"][0] == 4998
+
+
+@pytest.mark.parametrize("check", ["default", "all"])
+def test_a_time_limit_stops_one_statement_that_takes_long(check: str) -> None:
+    @T.prim_func
+    def storm(count: T.Buffer((1,), "uint32")):
+        T.cta_id([4096])
+        T.thread_id([1024])
+        T.ptx.atom.add(count.ptr_to([0]), T.uint32(1), sem="acq_rel", scope="gpu")
+
+    made = tw.compile(storm, "sm_90a")
+    made.program(check)
+    began = time.monotonic()
+    with pytest.raises(SimulationError, match=r"storm is stopped at its limit of 0\.5 s") as error:
+        made.simulate(np.zeros(1, np.uint32), check=check, limit_s=0.5)
+    assert error.value.at is not None
+    assert time.monotonic() - began < 2, "with room for a busy machine"
+
+
+def test_a_default_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_SECONDS", 0.1)
+    k, arrays = counting(2**31 - 1)
+
+    with pytest.raises(SimulationError, match=r"limit_s=0.1, which is the default\n  try:     a larger limit_s"):
+        ran(k, Limits(seconds=0.1), **arrays)
+
+
+def test_an_alarm_that_comes_late_does_not_ring() -> None:
+    k, arrays = counting(10)
+    for _ in range(20):
+        ran(k, Limits(seconds=0.2), **arrays)
+    time.sleep(0.3)
 
 
 def test_a_time_limit_stops_a_loop() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import reprlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
@@ -159,7 +160,8 @@ class Signature:
         elif kind.is_float:
             number = _as_float(value)
         elif hasattr(type(value), "__index__"):
-            number = operator.index(value)  # type: ignore[arg-type]  # mypy: hasattr
+            with suppress(Exception):  # foreign code
+                number = operator.index(value)  # type: ignore[arg-type]  # mypy: hasattr
         if number is None:
             raise ArgumentError(
                 f"argument {param.name} of {self.name} is {'a number' if kind.is_float else 'an integer'}",

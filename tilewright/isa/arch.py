@@ -10,7 +10,19 @@ from dataclasses import dataclass
 
 from tilewright.errors import TargetError, choices, described
 
-__all__ = ["ARCHS", "GPU_ARCHS", "Arch", "Requirement", "arch", "default_arch", "gpu_named", "nearest", "only", "since", "suffixed"]
+__all__ = [
+    "ARCHS",
+    "GPU_ARCHS",
+    "Arch",
+    "Requirement",
+    "arch",
+    "default_arch",
+    "gpu_named",
+    "nearest",
+    "only",
+    "since",
+    "suffixed",
+]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -147,7 +159,10 @@ def arch(name: str) -> Arch:
     gpu = gpu_named(name)
     hint = None if gpu is None else f'target="{GPU_ARCHS[gpu]}", which is the architecture of {gpu}'
     raise TargetError(
-        f"unknown architecture {name!r}", given=name, allowed=", ".join(ARCHS) if gpu else choices(name, ARCHS), hint=hint
+        f"unknown architecture {name!r}",
+        given=name,
+        allowed=", ".join(ARCHS) if gpu else choices(name, ARCHS),
+        hint=hint,
     )
 
 

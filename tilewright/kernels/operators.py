@@ -82,7 +82,7 @@ class TorchOperator:
         if len(devices) > 1:
             raise host.different_devices(self.name, devices)
         needed = made if self.runs_on_nothing else [value for value in args if host.is_array(value)]
-        if all(value.shape and 0 not in value.shape for value in needed):
+        if all(0 not in value.shape for value in needed):
             for compiled, arguments in self.run(made, args):
                 launch(compiled, arguments)
         else:

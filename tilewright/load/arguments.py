@@ -101,7 +101,7 @@ def given(
             kinds[param.name] = dtype(host.array_info(value.array).dtype)
         elif param.extents:
             data[param.name] = _bytes(value, nbytes(param), name)
-        elif host.is_array(value):
+        elif host.is_array(value, f"argument {name}"):
             _check_strides(value, name)
             element = _element(value, param, name, kind_of[param.name], address_bits)
             kinds[param.name], arrays[param.name] = element, value

@@ -161,6 +161,9 @@ def header(scan: Scanner, kind: str, linkage: str, line: int) -> Function:
     returns = params(scan)
     name = scan.name("the name of a function")
     given = params(scan)
+    names = [param.name for param in (*returns, *given)]
+    if twice := next((each for each in names if names.count(each) > 1), ""):
+        raise KernelError(f"{name} has two parameters of one name", given=twice, at=scan.text.span(scan.position))
     directives = [Directive(text, line) for text in attributes]
     while (word := scan.peek()).startswith("."):
         at = scan.text.line(scan.text.skipped(scan.position))

@@ -115,8 +115,8 @@ class Lowering(ir.Blocks):
 
     # Memory
 
-    def global_bytes(self, name: str, size: int, align: int, *, constant: bool) -> ir.Buffer:
-        """A buffer of bytes in global memory, which the caller of the kernel fills. constant: no thread may write it."""
+    def global_bytes(self, name: str, size: int, align: int, *, constant: bool = False) -> ir.Buffer:
+        """A buffer of bytes in global memory, which the caller of the kernel fills. constant: no thread writes it."""
         data = ir.Var(identifier(name, "_ptr"), HANDLE)
         return self.add_buffer(
             ir.Buffer(name, UINT8, (size,), "global", None, data=data, align=align, constant=constant)

@@ -8,7 +8,8 @@ memory, registers, tmem, remote, shadows, unknown
                     are initialised; which bits of a value are unknown
 sites, counts       the places of a kernel that touch memory, and what is counted there
 arrays              the kinds of arrays, by name
-coordinates         bytes as elements of the kernel's buffers, for messages
+coordinates, escapes
+                    bytes as elements of the kernel's buffers, and units that leave one, for messages
 convert             between the values of a kernel and the bits in memory, elements of 4 bits too
 instructions, register_files, facets, gathered
                     a row of the instruction table, the machine as it sees it, and lanes that execute it together

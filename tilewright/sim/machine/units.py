@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.errors import SimulationError
 from tilewright.isa import Access, Signal
-from tilewright.sim.machine.coordinates import element_text
+from tilewright.sim.machine.escapes import escaped
 from tilewright.sim.machine.memory import SHIFT, UNITS
 from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS
 from tilewright.sim.machine.remote import atomic_words, split
@@ -171,9 +170,7 @@ class Touched:
         return replace(self, issuer=issuers, rows=rows, places=places, column=column, nbytes=nbytes, ctas=None)
 
     def check(self, operation: Operation, *, bounds: bool) -> None:
-        """Raises SimulationError for the first issuer with a place that is none, or that leaves the buffer in shared
-        memory which its operand points into.
-        """
+        """Raises SimulationError for the first issuer with a place that is none, or outside of its operand's buffer."""
         issuers = operation.issuers
         wave = issuers.wave
         if self.space == "tmem":
@@ -190,7 +187,11 @@ class Touched:
         for place, first, size, there in self._homes(wave, bounds):
             outside = there & ((self.at < first) | (ends > first + size))
             if outside.any():
-                self._escape(operation, place, first, size, outside.reshape(len(outside), -1))
+                rows = outside.reshape(len(outside), -1)
+                if place is not None:
+                    raise escaped(operation, self, place, first, size, rows)
+                who = np.isin(np.arange(len(issuers.rows)), self.issuer[rows.any(1)])
+                issuers.fault("an address that is not in global memory", who)
 
     def _is_inside(self, wave: Wave, bounds: bool) -> bool:
         """Are all places known to be inside of one buffer?"""
@@ -206,9 +207,7 @@ class Touched:
         return block is not None and high - (window << WINDOW_BITS) <= block.nbytes
 
     def _homes(self, wave: Wave, bounds: bool) -> Iterator[tuple[Place | None, int, int, Bools]]:
-        """The buffers that the operand points into: first byte, size, and which of the places that count are to be
-        there. In shared memory a row's first place says which one, where nothing else does.
-        """
+        """The operand's buffers: first byte, size, and which places are to be there; a row's first place says which."""
         places = wave.run.places
         if self.space != "shared":
             for window, there in self.windows():
@@ -220,30 +219,7 @@ class Touched:
             starts = np.zeros_like(starts)
         for start in np.unique(starts).tolist():
             home = (self.home or places.shared_at(start)) if bounds else places.arena
-            yield home, home.start, home.nbytes, self.touches & self.along(starts == start)
-
-    def _escape(self, operation: Operation, place: Place | None, first: int, size: int, outside: Bools) -> NoReturn:
-        """Raises SimulationError for the first row of places with one outside of a buffer. outside: (m, places)."""
-        row = int(outside.any(1).argmax())
-        issuers, issuer = operation.issuers, int(self.issuer[row])
-        if place is None:
-            issuers.fault("an address that is not in global memory", np.arange(len(issuers.rows)) == issuer)
-        program, name = issuers.wave.run.program, place.name
-        at = self.at.reshape(len(outside), -1)[row]
-        counts = np.broadcast_to(self.width if self.nbytes is None else self.nbytes, self.shape)[row].reshape(-1)
-        start, wrong = int(at[0]), int(at[outside[row]][0])
-        shown = [element_text(program, place, byte - first + place.start) for byte in (wrong, start)]
-        room = first + size - start
-        is_run = bool((np.diff(at) == self.width).all())
-        much = f"{int(counts.sum())} bytes " + (f"from {shown[1]} on" if is_run else f"that begin at {shown[1]}")
-        verb = "signals" if isinstance(self.effect, Signal) else "writes" if self.writes else "reads"
-        raise SimulationError(
-            f"{operation.instruction.bound.instruction.name} {verb} outside of {name}",
-            given=f"{shown[0]}, of {much}, in {issuers.name(issuer)}",
-            allowed=program.extent_text(place, size, issuers.wave.run.scalars),
-            hint=f"at most {room} bytes from {shown[1]} on, or a larger {name}" if is_run and room > 0 else None,
-            at=issuers.at,
-        )
+            yield home, home.start, home.nbytes, self.touches & self.along(starts == start).astype(np.bool_)
 
     def _memories(self, wave: Wave) -> Iterator[tuple[MemoryRows | None, Ints, Ints, Bools]]:
         """The memories, None where there is none at an address: rows and addresses of the places there, and which of

@@ -19,7 +19,7 @@ from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import keep_pages
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
 from tilewright.sim.machine.wave import Wave
-from tilewright.sim.run.limits import Display, Watch
+from tilewright.sim.run.limits import Display, OutOfTime, Watch
 from tilewright.sim.run.schedule import Scheduler
 
 if TYPE_CHECKING:
@@ -72,13 +72,14 @@ class Execution(Device):
         limits: Limits,
         *,
         precedence: Precedence = FORWARDS,
+        started: float | None = None,
     ) -> None:
-        """arrays: by the name of the buffer."""
+        """arrays: by the name of the buffer. started: when the first of several runs has, which the limits are for."""
         keep_pages()
         self.scalars = program.bound_scalars(scalars)
         super().__init__(program, arrays, program.grid(self.scalars), program.own_checks, precedence)
         self.program: Compiled = program
-        self.watch = Watch(self, limits)
+        self.watch = Watch(self, limits, started)
         self.scheduler = Scheduler(self, program.segments, program.live)
         self._next = 0
         self.open: list[Wave] = []  # the waves that run
@@ -87,8 +88,8 @@ class Execution(Device):
 
     @property
     def ctas_done(self) -> int:
-        """CTAs of the waves that are done."""
-        return self._next - sum(wave.ctas for wave in self.open)
+        """CTAs whose threads have all ended."""
+        return self._next - sum(self._running(wave, self.scheduler.current) for wave in self.open)
 
     def line(self, stop: TracebackType | None = None) -> Span | None:
         """The kernel's line that is running, or was when ``stop`` was raised."""
@@ -107,7 +108,10 @@ class Execution(Device):
         display = Display(self.program.kernel.name, self.ctas) if progress is None and sys.stderr.isatty() else None
         self.watch.show = display.show if display else None
         try:
-            self._run(progress)
+            with self.watch.alarm():
+                self._run(progress)
+        except OutOfTime as stop:
+            raise self.watch.out_of_time(self.line(stop.__traceback__)) from None
         except KeyboardInterrupt as stop:
             line = self.line(stop.__traceback__)
             where = f" at {line}" if line else ""
@@ -175,7 +179,13 @@ class Execution(Device):
         most = self.watch.limits.ctas
         if most is None:
             return self.ctas
-        return most - sum(self.scheduler.running(wave) for wave in self.open)
+        return most - sum(map(self._running, self.open))
+
+    def _running(self, wave: Wave, current: Batch | None = None) -> int:
+        """How many CTAs of a wave have threads that have not ended. current: the batch that runs, if one does."""
+        own = self.scheduler
+        batches = [*own.ready, *own.overtaking.batches, *own.held, *([] if current is None else [current])]
+        return int(own.warps_in(wave, batches).any(1).sum())
 
     @property
     def _register_bytes(self) -> int:

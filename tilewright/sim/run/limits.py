@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from ctypes import c_ulong, py_object, pythonapi
 from dataclasses import dataclass
 from itertools import chain, repeat
 from operator import length_hint
+from threading import Event, Lock, Thread, get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from tilewright.errors import SimulationError
-from tilewright.host import Limits, available_bytes, bytes_text
+from tilewright.host import MOST_SECONDS, MOST_STEPS, Limits, available_bytes, bytes_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -18,9 +21,21 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.run.execution import Execution
 
-__all__ = ["Display", "Watch"]
+__all__ = ["Display", "OutOfTime", "Watch"]
 
 T = TypeVar("T")
+
+LATE = 0.05  # of the limit of time: so much later the alarm rings, as parts of loops see the limit themselves
+
+
+class OutOfTime(BaseException):
+    """The alarm of a run; no handler of errors takes it for one of its own."""
+
+
+def _raise_in(thread: int, what: type[OutOfTime] | None) -> None:
+    """Has a thread raise an exception at its next instruction of Python; None takes back what it has yet to raise."""
+    pythonapi.PyThreadState_SetAsyncExc(c_ulong(thread), py_object(what) if what is not None else None)
+
 
 FIRST_TURNS = 1  # turns of a loop before the first look at the clock: each may hold loops of thousands
 INTERVAL = 0.02  # seconds between two looks at the clock
@@ -39,13 +54,15 @@ class _LoopUnderWay:
 class Watch:
     """Looks at the clock of one run, about every `INTERVAL`. show: gets CTAs done, in parts of one, and the line."""
 
-    def __init__(self, run: Execution, limits: Limits) -> None:
+    def __init__(self, run: Execution, limits: Limits, started: float | None = None) -> None:
         self.run = run
         self.limits = limits
         self.show: Callable[[float, Span | None], None] | None = None
-        self.started = self.seen = monotonic()
+        self.seen = monotonic()
+        self.started = self.seen if started is None else started
         self.turns = 0  # turns of loops inside of segments
         self.loops: list[_LoopUnderWay] = []  # the loops that are under way, the outermost first
+        self.rung_in: list[_LoopUnderWay] = []  # the innermost of them as the alarm rang
         self.next_step = 0  # the step of the scheduler before the next look
         self._stride = 1
 
@@ -96,9 +113,9 @@ class Watch:
         """Raises SimulationError where a limit is reached; else shows how far the run has come."""
         self.seen = now
         if self.limits.seconds is not None and now - self.started > self.limits.seconds:
-            raise self._stopped(f"{self.limits.seconds:g} s", f"limit_s={self.limits.seconds:g}")
+            raise self.out_of_time(self.run.line())
         if self.left() == 0:
-            raise self._stopped(f"{self.limits.steps:,} steps", f"limit_steps={self.limits.steps}")
+            raise self._stopped(f"{self.limits.steps:,} steps", f"limit_steps={self.limits.steps}", self.run.line())
         if self.show is not None:
             self.show(self.done, self.run.line())
 
@@ -112,9 +129,13 @@ class Watch:
 
     def progress(self) -> str:
         """How far the run has come, in words."""
-        turns = [f"{loop.done:,}" + (f" of {loop.turns:,}" if loop.turns else "") for loop in self.loops[-1:]]
+        turns = [
+            f"{loop.done:,}" + (f" of {loop.turns:,}" if loop.turns else "") for loop in self.loops[-1:] or self.rung_in
+        ]
         steps = f"{self.turns + self.run.steps:,} steps in {self.seconds:.1f} s"
         done = f"{self.run.ctas_done:,} of {self.run.ctas:,} CTAs done"
+        if self.run.not_begun:
+            done += f", {self.run.ctas - self.run.not_begun:,} begun"
         return "; ".join([*(f"turn {turn} of the loop" for turn in turns), done, steps])
 
     @property
@@ -122,13 +143,50 @@ class Watch:
         """Since the run began."""
         return monotonic() - self.started
 
-    def _stopped(self, limit: str, setting: str) -> SimulationError:
+    def out_of_time(self, at: Span | None) -> SimulationError:
+        """The error at the limit of time."""
+        seconds = f"{self.limits.seconds:g}"
+        return self._stopped(f"{seconds} s", f"limit_s={seconds}", at)
+
+    def _stopped(self, limit: str, setting: str, at: Span | None) -> SimulationError:
+        default = self.limits.seconds == MOST_SECONDS if setting.startswith("limit_s=") else None
+        default = self.limits.steps == MOST_STEPS if default is None else default
+        name = setting.partition("=")[0]
         return SimulationError(
             f"{self.run.program.kernel.name} is stopped at its limit of {limit}",
             given=self.progress(),
-            allowed=setting,
-            at=self.run.line(),
+            allowed=setting + (", which is the default" if default else ""),
+            hint=f"a larger {name}, or {name}=None for none" if default else None,
+            at=at,
         )
+
+    @contextmanager
+    def alarm(self) -> Iterator[None]:
+        """A context that is left by `OutOfTime` at the limit of time, wherever the thread is then: in a loop over the
+        turns of an atomic, in one statement of thousands of CTAs. Between parts of loops `look` is in time itself.
+        """
+        if self.limits.seconds is None:
+            yield
+            return
+        thread, over, lock = get_ident(), Event(), Lock()
+
+        def ring() -> None:
+            left = self.started + (1 + LATE) * (self.limits.seconds or 0) - monotonic()
+            if not over.wait(max(0.0, left)):
+                with lock:
+                    if not over.is_set():
+                        self.rung_in = self.loops[-1:]
+                        _raise_in(thread, OutOfTime)
+
+        watching = Thread(target=ring, daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            with lock:
+                over.set()
+                _raise_in(thread, None)
+            watching.join()
 
     # Memory
 

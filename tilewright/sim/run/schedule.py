@@ -204,15 +204,11 @@ class Scheduler:
     # When nothing is ready
 
     @property
-    def _held(self) -> list[Batch]:
+    def held(self) -> list[Batch]:
         """The batches that wait, for whatever it is."""
         return [*self.waiting, *self.gathering, *self.polling, *self.asking]
 
-    def running(self, wave: Wave) -> int:
-        """How many CTAs of a wave have threads that have not ended."""
-        return int(self._warps(wave, [*self.ready, *self.overtaking.batches, *self._held]).any(1).sum())
-
-    def _warps(self, wave: Wave, batches: list[Batch]) -> Bools:
+    def warps_in(self, wave: Wave, batches: list[Batch]) -> Bools:
         """(CTAs, warps): the warps of a wave that have a lane in one of these batches."""
         found = np.zeros((wave.ctas, self.run.warps), np.bool_)
         for batch in batches:
@@ -256,7 +252,7 @@ class Scheduler:
         for wave in self.run.open:
             if not wave.pending.queue:
                 continue
-            if (ended := np.asarray(~self._warps(wave, self._held).any(1))).any():
+            if (ended := np.asarray(~self.warps_in(wave, self.held).any(1))).any():
                 for check in self.run.checks:
                     check.outlived(wave.pending.queue[0], ended)
             wave.pending.complete_oldest()
@@ -330,8 +326,8 @@ class Scheduler:
 
     def _release_without_the_ended(self) -> bool:
         """Release barriers without a count for which only warps are missing that have ended: PTX ISA, "exit"."""
-        held = self._held
-        return any(each.wave.barriers.release_without(each, ~self._warps(each.wave, held)) for each in self.waiting)
+        held = self.held
+        return any(each.wave.barriers.release_without(each, ~self.warps_in(each.wave, held)) for each in self.waiting)
 
     def _poll(self) -> bool:
         """One round of polls; False where there are none, or where a round changes nothing and only a warp can gather.
@@ -397,8 +393,8 @@ class Scheduler:
 
     def _waits_for_lanes_that_wait(self, batch: Batch) -> bool:
         """Are the other lanes of each of its warps at an m-barrier, or polling? Otherwise they would come."""
-        coming = self._warps(batch.wave, [*self.asking, *self.polling])
+        coming = self.warps_in(batch.wave, [*self.asking, *self.polling])
         return bool(coming[batch.ctas, batch.warps][batch.mask.full.any(-1)].all())
 
     def _stuck(self, what: str, batches: list[Batch]) -> None:
-        raise stuck(self.run, what, batches, [batch for batch in self._held if batch not in batches])
+        raise stuck(self.run, what, batches, [batch for batch in self.held if batch not in batches])

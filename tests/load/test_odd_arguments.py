@@ -1,0 +1,52 @@
+"""What a caller gives may raise errors of its own: they are told as one of ours, with the parameter's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import T
+from tilewright.errors import ArgumentError, KernelError
+
+PTX = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 first, .param .u32 %s) { ret; }
+"""
+
+
+@T.prim_func
+def own(first: T.Buffer((4,), "float32"), second: T.int32):
+    T.cta_id([1])
+    T.thread_id([4])
+    first[0] = T.cast(second, "float32")
+
+
+def raising(name: str) -> Any:
+    def fail(value: object) -> Any:
+        raise RuntimeError("the file is closed")
+
+    return type("Odd", (), {name: property(fail)})()
+
+
+@pytest.mark.parametrize("name", ["__array_interface__", "__dlpack__", "__cuda_array_interface__", "__getattr__"])
+def test_an_argument_whose_property_raises_is_named(name: str) -> None:
+    with pytest.raises(ArgumentError, match="argument first") as ours:
+        tw.simulate(own, raising(name), 1)
+    with pytest.raises(ArgumentError, match="argument first"):
+        tw.load_ptx(PTX % "second")["k"].simulate(raising(name), 1, grid=1, block=1)
+    assert name == "__getattr__" or "the file is closed" in str(ours.value)
+
+
+def test_a_number_that_cannot_say_which_is_named() -> None:
+    with pytest.raises(ArgumentError, match="argument second of own is an integer"):
+        tw.simulate(own, np.zeros(4, np.float32), raising("__index__"))
+
+
+def test_two_parameters_of_one_name_are_refused() -> None:
+    with pytest.raises(KernelError, match="k has two parameters of one name"):
+        tw.load_ptx(PTX % "first")
