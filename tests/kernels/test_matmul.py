@@ -194,6 +194,26 @@ def test_the_ring_passes_every_check(tiles: Tiles) -> None:
     assert np.array_equal(c, (wide(a) @ wide(b).T).astype(a.dtype))
 
 
+def test_ctas_that_store_different_numbers_of_tiles_pass_every_check() -> None:
+    a, b = integers(8, 72), integers(200, 72)
+    c = np.zeros((8, 200), a.dtype)
+    run = product(Tiles(m=64, n=64, stages=2, cluster=1), BF16).simulate(a, b, c, 0, 0, 0, 0, 3, check="all")
+    assert run.warnings == []
+    assert np.array_equal(c, (wide(a) @ wide(b).T).astype(a.dtype))
+
+
+def test_rows_of_batches_have_scales_of_their_own() -> None:
+    a, b = integers(2, 9, 32, kind="float8_e4m3fn"), integers(2, 32, 24, kind="float8_e4m3fn")
+    left, right = (2.0 ** integers(size, kind="float32") for size in (18, 24))
+    c = kernels.matmul(a, b, scale_a=left, scale_b=right, dtype="float32")
+    assert np.array_equal(c, wide(a) @ wide(b) * left.reshape(2, 9, 1) * right)
+
+
+def test_a_bias_and_scales_fit_beside_the_largest_tiles() -> None:
+    form = replace(BF16, a="float8_e4m3fn", b="float8_e4m3fn", bias="float32", scales="rows")
+    assert product(Tiles(), form).lowered.launch is not None  # more shared memory than there is would be refused
+
+
 def test_the_exchange_passes_every_check() -> None:
     a, b = integers(72, 264), integers(13, 264)
     c = np.zeros((13, 72), a.dtype)
