@@ -87,10 +87,10 @@ def rows_held(on: Gpu) -> Iterator[Held]:
 def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
     """Seconds of a product of 16-bit elements, by unit: an SM that has the most tiles does whole ones."""
     from tilewright.kernels.forms import ROW_BYTES
-    from tilewright.kernels.products import chosen
+    from tilewright.kernels.tile_choice import chosen
 
     steps = k * 2 // ROW_BYTES
-    tiles, turned = chosen(m, n, steps, on.sms)
+    ((tiles, turned),) = chosen(m, n, steps, on.sms)
     parts = tiles.parts
     down, across = (n, m) if turned else (m, n)
     ctas = -(-down // (tiles.m * tiles.cluster)) * tiles.cluster * -(-across // tiles.n) * parts

@@ -36,8 +36,9 @@ class TorchOperator:
     """schema: the arguments and results as torch spells them. outputs: new arrays for the results, from the arguments;
     raises ArgumentError where these do not fit. run: the launches that fill them, each carried out before the next is
     asked for; beside them it takes views, makes arrays and copies, and decides by shapes, strides, dtypes, numbers and
-    the bits of addresses in `recording.DECIDING`. gradient: from the arguments, the results and their
-    gradients those of the arguments; None where there is none. calls: those that are remembered.
+    the bits of addresses in `recording.DECIDING`. gradient: from the arguments, the results and their gradients those
+    of the arguments; None where there is none. calls: those that are remembered. runs_on_nothing: is it run on empty
+    arguments, too?
     """
 
     name: str
@@ -45,6 +46,7 @@ class TorchOperator:
     outputs: Callable[..., Arrays]
     run: Callable[[Arrays, Arrays], Launches]
     gradient: Callable[[Arrays, Arrays, Arrays], Arrays] | None = None
+    runs_on_nothing: bool = False
     calls: RememberedCalls = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -82,7 +84,8 @@ class TorchOperator:
         devices = {host.device_of(value) for value in args if host.is_array(value)}
         if len(devices) > 1:
             raise host.different_devices(self.name, devices)
-        if all(0 not in value.shape for value in args if host.is_array(value)):
+        needed = made if self.runs_on_nothing else [value for value in args if host.is_array(value)]
+        if all(0 not in value.shape for value in needed):
             for compiled, arguments in self.run(made, args):
                 launch(compiled, arguments)
         else:
