@@ -89,14 +89,15 @@ NO_SINK = frozenset(
         "xor",
     ]
 )
-CLUSTER = ("barrier", "cluster")  # of which each word is in a row
+OF_ROWS = (("barrier", "cluster"), ("st", "async"), ("st", "bulk"))  # of which each word is in a row
 BARRIERS = 16
 CACHED = frozenset(("ca", "cg", "cs", "lu", "cv", "wb", "wt"))
 FLOATS = re.compile(r"b?f(?:16|16x2|32|64|32x2)|tf32")
 TWICE = frozenset(("sync", "sat", "approx", "NaN", "relu"))  # which mean twice what they mean once
 UNTYPED = frozenset(
-    "abs add atom cos cvt ex2 fma ldmatrix lg2 max min neg rcp red rsqrt set setp sin sqrt sub tanh".split()
-)  # which take a ``.pred`` that means nothing
+    ("abs", "add", "atom", "cos", "cvt", "ex2", "fma", "ldmatrix", "lg2", "max", "min", "neg", "rcp", "red", "rsqrt",
+     "set", "setp", "sin", "sqrt", "sub", "tanh")
+)  # which take a ``.pred`` that means nothing  # fmt: skip
 MIXED = frozenset(("testp", "set", "vote", "mma", "wmma", "wgmma"))  # whose results have types of their own
 SAME = {"tf32": "b32", "pred": ""}  # a register of this type is as good as one of that; "" is told elsewhere
 
@@ -127,11 +128,7 @@ def check_words(ins: Instruction) -> None:
         )
     _check_places(ins)
     groups = [group.split() for group in TAKEN.get(ins.opcode, ())]
-    if (
-        not groups
-        or (ins.opcode == "st" and ins.modifiers[:1] in (("async",), ("bulk",)))
-        or (ins.opcode, *ins.modifiers[:1]) == CLUSTER
-    ):
+    if not groups or (ins.opcode, *ins.modifiers[:1]) in OF_ROWS:
         return
     known = {word for group in groups for word in group}
     for word in ins.modifiers:
