@@ -11,8 +11,8 @@ import pytest
 
 import tilewright as tw
 from tilewright import host
-from tilewright.errors import ArgumentError, ToolError
-from tilewright.load.triton import _innermost, _with_one_line, load_triton
+from tilewright.errors import ArgumentError, SimulationError, ToolError
+from tilewright.load.triton import _innermost, load_triton
 from tilewright.load.triton_arguments import laid_out, typed
 
 X = np.zeros(64, np.float32)
@@ -117,15 +117,27 @@ def test_a_function_without_triton_jit_is_refused() -> None:
     assert "@triton.jit" in str(raised.value.allowed)
 
 
-def test_inline_assembly_has_the_line_of_its_first_instruction() -> None:
-    text = "// begin inline asm\n\t.loc\t1 5 2\n\tmov a;\n\t.loc\t1 6 2\n\tld b;\n// end inline asm\n\t.loc\t1 7 2\n"
+@pytest.mark.parametrize(
+    ("assembly", "shown"),
+    [
+        ("\t.loc\t1 5 2\n\tmov.u32 %r1, 0;\n\t.loc\t1 6 2\n\tst.global.u32 [%rd1+64], %r1;\n", 5),
+        ("\t\n\t.loc\t1 6 2\n        mov.u32 %r1, 0;\n\n        st.global.u32 [%rd1+64], %r1;\n", 5),
+        ("\t\n\n\t.loc\t1 7 2\n\tmov.u32 %r1, 0;\n\t.loc\t1 8 2\n\tst.global.u32 [%rd1+64], %r1;\n", 5),
+        ("\tst.global.u32 [%rd1+64], 0;\n", 4),
+    ],
+)
+def test_inline_assembly_has_the_line_that_its_author_wrote_it_on(assembly: str, shown: int) -> None:
+    text = (
+        '.version 8.0\n.target sm_90\n.address_size 64\n.file 1 "k.py"\n.entry k(.param .u64 a)\n{\n.reg .b32 %r<3>;\n'
+        ".reg .b64 %rd<3>;\n\t.loc\t1 4 2\n\tld.param.u64 %rd1, [a];\n"
+        f"\t// begin inline asm\n{assembly}\t// end inline asm\n\tret;\n}}\n"
+    )
 
-    import tilewright.load.triton as ours
+    with pytest.raises(SimulationError) as raised:
+        tw.load_ptx(text)["k"].simulate(np.zeros(16, np.uint32), grid=1, block=1)
 
-    found = ours.ASSEMBLY.sub(_with_one_line, text)
-
-    assert [line for line in found.split("\n") if ".loc" in line] == ["\t.loc\t1 5 2", "\t.loc\t1 7 2"]
-    assert found.count("\n") == text.count("\n")
+    assert raised.value.at is not None
+    assert raised.value.at.line == shown
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="Triton is installed")

@@ -22,7 +22,10 @@ UNDECIDED = ("?", "it ended")
     ["ld.sync.param.u64 %rd0, [a];", "mov.ftz.u32 %r0, %r1;", "ld.u64 %rd0, [a];", "add.s32 %r0, %r1, %f0;",
      "ld.global.gpu.u32 %r0, [%rd0];", "mul.u32.hi %r0, %r1, %r2;", "bar.sync 16;", "mov.b32 %r0, {%r1};",
      "st.const.u32 [c], %r0;", "cvta.u64 %rd0, %rd1;", "ld.shared.u32 %r0, [g];", "selp.b32 _, 1, 0, %p0;",
-     "ld.global.v2.b32 {%r0, %fd1}, [%rd0];", "add.u32 %r0, %r1, %tid.x;", "mov.u32 %r0, 0f3F800000;"],
+     "ld.global.v2.b32 {%r0, %fd1}, [%rd0];", "add.u32 %r0, %r1, %tid.x;", "mov.u32 %r0, 0f3F800000;",
+     "ld.local.v2.u32 {%f0, %f1}, [%rd0];", "ld.global.u32 _, [%rd0];", "bar.sync.warp %r0;",
+     "barrier.cluster.aligned.release.arrive;", "cp.reduce.bulk.async.global.shared::cta.add.u32 [%rd1], [%r1], 16;",
+     "ld.shared.L1::evict_last.u32 %r0, [sh];", "cvta.global.u64 %rd0, %f1;", "ld.bulk.local.u32 %r0, [%rd1];"],
 )  # fmt: skip
 def test_a_line_that_ptxas_refuses_is_refused(line: str) -> None:
     assert not is_taken(line)
@@ -38,6 +41,19 @@ def test_right_lines_of_the_table_are_taken() -> None:
     assert [line for line in TAKEN[::4] if not is_taken(line)] == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["mul.sat.sat.f32 %f0, %f1, %f2;", "ex2.f32.approx.approx %f0, %f1;", "neg.f32.pred %f0, %f1;",
+     "atom.pred.global.add.u32 %r0, [%rd0], 1;", "ld.global.v2.u32 {%f0, %r0}, [%rd0];",
+     "st.global.v2.u32 [%rd0], {%r0, %f0};", "bar.red.popc.u32 %r0, 0, %p0;", "bar.sync.sync 0;",
+     "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r1], 16;",
+     "barrier.cluster.arrive.release.aligned;", "cp.async.bulk.wait_group.read 0;",
+     "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r1], 16;"],
+)  # fmt: skip
+def test_a_line_that_ptxas_takes_is_taken(line: str) -> None:
+    assert is_taken(line)
+
+
 @pytest.mark.long
 @pytest.mark.skipif(not has_linker(), reason="needs nvJitLink")
 def test_garbled_lines_are_refused_where_ptxas_refuses_them() -> None:
@@ -51,7 +67,7 @@ def test_garbled_lines_are_refused_where_ptxas_refuses_them() -> None:
     astray = [line for line in right if not is_taken(line)]
 
     assert len(taken) <= SHARE * len(refused), taken
-    assert len(astray) <= SHARE * len(right), astray
+    assert len(astray) <= SHARE / 2 * len(right), astray
 
 
 @pytest.mark.skipif(not has_linker(), reason="needs nvJitLink")

@@ -25,8 +25,6 @@ __all__ = ["check_triton", "load_triton"]
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug")
 JIT = "what @triton.jit made, or @triton.autotune and @triton.heuristics of that"
 MOST_MODULES = 32  # that are kept
-ASSEMBLY = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
-LOC = re.compile(r"^\t\.loc\t.*$", re.MULTILINE)
 OURS = re.compile(r"; T\.\S+ belongs .*|; one of them is enough: if T\..*")  # advice in tilewright's own words
 ALIKE = re.compile("unordered, with (equal values|values that differ by rounding alone)")
 OWN_MEMORY = ("global_smem", "shared memory")  # Triton's; threads that hold the same element all store it there
@@ -58,7 +56,7 @@ class LoadedTriton:
     """What Triton made of a kernel for a call: its PTX, and the call's arguments as that takes them."""
 
     def __init__(self, compiled: Any, values: Mapping[str, Any], types: Mapping[str, Typed]) -> None:
-        self.ptx = ASSEMBLY.sub(_with_one_line, compiled.asm["ptx"])
+        self.ptx = compiled.asm["ptx"]
         self.metadata = compiled.metadata
         self.values = dict(values)
         passed = [(name, values[name]) for name, one in types.items() if not one.is_constant]
@@ -91,12 +89,6 @@ class LoadedTriton:
             size = getattr(self.metadata, f"{name.replace(' ', '_')}_size", 0) * int(np.prod(ctas))
             made.append((name, np.zeros(size, np.uint8) if size else None))
         return made
-
-
-def _with_one_line(assembly: re.Match[str]) -> str:
-    """Inline assembly with its first line alone: LLVM counts its further lines as lines of the kernel."""
-    first = LOC.search(assembly[0])
-    return assembly[0][: first.end()] + LOC.sub("", assembly[0][first.end() :]) if first else assembly[0]
 
 
 def _in_triton(hint: str | None) -> str | None:

@@ -24,7 +24,7 @@ from tilewright.ptx.plain import alone, load, move, store
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.spaces import convert_address, is_in_space
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
-from tilewright.ptx.strict import BARRIERS, check_number, check_register, check_value, check_words
+from tilewright.ptx.strict import BARRIERS, check_number, check_register, check_value, check_words, without_idle
 from tilewright.ptx.tensor_maps import change_map
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
 from tilewright.ptx.values import assigned, exact, lookup, number_of, pointer, read, register
@@ -43,14 +43,8 @@ HINTED = "L2::cache_hint"  # a hint that a last operand belongs to, the cache po
 
 def instruction(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
     """The statements of an instruction that stays in its block."""
+    step = replace(step, ins=without_idle(step.ins))
     check_words(step.ins)
-    if step.ins.modifiers.count("sync") > 1:  # which means what one means
-        words = [
-            word
-            for at, word in enumerate(step.ins.modifiers)
-            if word != "sync" or at == step.ins.modifiers.index("sync")
-        ]
-        step = replace(step, ins=replace(step.ins, mnemonic=".".join((step.ins.opcode, *words))))
     own = OWN.get(step.ins.opcode)
     made = own(low, step) if own is not None else None
     if made is not None:

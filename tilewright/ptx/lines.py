@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import re
+
 from tilewright.errors import Span
 from tilewright.ptx.tree import Instruction, Loc, Module
 
-__all__ = ["Lines"]
+__all__ = ["Lines", "with_lines_of_assembly"]
 
+_ASSEMBLY = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
+_LOC = re.compile(r"^([ \t]*\.loc[ \t]+\d+[ \t]+)(\d+)(.*)$", re.MULTILINE)
 _WHOLE_LINE = 1 << 16
+
+
+def with_lines_of_assembly(text: str) -> str:
+    """The text, each piece of inline assembly of one line of its author's: LLVM counts on with the assembly's lines, so
+    that an empty first line puts all of it a line too late.
+    """
+    return _ASSEMBLY.sub(_with_one_line, text) if _LOC.search(text) else text
+
+
+def _with_one_line(assembly: re.Match[str]) -> str:
+    """The assembly with its first `.loc` alone, less the lines before that one."""
+    first = _LOC.search(assembly[0])
+    if first is None:
+        return assembly[0]
+    before, after = assembly[0][: first.start()], assembly[0][first.end() :]
+    line = max(1, int(first[2]) - before.count("\n") + 1)
+    return f"{before}{first[1]}{line}{first[3]}{_LOC.sub('', after)}"
 
 
 class Lines:

@@ -14,6 +14,7 @@ from tilewright.errors import KernelError
 from tilewright.ptx.bodies import body
 from tilewright.ptx.declarations import LINKAGES, SPACES, header, variables
 from tilewright.ptx.lexer import Scanner, Text
+from tilewright.ptx.lines import with_lines_of_assembly
 from tilewright.ptx.tree import Directive, Function, Module, Variable
 
 __all__ = ["parse"]
@@ -30,7 +31,7 @@ def parse(text: str, file: str = "") -> Module:
 
     Raises KernelError, at the line and column, where it is no PTX.
     """
-    reader = _Reader(Text(text, file))
+    reader = _Reader(Text(with_lines_of_assembly(text), file))
     while reader.scan.peek():
         reader.item()
     for directive, found in ((".version", reader.version), (".target", reader.target)):

@@ -19,6 +19,7 @@ from tilewright.ptx.strict import (
     check_register,
     check_together,
     check_value,
+    is_mixed,
 )
 from tilewright.ptx.tree import Address, Name, Operand, Vector
 from tilewright.ptx.values import assigned, element, exact, lookup, pointer, read, register, stored
@@ -118,7 +119,7 @@ def store(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     for part in parts:
         check_value(low, part, _meaning(low, part, step), step)
         check_number(part, type_word(step.ins.modifiers), step)
-        check_register(part, type_word(step.ins.modifiers), step)
+        check_register(part, f"b{kind.bits}" if is_mixed(parts, step) else type_word(step.ins.modifiers), step)
     values = [read(low, part, step, bits) for part in parts]
     return [stored(low, pointer(low, address, step, space), values, kind, space, step.at)]
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from tilewright.dtypes import BOOL
 from tilewright.ir import Expr, Stmt, binary, cast, const, unary
 from tilewright.ptx.bits import start_of
-from tilewright.ptx.names import Memory
+from tilewright.ptx.names import Memory, type_word
 from tilewright.ptx.parameters import generic_address
 from tilewright.ptx.short import SHARED, are_short, widened
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.strict import check_register
 from tilewright.ptx.values import WINDOW_BITS, assigned, read, window
 
 __all__ = ["convert_address", "is_in_space"]
@@ -22,6 +23,8 @@ __all__ = ["convert_address", "is_in_space"]
 def convert_address(low: Lowering, step: Step) -> Sequence[Stmt]:
     """``cvta``: an address in shared memory is an offset of 32 bits, one in local memory may be; others have 64."""
     target, source = step.ins.operands
+    check_register(source, type_word(step.ins.modifiers), step)
+    check_register(target, type_word(step.ins.modifiers), step)
     value, is_shared = read(low, source, step, UINT64), step.ins.space.startswith("shared")
     if are_short(low):
         moved = const(SHARED if is_shared else 0, UINT32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tilewright.errors import InstructionError, KernelError, choices
 from tilewright.ptx.declarations import WORDS
@@ -23,6 +24,8 @@ __all__ = [
     "check_together",
     "check_value",
     "check_words",
+    "is_mixed",
+    "without_idle",
 ]
 
 NUMBERS = " ".join(f"{kind}{bits}" for kind in "bsu" for bits in (8, 16, 32, 64)) + " f32 f64 b128"
@@ -35,12 +38,13 @@ HINTS = (
 TAKEN: Mapping[str, tuple[str, ...]] = {  # of the words in each string an instruction has one at most
     "ld": ("weak volatile relaxed acquire mmio", SCOPES, SPACES, "ca cg cs lu cv", "nc", "unified", "v2 v4 v8",
            *HINTS, NUMBERS),
-    "st": ("weak volatile relaxed release mmio", SCOPES, SPACES.replace("const ", ""), "wb cg cs wt", "v2 v4 v8",
+    "st": ("weak volatile relaxed release mmio", SCOPES, SPACES, "wb cg cs wt", "v2 v4 v8",
            *HINTS[:3], NUMBERS),
     "mov": ("v2 v4", "pred b16 b32 b64 b128 u16 u32 u64 s16 s32 s64 f32 f64",),
     "cvta": ("to", SPACES, "u32 u64"),
     **dict.fromkeys(("bar", "barrier"), ("sync arrive red", "popc and or", "aligned", "warp cta", "pred u32")),
 }  # fmt: skip
+OF_GLOBAL = frozenset(" ".join(HINTS).split())
 ORDERED = frozenset(("relaxed", "acquire", "release", "mmio"))
 WIDENING = frozenset(("ld", "st", "cvt", "ldu"))  # whose registers may be wider than the type
 SECOND: Mapping[str, tuple[frozenset[str], ...]] = {  # words of the opcode's own, which stand right behind it
@@ -52,6 +56,9 @@ SECOND: Mapping[str, tuple[frozenset[str], ...]] = {  # words of the opcode's ow
                  frozenset(("expect_tx", "noComplete"))),
     "cp": (frozenset(("async", "reduce")), frozenset(("bulk", "mbarrier", "commit_group", "wait_group", "wait_all")),
            frozenset(("commit_group", "wait_group"))),
+    "bar": (frozenset(("warp",)),),
+    "barrier.cluster": (frozenset(("cluster",)), frozenset(("arrive", "wait"))),
+    "cp.reduce": (frozenset(("reduce",)), frozenset(("async",)), frozenset(("bulk",))),
 }  # fmt: skip
 VALUES = frozenset(("mov", "cvt", "cvta", "isspacep", "call"))  # that take special registers and addresses
 NO_SINK = frozenset(
@@ -63,6 +70,7 @@ NO_SINK = frozenset(
         "cvta",
         "div",
         "fma",
+        "ld",
         "mad",
         "max",
         "min",
@@ -81,12 +89,33 @@ NO_SINK = frozenset(
         "xor",
     ]
 )
-CLUSTER = ("barrier", "cluster")  # of which each word is in a row
+OF_ROWS = (("barrier", "cluster"), ("st", "async"), ("st", "bulk"))  # of which each word is in a row
 BARRIERS = 16
 CACHED = frozenset(("ca", "cg", "cs", "lu", "cv", "wb", "wt"))
 FLOATS = re.compile(r"b?f(?:16|16x2|32|64|32x2)|tf32")
+TWICE = frozenset(("sync", "sat", "approx", "NaN", "relu"))  # which mean twice what they mean once
+UNTYPED = frozenset(
+    ("abs", "add", "atom", "cos", "cvt", "ex2", "fma", "ldmatrix", "lg2", "max", "min", "neg", "rcp", "red", "rsqrt",
+     "set", "setp", "sin", "sqrt", "sub", "tanh")
+)  # which take a ``.pred`` that means nothing  # fmt: skip
 MIXED = frozenset(("testp", "set", "vote", "mma", "wmma", "wgmma"))  # whose results have types of their own
 SAME = {"tf32": "b32", "pred": ""}  # a register of this type is as good as one of that; "" is told elsewhere
+
+
+def without_idle(ins: Instruction) -> Instruction:
+    """The instruction without the words that assemblers take and that mean nothing."""
+    words = [
+        word
+        for at, word in enumerate(ins.modifiers)
+        if not (word in TWICE and word in ins.modifiers[:at]) and not (word == "pred" and ins.opcode in UNTYPED)
+    ]
+    return ins if len(words) == len(ins.modifiers) else replace(ins, mnemonic=".".join((ins.opcode, *words)))
+
+
+def is_mixed(parts: Sequence[Operand], step: Step) -> bool:
+    """Does a vector hold floats and integers, so that its registers count as bits?"""
+    declared = [step.scope.type_of(part.text) for part in parts if isinstance(part, Name)]
+    return len({FLOATS.fullmatch(kind) is None for kind in declared if kind}) > 1
 
 
 def check_words(ins: Instruction) -> None:
@@ -99,7 +128,7 @@ def check_words(ins: Instruction) -> None:
         )
     _check_places(ins)
     groups = [group.split() for group in TAKEN.get(ins.opcode, ())]
-    if not groups or ins.modifiers[:1] in (("async",), ("bulk",)) or (ins.opcode, *ins.modifiers[:1]) == CLUSTER:
+    if not groups or (ins.opcode, *ins.modifiers[:1]) in OF_ROWS:
         return
     known = {word for group in groups for word in group}
     for word in ins.modifiers:
@@ -107,7 +136,7 @@ def check_words(ins: Instruction) -> None:
             raise InstructionError(f"{ins.opcode} has no .{word}", given=ins.mnemonic, allowed=choices(word, known))
     for group in groups:
         several = [word for word in ins.modifiers if word in group]
-        if len(several) > 1 and set(several) != {"sync"}:
+        if len(several) > 1:
             raise InstructionError(f"{ins.mnemonic} has several of a kind", given=f".{', .'.join(several)}",
                                    allowed="one of them")  # fmt: skip
     if ins.opcode in ("ld", "st"):
@@ -116,9 +145,12 @@ def check_words(ins: Instruction) -> None:
 
 def _check_places(ins: Instruction) -> None:
     """Raises InstructionError where a word of the opcode's own stands behind modifiers."""
-    for place, words in enumerate(SECOND.get(ins.opcode, ())):
+    places = SECOND.get(".".join((ins.opcode, *ins.modifiers[:1]))) or SECOND.get(ins.opcode, ())
+    for place, words in enumerate(places):
         late = [word for word in ins.modifiers[place + 1 :] if word in words and word not in ins.modifiers[: place + 1]]
-        if late and not (place and late[0] in SECOND[ins.opcode][-1] and late[0] in ins.modifiers[: place + 2]):
+        if late and not (
+            0 < place < len(places) - 1 and late[0] in places[-1] and late[0] in ins.modifiers[: place + 2]
+        ):
             raise InstructionError(f"{late[0]} belongs to the opcode {ins.opcode}", given=ins.mnemonic,
                                    allowed=".".join((ins.opcode, *ins.modifiers[:place], late[0])))  # fmt: skip
 
@@ -149,6 +181,8 @@ def _check_order(ins: Instruction) -> None:
         (bool(ordered) and not scopes, "an order without a scope"),
         (bool(cached) and bool(ordered | words & {"volatile"}), "a cache's policy with an order"),
         ("nc" in words and "global" not in words, "nc without global"),
+        (bool(words & OF_GLOBAL) and ins.space not in ("", "global"), "a hint for global memory"),
+        ("volatile" in words and any(word.startswith("L1::") for word in words), "a hint and volatile"),
     )
     for is_so, what in wrong:
         if is_so:
@@ -236,7 +270,7 @@ def check_result(operand: Operand, step: Step) -> None:
     """The same for the register that a result goes to, of an instruction with one type, or of a conversion."""
     words = [word for word in step.ins.modifiers if word in WORDS]
     first = step.ins.operands[0] if step.ins.operands else operand
-    if isinstance(first, Vector) and operand != first.parts[0]:
+    if isinstance(first, Vector) and (operand != first.parts[0] or is_mixed(first.parts, step)):
         return  # of a vector the first register counts
     declared = step.scope.type_of(operand.text) if isinstance(operand, Name) else ""
     word = words[0] if len(words) == 1 or (words and step.ins.opcode == "cvt") else ""
