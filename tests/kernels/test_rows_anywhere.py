@@ -24,8 +24,8 @@ SHIFTED = {
     "a cluster": lambda vector: (
         Rows(64, 2, vector, False, shifted=True, turns=5, ahead=2, early=True, cluster=2), 256 * vector - 19, 43
     ),
-    "staged": lambda vector: (Rows(16, 10, 1, True, staged=True, turns=4), 151, 3),
-    "staged, full": lambda vector: (Rows(8, 5, 1, True, staged=True, turns=2), 37, 75),
+    "staged": lambda vector: (Rows(16, 10, 1, True, staged=151, early=True, turns=4), 151, 3),
+    "staged, full": lambda vector: (Rows(8, 5, 1, True, staged=37, turns=2), 37, 75),
 }  # fmt: skip
 
 

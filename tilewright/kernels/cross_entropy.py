@@ -45,7 +45,7 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
                 exponents(here, tiles, source, row, n, turn)
                 out.local()[0] = T.select(at == ignored, 0.0, NAN)
                 if (at != ignored) & (at >= 0) & (at < n):
-                    mine: T.let = T.cast(X[here.mine(row), T.cast(at, "int32")], "float32")
+                    mine: T.let = T.cast(source.element(row, T.cast(at, "int32")), "float32")
                     out.local()[0] = T.log(tiles.row_total.local()[0]) + tiles.row_most.local()[0] - mine
                 if here.speaks:
                     scope.copy(Loss[here.at(row)], out, clip=True)

@@ -83,6 +83,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                     scope.sub(tile, tile, mean.local()[0])
                     scope.mul(tile, tile, scale)
                     scope.fma(source.place(Y, row, p), tile, weights.part(p), biases.part(p))
+                    source.put(Y, row, p)
         source.end(Y)
 
     return tw.compile(layer_norm, fast_math=True)

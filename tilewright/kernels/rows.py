@@ -62,8 +62,8 @@ class Rows:
     memory. early: are weights read before the rows? flat: is there one row,
     or are there rows of one part without gaps between them? shifted: do rows begin anywhere, in arrays that begin at 16
     bytes? Then accesses begin at the last multiple of 16 bytes before each row, which is ``shift`` elements before it
-    (`begun`); what is outside of the row is not touched. staged: are the rows of a warp, without gaps between them,
-    brought to shared memory as one piece?
+    (`begun`); what is outside of the row is not touched. staged: elements of a row, where the rows of a warp, without
+    gaps between them, are brought to shared memory as one piece; else 0.
     """
 
     threads: int
@@ -80,7 +80,7 @@ class Rows:
     exact: bool = False
     shifted: bool = False
     shift: Any = 0
-    staged: bool = False
+    staged: int = 0
 
     @property
     def by_warps(self) -> bool:
@@ -141,7 +141,9 @@ class Rows:
         """The first row of the calling warp or CTA, of so many CTAs."""
         if self.whole:
             T.assume(columns % self.vector == 0)
-        if self.exact:
+        if self.staged:
+            T.assume(columns == self.staged)
+        elif self.exact:
             T.assume(columns % self.part == 0 if self.long else columns == self.part * self.cluster)
         elif not self.long:
             T.assume(columns <= self.part * self.cluster - (self.vector - 1 if self.shifted else 0))
@@ -253,6 +255,12 @@ class Rows:
         """Set the elements beyond the end of their rows to this value."""
         if self.exact:
             return
+        if self.staged:
+            full, rest = self.last_run
+            if rest:
+                with T.If(special("laneid") % self.threads >= rest), T.Then():
+                    Tx.fill(tile.local()[full:], value)
+            return
         if not self.shifted:
             step = self.vector if self.whole else 1  # one test for an access
             self.scope.select(tile, tile, value, lambda i, j: self.begin(part) + j // step * step < columns)
@@ -265,6 +273,11 @@ class Rows:
     def tile(self, kind: str = "float32") -> Any:
         """A part of the rows that a warp or a CTA has at a time, in registers."""
         return self._tile((self.runs, self.threads, self.vector), kind)
+
+    @property
+    def last_run(self) -> tuple[int, int]:
+        """Of rows that are staged: accesses that all threads have, and threads that have one more."""
+        return divmod(self.staged, self.threads)
 
     def line_tile(self, kind: str) -> Any:
         """A part of an argument with one element for each column: each thread has those of its part of a row."""
@@ -387,7 +400,7 @@ def staged(columns: int, vector: int, weights: bool) -> Rows:
     """The distribution of short rows without gaps between them, of which a warp has whole accesses."""
     threads = min(8 if vector == 8 and not weights else 16, next(row for row in SHORT if columns <= row[0])[1])
     turns, held = max(vector * threads // 32, 4), -(-columns // threads)
-    return Rows(threads, held, 1, True, turns=turns, staged=True, resident=8 if held <= 10 else 0)
+    return Rows(threads, held, 1, True, turns=turns, staged=columns, early=weights, resident=8 if held <= 10 else 0)
 
 
 def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
