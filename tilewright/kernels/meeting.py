@@ -10,7 +10,7 @@ from tilewright.kernels.rows import Rows
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid
 
-__all__ = ["Direct", "Meeting", "Weights", "coming"]
+__all__ = ["Direct", "Meeting", "Numbers", "Weights", "coming"]
 
 
 class Meeting:
@@ -229,3 +229,25 @@ class Weights:
             return self.line[self.rows.columns(part)]
         begin = self.rows.begin(part) + self.rows.shift
         return self.line[self.rows.shift : self.rows.shift + 1, begin : begin + self.rows.part]
+
+
+class Numbers:
+    """An argument with one element for each row. A warp that has several rows in shared memory reads those of all of
+    them together, before the rows. `Any`: the language's expressions.
+    """
+
+    def __init__(self, rows: Rows, line: Any, first: Any, count: Any) -> None:
+        self.rows, self.line, self.first = rows, line, first
+        self.mine = rows.each(str(line.dtype))
+        if rows.staged:
+            lane, mine = special("laneid"), self.mine.local()
+            Tx.fill(mine, -1)
+            with T.If(first + lane < count), T.Then():
+                Tx.copy(mine[0:1], line[first + lane : first + lane + 1])
+
+    def of(self, row: Any) -> Any:
+        """The number of the calling thread's row; -1 where there is none."""
+        if not self.rows.staged:
+            self.rows.scope.copy(self.mine, self.line[self.rows.at(row)], fill=-1)
+            return self.mine.local()[0]
+        return T.cuda.shfl_sync(0xFFFFFFFF, self.mine.local()[0], self.rows.mine(row) - self.first)
