@@ -74,7 +74,7 @@ class Direct:
 
     def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
         self.rows, self.matrix, self.first, self.extents = rows, matrix, first, extents
-        self.out = rows.tile(str(matrix.dtype)) if rows.shifted or rows.staged else None
+        self.out: Any = rows.tile(str(matrix.dtype)) if rows.shifted or rows.staged else None
 
     def take(self, tile: Any, row: Any, part: Any, fill: Any = 0) -> None:
         """Bring a part of the rows at ``row`` to registers; ``fill`` is the value of elements outside."""
