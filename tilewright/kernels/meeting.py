@@ -174,7 +174,8 @@ class InShared(Direct):
         """Copy the calling thread's elements of a row: all of them that are in it."""
         full, rest = self.rows.last_run
         with T.If(self.rows.mine(row) < self.extents[0]), T.Then():
-            copy(slice(0, full))
+            if full:
+                copy(slice(0, full))
             if rest:
                 with T.If(special("laneid") % self.rows.threads < rest), T.Then():
                     copy(slice(full, full + 1))

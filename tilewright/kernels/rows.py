@@ -327,7 +327,7 @@ def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: 
     wide = widest_vector(infos)
     begins = [(info.address or 0) % (wide * dtype(info.dtype).bits // 8) for info in infos]
     if clusters and vector < wide and not any(begins):
-        if columns <= MOST_STAGED and all(info.is_contiguous for info in infos):
+        if 1 < columns <= MOST_STAGED and all(info.is_contiguous for info in infos):
             return staged(columns, wide, table in ("weighted", "biased"))
         alike = len({int(step) % wide for info in infos for step in info.steps[:-1]}) == 1
         if alike and MOST_STAGED < columns <= (MOST_SHARED if shares else MOST_ALONE):
