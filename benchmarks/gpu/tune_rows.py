@@ -105,7 +105,7 @@ def shifted_ways(columns: int, vector: int, item_bytes: int, weights: int) -> It
         if 4 <= (held := -(-columns // threads)) <= 40:
             for turns in {max(vector * threads // 32, 1)}:
                 for resident in (0, 8, 12):
-                    yield Rows(threads, held, 1, True, turns=turns, staged=True, resident=resident)
+                    yield Rows(threads, held, 1, True, turns=turns, staged=columns, resident=resident)
 
 
 def made(name: str, rows: Rows, kind: str) -> Any:

@@ -10,7 +10,7 @@ import tilewright as tw
 from tilewright.errors import ArgumentError
 from tilewright.host import device_of
 from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, expect_columns, kind_of, like, matrix, public
-from tilewright.kernels.meeting import Direct, coming
+from tilewright.kernels.meeting import Direct, Numbers, coming
 from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
@@ -34,18 +34,18 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
         Loss = rows.numbers(loss, m, "float32")
         first: T.let = rows.first(rows.ctas(m), n)
         here = T.meta_var(rows.begun(first, x_pitch))
+        targets = T.meta_var(Numbers(here, Target, first, m))
         source = T.meta_var(coming(here, X, first, (m, n)))
         tiles = T.meta_var(Exponents(here, kind))
-        wanted, out = here.each(target_kind), here.each()
+        out = here.each()
         for turn in here.following():
             row: T.let = first + turn * rows.step
             if row < m:
-                scope.copy(wanted, Target[here.at(row)], fill=-1)
-                at: T.let = T.cast(wanted.local()[0], "int64")
+                at: T.let = T.cast(targets.of(row), "int64")
                 exponents(here, tiles, source, row, n, turn)
                 out.local()[0] = T.select(at == ignored, 0.0, NAN)
                 if (at != ignored) & (at >= 0) & (at < n):
-                    mine: T.let = T.cast(X[here.mine(row), T.cast(at, "int32")], "float32")
+                    mine: T.let = T.cast(source.element(row, T.cast(at, "int32")), "float32")
                     out.local()[0] = T.log(tiles.row_total.local()[0]) + tiles.row_most.local()[0] - mine
                 if here.speaks:
                     scope.copy(Loss[here.at(row)], out, clip=True)

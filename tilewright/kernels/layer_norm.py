@@ -43,8 +43,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
     @T.prim_func
     def layer_norm(x: T.handle, w: T.handle, b: T.handle, y: T.handle, eps: T.float32):
         m, n, x_pitch, y_pitch = T.int32(), T.int32(), T.int32(), T.int32()
-        X = rows.matrix(x, (m, n), kind, x_pitch)
-        Y = rows.matrix(y, (m, n), kind, y_pitch)
+        X, Y = rows.matrix(x, (m, n), kind, x_pitch), rows.matrix(y, (m, n), kind, y_pitch)
         W, B = rows.line(w, n, weight_kind), rows.line(b, n, weight_kind)
         first: T.let = rows.first(rows.ctas(m), n)
         here = T.meta_var(rows.begun(first, x_pitch))
@@ -83,6 +82,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                     scope.sub(tile, tile, mean.local()[0])
                     scope.mul(tile, tile, scale)
                     scope.fma(source.place(Y, row, p), tile, weights.part(p), biases.part(p))
+                    source.put(Y, row, p)
         source.end(Y)
 
     return tw.compile(layer_norm, fast_math=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.dtypes import dtype
 from tilewright.ir.special import special
 from tilewright.kernels.rows import Rows
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid
 
-__all__ = ["Direct", "Meeting", "Weights", "coming"]
+__all__ = ["Direct", "Meeting", "Numbers", "Weights", "coming"]
 
 
 class Meeting:
@@ -73,14 +74,24 @@ class Direct:
 
     def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
         self.rows, self.matrix, self.first, self.extents = rows, matrix, first, extents
+        self.out: Any = rows.tile(str(matrix.dtype)) if rows.shifted or rows.staged else None
 
     def take(self, tile: Any, row: Any, part: Any, fill: Any = 0) -> None:
         """Bring a part of the rows at ``row`` to registers; ``fill`` is the value of elements outside."""
         self.rows.scope.copy(tile, self.rows.of(self.matrix, row, part), fill=fill)
 
     def place(self, matrix: Any, row: Any, part: Any) -> Any:
-        """Where a part of the results for ``matrix`` is to be stored."""
-        return self.rows.of(matrix, row, part)
+        """Where a part of the results for ``matrix`` is to be stored, before `put`."""
+        return self.out if self.rows.shifted else self.rows.of(matrix, row, part)
+
+    def put(self, matrix: Any, row: Any, part: Any) -> None:
+        """Store what `place` has in registers: only the stores ask whether they are inside of the row."""
+        if self.rows.shifted:
+            self.rows.scope.copy(self.rows.of(matrix, row, part), self.out, clip=True)
+
+    def element(self, row: Any, column: Any) -> Any:
+        """An element of the calling thread's row."""
+        return self.matrix[self.rows.mine(row), column]
 
     def end(self, matrix: Any) -> None:
         """All results are stored."""
@@ -116,38 +127,82 @@ class Coming(Direct):
 
 
 class InShared(Direct):
-    """The rows of a warp, which lie one after the other: copied to shared memory as one piece, and back likewise."""
+    """The rows of a warp, which lie one after the other: copied to shared memory as one piece, and back likewise.
+
+    How long they are is known to the compiler: only a thread's last element may be outside of its row.
+    """
 
     def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
         super().__init__(rows, matrix, first, extents)
         kind, taken = str(matrix.dtype), rows.at_once * rows.turns
-        memory = T.alloc_shared((rows.warps, taken * rows.part), kind, align=128)
-        present = T.max(T.min(taken, extents[0] - first), 0)
-        self.count = present * extents[1]
-        begin = memory.ptr_to([special("warpid"), 0])
-        self.flat = T.decl_buffer((taken * extents[1],), kind, data=begin, align=16, scope="shared")
-        self.lines = T.decl_buffer((present, extents[1]), kind, data=begin, align=16, scope="shared")
-        Tx.warp.copy(self.flat[: self.count], self.piece(matrix))
+        self.memory = T.alloc_shared((rows.warps, taken * rows.staged), kind, align=128)
+        self.all = extents[0] - first >= taken
+        self.counts = taken * rows.staged, T.max(extents[0] - first, 0) * rows.staged
+        self._piece(lambda count: (self._near(0, (count,)), self._there(matrix, count)))
         T.cuda.warp_sync()
 
-    def piece(self, matrix: Any) -> Any:
-        """The warp's rows as a region."""
-        whole = T.decl_buffer((self.count,), str(matrix.dtype), data=matrix.ptr_to([self.first, 0]), align=16)
-        return whole[: self.count]
+    def _piece(self, regions: Any) -> None:
+        """A copy of the warp's rows: of as many as it is made for, or of those that there are."""
+        many, few = self.counts
+        with T.If(self.all):
+            with T.Then():
+                Tx.warp.copy(*regions(many))
+            with T.Else():
+                Tx.warp.copy(*regions(few))
+
+    def _there(self, matrix: Any, count: Any) -> Any:
+        """So many elements of a matrix, from the warp's first row on."""
+        begin = matrix.ptr_to([self.first, 0])
+        return T.decl_buffer((count,), str(matrix.dtype), data=begin, align=16)[:count]
+
+    def _near(self, begin: Any, shape: tuple[Any], step: int = 1) -> Any:
+        """Elements in shared memory that are so many apart."""
+        data, kind = self.memory.ptr_to([special("warpid"), begin]), str(self.memory.dtype)
+        align = 16 if step == 1 else dtype(kind).bits // 8
+        return T.decl_buffer(shape, kind, data=data, strides=(step,), align=align, scope="shared")[: shape[0]]
+
+    def _begin(self, row: Any) -> Any:
+        """Where the row of the calling thread begins."""
+        return (self.rows.mine(row) - self.first) * self.rows.staged
+
+    def _mine(self, row: Any) -> Any:
+        """The elements of the calling thread, in shared memory."""
+        threads = self.rows.threads
+        return self._near(self._begin(row) + special("laneid") % threads, (self.rows.runs,), threads).buffer
+
+    def _each(self, row: Any, copy: Any) -> None:
+        """Copy the calling thread's elements of a row: all of them that are in it."""
+        full, rest = self.rows.last_run
+        with T.If(self.rows.mine(row) < self.extents[0]), T.Then():
+            if full:
+                copy(slice(0, full))
+            if rest:
+                with T.If(special("laneid") % self.rows.threads < rest), T.Then():
+                    copy(slice(full, full + 1))
 
     def take(self, tile: Any, row: Any, part: Any, fill: Any = 0) -> None:
         """Bring rows to registers."""
-        self.rows.scope.copy(tile, self.place(None, row, part), fill=fill)
+        mine, near = tile.local(), self._mine(row)
+        Tx.fill(mine, fill)
+        self._each(row, lambda some: Tx.copy(mine[some], near[some]))
 
     def place(self, matrix: Any, row: Any, part: Any) -> Any:
-        """Where the rows were, as each thread has read what it stores."""
-        begin = row - self.first
-        return self.lines[begin : begin + self.rows.at_once, self.rows.columns(part)]
+        """Registers: `put` stores them."""
+        return self.out
+
+    def put(self, matrix: Any, row: Any, part: Any) -> None:
+        """Store results where the rows were, as each thread has read what it stores."""
+        mine, near = self.out.local(), self._mine(row)
+        self._each(row, lambda some: Tx.copy(near[some], mine[some]))
+
+    def element(self, row: Any, column: Any) -> Any:
+        """An element of the calling thread's row."""
+        return self.memory[special("warpid"), self._begin(row) + column]
 
     def end(self, matrix: Any) -> None:
         """Copy the results to where they belong."""
         T.cuda.warp_sync()
-        Tx.warp.copy(self.piece(matrix), self.flat[: self.count])
+        self._piece(lambda count: (self._there(matrix, count), self._near(0, (count,))))
 
 
 def coming(rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> Direct:
@@ -160,16 +215,40 @@ class Weights:
 
     def __init__(self, rows: Rows, line: Any, kind: str) -> None:
         self.rows, self.line = rows, line
+        self.tile = rows.tile(kind) if rows.shifted else rows.line_tile(kind) if rows.early else None
         if rows.early:
-            self.tile = rows.tile(kind) if rows.shifted else rows.line_tile(kind)
             rows.scope.copy(self.tile, self._region(0), fill=0)
 
     def part(self, part: Any) -> Any:
         """The weights of a part of the rows."""
-        return self.tile if self.rows.early else self._region(part)
+        if self.rows.shifted and not self.rows.early:
+            self.rows.scope.copy(self.tile, self._region(part))  # whole accesses: copies reach beyond the row
+        return self._region(part) if self.tile is None else self.tile
 
     def _region(self, part: Any) -> Any:
         if not self.rows.shifted:
             return self.line[self.rows.columns(part)]
         begin = self.rows.begin(part) + self.rows.shift
         return self.line[self.rows.shift : self.rows.shift + 1, begin : begin + self.rows.part]
+
+
+class Numbers:
+    """An argument with one element for each row. A warp that has several rows in shared memory reads those of all of
+    them together, before the rows. `Any`: the language's expressions.
+    """
+
+    def __init__(self, rows: Rows, line: Any, first: Any, count: Any) -> None:
+        self.rows, self.line, self.first = rows, line, first
+        self.mine = rows.each(str(line.dtype))
+        if rows.staged:
+            lane, mine = special("laneid"), self.mine.local()
+            Tx.fill(mine, -1)
+            with T.If(first + lane < count), T.Then():
+                Tx.copy(mine[0:1], line[first + lane : first + lane + 1])
+
+    def of(self, row: Any) -> Any:
+        """The number of the calling thread's row; -1 where there is none."""
+        if not self.rows.staged:
+            self.rows.scope.copy(self.mine, self.line[self.rows.at(row)], fill=-1)
+            return self.mine.local()[0]
+        return T.cuda.shfl_sync(0xFFFFFFFF, self.mine.local()[0], self.rows.mine(row) - self.first)

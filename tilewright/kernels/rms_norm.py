@@ -54,6 +54,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                         source.take(read, row, p)
                     scope.mul(tile, read, scale)
                     scope.mul(source.place(Y, row, p), tile, weights.part(p))
+                    source.put(Y, row, p)
         source.end(Y)
 
     return tw.compile(rms_norm, fast_math=True)

@@ -49,6 +49,7 @@ MANY, TURNS = 256, 4  # that many long rows are taken in turns of so many
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
 LEAST_COPIED = 4  # bytes that cp.async moves
+SHIFTED_SHARE = 6400  # elements of a CTA of a cluster, of such rows with weights
 SHIFTED_RUNS = 7  # accesses of a thread, of a row that begins anywhere and that CTAs of a cluster share
 MOST_STAGED = 256  # elements of rows that are brought to shared memory together
 
@@ -62,8 +63,8 @@ class Rows:
     memory. early: are weights read before the rows? flat: is there one row,
     or are there rows of one part without gaps between them? shifted: do rows begin anywhere, in arrays that begin at 16
     bytes? Then accesses begin at the last multiple of 16 bytes before each row, which is ``shift`` elements before it
-    (`begun`); what is outside of the row is not touched. staged: are the rows of a warp, without gaps between them,
-    brought to shared memory as one piece?
+    (`begun`); what is outside of the row is not touched. staged: elements of a row, where the rows of a warp, without
+    gaps between them, are brought to shared memory as one piece; else 0.
     """
 
     threads: int
@@ -80,7 +81,7 @@ class Rows:
     exact: bool = False
     shifted: bool = False
     shift: Any = 0
-    staged: bool = False
+    staged: int = 0
 
     @property
     def by_warps(self) -> bool:
@@ -141,7 +142,9 @@ class Rows:
         """The first row of the calling warp or CTA, of so many CTAs."""
         if self.whole:
             T.assume(columns % self.vector == 0)
-        if self.exact:
+        if self.staged:
+            T.assume(columns == self.staged)
+        elif self.exact:
             T.assume(columns % self.part == 0 if self.long else columns == self.part * self.cluster)
         elif not self.long:
             T.assume(columns <= self.part * self.cluster - (self.vector - 1 if self.shifted else 0))
@@ -253,6 +256,12 @@ class Rows:
         """Set the elements beyond the end of their rows to this value."""
         if self.exact:
             return
+        if self.staged:
+            full, rest = self.last_run
+            if rest:
+                with T.If(special("laneid") % self.threads >= rest), T.Then():
+                    Tx.fill(tile.local()[full:], value)
+            return
         if not self.shifted:
             step = self.vector if self.whole else 1  # one test for an access
             self.scope.select(tile, tile, value, lambda i, j: self.begin(part) + j // step * step < columns)
@@ -265,6 +274,11 @@ class Rows:
     def tile(self, kind: str = "float32") -> Any:
         """A part of the rows that a warp or a CTA has at a time, in registers."""
         return self._tile((self.runs, self.threads, self.vector), kind)
+
+    @property
+    def last_run(self) -> tuple[int, int]:
+        """Of rows that are staged: accesses that all threads have, and threads that have one more."""
+        return divmod(self.staged, self.threads)
 
     def line_tile(self, kind: str) -> Any:
         """A part of an argument with one element for each column: each thread has those of its part of a row."""
@@ -314,10 +328,11 @@ def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: 
     wide = widest_vector(infos)
     begins = [(info.address or 0) % (wide * dtype(info.dtype).bits // 8) for info in infos]
     if clusters and vector < wide and not any(begins):
-        if columns <= MOST_STAGED and all(info.is_contiguous for info in infos):
+        if 1 < columns <= MOST_STAGED and all(info.is_contiguous for info in infos):
             return staged(columns, wide, table in ("weighted", "biased"))
         alike = len({int(step) % wide for info in infos for step in info.steps[:-1]}) == 1
-        if alike and MOST_STAGED < columns <= (MOST_SHARED if shares else MOST_ALONE):
+        least = 1024 if table == "plain" and wide == 8 else MOST_STAGED
+        if alike and least < columns <= (MOST_SHARED if shares else MOST_ALONE):
             return shifted(columns, wide, shares, table, many)
     return chosen(columns, vector, item_bytes, most, shares, table, many)
 
@@ -372,14 +387,16 @@ def alone(columns: int, vector: int, item_bytes: int, table: str) -> tuple[int, 
 @cache
 def shifted(columns: int, vector: int, clusters: bool, table: str, many: bool) -> Rows:
     """The distribution of rows that begin anywhere: a row that has so many elements may take an access more."""
-    taken, cluster = columns + vector - 1, 1
+    taken, cluster, weights = columns + vector - 1, 1, table in ("weighted", "biased")
+    runs = 4 if columns <= 2048 else 5
     if clusters and columns > MOST_ALONE:
-        cluster, runs = min(power_of_two(columns / SHARE), MOST_CTAS), SHIFTED_RUNS
-    else:
-        runs = 4 if columns <= 2048 else 5
+        cluster = min(power_of_two(columns / (SHIFTED_SHARE if weights else SHARE)), MOST_CTAS)
+        narrow = weights or vector == 8
+        runs = 4 if narrow and columns <= 2 * MOST_ALONE else 5 if weights else SHIFTED_RUNS
     threads = -(-taken // (vector * cluster * runs * 32)) * 32
-    again = many and cluster > 1 and table in ("weighted", "biased")
-    return Rows(threads, runs, vector, False, cluster=cluster, shifted=True, turns=TURNS if again else 1, early=again)
+    again = many and cluster > 1 and (table, vector) in (("weighted", 8), ("biased", 4))
+    turns, ahead = (TURNS, 1) if again else (1, 0)
+    return Rows(threads, runs, vector, False, cluster=cluster, shifted=True, turns=turns, ahead=ahead, early=again)
 
 
 @cache
@@ -387,7 +404,7 @@ def staged(columns: int, vector: int, weights: bool) -> Rows:
     """The distribution of short rows without gaps between them, of which a warp has whole accesses."""
     threads = min(8 if vector == 8 and not weights else 16, next(row for row in SHORT if columns <= row[0])[1])
     turns, held = max(vector * threads // 32, 4), -(-columns // threads)
-    return Rows(threads, held, 1, True, turns=turns, staged=True, resident=8 if held <= 10 else 0)
+    return Rows(threads, held, 1, True, turns=turns, staged=columns, early=weights)
 
 
 def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:

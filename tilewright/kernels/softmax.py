@@ -41,6 +41,7 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
                 for p in here.parts(n):
                     powers(here, tiles, source, row, p)
                     scope.mul(source.place(Y, row, p), tiles.tile, scale)
+                    source.put(Y, row, p)
         source.end(Y)
 
     return tw.compile(softmax, fast_math=True)
