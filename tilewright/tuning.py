@@ -123,6 +123,16 @@ class Tuned:
         self._chosen: dict[object, Executable] = {}
         self._trials: dict[object, tuple[Trial, ...]] = {}
 
+    def __repr__(self) -> str:
+        return f"<Tuned {self.__name__}: {len(self.configs)} configurations, {len(self._trials)} classes tried>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the trials of each class of arguments, the best first."""
+        from tilewright.view import preformatted  # upwards, and only when a notebook asks
+
+        trials = [str(trial) for tried in self._trials.values() for trial in tried]
+        return preformatted("\n".join([repr(self), *trials]))
+
     def __call__(self, *args: Any, on: str | None = None) -> None:
         """Run on the arguments, in the configuration for their class; the first call of a class looks for it."""
         self.executable(*args, on=on)(*args, on=on)

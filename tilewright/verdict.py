@@ -71,7 +71,7 @@ class Finding:
         return "\n".join([f"{place}{self.message} [{self.kind}]", *more])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """The result of one run of one kernel. inputs: a line for each argument. seconds: the time of the run."""
 
@@ -93,6 +93,16 @@ class Verdict:
 
     def __str__(self) -> str:
         return "\n".join([f"{self.kernel}: {self.status}", *map(str, self.findings)])
+
+    def __repr__(self) -> str:
+        many = len(self.findings)
+        return f"<Verdict: {self.kernel}: {self.status}, {many} finding{'s' * (many != 1)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the status, and every finding."""
+        from tilewright.view import preformatted  # upwards, and only when a notebook asks
+
+        return preformatted(str(self))
 
     def assert_clean(self) -> None:
         """Raises AssertionError with every finding, if there is one: for tests."""

@@ -223,6 +223,26 @@ def test_layout_gives_json() -> None:
     assert [cell["words"] for cell in grid["rows"][1]["cells"]] == [str(i) for i in range(8, 16)]
 
 
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [("(4,8):(8,1)", range(8, 16)), ("(4,8):(1,4)", range(1, 32, 4)), ("((4,2),8):((1,32),4)", range(1, 32, 4)),
+     ("Sw<3,4,3> o 0 o (8,64):(64,1)", range(64, 128))],
+)  # fmt: skip
+def test_layout_reads_the_notation_of_cute(text: str, row: range) -> None:
+    grid = json.loads(printed("layout", text, "--json"))
+
+    assert [cell["words"] for cell in grid["rows"][1]["cells"]] == [str(i) for i in row]
+
+
+@pytest.mark.parametrize("text", ["(4,8):(8", "(4,8)", "(4,8):(8,1,2)", "Sw<3,4 o 0 o 8:1"])
+def test_layout_says_what_is_wrong_with_a_text_of_cute(text: str) -> None:
+    done = call("layout", text)
+
+    assert done.returncode != 0
+    assert "CuTe" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_atom_draws_who_holds_what(golden) -> None:
     golden("cli/atom.txt", printed("atom", "SM75_U16x4_LDSM_T"))
 

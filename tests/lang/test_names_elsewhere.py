@@ -200,3 +200,20 @@ def test_what_python_cannot_do_with_values_of_a_run_names_what_can(text: str, hi
         executed(source, f"<{text}>", T=T, math=math, np=np)
 
     assert raised.value.hint == hint
+
+
+@pytest.mark.parametrize("name", sorted({last for name in NAMES if not hasattr(T, last := name.rpartition(".")[2])}))
+def test_every_name_of_theirs_asked_of_t_says_what_to_try(name: str) -> None:
+    with pytest.raises(TilewrightError) as refused:
+        getattr(T, name)
+
+    assert "try:" in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize("name", ["zqxv", "frobnicate_the_thing", "__qqq"])
+def test_a_name_that_is_near_to_nothing_is_told_without_a_list_of_every_name(name: str) -> None:
+    with pytest.raises(TilewrightError) as refused:
+        getattr(T, name)
+
+    assert len(str(refused.value)) < 200

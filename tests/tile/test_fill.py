@@ -215,3 +215,18 @@ def test_it_declines_with_its_reason(name: str) -> None:
 def test_an_empty_region_is_refused() -> None:
     with pytest.raises(DispatchError, match="the region of A is empty"):
         fill(Region(buffer("A", "shared", (8,)), ((4, 0),)))
+
+
+@pytest.mark.parametrize(("start", "fit"), [(1, [1]), (2, [1, 2]), (3, [1]), (4, [1, 2, 4])])
+@pytest.mark.parametrize("dispatch", [None, "memory"])
+def test_a_vector_that_is_misaligned_is_refused_with_the_lengths_that_fit(
+    start: int, fit: list[int], dispatch: str | None
+) -> None:
+    region = Region(buffer("A", "shared", (64,)), ((start, 32),))
+
+    with pytest.raises(DispatchError) as refused:
+        fill(region, dispatch=dispatch, vec_len=8)
+
+    assert refused.value.hint == " or ".join(f"vec_len={length}" for length in fit)
+    for length in fit:
+        fill(region, dispatch=dispatch, vec_len=length)

@@ -81,7 +81,7 @@ class Refused:
         return f"{self.buffer}: no better layout\n  {self.why}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Advice:
     """The cost of a kernel's accesses, line by line, and changes that lower it.
 
@@ -104,6 +104,16 @@ class Advice:
     def bank_conflicts(self) -> int:
         """Passes beyond the ideal, of the kernel as it is."""
         return sum(line.bank_conflicts for line in self.lines)
+
+    def __repr__(self) -> str:
+        found = f"{len(self.changes)} changes, {len(self.refused)} buffers without a better layout"
+        return f"<Advice: {self.name} for {self.target}: {self.bank_conflicts:,} bank conflicts, {found}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the lines with what they cost, and the changes."""
+        from tilewright.view import preformatted  # upwards, and only when a notebook asks
+
+        return preformatted(str(self))
 
     def __str__(self) -> str:
         notes = list(_notes(self.lines, self.causes, self.sectors))

@@ -193,15 +193,18 @@ def layout(
       tilewright layout 'S[(16,32):(40,1)]' --by bank --svg padded.svg
       tilewright layout 'SwizzleLayout(3, 3, 3)' --shape 8,64
       tilewright layout 'S[(4,8)] + R[2:4@warpid]' --json
+      tilewright layout 'Sw<3,4,3> o 0 o (8,64):(64,1)'
       tilewright layout 'S[(32,16):(1@TLane,1@TCol)] + R[4:32@TLane]' --dtype uint8 --memory
     """
     from tilewright.dtypes import dtype as dtype_named
-    from tilewright.layout import parse_layout
+    from tilewright.layout import cute_shape, from_cute, parse_layout
     from tilewright.view import layout_grid, memory_grid, picture_shape
 
     with _from_the_command_line():
-        parsed = parse_layout(text)
-        extents = _extents(shape) if shape else picture_shape(parsed)
+        cute = text.lstrip()[:1] in "(_0123456789" or text.lstrip().startswith(("Sw<", "Swizzle<"))
+        parsed = from_cute(text) if cute else parse_layout(text)
+        own = cute_shape if cute and ":" in text else lambda _: picture_shape(parsed)
+        extents = _extents(shape) if shape else own(text)
         kind = dtype_named(dtype)
         picture = memory_grid(parsed, extents, kind) if memory else layout_grid(parsed, extents, kind, by=by)
     _draw([picture], svg, json=json)

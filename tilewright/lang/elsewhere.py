@@ -370,7 +370,15 @@ KEYWORDS = {
 def hint_for(name: str) -> str | None:
     """What a name of theirs is here, for a hint: "T.cuda.syncwarp" is looked up whole, then by its last part."""
     bare = name.rpartition(".")[2].strip("_")
-    for each in (name, bare, bare.removesuffix("_sync"), f"tl.{bare}", f"cute.{bare}", f"cute.arch.{bare}"):
+    for each in (
+        name,
+        f"cute.{name.rpartition('.')[2]}",
+        bare,
+        bare.removesuffix("_sync"),
+        f"tl.{bare}",
+        f"cute.{bare}",
+        f"cute.arch.{bare}",
+    ):
         if each in NAMES:
             return NAMES[each]
     return formula_for(bare)

@@ -100,6 +100,15 @@ class LoadedModule:
         written = {symbol: name for name, symbol in self.names.items()}
         return [written.get(entry.name, self.module.shown[entry.name]) for entry in self.module.entries]
 
+    def __repr__(self) -> str:
+        return f"<LoadedModule: {len(self.module.entries)} kernels, {len(self.globals)} variables>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: its kernels and variables."""
+        from tilewright.view import preformatted  # upwards, and only when a notebook asks
+
+        return preformatted("\n".join([repr(self), *self.kernels, *self.globals]))
+
     @cached_property
     def globals(self) -> Mapping[str, NDArray[Any]]:
         """The module's variables in global and constant memory, as arrays, which keep their values between kernels."""

@@ -56,7 +56,7 @@ class Occupancy:
         return f"{self.ctas} CTAs ({self.ctas * self.warps} warps) of an SM, by {self.limit} ({each})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile:
     """The work of a run, and the least time that it takes on a GPU.
 
@@ -115,6 +115,15 @@ class Profile:
     def unit(self) -> str:
         """The unit that needs the most time."""
         return max(self.bounds, key=lambda unit: self.bounds[unit])
+
+    def __repr__(self) -> str:
+        return f"<Profile: {self.name} on {self.gpu.name}: at least {self.bound * 1e6:.3f} us, bound by {self.unit}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the least time by unit, and the counts."""
+        from tilewright.view import preformatted  # upwards, and only when a notebook asks
+
+        return preformatted(str(self))
 
     def __str__(self) -> str:
         rows = sorted(self.bounds.items(), key=lambda row: -row[1])

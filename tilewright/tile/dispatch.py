@@ -7,7 +7,6 @@ module and function name; the first plan wins. Writing the code from the plan de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -285,7 +284,9 @@ def _refused(call: TileCall, forced: str | None, tried: list[Tried]) -> Dispatch
     if forced is not None:
         (only,) = tried
         what = f'{call.text}: dispatch="{forced}" does not fit'
-        return DispatchError(what, given=only.reason, allowed=only.allowed, hint=only.hint, at=call.at)
+        return DispatchError(
+            what, given=only.reason, allowed=only.allowed, hint=only.hint or _other_lengths(call), at=call.at
+        )
     reasons = "\n".join(f"{names}: {each.reason}" for names, each in alike(tried, "reason"))
     near = max((_nearness(call, each) for each in tried), default=(False, 0))
     nearest = [each for each in tried if _nearness(call, each) == near]
@@ -301,8 +302,8 @@ def _refused(call: TileCall, forced: str | None, tried: list[Tried]) -> Dispatch
 
 def _instead(call: TileCall) -> str | None:
     """A hint: tiles with constant extents; or the synchronous primitive, if one of its variants takes the call."""
-    if call.option("vec_len") is not None:
-        return _other_lengths(call)
+    if (lengths := _other_lengths(call)) or call.option("vec_len") is not None:
+        return lengths
     symbolic = next((side for side in call.tiles if side.size is None), None)
     if symbolic is not None:
         extent = next(extent for extent in symbolic.extents if const_value(extent) is None)
@@ -320,12 +321,14 @@ def _instead(call: TileCall) -> str | None:
 
 
 def _other_lengths(call: TileCall) -> str | None:
-    """The values of ``vec_len=`` with which some variant takes the call."""
-    fit = []
+    """The values of ``vec_len=`` with which some variant takes the call that asks for another."""
+    fit: list[str] = []
+    if call.option("vec_len") is None:
+        return None
     for length in sorted({length for side in call.tiles for length in lengths_of(side.dtype.bits)}):
         config = tuple((key, length if key == "vec_len" else value) for key, value in call.config)
-        with suppress(DispatchError):
-            choose(replace(call, config=config))
+        asked = replace(call, config=config)
+        if not all(isinstance(_attempt(each, asked), Tried) for each in _candidates(asked)):
             fit.append(f"vec_len={length}")
     return " or ".join(fit) or None
 
