@@ -295,7 +295,7 @@ def test_a_finding_about_several_ctas_has_its_buffer_and_their_threads(name: str
 
     assert finding.buffer == ACROSS_CASES[name]
     assert len({one["cta"] for one in finding.threads}) == 2
-    assert [one["warp"] for one in finding.threads][0] is not None
+    assert next(one["warp"] for one in finding.threads) is not None
 
 
 def test_a_buffer_is_not_named_by_the_file_that_it_is_used_in() -> None:

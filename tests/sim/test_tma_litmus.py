@@ -70,6 +70,36 @@ def test_what_threads_store_needs_a_proxy_fence_before_it_is_fetched(fence: str,
     assert verdict(storing(fence), floats()) == says
 
 
+def stored_by_all(fence: str) -> Any:
+    """W s by each of two warps; FPA by some; bar; TMA store s, or the same by a bulk copy."""
+
+    @T.prim_func
+    def k(out: T.Buffer((64,), "float32")):
+        T.cta_id([1])
+        warp = T.warp_id([2])
+        tid = T.thread_id([64])
+        s = T.alloc_shared((64,), "float32", align=128)
+        s[tid] = T.float32(1)
+        if fence == "both" or (fence == "the first" and warp == 0) or (fence == "the second" and warp == 1):
+            T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cta_sync()
+        if fence == "the issuer" and tid == 0:
+            T.ptx.fence.proxy_async("shared::cta")
+        if tid == 0:
+            T.ptx.cp_async.bulk.s2g(out.ptr_to([0]), s.ptr_to([0]), 256)
+            T.ptx.cp_async.bulk.commit_group()
+            T.ptx.cp_async.bulk.wait_group(0)
+
+    return k
+
+
+@pytest.mark.parametrize(
+    ("fence", "says"), [("both", "O"), ("the issuer", "O"), ("the first", "P"), ("the second", "P"), ("none", "P")]
+)
+def test_a_proxy_fence_of_one_warp_does_not_cover_the_stores_of_another(fence: str, says: str) -> None:
+    assert verdict(stored_by_all(fence), np.zeros(64, np.float32)) == says
+
+
 def sending(end: str, *, both: bool) -> Any:
     """A CTA sends bytes to the other one of its cluster, which waits for them; or both do. end: how the kernel ends."""
 

@@ -54,3 +54,14 @@ def test_a_mistake_is_told_with_its_cause(mistake: str) -> None:
         warnings = [str(error)]
 
     assert any(what in warning for warning in warnings)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["proxy fence", "proxy fence of one warp", "proxy fence of one warp after the barrier"]
+)
+def test_what_all_warps_have_copied_needs_a_proxy_fence_of_each(wrong: str) -> None:
+    assert run(product(by_cp_async=True)) == ([], True)
+
+    warnings, _ = run(product(wrong, by_cp_async=True))
+
+    assert "without a proxy fence" in "".join(warnings)

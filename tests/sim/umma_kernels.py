@@ -53,8 +53,8 @@ BF16 = {"d_dtype": "float32", "a_dtype": "bfloat16", "b_dtype": "bfloat16"}
 
 MISTAKES = (
     "no proxy fence", "proxy fence too early", "no barrier", "no commit", "no wait", "no fence after the wait",
-    "no wait for the sources", "D from nowhere", "given back too early", "another accumulator overlaps",
-    "another shape", "wrong descriptor",
+    "no wait for the sources", "proxy fence of one warp", "D from nowhere", "given back too early",
+    "another accumulator overlaps", "another shape", "wrong descriptor",
 )  # fmt: skip
 
 
@@ -86,7 +86,9 @@ def product(wrong: str = "", turns: int = 2, *, parted: bool = False) -> Any:
                 T.ptx.fence.proxy_async("shared::cta")
             Tx.cta.copy(A, a[:, turn * K : turn * K + K])  # stages A
             Tx.cta.copy(B, b[:, turn * K : turn * K + K])
-            if wrong not in ("no proxy fence", "proxy fence too early"):
+            if wrong not in ("no proxy fence", "proxy fence too early") and (
+                tid < 32 or wrong != "proxy fence of one warp"
+            ):
                 T.ptx.fence.proxy_async("shared::cta")
             if wrong != "no barrier":
                 T.cuda.cta_sync()

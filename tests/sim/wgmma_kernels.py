@@ -12,7 +12,7 @@ SHIFTED = SwizzleLayout(3, 2, 3).over((64, 64))  # the pattern of 64 bytes on ro
 A_FRAGMENT = wgmma_fragment(64, 64, "A", "bfloat16")
 
 
-def product(*wrong: str, turns: int = 2, in_registers: bool = False) -> Any:  # noqa: C901, PLR0915  # all mistakes
+def product(*wrong: str, turns: int = 2, in_registers: bool = False, by_cp_async: bool = False) -> Any:  # noqa: C901, PLR0915  # all mistakes
     """C = sum of A[:, turn] * B[:, turn] over the turns; every word of ``wrong`` is a mistake."""
     is_right = {step: step not in wrong for step in MISTAKES}
     layout = SHIFTED if "swizzle of the tile" in wrong else TILE
@@ -52,8 +52,13 @@ def product(*wrong: str, turns: int = 2, in_registers: bool = False) -> Any:  # 
         for turn in T.unroll(turns):
             if not is_right["proxy fence too early"]:
                 T.ptx.fence.proxy_async("shared::cta")
-            Tx.cta.copy(A, a[:, turn * 64 : turn * 64 + 64])
-            Tx.cta.copy(B, b[:, turn * 64 : turn * 64 + 64])
+            if by_cp_async:
+                Tx.cta.copy_async(A, a[:, turn * 64 : turn * 64 + 64], dispatch="ldgsts")
+                Tx.cta.copy_async(B, b[:, turn * 64 : turn * 64 + 64], dispatch="ldgsts")
+                T.ptx.cp_async.wait_all()
+            else:
+                Tx.cta.copy(A, a[:, turn * 64 : turn * 64 + 64])
+                Tx.cta.copy(B, b[:, turn * 64 : turn * 64 + 64])
             if all(is_right[step] for step in FENCES):
                 T.ptx.fence.proxy_async("shared::cta")
             if not is_right["proxy fence of one warp"] and tid < 32:

@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.sim.machine.tmem import table_of_cells
 from tilewright.sim.order.asynchronous.parts import OperationPart, Parts
 from tilewright.sim.order.bounds import GLOBAL_OPERATIONS
+from tilewright.sim.order.knowledge.known import FENCED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,9 +90,10 @@ class Scoreboard:
         """(n, numbers): what the issuers know of parts; of the issuers of one CTA what those of all CTAs know."""
         _, rows, _ = operation.issuers.actors
         flags = self.parts.clocks.flags_of(rows, self.parts.knowers(operation))
-        if (each := operation.issuers.warps_each) > 1:  # what a thread has issued, all warps must know
+        if (each := operation.issuers.warps_each) > 1:  # all warps must know what a thread has issued, and be fenced
             of_warps = flags.reshape(len(operation.issuers.rows), each, -1)
-            flags = np.where(self.parts.are_alone, np.bitwise_and.reduce(of_warps, axis=1), of_warps[:, 0])
+            of_all, unfenced = np.bitwise_and.reduce(of_warps, axis=1), flags.dtype.type(FENCED)
+            flags = np.where(self.parts.are_alone, of_all, of_warps[:, 0] & (of_all | ~unfenced))
         if not self.is_collapsed:
             return flags
         return np.asarray(np.bitwise_and.reduce(flags.reshape(self.wave.ctas, -1, flags.shape[1]), axis=0))
