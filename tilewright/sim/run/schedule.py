@@ -327,9 +327,8 @@ class Scheduler:
 
     def _release_without_the_ended(self) -> bool:
         """Release barriers without a count for which only warps are missing that have ended: PTX ISA, "exit"."""
-        held = self.held
         for batch in self.waiting:
-            ended = ~self.warps_in(batch.wave, held)
+            ended = ~self.warps_in(batch.wave, self.held)
             if len(rows := batch.wave.barriers.held_up(batch, ended)):
                 look_for_warps(batch, ended, rows)
                 batch.wave.barriers.release_without(batch, rows)
