@@ -20,6 +20,7 @@ CPU = {
     "cute_compile": "Compiling to a cubin, beside CuTe's DSL",
     "matmul_compile": "A matrix product to a cubin, beside CuTe's DSL and Triton",
     "growth": "Growth of time and memory",
+    "synchronised": "Threads that count, lock and wait",
     "semantics": "The meaning of each instruction, beside a NumPy gather",
     "gemm_simulated": "A simulated matrix product",
     "triton_interpreter": "Simulating, beside Triton's interpreter and Numba",
@@ -30,6 +31,7 @@ CPU = {
 
 MIXED = (
     "growth",
+    "synchronised",
     "triton_interpreter",
     "triton_checked",
 )  # several things to measure: the targets below say what is compared with what

@@ -251,3 +251,65 @@ def test_a_mutated_submission_gets_a_verdict(text: str) -> None:
 @given(slips())
 def test_ten_thousand_mutated_submissions_get_a_verdict(text: str) -> None:
     judge(text)
+
+
+ACROSS = """
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+struct Rows { float* first; int n; };
+__device__ float global[4];
+__global__ void store(float* x) { x[0] = blockIdx.x; }
+__global__ void same(float* x) { if (threadIdx.x == 0) x[0] = 1; }
+__global__ void field(Rows rows) { rows.first[0] = blockIdx.x; }
+__global__ void variable(int n) { global[0] = blockIdx.x; }
+__global__ void added(float* x) { if (blockIdx.x == 0) x[0] = 3; else atomicAdd(x, 1); }
+__global__ void far(float* x, float* y) {
+    if (blockIdx.x == 0) x[0] = 1;
+    if (blockIdx.x == gridDim.x - 1) y[0] = x[0];
+}
+__global__ void __cluster_dims__(2, 1, 1) peers(float* x) {
+    __shared__ float row[64];
+    row[threadIdx.x] = 1;
+    cg::this_cluster().sync();
+    x[blockIdx.x * 64 + threadIdx.x] = cg::this_cluster().map_shared_rank(row, blockIdx.x ^ 1)[threadIdx.x];
+}
+"""
+ACROSS_CASES = {
+    "store": "x",
+    "same": "x",
+    "field": "rows",
+    "variable": "global",
+    "added": "x",
+    "far": "x",
+    "peers": "row",
+}
+
+
+@pytest.mark.parametrize("name", ACROSS_CASES)
+def test_a_finding_about_several_ctas_has_its_buffer_and_their_threads(name: str) -> None:
+    ctas = 9000 if name == "far" else 2  # of 9000 not all run at once
+    x = np.zeros(64 * ctas, np.float32)
+    args = {"field": ({"first": x, "n": 1},), "variable": (1,), "far": (x, x.copy())}.get(name, (x,))
+
+    finding = tw.check(tw.load_cu(ACROSS)[name], *args, grid=ctas, block=64).findings[0]
+
+    assert finding.buffer == ACROSS_CASES[name]
+    assert len({one["cta"] for one in finding.threads}) == 2
+    assert [one["warp"] for one in finding.threads][0] is not None
+
+
+def test_a_buffer_is_not_named_by_the_file_that_it_is_used_in() -> None:
+    assert tw.verdict.warning_of("a.py:7: b[0] is written by CTA (3, 0, 0), warp 1, lane 2", ["a", "b"]).buffer == "b"
+
+
+@T.prim_func
+def crowded(A: T.Buffer((64,), "float32")):
+    T.cta_id([2])
+    A[T.thread_id([64])] = T.float32(1)
+
+
+def test_a_warning_about_several_ctas_has_its_buffer_and_their_threads() -> None:
+    finding = tw.check(crowded).findings[0]
+
+    assert (finding.severity, finding.buffer) == ("warning", "A")
+    assert [one["cta"] for one in finding.threads] == [(1, 0, 0), (0, 0, 0)]

@@ -8,7 +8,7 @@ import pytest
 import tilewright as tw
 from tilewright import T, Tx
 from tilewright.cuda import driver
-from tilewright.errors import ArgumentError, InstructionError, KernelError, TargetError, ToolError
+from tilewright.errors import ArgumentError, InstructionError, KernelError, SimulationError, TargetError, ToolError
 from tilewright.layout import S, laneid
 
 FRAGMENT = S[(8, 2, 4, 2) : (4 @ laneid, 2, 1 @ laneid, 1)]
@@ -67,6 +67,27 @@ def test_numpy_arrays_run_on_the_simulator_and_are_changed_in_place() -> None:
     tw.compile(stage)(a, b)
 
     assert np.array_equal(a, b)
+
+
+def test_a_call_on_host_arrays_tells_of_races_and_of_what_nobody_wrote() -> None:
+    @T.prim_func
+    def racing(A: T.Buffer((64,), "float32")):
+        T.cta_id([1])
+        i = T.thread_id([64])
+        near = T.alloc_shared((64,), "float32")
+        near[i] = A[i]
+        A[i] = near[63 - i]
+
+    @T.prim_func
+    def unwritten(A: T.Buffer((64,), "float32")):
+        T.cta_id([1])
+        i = T.thread_id([64])
+        near = T.alloc_shared((64,), "float32")
+        A[i] = near[i]
+
+    for kernel, told in ((racing, "race"), (unwritten, "uninitialised")):
+        with pytest.raises(SimulationError, match=told):
+            tw.compile(kernel)(np.zeros(64, np.float32))
 
 
 def test_arguments_may_be_named() -> None:

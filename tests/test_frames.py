@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import T
+from tilewright import T, kernels
 from tilewright.errors import TilewrightError
+from tilewright.frames import shortened
 from tilewright.layout import S
 
 OURS = Path(tw.__file__).parent
@@ -59,7 +60,16 @@ def of_a_layout() -> None:
     S[8:1].pack(3)
 
 
-CAUSES = [simulated, called, with_a_wrong_array, parsed, parsed_with_settings, specialized, of_a_layout]
+def of_a_public_kernel() -> None:
+    kernels.rms_norm(np.zeros((2, 8), np.float32), np.zeros(4, np.float32))
+
+
+def of_a_public_kernel_s_keyword() -> None:
+    kernels.matmul(np.zeros((8, 8), np.float16), np.zeros((8, 8), np.float16), offset=3)
+
+
+CAUSES = [simulated, called, with_a_wrong_array, parsed, parsed_with_settings, specialized, of_a_layout,
+          of_a_public_kernel, of_a_public_kernel_s_keyword]  # fmt: skip
 
 
 @pytest.mark.parametrize("cause", CAUSES)
@@ -115,3 +125,22 @@ def test_errors_inside_of_the_package_keep_their_frames() -> None:
         verify(tw.ir.Kernel("k", (), (), (tw.ir.Break(),)))
 
     assert len(raised.traceback) > 2
+
+
+def test_frames_of_torch_between_ours_are_left_out() -> None:
+    """An operator of ours that torch carries out: user, ours, torch's, ours."""
+    torch: dict[str, object] = {"__name__": "torch._ops"}
+    exec("def carried_out(function): function()", torch)
+
+    def edge() -> None:
+        try:
+            torch["carried_out"](of_a_public_kernel)  # type: ignore[operator]  # made by exec
+        except TilewrightError as error:
+            raise shortened(error) from None
+
+    with pytest.raises(TilewrightError, match="the shape of weight") as raised:
+        edge()
+
+    names = [frame.name for frame in traceback.extract_tb(raised.tb)]
+    assert "carried_out" not in names
+    assert names[-1] in ("of_a_public_kernel", "checked")

@@ -17,7 +17,7 @@ from tilewright.inputs import make_arguments, shown
 from tilewright.ir import AllocBuffer, Kernel, statements
 from tilewright.load import LoadedKernel
 from tilewright.public import Public, keywords_of
-from tilewright.verdict import Finding, Verdict, verdict_on
+from tilewright.verdict import Finding, Verdict, verdict_on, warning_of
 
 if TYPE_CHECKING:
     from tilewright.sim import Run
@@ -102,7 +102,7 @@ def ran(
             known["seconds"] = monotonic() - began
             return verdict_on(name, error, _warned(heard), buffers, **known), error
     known["seconds"] = monotonic() - began
-    return _finished(name, run, [*_differences(values, wanted), *_warned(heard)], wanted, known), run
+    return _finished(name, run, [*_differences(values, wanted), *_warned(heard)], wanted, buffers, known), run
 
 
 def _known_of(kernel: Any) -> tuple[str, Sequence[str]]:
@@ -114,9 +114,11 @@ def _known_of(kernel: Any) -> tuple[str, Sequence[str]]:
     return name, _buffers(authored)
 
 
-def _finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, known: Mapping[str, Any]) -> Verdict:
+def _finished(
+    name: str, run: Run, told: Iterable[Finding], wanted: Wanted, buffers: Sequence[str], known: Mapping[str, Any]
+) -> Verdict:
     """The verdict on a run that came to its end. told: differences from the expected arrays, and warnings."""
-    found = (*told, *(Finding("warning", text, "warning") for text in run.warnings))
+    found = (*told, *(warning_of(text, buffers) for text in run.warnings))
     return Verdict(
         name, "wrong" if any(one.severity == "error" for one in found) else "clean", findings=found,
         not_covered=tuple(_left(known["checks"], wanted.arrays)), instructions=run.counts.instructions,

@@ -326,7 +326,7 @@ class Executable:
             self._quick = self._launcher.quick
         return self._launcher
 
-    def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, list[Number], int]:
+    def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, tuple[Number, ...], int]:
         """A call on the GPU that is checked but not made: its plan, the values of its parameters, the stream."""
         return self._ready_launcher().prepared(args)
 

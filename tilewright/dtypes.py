@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.errors import KernelError, choices, described
 
-__all__ = ["BOOL", "HANDLE", "INT32", "INT64", "NAMES", "VOID", "DType", "common_dtype", "dtype"]
+__all__ = ["BOOL", "HANDLE", "INT32", "INT64", "NAMES", "VOID", "DType", "common_dtype", "dtype", "keeps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +182,15 @@ INT32 = dtype("int32")
 INT64 = dtype("int64")
 HANDLE = dtype("handle")
 VOID = dtype("void")
+
+
+def keeps(source: DType, target: DType) -> bool:
+    """Is ``source`` converted to ``target`` without being asked? Integers keep their value (types of one
+    width share their bits), and floats stay floats, rounded to the precision of ``target``.
+    """
+    if source.is_float or not (source.is_integer and target.is_integer):
+        return not source.is_float or target.is_float or target.kind == "handle"
+    return source.bits <= target.bits
 
 
 def common_dtype(a: DType, b: DType) -> DType:

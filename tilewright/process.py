@@ -3,9 +3,19 @@
 It imports nothing of the package: a process that must not import more runs this file by its path.
 """
 
-from contextlib import suppress
+from __future__ import annotations
 
-__all__ = ["hold"]
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from threadpoolctl import ThreadpoolController
+
+__all__ = ["hold", "one_blas_thread"]
 
 
 def hold(seconds: int | None = None, nbytes: int | None = None) -> None:
@@ -16,3 +26,35 @@ def hold(seconds: int | None = None, nbytes: int | None = None) -> None:
         for which, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, nbytes)):
             if most is not None:
                 resource.setrlimit(which, (most, resource.getrlimit(which)[1]))
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries that are loaded, NumPy's among them; to look for them takes a millisecond."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+_lock = Lock()
+_holders = 0  # how many callers ask for one thread now
+_held = ExitStack()  # the threads that were there before are back when it closes
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Small products by one thread each: to hand their parts to others takes longer than to multiply, the more so where
+    these wait for a core. The limit is the process's; the last of several callers lifts it.
+    """
+    global _holders
+    with _lock:
+        if not _holders:
+            _held.enter_context(_blas().limit(limits=1))
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holders -= 1
+            if not _holders:
+                _held.close()

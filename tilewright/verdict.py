@@ -13,7 +13,17 @@ from typing import Any
 
 from tilewright.errors import ArgumentError, TargetError, TilewrightError
 
-__all__ = ["EXIT_CODES", "SCHEMA", "Finding", "Report", "Verdict", "finding_of", "report_from", "verdict_on"]
+__all__ = [
+    "EXIT_CODES",
+    "SCHEMA",
+    "Finding",
+    "Report",
+    "Verdict",
+    "finding_of",
+    "report_from",
+    "verdict_on",
+    "warning_of",
+]
 
 SCHEMA = "tilewright.verdict/1"
 EXIT_CODES = {"clean": 0, "wrong": 1, "refused": 2, "stopped": 3}
@@ -26,7 +36,10 @@ _CHECK_OF = {  # the file of the simulator that found it
     "leaks": "leaks", "shadows": "poison", "poison": "poison", "registers": "registers", "stuck": "deadlock",
     "turns": "livelock", "sync": "divergence", "limits": "limit",
 }  # fmt: skip
-_THREADS = re.compile(r"CTA \((\d+), (\d+), (\d+)\)(?:, warp (\d+))?(?:, lanes? (\d+(?:\.\.\d+)?))?")
+_PLACE = re.compile(r"\S+:\d+:?")
+_THREADS = re.compile(
+    r"CTA \((\d+), (\d+), (\d+)\)(?: and \d+ more CTAs)?(?:, warp (\d+))?(?:, lanes? (\d+(?:\.\.\d+)?))?"
+)
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,11 @@ def finding_of(error: TilewrightError, buffers: Iterable[str] = ()) -> Finding:
     )
 
 
+def warning_of(text: str, buffers: Iterable[str]) -> Finding:
+    """A warning of a run. buffers: as of `finding_of`."""
+    return Finding("warning", text, "warning", buffer=_named(text, buffers), threads=tuple(_threads(text)))
+
+
 def verdict_on(
     name: str,
     error: TilewrightError | MemoryError,
@@ -174,7 +192,8 @@ def _kind(error: TilewrightError) -> str:
 
 
 def _named(text: str, buffers: Iterable[str]) -> str | None:
-    """The buffer whose name comes first in a text."""
+    """The buffer whose name comes first in a text, places in files aside: ``a.py:7``."""
+    text = _PLACE.sub("", text)
     places = {name: re.search(rf"\b{re.escape(name)}\b", text) for name in buffers}
     found = {name: match.start() for name, match in places.items() if match}
     return min(found, key=lambda name: (found[name], -len(name)), default=None)

@@ -41,7 +41,7 @@ def counted(name: str, columns: int, kind: str, on: Gpu) -> tuple[float, str]:
     exe = made(name, usual(name, columns, KINDS[kind]), kind)
     x = np.random.default_rng(0).standard_normal((COUNTED_ROWS, columns)).astype(dtype(kind).numpy)
     if name == "cross_entropy":
-        args: tuple[Any, ...] = (x, np.zeros(COUNTED_ROWS, np.int64), np.zeros(COUNTED_ROWS, np.float32))
+        args: tuple[Any, ...] = (x, np.zeros(COUNTED_ROWS, np.int64), np.zeros(COUNTED_ROWS, np.float32), -100)
     else:
         weights = tuple(x[0].copy() for _ in EXTRA[name])
         args = (x, *weights, np.empty_like(x), *((1e-6,) if weights else ()))
@@ -87,10 +87,10 @@ def rows_held(on: Gpu) -> Iterator[Held]:
 def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
     """Seconds of a product of 16-bit elements, by unit: an SM that has the most tiles does whole ones."""
     from tilewright.kernels.forms import ROW_BYTES
-    from tilewright.kernels.products import chosen
+    from tilewright.kernels.tile_choice import chosen
 
     steps = k * 2 // ROW_BYTES
-    tiles, turned = chosen(m, n, steps, on.sms)
+    ((tiles, turned),) = chosen(m, n, steps, on.sms)
     parts = tiles.parts
     down, across = (n, m) if turned else (m, n)
     ctas = -(-down // (tiles.m * tiles.cluster)) * tiles.cluster * -(-across // tiles.n) * parts

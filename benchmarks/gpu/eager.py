@@ -20,7 +20,7 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True)
 class Eager:
-    """A kernel of ours and torch's operator for it. leaves: the tensors that get gradients; none where there are none."""
+    """A kernel of ours and torch's operator for it. leaves: the tensors that get gradients, if any."""
 
     ours: Call
     torchs: Call
@@ -111,13 +111,16 @@ def host_microseconds(calls: dict[str, Call]) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def host_rows(kind: str, pairs: dict[str, Eager], *, most: float, limit: float | None) -> tuple[list[Any], list[Claim]]:
+def host_rows(
+    kind: str, pairs: dict[str, Eager], *, most: float, limit: float | None
+) -> tuple[list[tuple[str, ...]], list[Claim]]:
     """The rows of a table, and what they claim. limit: microseconds."""
     times = host_microseconds({
         **{f"ours {name}": pair.ours for name, pair in pairs.items()},
         **{f"torch {name}": pair.torchs for name, pair in pairs.items()},
     })  # fmt: skip
-    rows, claims = [], []
+    rows: list[tuple[str, ...]] = []
+    claims = []
     for name in pairs:
         ours, theirs = times[f"ours {name}"], times[f"torch {name}"]
         rows.append((name, kind, f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}"))
@@ -127,13 +130,14 @@ def host_rows(kind: str, pairs: dict[str, Eager], *, most: float, limit: float |
     return rows, claims
 
 
-def products() -> tuple[list[Any], list[Claim]]:
+def products() -> tuple[list[tuple[str, ...]], list[Claim]]:
     """Products that are called one after the other."""
     import torch
 
     from tilewright import kernels
 
-    rows, claims = [], []
+    rows: list[tuple[str, ...]] = []
+    claims = []
     for m, n, k in PRODUCTS:
         a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
         b = torch.randn(n, k, device="cuda", dtype=torch.bfloat16).t()
@@ -158,6 +162,7 @@ def run() -> Table:
         host_rows("forward and backward", backward, most=2.0, limit=None),
         products(),
     )
-    rows, claims = ([entry for part in parts for entry in part[i]] for i in range(2))
+    rows = [row for found, _ in parts for row in found]
+    claims = [claim for _, found in parts for claim in found]
     head = ("call", "what", "tilewright, us", "torch, us", "ours / torch")
     return Table("Eager calls", head, tuple(rows), tuple(claims))

@@ -1,7 +1,7 @@
 """Matrix products: ours beside torch.matmul, in tensor operations a second.
 
     python -m benchmarks.gpu.matmul                     # everything
-    python -m benchmarks.gpu.matmul sizes tune          # parts
+    python -m benchmarks.gpu.matmul sizes majors        # parts
     python -m benchmarks.gpu matmul --beside gemm.cu    # with a hand-written kernel
 
 Data are normal numbers, as the power that a product takes depends on them. Calls take turns, round by round. Back to
@@ -31,7 +31,7 @@ from tilewright.cuda import driver
 from tilewright.cuda.nvrtc import assemble
 from tilewright.kernels.arrays import like
 from tilewright.kernels.forms import Tiles
-from tilewright.kernels.products import HALVES, multiplied, turned_tiles
+from tilewright.kernels.products import HALVES, multiplied
 
 ROUNDS, TURN_SECONDS, MOST_LAUNCHES = 24, 4e-3, 64
 CACHED_BYTES = 192 << 20
@@ -347,30 +347,6 @@ def stored_by(exe: Any, more: tuple[int, ...]) -> Call:
 PARTS = {"steps": steps, "sizes": sizes, "layers": layers, "few rows": few_rows, "majors": majors, "scaled": scaled}
 
 
-def tune() -> None:
-    """Tiles beside each other, of many tiles and of few."""
-    large = [Tiles(), Tiles(cluster=1), Tiles(at_once=2), Tiles(stages=3, slabs=4), Tiles(stages=3, slabs=4, at_once=2),
-             Tiles(m=256, n=128)]  # fmt: skip
-    for shape in SIZES:
-        printed(shape, {str(each): configured(each) for each in large})
-    narrow = [
-        Tiles(cluster=1),
-        Tiles(n=128, stages=6),
-        Tiles(n=128, stages=6, cluster=1),
-        Tiles(n=64, stages=8, cluster=1),
-    ]
-    for m in (1, 16, 128, 512):
-        for n, k in WEIGHTS:
-            upright = {str(each): configured(each) for each in narrow} if m > 16 else {}
-            printed((m, n, k), {**upright, **{f"{each}, turned": configured(each, True) for each in turned_tiles(m)}})
-
-
-def printed(shape: Shape, calls: dict[str, Call]) -> None:
-    times = race(shape, "bfloat16", {**calls, CUBLAS: torch_matmul}, rounds=8)
-    for name, time in times.items():
-        print(f"{shape}: {times[CUBLAS].warm / time.warm:.3f} {time.warm * 1e6:.1f} us {name}", flush=True)
-
-
 def claims(part: str, lines: list[Line]) -> Iterator[Claim]:
     """The claims of a part, as far as it was measured."""
     for wanted, rows, peer, which, limit in WANTED:
@@ -398,8 +374,5 @@ def run(wanted: tuple[str, ...] = tuple(PARTS)) -> Table:
 
 
 if __name__ == "__main__":
-    parts = [word for word in sys.argv[1:] if word in (*PARTS, "tune")]
-    if "tune" in parts:
-        tune()
-    if asked := tuple(part for part in parts or PARTS if part in PARTS):
-        print(run(asked).markdown())
+    asked = tuple(word for word in sys.argv[1:] if word in PARTS)
+    print(run(asked or tuple(PARTS)).markdown())

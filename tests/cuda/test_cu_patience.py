@@ -32,7 +32,8 @@ RUNS = {
 TEXTS = (
     "struct P { int x; @ V<int> y; };", "struct P { V<int> @ y; };", "struct P { V<int> y @; };",
     "struct @ P { int x; };",
-    "struct P @ { int x; };", "typedef struct @ { int a; } P;", "struct P : @ { };", "struct P { P(@) : a(1) {} int a; };",
+    "struct P @ { int x; };",
+    "typedef struct @ { int a; } P;", "struct P : @ { };", "struct P { P(@) : a(1) {} int a; };",
     "struct __align__(@) P { int a; };", "__global__ @ void k(P p);", "__global__ void @ k(P p) {}",
     "__global__ void k(P @ p) {}", "template <@> __global__ void k(P p) {}", "template @ __global__ void k<1>(P p);",
     "int main() { k<@><<<1, 1>>>(); }", "int main() { k @<<<1, 1>>>(); }", "__device__ @ int x = 5;",
@@ -41,7 +42,8 @@ TEXTS = (
 )  # fmt: skip
 SCANNERS = (
     cu_chunks.chunks, cu_chunks.parameters, cu_chunks.instances, variables,
-    lambda text: with_fields({"k": (cu_chunks.Parameter("p", "P"),)}, text), lambda text: list(cu_headers.includes(text)),
+    lambda text: with_fields({"k": (cu_chunks.Parameter("p", "P"),)}, text),
+    lambda text: list(cu_headers.includes(text)),
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what to
 
 KINDS = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 SHAPES = ((1, 1), (7, 5), (33, 64), (5, 257), (130, 1024), (3, 4095), (9, 8192), (4, 16384), (2, 32768), (2, 70001),
-          (3, 131072), (2, 262144), (2, 262145))  # fmt: skip
+          (3, 131072), (2, 262144), (2, 262145), (601, 151), (300, 1001), (259, 32003), (257, 50257))  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +86,21 @@ def test_a_kernel_and_its_gradient_are_those_of_float64(torch: Any, name: str, k
 def close(torch: Any, found: Any, wanted: Any, gap: float, what: str) -> None:
     size = max(1.0, float(wanted.abs().max()))
     assert float((found.double() - wanted).abs().max()) <= gap * size, what
+
+
+def test_cross_entropy_ignores_rows_and_marks_targets_that_are_no_columns(torch: Any) -> None:
+    x = torch.randn(5, 1000, device="cuda", requires_grad=True)
+    target = torch.tensor([3, -100, 999, 1000, 2**32 + 3], device="cuda")
+
+    loss = kernels.cross_entropy(x, target)
+    loss.sum().backward()
+
+    assert torch.isnan(loss).tolist() == [False, False, False, True, True]
+    assert torch.isnan(x.grad).any(1).tolist() == [False, False, False, True, True]
+    assert float(loss[1]) == 0
+    assert not x.grad[1].any()
+    ignored = torch.nn.functional.cross_entropy(x, target % 1000, ignore_index=3, reduction="none")
+    assert torch.allclose(kernels.cross_entropy(x, target % 1000, ignore_index=3), ignored, atol=1e-5)
 
 
 def test_kernels_are_compiled_and_captured(torch: Any) -> None:

@@ -226,7 +226,7 @@ PROGRAMS = (
             "selp.u32 r2, 1, 0, p0; selp.u32 r3, 1, 0, p1; st.v2.u32 [ao], {r2, r3};",
             (0,), (0, 1), ".extern .shared .align 8 .b8 dyn[];"),
     Program("texts for sm_1x leave out how they round",
-            "ld.u32 f1, [ai]; mad.f32 f2, f1, f1, f1; div.f32 f3, f2, f1; rcp.f32 f4, f1; sqrt.f32 f5, f1;"
+            "ld.f32 f1, [ai]; mad.f32 f2, f1, f1, f1; div.f32 f3, f2, f1; rcp.f32 f4, f1; sqrt.f32 f5, f1;"
             "st.v4.f32 [ao], {f2, f3, f4, f5};", (0x40800000,), (0x41A00000, 0x40A00000, 0x3E800000, 0x40000000),
             target="sm_13", version="1.4"),
 )  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.errors import SimulationError
+from tilewright.load.words import NUMBA, said
 
 MOST_STEPS = 4  # that one report after the other may name
 
@@ -123,3 +124,129 @@ def test_a_handover_is_right_once_the_steps_of_its_reports_are_pasted_in(name: s
         text, steps = pasted(text, hint), steps + 1
         assert steps <= MOST_STEPS, text
     assert steps
+
+
+GUARD = """
+__global__ void k(unsigned* d) {
+  __shared__ unsigned most;
+  unsigned own = blockIdx.x * 64 + threadIdx.x;
+  if (threadIdx.x == 0)
+    most = 0;
+  __syncthreads();
+  for (int turn = 0; turn < 2; turn++)
+    if (READ < own + turn)
+      atomicMax(WHERE, own + turn);
+}
+"""
+
+
+@pytest.mark.parametrize("place", ["d", "&most"])
+@pytest.mark.parametrize("ctas", [1, 3])
+def test_a_plain_guard_of_an_atomic_is_told_a_volatile_read_and_no_barrier(place: str, ctas: int) -> None:
+    def race(read: str) -> str:
+        try:
+            text = GUARD.replace("READ", read).replace("WHERE", place)
+            tw.load_cu(text)["k"].simulate(np.zeros(1, np.uint32), grid=ctas, block=64)
+        except SimulationError as error:
+            return str(error.hint)
+        return ""
+
+    assert race(f"*{place.replace('&most', '(&most)')}") == "an atomic or volatile access at line 9"
+    assert not race(f"*(volatile unsigned*)({place})")
+    assert not race(f"atomicAdd({place}, 0)")
+
+
+LAST = """
+__global__ void k(float* x, unsigned* n, float* out) {
+  __shared__ bool am_last;
+  x[blockIdx.x * 64 + threadIdx.x] = 1;
+  __threadfence();
+  if (threadIdx.x == 0)
+    am_last = atomicAdd(n, 1) == gridDim.x - 1;
+  __syncthreads();
+  if (am_last) {
+    __threadfence();
+    float sum = 0;
+    for (int i = 0; i < gridDim.x; i++)
+      sum += x[i * 64 + 63 - threadIdx.x];
+    out[threadIdx.x] = sum;
+  }
+}
+"""
+
+
+def test_a_barrier_left_out_before_the_atomic_of_the_last_block_is_named() -> None:
+    def race(text: str) -> str:
+        x, n, out = np.zeros(256, np.float32), np.zeros(1, np.uint32), np.zeros(64, np.float32)
+        try:
+            run = tw.load_cu(text)["k"].simulate(x, n, out, grid=4, block=64)
+        except SimulationError as error:
+            return str(error.hint)
+        assert (out == 4).all()
+        assert not run.warnings
+        return ""
+
+    assert race(LAST) == "__syncthreads() between line 4 and line 7"
+    assert not race(LAST.replace("  __threadfence();\n  if", "  __threadfence();\n  __syncthreads();\n  if"))
+
+
+OVERLAP = """
+__global__ void k(float* x, unsigned* y) {
+  extern __shared__ float a[];
+  extern __shared__ unsigned WHOLE[];
+  BEGIN
+  a[threadIdx.x] = x[threadIdx.x];
+  b[63 - threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  x[threadIdx.x] = a[63 - threadIdx.x];
+  y[threadIdx.x] = b[threadIdx.x];
+}
+"""
+
+
+def test_two_arrays_of_dynamic_memory_at_one_place_are_told_another_place_and_no_barrier() -> None:
+    kernel = tw.load_cu(OVERLAP.replace("WHOLE", "b").replace("BEGIN", ""))["k"]
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.uint32)
+
+    with pytest.raises(SimulationError) as error:
+        kernel.simulate(x, y, grid=1, block=64, shared_bytes=512)
+
+    assert str(error.value.hint).startswith("another place for b than for a: both hold byte ")
+    moved = OVERLAP.replace("WHOLE", "whole").replace("BEGIN", "unsigned* b = whole + 64;")
+    tw.load_cu(moved)["k"].simulate(x, y, grid=1, block=64, shared_bytes=512)
+    assert (x == 63 - np.arange(64)).all()
+    assert (y == 63 - np.arange(64)).all()
+
+
+def test_arrays_that_take_over_a_place_one_after_the_other_are_told_a_barrier() -> None:
+    text = OVERLAP.replace("WHOLE", "b").replace("BEGIN", "").replace("  __syncthreads();\n", "")
+    lines = text.split("\n")
+    store = next(k for k, line in enumerate(lines) if line.startswith("  b["))
+    lines.insert(store, "  __syncthreads();\n  x[threadIdx.x] = a[63 - threadIdx.x];")
+    text = "\n".join(line for line in lines if line != "  x[threadIdx.x] = a[63 - threadIdx.x];")
+
+    with pytest.raises(SimulationError) as error:
+        tw.load_cu(text)["k"].simulate(
+            np.zeros(64, np.float32), np.zeros(64, np.uint32), grid=1, block=64, shared_bytes=512
+        )
+
+    assert str(error.value.hint).startswith("__syncthreads() between line ")
+
+
+@pytest.mark.parametrize(
+    ("guard", "remedy"), [("threadIdx.x == 0", "blockIdx.x == 0"), ("1", "blockIdx.x == 0 && threadIdx.x == 0")]
+)
+def test_of_equal_values_of_several_ctas_the_remedy_names_what_differs(guard: str, remedy: str) -> None:
+    def warnings(condition: str) -> list[str]:
+        text = f"__global__ void k(float* x) {{ if ({condition}) x[0] = 1; }}"
+        return tw.load_cu(text)["k"].simulate(np.zeros(1, np.float32), grid=3, block=64).warnings
+
+    (told,) = warnings(guard)
+    assert told.endswith(f"one of them is enough: if ({remedy}) ...")
+    assert not warnings(f"{guard} && {remedy}")
+
+
+def test_words_of_numba_name_the_cta_alone_where_only_it_differs() -> None:
+    assert said("if T.cta_id() == 0: ...", NUMBA) == "if cuda.blockIdx.x == 0: ..."
+    assert said("if T.thread_id() == 0: ...", NUMBA) == "if cuda.threadIdx.x == 0: ..."
+    assert said("if T.cta_id() == 0 and T.thread_id() == 0: ...", NUMBA) == "if cuda.grid(1) == 0: ..."

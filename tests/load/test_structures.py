@@ -174,3 +174,11 @@ def test_hints_for_cuda_name_its_atomic_and_take_one_line_apart() -> None:
 
     assert "atomicAdd(&own[...], value) in place of line 6" in str(counted.value.hint)
     assert "line 10 as two statements: what it reads into a variable, __syncthreads()" in str(smoothed.value.hint)
+
+
+def test_a_pointer_in_an_array_of_a_structure_is_named_by_its_place() -> None:
+    text = "struct Q { float* p[5]; int n; };\n__global__ void k(Q q) { q.p[4][q.n] = 1; }\n"
+    arrays = [np.zeros(4, np.float32) for _ in range(5)]
+
+    with pytest.raises(SimulationError, match=r"outside of q\.p\[4\]"):
+        tw.load_cu(text)["k"].simulate((arrays, 7), block=1)

@@ -69,7 +69,8 @@ def test_what_is_not_there_is_an_error_at_its_line(line: str, error: type[Except
 def test_bytes_of_shared_memory_are_cleared(size: int) -> None:
     text = f"""{HEAD}.reg .b64 %p; .reg .b32 %t, %s, %v, %n; .reg .pred %q;
 .shared .align 16 .b8 tile[128];
-ld.param.u64 %p, [a]; mov.u32 %t, %tid.x; mad.lo.u32 %s, %t, 4, tile; mov.b32 %v, -1; st.shared.b32 [%s], %v;
+ld.param.u64 %p, [a]; mov.u32 %t, %tid.x; mov.u32 %s, tile; mad.lo.u32 %s, %t, 4, %s;
+mov.b32 %v, -1; st.shared.b32 [%s], %v;
 bar.warp.sync -1; mov.b32 %n, {size}; setp.eq.u32 %q, %t, 0;
 mov.u32 %v, tile;
 @%q st.bulk.weak.shared::cta [%v+16], {size}, 0;

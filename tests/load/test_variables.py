@@ -160,3 +160,25 @@ def test_reports_on_ptx_have_no_mangled_names() -> None:
 )
 def test_symbols_are_read_as_names(symbol: str, plain: str, qualified: str) -> None:
     assert (plain_name(symbol), qualified_name(symbol)) == (plain, qualified)
+
+
+NULL = """typedef int (*F)(int);
+__device__ int one(int a) { return a + 1; }
+__device__ F table[2] = {one, nullptr};
+__global__ void k(int* o, int n) {
+    o[0] = table[n](n);
+}
+"""
+
+
+def test_a_call_of_a_null_function_pointer_is_told_at_the_users_line_without_inner_frames() -> None:
+    module, o = load_cu(NULL), np.zeros(1, np.int32)
+    module["k"].simulate(o, 0, block=1)
+    assert o[0] == 1
+
+    with pytest.raises(SimulationError, match="pointer to nowhere") as raised:
+        module["k"].simulate(o, 1, block=1)
+
+    assert raised.value.given == "address 0x0"
+    places = [str(entry.path).rpartition("/")[2] for entry in raised.traceback]
+    assert places == ["test_variables.py", "frames.py", "kernel.cu"]

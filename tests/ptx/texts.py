@@ -32,7 +32,7 @@ IN_BODY = (
 MODULE = """
 // both dialects
 .version 8.7
-.target sm_90a, debug
+.target sm_90a
 .address_size 64
 
 .extern .func  (.param .b32 func_retval0) vprintf

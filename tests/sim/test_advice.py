@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
+from tilewright import T, Tx
 from tilewright.errors import SimulationError
 from tilewright.ir import as_expr
 from tilewright.ir.build import binary
@@ -310,3 +312,70 @@ def test_a_collective_of_the_own_warp_is_no_other_thread() -> None:
 
     with pytest.raises(SimulationError, match="which its warp has read"):
         k.run("races", out=np.zeros(256, np.int32))
+
+
+@T.prim_func
+def guarded(d: T.Buffer((1,), "uint32")):
+    cta, own = T.cta_id([2]), T.thread_id([64])
+    if d[0] < T.cast(cta * 64 + own, "uint32"):
+        T.cuda.atomic_max(d.ptr_to([0]), T.cast(cta * 64 + own, "uint32"))
+
+
+@T.prim_func
+def guarded_by_a_strong_read(d: T.Buffer((1,), "uint32")):
+    cta, own = T.cta_id([2]), T.thread_id([64])
+    if T.ptx.ld(d.ptr_to([0]), sem="relaxed", scope="gpu", dtype="uint32") < T.cast(cta * 64 + own, "uint32"):
+        T.cuda.atomic_max(d.ptr_to([0]), T.cast(cta * 64 + own, "uint32"))
+
+
+def test_a_plain_guard_of_an_atomic_is_told_a_relaxed_read() -> None:
+    with pytest.raises(SimulationError) as error:
+        tw.compile(guarded).simulate(np.zeros(1, np.uint32), check="races")
+
+    assert str(error.value.hint).startswith("T.ptx.ld(..., sem='relaxed', scope='gpu')")
+    d = np.zeros(1, np.uint32)
+    tw.compile(guarded_by_a_strong_read).simulate(d, check="all")
+    assert d[0] == 127
+
+
+@T.prim_func
+def overlapping(x: T.Buffer((128,), "float32")):
+    T.cta_id([1])
+    tid = T.thread_id([64])
+    pool = T.SMEMPool()
+    a = pool.alloc((64,), "float32")
+    pool.move_base_to(0)
+    b = pool.alloc((64,), "float32")
+    pool.commit()
+    a[tid] = x[tid]
+    b[63 - tid] = x[64 + tid]
+    T.cuda.cta_sync()
+    x[tid] = a[tid] + b[63 - tid]
+
+
+def test_arrays_of_a_pool_that_overlap_are_told_another_place() -> None:
+    with pytest.raises(SimulationError) as error:
+        tw.compile(overlapping).simulate(np.arange(128, dtype=np.float32), check="races")
+
+    assert str(error.value.hint).startswith("another place for b than for a: both hold byte ")
+
+
+@T.prim_func
+def without_columns(A: T.Buffer((128, 16), "float32")):
+    T.cta_id([1])
+    T.thread_id([128])
+    pool = T.SMEMPool()
+    columns = T.TMEMPool(pool, 64)
+    first = columns.alloc((128, 16), "float32")
+    pool.commit()
+    T.cuda.cta_sync()
+    r = T.wg_reg_tile(16)
+    Tx.wg.copy(r, A)
+    Tx.wg.copy_async(first[:, 0:16], r)
+
+
+def test_columns_that_nobody_has_asked_for_are_told_the_commit_of_their_pool() -> None:
+    with pytest.raises(SimulationError) as error:
+        tw.compile(without_columns, "sm_100a").simulate(np.zeros((128, 16), np.float32), check="all")
+
+    assert "columns.commit() of a T.TMEMPool, and T.cuda.cta_sync() behind it, before line" in str(error.value.hint)

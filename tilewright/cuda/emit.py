@@ -19,7 +19,6 @@ from tilewright.cuda.emit_stmt import INDENT, lines_of
 from tilewright.cuda.emit_types import cpp_type
 from tilewright.cuda.emit_unit import LINE_LENGTH, KnownFacts, Scope, TranslationUnit
 from tilewright.cuda.emit_vectors import declare_vector
-from tilewright.dtypes import HANDLE
 from tilewright.errors import TargetError
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
@@ -84,7 +83,7 @@ def _header(kernel: ir.Kernel, unit: TranslationUnit) -> str:
     launch = _launch(kernel)
     grid = ", ".join(map(str, launch.grid))
     shared = dynamic_shared_bytes(launch)
-    arguments = ", ".join(unit.names.of(var.name) for var in _arguments(kernel))
+    arguments = ", ".join(unit.names.of(var.name) for var in kernel.passed)
     sizes = f"dim3({grid}), {launch.threads}" + (f", {shared}" if shared else "")
     place = f" ({kernel.at})" if kernel.at else ""
     lines = [
@@ -156,16 +155,11 @@ def _signature(kernel: ir.Kernel, unit: TranslationUnit) -> str:
     if launch.cluster != (1, 1, 1):
         _check_clusters(kernel, unit.arch)
         cluster = f"__cluster_dims__({', '.join(map(str, launch.cluster))}) "
-    params = [_parameter(kernel, var, unit) for var in _arguments(kernel)]
+    params = [_parameter(kernel, var, unit) for var in kernel.passed]
     line = f"{entry_name(kernel)}({', '.join(params)})"
     if len(line) > LINE_LENGTH:
         line = f"{entry_name(kernel)}(\n{2 * INDENT}" + f",\n{2 * INDENT}".join(params) + ")"
     return f'extern "C" __global__ void {cluster}__launch_bounds__({bounds})\n{line}'
-
-
-def _arguments(kernel: ir.Kernel) -> list[ir.Var]:
-    """What a launch passes: the parameters, the tensor maps that are made of them, the symbols."""
-    return [*kernel.params, *(ir.Var(each.name, HANDLE) for each in kernel.maps if each.is_made), *kernel.symbols]
 
 
 MAP_TYPE = "TensorMap"

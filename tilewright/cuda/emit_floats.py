@@ -9,12 +9,13 @@ from tilewright.cuda.emit_unit import TranslationUnit
 from tilewright.dtypes import DType, dtype
 from tilewright.ir.operators import OPERATORS
 from tilewright.isa.arith import ARITHMETIC
+from tilewright.isa.extremes import extreme_helper
 
 __all__ = ["float_binary", "float_negated"]
 
 FLOAT32 = dtype("float32")
 
-_FUNCTIONS = {"min": "fmin", "max": "fmax", "truncmod": "fmod"}
+_EXTREMES = {"min": "minimum", "max": "maximum"}  # a NaN wins
 
 
 def float_binary(op: str, a: Cpp, b: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
@@ -41,12 +42,19 @@ def _plain(op: str, a: Cpp, b: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     suffix = "f" if kind.bits == 32 else ""
     if op in ("+", "-", "*", "/"):
         return infix(op, a, b)
-    if op in _FUNCTIONS:
-        return called(f"{_FUNCTIONS[op]}{suffix}", a, b)
+    if op in _EXTREMES:
+        return called(_extreme(_EXTREMES[op], kind, unit), a, b)
+    if op == "truncmod":
+        return called(f"fmod{suffix}", a, b)
     if op == "truncdiv":
         return called(f"trunc{suffix}", infix("/", a, b))
     helper = _floor_mod if op == "%" else _floor_div
     return called(helper(kind, suffix, unit), a, b)
+
+
+def _extreme(name: str, kind: DType, unit: TranslationUnit) -> str:
+    called, text = extreme_helper(name, kind)
+    return unit.helper(called, text.rstrip())
 
 
 def _floor_div(kind: DType, suffix: str, unit: TranslationUnit) -> str:

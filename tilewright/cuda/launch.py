@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Hashable, Sequence
 from ctypes import addressof, c_char, c_void_p
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -71,7 +72,7 @@ class Launcher:
         self._apart = _apart(kernel)
         largest = [largest_float(p.dtype) if p.dtype.is_float and p.dtype.bits < 64 else None for p in kernel.params]
         decides = [param.name in deciding for param in kernel.params]
-        self.quick = QuickCalls(decides, alignment - 1, self._apart, largest, mapped=bool(kernel.maps))
+        self.quick = QuickCalls(decides, alignment - 1, self._apart, largest)
         self._functions: dict[tuple[int, bool], int] = {}  # by device, and whether arguments may overlap
         self._plans: dict[Hashable, LaunchPlan] = {}
 
@@ -85,7 +86,7 @@ class Launcher:
         if self._is_quick:
             self.quick.remember(args, plan)
 
-    def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, list[Number], int]:
+    def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, tuple[Number, ...], int]:
         """The checked call, the values of its parameters, and the stream. Raises ArgumentError, see `launch`."""
         arrays = [one for one in map(host.behind, args) if host.is_array(one) and host.device_of(one) != "cpu"]
         streams = [stream_of(value, host.ordinal(host.device_of(value))) for value in arrays]
@@ -220,6 +221,7 @@ class _Format:
     mapped: struct.Struct  # and of the tensor maps
     whole: struct.Struct
     offsets: tuple[int, ...]
+    floats: tuple[int, ...]  # positions of the parameters that are floats
 
     @staticmethod
     def of(kernel: Kernel) -> _Format:
@@ -230,7 +232,8 @@ class _Format:
         ends = [struct.calcsize("".join(letters[: i + 1])) for i in range(len(letters))]
         offsets = tuple(end - struct.calcsize(letter) for end, letter in zip(ends, letters, strict=True))
         packer, mapped, whole = (struct.Struct("".join(some)) for some in (params, each_call, letters))
-        return _Format(kernel.params, packer, mapped, whole, offsets)
+        floats = tuple(i for i, var in enumerate(kernel.params) if var.dtype.is_float)
+        return _Format(kernel.params, packer, mapped, whole, offsets, floats)
 
     def exact(self, index: int, value: Number) -> Number:
         """A number as the parameter's dtype holds it; the bits, where C has no such type."""
@@ -249,10 +252,10 @@ def _goes_as_bits(param: Var) -> bool:
     return param.dtype.is_float and FORMATS.get(str(param.dtype), "B") not in "efd"
 
 
-# Packed values, the configuration, the arguments of cuLaunchKernelEx as ctypes passes them (so that a launch converts
-# nothing), the stream in the configuration, the memory of the arguments, the addresses whose tensor maps are packed.
+# The driver's call, whose arguments are as ctypes passes them, so that a launch converts nothing, and which keeps what
+# they point to; and the values that it has, with the stream. `LAUNCH`, in `tilewright.cuda.quick`, unpacks it.
 Frame = list[Any]
-PACKED, CONFIG, STREAM, MAPPED = 0, 1, 5, 7
+CALL, HELD = 0, 1
 
 
 class Disjoint(NamedTuple):
@@ -270,15 +273,14 @@ class Disjoint(NamedTuple):
 class LaunchPlan:
     """A checked call. frames: a cache, one frame for each call that is under way at the same time.
 
-    pack, call: what fills a frame with the values of the parameters, and the driver's function.
     is_plain: the machine has one GPU and the grid is not empty, so that a launch need not look at anything else.
     disjoint: where two of its arrays overlap all the same, another plan launches. A kernel that waits for the grids
     before it (``T.ptx.griddepcontrol.wait``) is launched so that it may begin before they end.
     """
 
     __slots__ = ("_aliased", "_attributes", "_device", "_format", "_function", "_grid", "_launched", "_name",
-                 "_otherwise", "_several", "_symbols", "apart", "call", "frames", "is_plain", "maps", "mask", "ordinal",
-                 "pack", "spans")  # fmt: skip
+                 "_otherwise", "_several", "_symbols", "apart", "frames", "is_plain", "maps", "mask", "ordinal",
+                 "spans")  # fmt: skip
 
     def __init__(
         self,
@@ -303,17 +305,15 @@ class LaunchPlan:
         self._attributes = (addressof(driver.OVERLAPPING), 1) if begins_early(kernel) else (None, 0)
         self._several = driver.device_count() > 1
         self.is_plain = not self._several and 0 not in grid
-        self.call = driver.library().cuLaunchKernelEx
-        self.pack = format.packer.pack_into
 
-    def exact(self, found: Sequence[Inspected]) -> list[Number]:
+    def exact(self, found: Sequence[Inspected]) -> tuple[Number, ...]:
         """The values of a call, as the parameters hold them."""
-        return [
+        return tuple(
             one.value if isinstance(one.descriptor, (ArrayInfo, MapFields)) else self._format.exact(i, one.value)
             for i, one in enumerate(found)
-        ]
+        )
 
-    def launch(self, values: Sequence[Number], stream: int) -> bool:
+    def launch(self, values: tuple[Number, ...], stream: int) -> bool:
         """Put the kernel into a stream; True. Raises ToolError where the driver refuses."""
         if 0 in self._grid:  # no CTA, no work; the driver would call it an error
             return True
@@ -324,33 +324,44 @@ class LaunchPlan:
         try:
             frame = self.frames.pop()
         except IndexError:
-            frame = self._new_frame(self.maps.encoded(values))
-        at = [values[i] for i in self.maps.arrays]
-        if self.maps.are_given or frame[MAPPED] != at:
-            self._format.mapped.pack_into(frame[PACKED], 0, *self.maps.encoded(values))
-            frame[MAPPED] = at
-        else:
-            self.pack(frame[PACKED], 0, *values)
-        if frame[STREAM] != stream:
-            frame[CONFIG].stream = frame[STREAM] = stream
-        if self._several and not self._device.is_current():
-            status = self._launched_in_context(frame)
-        else:
-            status = self.call(*frame[2:5], None)
+            frame = self.new_frame(values)
+        if frame[HELD] != (*values, stream):
+            self.fill(frame, (*values, stream))
+        is_current = not self._several or self._device.is_current()
+        status = frame[CALL]() if is_current else self._launched_in_context(frame)
         if status:
             self.recover(status, frame)
         self.frames.append(frame)
         return True
 
-    def _new_frame(self, values: Sequence[Number]) -> Frame:
-        packed = (c_char * max(self._format.whole.size, 1))()
-        self._format.whole.pack_into(packed, 0, *values, *self._symbols)
-        starts = [addressof(packed) + offset for offset in self._format.offsets]
+    def fill(self, frame: Frame, held: tuple[Number, ...]) -> None:
+        """Pack these values, and set the stream, which is the last of them.
+
+        They are not compared later if a float is zero: a negative one equals it in other bits.
+        """
+        call, values = frame[CALL], held[:-1]
+        if self.maps.are_any:
+            self._format.mapped.pack_into(call.packed, 0, *self.maps.encoded(values))
+        else:
+            self._format.packer.pack_into(call.packed, 0, *values)
+        call.config.stream = held[-1]
+        floats = self._format.floats
+        differs = self.maps.are_given or (floats and not all([values[i] for i in floats]))
+        frame[HELD] = None if differs else held
+
+    def new_frame(self, values: tuple[Number, ...]) -> Frame:
+        """A frame for one more call at the same time."""
+        format = self._format
+        packed = (c_char * max(format.whole.size, 1))()
+        format.whole.pack_into(packed, 0, *self.maps.encoded(values), *self._symbols)
+        starts = [addressof(packed) + offset for offset in format.offsets]
         pointers = (c_void_p * max(len(starts), 1))(*starts)
         shared = dynamic_shared_bytes(self._launched)
         config = LaunchConfig(self._grid, (self._launched.threads, 1, 1), shared, None, *self._attributes)
         prepared = map(c_void_p.from_param, (addressof(config), self._function, addressof(pointers)))
-        return [packed, config, *prepared, 0, pointers, []]
+        call: Any = partial(driver.library().cuLaunchKernelEx, *prepared, None)
+        call.config, call.packed, call.kept = config, packed, pointers
+        return [call, None]
 
     def recover(self, status: int, frame: Frame) -> None:
         """Set the context of a thread that has not used the GPU yet. Raises ToolError for any other refusal."""
@@ -361,4 +372,4 @@ class LaunchPlan:
 
     def _launched_in_context(self, frame: Frame) -> int:
         with self._device.current():
-            return int(self.call(*frame[2:5], None))
+            return int(frame[CALL]())

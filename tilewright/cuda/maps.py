@@ -13,7 +13,6 @@ from typing import Any
 from tilewright.cuda import driver
 from tilewright.cuda.driver import GpuDevice
 from tilewright.ir import Kernel, Number, Var
-from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.tensor_map import FILLS, MAP_ALIGNMENT, MAP_BYTES, MapFields
 
 __all__ = ["Maps", "encoded"]
@@ -25,8 +24,7 @@ MOST_MAPS = 4096  # that are kept
 class Maps:
     """The tensor maps of a checked call. Those of arrays follow the values of the parameters.
 
-    arrays: the numbers of the parameters whose addresses decide; none where there is no such map. are_given: do callers
-    pass some of them?
+    are_any: is there any? are_given: do callers pass some of them?
     """
 
     def __init__(
@@ -37,8 +35,8 @@ class Maps:
         self._given = [(i, one) for i, one in enumerate(arguments) if isinstance(one, MapFields)]
         pointers = {buffer.name: buffer.data.name for buffer in kernel.buffers if isinstance(buffer.data, Var)}
         made = [each for each in kernel.maps if each.is_made]
-        self.are_given = bool(self._given)
-        self.arrays = [i for i, one in enumerate(arguments) if isinstance(one, ArrayInfo)] if made else []
+        self._kept: dict[tuple[int, int], bytes] = {}  # a cache
+        self.are_given, self.are_any = bool(self._given), bool(kernel.maps)
         self._made = [(names.index(pointers[each.of]), each.start(values), each.fields(values)) for each in made]
 
     def encoded(self, values: Sequence[Number]) -> Sequence[Any]:
@@ -46,11 +44,22 @@ class Maps:
         if not self._given and not self._made:
             return values
         found: list[Any] = list(values)
-        with self._device.current():
-            for i, fields in self._given:
+        for i, fields in self._given:
+            with self._device.current():
                 found[i] = encoded(fields, int(values[i]))
-            found += [encoded(fields, int(values[i]) + start) for i, start, fields in self._made]
+        found += [self._bytes(number, int(values[i]) + start) for number, (i, start, _) in enumerate(self._made)]
         return found
+
+    def _bytes(self, number: int, address: int) -> bytes:
+        """The made map of that number, at an address."""
+        known = self._kept.get((number, address))
+        if known is None:
+            with self._device.current():
+                known = encoded(self._made[number][2], address)
+            if len(self._kept) >= MOST_MAPS:
+                self._kept.clear()
+            self._kept[number, address] = known
+        return known
 
 
 @lru_cache(maxsize=MOST_MAPS)

@@ -5,20 +5,19 @@ For ``exe(a, b, 2.0)`` with two tensors of torch and a number it reads
     def again(args):
         try: a0, a1, a2, = args
         except ValueError: return False
-        alike, frames, pack, call, ordinal, plan, n, seen = last
+        alike, frames, ordinal, plan, n = last
         if type(a2) is T2 and alike(a0, a1):
             p0 = a0.data_ptr()
             p1 = a1.data_ptr()
-            q0, q1, = seen
-            if p0 == q0 and p1 == q1 or fits(n, seen, p0, p1):
-                ...  # pack into a frame, ask for the stream, call the driver
+            wanted = stream(ordinal)
+            ...  # pack into a frame, call the driver
+            return True
         return looked_up(args)
 
 `TensorGuards` are torch's own: ``alike`` compares type, element type, shape, strides and device of all tensors in one
 call into C++, in a third of the time that Python takes to read them; torch.compile uses them before every call of
-compiled code. Addresses equal to those of the launch before are aligned, and overlap as little as then: ``seen`` has
-them, ``fits`` tests others. ``looked_up`` finds a call unlike the last one, by those facts, in a dictionary of checked
-calls.
+compiled code. Values equal to those that a frame was last used with are packed, are aligned and overlap as little as
+then. ``looked_up`` finds a call unlike the last one, by those facts, in a dictionary of checked calls.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = ["MOST_PLANS", "QuickCalls", "launch_text", "tensor_guards"]
 
 MOST_PLANS = 1024  # argument shapes that a process uses at once; beyond that they are checked again
 
-NEVER = (lambda *tensors: False), None, None, None, 0, None  # no call has been checked yet
+NEVER = (lambda *tensors: False), None, 0, None, ()  # no call has been checked yet
 
 Again = Callable[[tuple[Any, ...]], bool]
 Stream = Callable[[int], int]
@@ -48,9 +47,8 @@ class QuickCalls:
 
     decides: for each parameter, does the value of a number (not only its type) decide on a check or on the grid?
     mask: the bits of an address that an alignment may ask to be zero. apart: pairs of parameters whose arrays must not
-    overlap, see `tilewright.cuda.launch.LaunchPlan`. mapped: has a frame tensor maps, which are those of the addresses
-    that it was last used with? largest: for each parameter the largest number that it holds; None where packing the
-    number checks it.
+    overlap, see `tilewright.cuda.launch.LaunchPlan`. largest: for each parameter the largest number that it holds; None
+    where packing the number checks it.
     """
 
     def __init__(
@@ -59,12 +57,10 @@ class QuickCalls:
         mask: int,
         apart: Sequence[tuple[int, int]] = (),
         largest: Sequence[float | None] | None = None,
-        mapped: bool = False,
     ) -> None:
         self.decides = tuple(decides)
         self.largest = tuple(largest or (None,) * len(self.decides))
         self.mask = mask
-        self.mapped = mapped
         self.apart = tuple(apart)
         self.again: Again = self.of_other_types  # launches what has been checked before; False for anything else
         self._patterns: dict[tuple[type, ...], _Pattern] = {}
@@ -101,7 +97,7 @@ class _Pattern:
             "stream": stream,
             "other": calls.of_other_types,
             "NotHeld": (struct.error, OverflowError),
-            "last": (*NEVER, (), ()),
+            "last": NEVER,
             **{f"T{i}": kind for i, kind in enumerate(types)},
         }
         exec(source(readers, calls), self._names)
@@ -115,8 +111,7 @@ class _Pattern:
             tensors = [args[i] for i in self._arrays]
             guards = self._guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None)
             if not any(tensor.data_ptr() & self._mask for tensor in tensors):
-                known = guards.check, plan.frames, plan.pack, plan.call, plan.ordinal, plan, plan.spans
-                self._names["last"] = *known, [None] * len(tensors)
+                self._names["last"] = guards.check, plan.frames, plan.ordinal, plan, plan.spans
 
 
 def tensor_guards() -> Callable[..., Any] | None:
@@ -136,78 +131,61 @@ def source(readers: Sequence[Reader], calls: QuickCalls) -> str:
             facts.append(f"p{i} & {calls.mask}")
         elif calls.decides[i]:
             facts.append(args[i])
-    pointed = ", ".join(f"p{i}" for i in pointers)
     values = [f"p{i}" if i in pointers else name for i, name in enumerate(args)]
     parts = {
         "unpack": f"{', '.join(args)}, = args",
         "values": ", ".join(values),
         "tensors": ", ".join(args[i] for i in pointers),
-        "addresses": " | ".join(f"p{i}" for i in pointers),
         "numbers": "".join(f"type({name}) is T{i} and " for i, name in enumerate(args) if i not in pointers),
         "unlike": " or ".join(f"type({name}) is not T{i}" for i, name in enumerate(args)),
         "facts": "".join(f"{fact}, " for fact in facts),
-        "pointers": pointed,
-        "before": ", ".join(f"q{i}" for i in pointers),
-        "same": " and ".join(f"p{i} == q{i}" for i in pointers),
-        "mask": calls.mask,
-        "overlap": "".join(f" or -n[{j}] < p{j} - p{i} < n[{i}]" for i, j in calls.apart),
         "held": "".join(f"{-most!r} <= a{i} <= {most!r} and " for i, most in enumerate(calls.largest) if most),
     }
-    names = {name: name for name in ("plan", "frames", "pack", "call")}
-    launch = launch_text(True, values, [f"p{i}" for i in pointers] if calls.mapped else [], names)
+    names = {name: name for name in ("plan", "frames")}
+    addresses = " | ".join(f"p{i}" for i in pointers)
+    overlap = "".join(f" or -n[{j}] < p{j} - p{i} < n[{i}]" for i, j in calls.apart)
+    within = "".join(f" or not {-most!r} <= a{i} <= {most!r}" for i, most in enumerate(calls.largest) if most)
+    check = f"\n  if ({addresses}) & {calls.mask}{overlap}{within}: frames.append(frame); return looked_up(args)"
+    launch = launch_text(True, values, names, check)
     reads = {deep: f"\n{' ' * deep}".join(f"p{i} = {text}" for i, text in pointers.items()) for deep in (4, 8)}
-    return TEXT.format(**parts, reads=reads[4], deep_reads=reads[8], launch=f"\n{' ' * 16}".join(launch))
+    return TEXT.format(**parts, reads=reads[4], deep_reads=reads[8], launch=f"\n{' ' * 12}".join(launch))
 
 
-def launch_text(is_plain: bool, values: Sequence[str], mapped: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    """The lines that launch a checked call, in the stream ``wanted``: see `LaunchPlan.launch` and `LaunchPlan.is_plain`.
+def launch_text(is_plain: bool, values: Sequence[str], names: Mapping[str, str], check: str = "") -> list[str]:
+    """The lines that launch a checked call in the stream ``wanted``, as `LaunchPlan.launch` does.
 
-    values: of the parameters, as source. mapped: those whose addresses tensor maps have. names: of the plan and of its
-    parts.
+    is_plain: of the plan. values: of the parameters, as source. names: of the plan and of its parts. check: what
+    is done about values unlike the last.
     """
-    otherwise = f"{names['plan']}.launch(({', '.join(values)},), wanted)"
     if not is_plain:
-        return [otherwise]
-    same = f"at == [{', '.join(mapped)}]" if mapped else "True"
-    return LAUNCH.format(**names, values=", ".join(values), same=same, otherwise=otherwise).strip().splitlines()
+        return [f"{names['plan']}.launch(({', '.join(values)},), wanted)"]
+    return LAUNCH.format(**names, values=", ".join(values), check=check).strip().splitlines()
 
 
 LAUNCH = """
 try: frame = {frames}.pop()
-except IndexError: {otherwise}  # the first call, or several at the same time
-else:
-  packed, config, configured, function, pointers, used, _, at = frame
-  if {same}:
-    {pack}(packed, 0, {values})
-    if wanted != used: config.stream = frame[5] = wanted
-    status = {call}(configured, function, pointers, None)
-    if status: {plan}.recover(status, frame)
-    {frames}.append(frame)
-  else:
-    {frames}.append(frame)
-    {otherwise}
+except IndexError: frame = {plan}.new_frame(({values},))  # the first call, or several at the same time
+call, held = frame
+if held != ({values}, wanted):{check}
+  {plan}.fill(frame, ({values}, wanted))
+status = call()
+if status: {plan}.recover(status, frame)
+{frames}.append(frame)
 """
 
 TEXT = """
 def again(args):
     try: {unpack}
     except ValueError: return False
-    alike, frames, pack, call, ordinal, plan, n, seen = last
-    if {numbers}{held}alike({tensors}):
+    alike, frames, ordinal, plan, n = last
+    if {numbers}alike({tensors}):
         {deep_reads}
-        {before}, = seen
-        if {same} or fits(n, seen, {pointers}):
-            wanted = stream(ordinal)
-            try:
-                {launch}
-            except NotHeld: return False  # a number that its parameter does not hold
-            return True
+        wanted = stream(ordinal)
+        try:
+            {launch}
+        except NotHeld: return False  # a number that its parameter does not hold
+        return True
     return looked_up(args)
-
-def fits(n, seen, {pointers}):
-    if ({addresses}) & {mask}{overlap}: return False
-    seen[:] = {pointers},
-    return True
 
 def looked_up(args):
     try: {unpack}

@@ -110,7 +110,7 @@ class Buffer(_Remembered, Tiled):
         return AddressOf(self, tuple(as_expr(as_index(part, self.name)) for part in indices))
 
     def access_ptr(self, mode: str = "rw", offset: Value = 0) -> Expr:
-        """A pointer ``offset`` elements past the start of storage; ``mode`` (r, w or rw) is a promise to readers."""
+        """A pointer ``offset`` elements past ``buf.data``; ``mode`` (r, w or rw) is a promise to readers."""
         if mode not in ("r", "w", "rw"):
             raise KernelError(f"unknown access mode {mode!r}", given=mode, allowed="r, w, rw")
         if const_value(offset) == 0:
@@ -121,12 +121,15 @@ class Buffer(_Remembered, Tiled):
         return start + (elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8)
 
     def elem_offset_of(self, indices: Sequence[Value]) -> Value:
-        """How many elements past ``data`` the element at ``indices`` is: what the layout says, plus `elem_offset`."""
+        """How many elements past ``buf.data`` the element at ``indices`` is, as `access_ptr` counts.
+
+        The pointer ``buf.data`` of a view has its ``elem_offset=`` already.
+        """
         self.check_rank(len(indices))
         if self.layout is None:
             return indices[0]
-        place = self.layout.place(*map(as_index, indices), shape=self.shape)
-        return place.get("m", 0) + self.elem_offset  # type: ignore[no-any-return]  # a Value of either room
+        place: dict[str, Value] = self.layout.place(*map(as_index, indices), shape=self.shape)
+        return place.get("m", 0)
 
     @property
     def root(self) -> Buffer:
@@ -245,11 +248,31 @@ class Buffer(_Remembered, Tiled):
         return self._viewed(name or f"{self.name}_{kind}", shape, layout, kind)
 
     def local(self, *shape: Value, layout: Layout | None = None, name: str | None = None) -> Buffer:
-        """This thread's own part of a local buffer: its storage slots as a flat array, or as ``shape``."""
+        """This thread's own part of a local buffer: its slots as a flat array; as ``shape`` its elements, in
+        the row-major order that they have in this buffer, each where the layout without its thread axes has it.
+        """
         if self.space != "local":
             given = f"{self.name} in {self.space}"
             raise KernelError(f"{self.name}.local() is for registers", given=given, allowed="scope local")
+        if shape and layout is None and self.layout is not None:
+            layout = self._own(shape)
         return self._viewed(name or f"{self.name}_local", shape or (self.storage_size(),), layout)
+
+    def _own(self, shape: tuple[Value, ...]) -> Layout | None:
+        """The layout of this thread's elements, in another shape; None for slots in row-major order."""
+        assert self.layout is not None, "flat buffers have none"
+        own = self.layout.storage()
+        if own.canonicalize() == row_major((own.size(),)).canonicalize():
+            return None
+        count, has = const_value(prod(shape)), const_value(own.size())
+        if count == has:
+            return own
+        raise KernelError(
+            f"{self.name}.local{listed(shape)}",
+            given=f"{count} elements",
+            allowed=f"{has}, as many as each thread has in {own}",
+            hint=f"{self.name}.local(), its slots in the order of storage",
+        )
 
     def permute(self, *dims: int, name: str | None = None) -> Buffer:
         """The same storage with its dimensions in another order."""
@@ -313,7 +336,8 @@ class Buffer(_Remembered, Tiled):
         try:
             return self._flat
         except AttributeError:
-            size = collected(self._storage()) if self.space == "global" else self.storage_size()
+            plain = self.space == "global" or (self.is_shared and self.data is not None)  # a view may have any size
+            size = collected(self._storage()) if plain else self.storage_size()
             object.__setattr__(self, "_flat", replace(self, shape=(size,), layout=None))
             return self._flat
 

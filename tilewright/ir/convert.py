@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tilewright.dtypes import HANDLE, DType
+from tilewright.dtypes import HANDLE, DType, keeps
 from tilewright.errors import KernelError
 from tilewright.ir.build import cast
 from tilewright.ir.expr import Const, Expr, Value, is_being_parsed
@@ -37,10 +37,10 @@ def converted(
     made = cast(value, kind)
     if not is_being_parsed() or (isinstance(value, Expr) and value.dtype == kind):
         return made
-    if _is_float(number) and not kind.is_float and kind != HANDLE:
+    if isinstance(number, Expr):
+        lost = not keeps(number.dtype, kind) and not _is_inside(number, kind, ranges)
+    elif _is_float(number) and not kind.is_float and kind != HANDLE:
         lost = True
-    elif isinstance(number, Expr):
-        lost = not _keeps(number, kind, ranges)
     else:
         check_number(number, kind, place)
         lost = False
@@ -55,13 +55,10 @@ def converted(
 
 
 def _is_float(value: Value) -> bool:
-    if isinstance(value, Expr):
-        return value.dtype.is_float
     return not isinstance(value, (bool, np.bool_)) and not hasattr(value, "__index__")
 
 
-def _keeps(value: Expr, kind: DType, ranges: Mapping[str, Interval]) -> bool:
-    """Does ``kind`` hold every value that ``value`` may have? Types of the same width share their bits."""
-    if domain(value.dtype) != "int" or not kind.is_integer or value.dtype.bits <= kind.bits:
-        return True
-    return RangeFacts(ranges).interval(value).inside(limits(kind))
+def _is_inside(value: Expr, kind: DType, ranges: Mapping[str, Interval]) -> bool:
+    """Does an integer type hold every value that ``value``, an integer, is known to have?"""
+    is_known = domain(value.dtype) == "int" and kind.is_integer
+    return is_known and RangeFacts(ranges).interval(value).inside(limits(kind))

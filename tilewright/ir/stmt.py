@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from tilewright.dtypes import HANDLE
 from tilewright.errors import Span
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import Argument, Expr, Load, Node, Value, Var
@@ -292,6 +293,11 @@ class Kernel:
         where = f", {self.at}" if self.at is not None else ""
         head = f"{self.name}({', '.join(self.arguments)})"
         return f"<kernel {head}: {calls} tile call{'s' * (calls != 1)}, stage {self.stage}{where}>"
+
+    @property
+    def passed(self) -> tuple[Var, ...]:
+        """What a launch passes: the parameters, the tensor maps that are made of them, the symbols."""
+        return (*self.params, *(Var(each.name, HANDLE) for each in self.maps if each.is_made), *self.symbols)
 
     @property
     def arguments(self) -> tuple[str, ...]:

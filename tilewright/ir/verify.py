@@ -86,11 +86,11 @@ class _Verifier:
         self.taken: set[str] = set()
         self.assigned = assigned(kernel.body)
         self.defined_somewhere = {name for stmt in statements(kernel.body) for name in introduced(stmt)}
-        self.arguments = {var.name for var in (*kernel.params, *kernel.symbols)}
+        self.arguments = {var.name for var in kernel.passed}
 
     def run(self) -> None:
         scope = _Scope()
-        for var in (*self.kernel.params, *self.kernel.symbols):
+        for var in self.kernel.passed:
             self._claim(var.name, self.kernel)
             scope = scope.with_var(var)
         for buffer in self.kernel.buffers:

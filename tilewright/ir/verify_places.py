@@ -13,22 +13,21 @@ __all__ = ["check_index", "check_regions"]
 def check_regions(stmt: TileCallStmt) -> None:
     """Raises KernelError for a region of a call that is empty, or lies outside and may not leave its buffer."""
     for region, role in stmt.tiles:
-        _check_box(region, stmt, leaves=role.may_leave(dict(stmt.config)), hint=role.asking)
+        keywords = dict(stmt.config)
+        _check_box(region, stmt, leaves=role.may_leave(keywords), asked=role.is_asked(keywords), hint=role.asking)
     for _, value in stmt.config:
         if isinstance(value, Region):
-            _check_box(value, stmt, leaves=False, hint=None)
+            _check_box(value, stmt, leaves=False, asked=False, hint=None)
 
 
-def _check_box(region: Region, stmt: Stmt, *, leaves: bool, hint: str | None) -> None:
+def _check_box(region: Region, stmt: Stmt, *, leaves: bool, asked: bool, hint: str | None) -> None:
+    """leaves: the region may leave its buffer in some runs; asked: also where numbers say that it always does."""
     buffer = region.buffer
     for axis, ((start, extent), size) in enumerate(zip(region.box, buffer.shape, strict=True)):
         first, count, limit = const_value(start), const_value(extent), const_value(size)
         stop = None if first is None or count is None else first + count
-        beyond = (
-            limit is not None
-            and not leaves
-            and ((stop is not None and stop > limit) or (count is not None and count > limit))
-        )
+        always = not asked and stop is not None and limit is not None and stop > limit
+        beyond = always or (limit is not None and not leaves and count is not None and count > limit)
         if beyond or (first is not None and first < 0) or (count is not None and count <= 0):
             raise KernelError(
                 f"the region {region} lies outside of {buffer.name}",

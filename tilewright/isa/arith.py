@@ -17,7 +17,7 @@ from tilewright.dtypes import dtype
 from tilewright.isa.arch import Requirement, since
 from tilewright.isa.machine import Lanes
 
-__all__ = ["ARITHMETIC", "NumberRow", "half_bits", "larger", "smaller"]
+__all__ = ["ARITHMETIC", "NumberRow", "greatest", "half_bits", "larger", "least", "smaller"]
 
 SOURCE = 'PTX ISA, "Half Precision Floating Point Instructions"'
 
@@ -79,6 +79,16 @@ def smaller(a: Lanes, b: Lanes) -> Lanes:
 def larger(a: Lanes, b: Lanes) -> Lanes:
     """The larger number, or the one that is no NaN; +0 is larger than -0."""
     return np.where((a > b) | np.isnan(b) | ((a == b) & np.signbit(b)), a, b)
+
+
+def least(a: Lanes, b: Lanes) -> Lanes:
+    """The smaller number; NaN where either is NaN. So are ``T.min`` and ``Tx.minimum``."""
+    return np.where(np.isnan(a), a, np.where(np.isnan(b), b, smaller(a, b)))
+
+
+def greatest(a: Lanes, b: Lanes) -> Lanes:
+    """The larger number; NaN where either is NaN."""
+    return np.where(np.isnan(a), a, np.where(np.isnan(b), b, larger(a, b)))
 
 
 ARITHMETIC = {

@@ -13,6 +13,8 @@ from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
+__all__ = ["extreme_helper"]
+
 SOURCE = 'PTX ISA, "Floating Point Instructions: max"'
 _SINGLE = """\
 __device__ __forceinline__ float tw_{name}f(float a, float b) {{
@@ -30,10 +32,17 @@ __device__ __forceinline__ double tw_{name}(double a, double b) {{
   return a != a || b != b ? __longlong_as_double(0x7fffffffffffffffll) : f{opcode}(a, b);
 }}
 """
+_HELPERS = {"float32": ("f", _SINGLE), "float64": ("", _DOUBLE)}
 _QUIET: dict[int, Lanes] = {
     4: np.array(0x7FFFFFFF, np.uint32),
     8: np.array(0x7FFFFFFFFFFFFFFF, np.uint64),
 }  # the NaN that these instructions give
+
+
+def extreme_helper(name: str, kind: str) -> tuple[str, str]:
+    """The C++ function that is ``minimum`` or ``maximum`` of this dtype: its name and its text."""
+    suffix, helper = _HELPERS[kind]
+    return f"tw_{name}{suffix}", helper.format(name=name, opcode=name[:3])
 
 
 def _with_nan(extreme: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lanes], Lanes]:
@@ -44,7 +53,7 @@ def _with_nan(extreme: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lane
     return execute
 
 
-def _row(name: str, opcode: str, extreme: Callable[[Lanes, Lanes], Lanes], doc: str) -> None:
+def _row(name: str, extreme: Callable[[Lanes, Lanes], Lanes], doc: str) -> None:
     instruction(
         name,
         operands=(reads("a", "typed"), reads("b", "typed")),
@@ -52,20 +61,17 @@ def _row(name: str, opcode: str, extreme: Callable[[Lanes, Lanes], Lanes], doc: 
         doc=doc,
         forms=tuple(
             Form(
-                Cuda(
-                    "{dtype}({a}, {b})",
-                    {"dtype": {kind: f"tw_{name}{suffix}"}},
-                    helper=helper.format(name=name, opcode=opcode),
-                ),
+                Cuda("{dtype}({a}, {b})", {"dtype": {kind: called}}, helper=helper),
                 since("sm_75"),
                 SOURCE,
                 Meaning(_with_nan(extreme)),
                 result="a",
             )
-            for kind, suffix, helper in (("float32", "f", _SINGLE), ("float64", "", _DOUBLE))
+            for kind in _HELPERS
+            for called, helper in (extreme_helper(name, kind),)
         ),
     )
 
 
-_row("maximum", "max", larger, "The larger one; NaN where either is NaN.")
-_row("minimum", "min", smaller, "The smaller one; NaN where either is NaN.")
+_row("maximum", larger, "The larger one; NaN where either is NaN.")
+_row("minimum", smaller, "The smaller one; NaN where either is NaN.")

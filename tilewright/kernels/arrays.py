@@ -20,6 +20,8 @@ __all__ = [
     "Array",
     "contiguous",
     "expect",
+    "expect_columns",
+    "has_clusters",
     "info_of",
     "kind_of",
     "like",
@@ -53,6 +55,16 @@ def kind_of(array: Array) -> str:
     """The dtype's name, "float32", whatever the library calls it."""
     name = str(array.dtype)
     return name.removeprefix("torch.")
+
+
+def has_clusters(array: Array) -> bool:
+    """Does the GPU of this array launch clusters? The simulator does."""
+    device = host.device_of(array)
+    if device == "cpu":
+        return True
+    from tilewright.cuda import driver
+
+    return driver.device(int(device.partition(":")[2])).capability >= 90
 
 
 def info_of(array: Array) -> ArrayInfo:
@@ -99,11 +111,19 @@ def expect(name: str, array: Array, kinds: Sequence[str] = FLOATS, shape: Sequen
     if kind_of(array) not in kinds:
         raise ArgumentError(f"{name} has a dtype that this kernel does not take", given=kind_of(array),
                             allowed=", ".join(kinds))  # fmt: skip
-    if len(array.shape) == 0:
+    if len(array.shape) == 0 and shape != ():
         raise ArgumentError(f"{name} has no dimension", given="shape ()", allowed="one dimension at least")
     if shape is not None and tuple(array.shape) != tuple(shape):
         given = f"shape {tuple(array.shape)}"
         raise ArgumentError(f"the shape of {name} does not fit", given=given, allowed=f"shape {tuple(shape)}")
+
+
+def expect_columns(x: Array) -> None:
+    """Raises ArgumentError for rows without an element, of which there may still be some."""
+    if x.shape[-1] == 0 and prod(x.shape[:-1]):
+        raise ArgumentError(
+            "x has no columns", given=f"shape {tuple(x.shape)}", allowed="one element in each row at least"
+        )
 
 
 def same_shape(**arrays: Array) -> None:

@@ -4,6 +4,7 @@ while the kernel is parsed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,39 +14,39 @@ from tilewright.lang import T, Tx
 
 __all__ = ["ACTIVATIONS", "ROW_BYTES", "MatmulKind", "MatmulOperand", "TilePlace", "Tiles"]
 
+SWIZZLES = {16: 0, 32: 1, 64: 2, 128: 3}  # by the bytes of a row
 ROW_BYTES = 128  # bytes of a stage along K, and of a slab's row: the width of the swizzle
+SHARED_BYTES, KEPT_BYTES = 228 << 10, 1024  # of a multiprocessor; of each CTA, for the system
+REGISTERS = {(2, 1): (40, 232), (3, 1): (32, 160), (2, 2): (24, 104)}  # by warpgroups and resident CTAs
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"": lambda x: x, "relu": T.relu, "gelu": T.gelu, "silu": T.silu}
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """m, n: a CTA's tile of C. groups: warpgroups that share its rows. stages: of the ring. cluster: CTAs, one below
-    the other. parts: of K, one for each CTA of a cluster, which all have the same tile. band: rows of clusters that are
-    walked down before the walk goes right, as many as the L2 cache likes. slabs: of a warpgroup, where C is stored
-    from; at_once: how many of them are written between two barriers. resident: CTAs of a multiprocessor.
+    """m, n: a CTA's tile of C. cluster: CTAs, one below the other, which share B. parts: of K, one for each CTA of a
+    cluster, which all have the same tile. resident: CTAs of a multiprocessor. band: rows of clusters that are walked
+    down before the walk goes right, as many as the L2 cache likes. stages: of the ring, at most. slabs: of a
+    warpgroup, where C is stored from.
     """
 
     m: int = 128
     n: int = 256
-    groups: int = 2
-    stages: int = 4
     cluster: int = 2
     parts: int = 1
-    band: int = 8
-    slabs: int = 2
-    at_once: int = 1
     resident: int = 1
+    band: int = 8
+    stages: int = 16
+    slabs: int = 2
+
+    @property
+    def groups(self) -> int:
+        """Warpgroups that share the rows: of 64 each, of 256 rows 128."""
+        return 3 if self.m == 192 else min(2, self.m // 64)
 
     @property
     def registers(self) -> tuple[int | None, int | None]:
         """The registers of each thread that copies, and of each that multiplies; None: as many as at the start."""
-        return {(2, 1): (40, 232), (3, 1): (32, 160)}.get((self.groups, self.resident), (None, None))
-
-    def slabs_of(self, wide: int) -> int:
-        """Slabs of so many columns; one, where tiles have no multiple of them: turns go on from tile to tile."""
-        return (
-            self.slabs if self.m // self.groups // 64 * (self.share(wide) // wide) % self.slabs == 0 else self.at_once
-        )
+        return REGISTERS.get((self.groups, self.resident), (None, None))
 
     def clusters(self, given: Any, batch: Any, m: Any, n: Any) -> Any:
         """How many there are: as many as the caller says, or, where their CTAs share K, one for each tile."""
@@ -57,11 +58,6 @@ class Tiles:
     def share(self, unit: int) -> int:
         """Columns of a tile that a CTA of a cluster adds up and stores: multiples of ``unit``."""
         return max(unit, self.n // self.parts)
-
-    @property
-    def all_ctas(self) -> int | None:
-        """The mask of a copy that comes to all CTAs of the cluster."""
-        return 2**self.cluster - 1 if self.cluster > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +90,27 @@ class MatmulKind:
         return found
 
     def unit(self, tiles: Tiles) -> int:
-        """Columns of a slab: what a row of it holds, or, where C is turned, rows of C."""
-        row = ROW_BYTES * 8 // dtype(self.c).bits
-        return max(8, min(row, tiles.n // tiles.parts)) if self.turned[2] else row
+        """Columns of a slab: what divides a tile, and a row of a slab holds; or, where C is turned, rows of C."""
+        most, columns = ROW_BYTES * 8 // dtype(self.c).bits, tiles.n // tiles.parts
+        if self.turned[2]:
+            return max(wide for wide in range(8, most + 1, 8) if wide == 8 or columns % wide == 0)
+        return max(8, math.gcd(most, columns))
 
     def slabs(self, pool: Any, tiles: Tiles) -> Any:
         """Where a warpgroup's tile is stored from, 64 rows and a unit of columns at a time: in C's order."""
-        wide = self.unit(tiles)
-        every = (tiles.groups, tiles.slabs_of(wide))
-        return pool.alloc_mma((*every, wide, 64) if self.turned[2] else (*every, 64, wide), self.c)
+        wide, each = self.unit(tiles), dtype(self.c).bits // 8
+        every = (tiles.groups, tiles.slabs)
+        shape = (*every, wide, 64) if self.turned[2] else (*every, 64, wide)
+        return pool.alloc_mma(shape, self.c, SWIZZLES[min(ROW_BYTES, shape[-1] * each)])
+
+    def stages(self, tiles: Tiles) -> int:
+        """How many stages of the ring fit beside all else in shared memory."""
+        slabs = tiles.groups * tiles.slabs * 64 * self.unit(tiles) * dtype(self.c).bits // 8
+        lines = tiles.n * dtype(self.bias).bits // 8 + 64 if self.bias else 0
+        lines += 4 * (tiles.n + tiles.m) + 64 if self.scales == "rows" else 0
+        sums = 4 * 64 * tiles.parts * tiles.share(self.unit(tiles)) if tiles.parts > 1 else 0
+        room = SHARED_BYTES // tiles.resident - KEPT_BYTES - slabs - tiles.groups * (lines + sums) - 512
+        return min(tiles.stages, room // ((tiles.m + tiles.n) * ROW_BYTES))
 
     def part(self, array: Any, batch: Any, *places: slice) -> Any:
         """A region of an argument."""
@@ -122,26 +130,31 @@ class MatmulKind:
         bias, residual, scale_a, scale_b = arguments
         batch, m, n = extents
         along = (m, 1) if self.turned[2] else (1, n)  # C turned is the product of the weights, with a bias for each row
-        one = self.scales == "tensor"
+        rows, columns = (1, 1) if self.scales == "tensor" else (m, n)
+        lines = [None, None] if self.scales == "tensor" else [None, batch] if self.turned[2] else [batch, None]  # of a
         return Epilogue(
             self,
             self.bias and EpilogueLine(pool, tiles, bias, along, self.bias),
             self.residual and self.upright(self.result(residual, batch, m, n, self.residual)),
-            self.scales and EpilogueLine(pool, tiles, scale_a, (1 if one else m, 1), "float32"),
-            self.scales and EpilogueLine(pool, tiles, scale_b, (1, 1 if one else n), "float32"),
+            self.scales and EpilogueLine(pool, tiles, scale_a, (rows, 1), "float32", lines[0]),
+            self.scales and EpilogueLine(pool, tiles, scale_b, (1, columns), "float32", lines[1]),
         )
 
 
 class EpilogueLine:
     """A number for each row or column of C, or one for all. The numbers of a tile are copied to shared memory while it
-    is multiplied, for each warpgroup its own. `Any`: values of the language.
+    is multiplied, for each warpgroup its own. batch: how many there are of all that. `Any`: values of the language.
     """
 
-    def __init__(self, pool: Any, tiles: Tiles, pointer: Any, shape: Sequence[Any], kind: str) -> None:
-        self.array = T.match_buffer(pointer, tuple(shape), kind, align=dtype(kind).bits // 8)
+    def __init__(
+        self, pool: Any, tiles: Tiles, pointer: Any, shape: Sequence[Any], kind: str, batch: Any = None
+    ) -> None:
+        every = tuple(shape) if batch is None else (batch, *shape)
+        self.array = T.match_buffer(pointer, every, kind, align=dtype(kind).bits // 8)
         self.extents = [1 if isinstance(extent, int) else each for extent, each in
                         zip(shape, (tiles.m // tiles.groups, tiles.n), strict=True)]  # fmt: skip
         self.is_one = self.extents == [1, 1]
+        self.is_async = not self.is_one and dtype(kind).bits == 32  # what `cp.async` copies
         self.near: Any = None if self.is_one else pool.alloc((tiles.groups, *self.extents), kind, align=16)
 
     def fetch(self, place: Any, who: Any) -> None:
@@ -151,7 +164,8 @@ class EpilogueLine:
         corner = (place.row, place.column)
         part = tuple(slice(at, at + extent) if extent > 1 else slice(0, 1)
                      for at, extent in zip(corner, self.extents, strict=True))  # fmt: skip
-        if self.near.dtype.bits == 32:
+        part = part if len(self.array.shape) == 2 else (place.batch, *part)
+        if self.is_async:
             Tx.wg.copy_async(self.near[who], self.array[part], fill=0, dispatch="ldgsts")
         else:
             Tx.wg.copy(self.near[who], self.array[part], fill=0)
@@ -174,17 +188,26 @@ class Epilogue:
     scale_a: Any
     scale_b: Any
 
+    @property
+    def lines(self) -> list[EpilogueLine]:
+        """Those that there are."""
+        return [line for line in (self.bias, self.scale_a, self.scale_b) if line]
+
+    @property
+    def is_async(self) -> bool:
+        """Is there a copy to wait for?"""
+        return any(line.is_async for line in self.lines)
+
     def fetch(self, place: Any, who: Any) -> None:
         """Issue the copies that the tile of a warpgroup needs."""
-        for line in (self.bias, self.scale_a, self.scale_b):
-            if line:
-                line.fetch(place, who)
-        if self.form.scales == "rows":
+        for line in self.lines:
+            line.fetch(place, who)
+        if self.is_async:
             T.ptx.cp_async.commit_group()
 
     def arrived(self) -> None:
         """Wait for the thread's own copies; a barrier must follow."""
-        if self.form.scales == "rows":
+        if self.is_async:
             T.ptx.cp_async.wait_group(0)
 
     def __call__(self, sums: Any, place: Any, who: Any, below: Any, right: Any) -> Any:
@@ -208,21 +231,27 @@ class MatmulOperand:
     ) -> None:
         pointer, batch, extent, k = argument
         kind, self.turned, self.form = (form.a, form.b)[which], form.turned[which], form
-        self.depth = ROW_BYTES * 8 // dtype(kind).bits
+        self.depth = depth = ROW_BYTES * 8 // dtype(kind).bits
         self.array = form.array(pointer, batch, (k, extent) if self.turned else (extent, k), kind)
-        tile = (self.depth, rows) if self.turned else (rows, self.depth)
-        self.ring = pool.alloc_mma((stages, *tile), kind)
+        tile, swizzled = ((depth, rows), math.gcd(depth, rows)) if self.turned else ((rows, depth), depth)
+        self.ring = pool.alloc_mma((stages, *tile), kind, SWIZZLES[swizzled * ROW_BYTES // depth])
+        self.stage_bytes = tile[0] * tile[1] * dtype(kind).bits // 8
 
     def stage(self, number: Any, first: Any, rows: int) -> Any:
         """Rows of the tile in a stage."""
         part = slice(first, first + rows)
         return self.ring[(number, slice(None), part) if self.turned else (number, part, slice(None))]
 
-    def load(self, put: Any, batch: Any, row: Any, first: Any, rows: int, step: Any, mask: int | None = None) -> None:
-        """One thread issues the copy of rows of the array to rows of the tile, in a step along K."""
-        part, along = slice(row, row + rows), slice(step * self.depth, step * self.depth + self.depth)
-        source = self.form.part(self.array, batch, *((along, part) if self.turned else (part, along)))
-        Tx.copy_async(self.stage(put.stage, first, rows), source, mbar=put.full, cta_mask=mask)
+    def load(self, put: Any, batch: Any, row: Any, step: Any, rank: Any = 0, ctas: int = 1) -> None:
+        """One thread issues the copy of the tile that begins at a row of the array, in a step along K; each of so many
+        CTAs of a cluster a part of it, for all of them.
+        """
+        high, wide = self.ring.shape[1] // ctas, self.ring.shape[2]
+        down, right = (step * self.depth, row) if self.turned else (row, step * self.depth)
+        first = rank * high
+        source = self.form.part(self.array, batch, slice(down + first, down + first + high), slice(right, right + wide))
+        here = self.ring[put.stage, first : first + high, :]
+        Tx.copy_async(here, source, mbar=put.full, cta_mask=2**ctas - 1 if ctas > 1 else None)
 
 
 @T.meta_class

@@ -10,6 +10,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, public
+from tilewright.kernels.lines import for_shifts, shifted
 from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
@@ -46,42 +47,43 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         W, B = rows.line(w, n, weight_kind), rows.line(b, n, weight_kind)
         first: T.let = rows.first(rows.ctas(m), n)
-        source = T.meta_var(coming(rows, X, first, (m, n)))
-        weights, biases = T.meta_var((Weights(rows, W, weight_kind), Weights(rows, B, weight_kind)))
-        meeting = T.meta_var(Meeting(rows, 3))
-        read, tile, apart = rows.tile(kind), rows.tile(), rows.tile()
-        total, mean, variance, count = rows.lanes(), rows.each(), rows.each(), rows.each()
-        for turn in rows.following():
-            row: T.let = first + turn
+        here = T.meta_var(rows.begun(first, x_pitch))
+        source = T.meta_var(coming(here, X, first, (m, n)))
+        weights, biases = T.meta_var((Weights(here, W, weight_kind), Weights(here, B, weight_kind)))
+        meeting = T.meta_var(Meeting(here, 3))
+        read, tile, apart = here.tile(kind), here.tile(), here.tile()
+        total, mean, variance, count = here.lanes(), here.each(), here.each(), here.each()
+        for turn in here.following():
+            row: T.let = first + turn * rows.step
             if row < m:
                 total.local()[0], count.local()[0] = 0.0, 0.0
-                for p in rows.parts(n):
-                    rows.take(read, source, row, p)
+                for p in here.parts(n):
+                    source.take(read, row, p)
                     scope.cast(tile, read)
                     Tx.sum(total.local(), tile.local(), accum=True)
-                    count.local()[0] = count.local()[0] + T.cast(rows.inside(p, n), "float32")
+                    count.local()[0] = count.local()[0] + T.cast(here.inside(p, n), "float32")
                 Tx.warp.sum(mean, total)
-                mean.local()[0] = mean.local()[0] / T.max(count.local()[0], 1.0)
-                total.local()[0] = 0.0
-                for p in rows.parts(n):
-                    if rows.long:
-                        rows.take(read, source, row, p)
+                mean.local()[0], total.local()[0] = mean.local()[0] / T.max(count.local()[0], 1.0), 0.0
+                for p in here.parts(n):
+                    if here.long:
+                        source.take(read, row, p)
                         scope.cast(tile, read)
                     scope.sub(apart, tile, mean.local()[0])
-                    rows.clear_outside(apart, p, n)
+                    here.clear_outside(apart, p, n)
                     scope.mul(apart, apart, apart)
                     Tx.sum(total.local(), apart.local(), accum=True)
                 Tx.warp.sum(variance, total)
-                if not rows.by_warps:
+                if not here.by_warps:
                     meet(*meeting.of(turn, count.local()[0], mean.local()[0], variance.local()[0]), mean, variance, n)
                 scale: T.let = T.rsqrt(variance.local()[0] / T.cast(n, "float32") + eps)
-                shift: T.let = -mean.local()[0] * scale
-                for p in rows.parts(n):
-                    if rows.long:
-                        rows.take(read, source, row, p)
+                for p in here.parts(n):
+                    if here.long:
+                        source.take(read, row, p)
                         scope.cast(tile, read)
-                    scope.fma(tile, tile, scale, shift)
-                    scope.fma(Y[rows.at(row), rows.columns(p)], tile, weights.part(p), biases.part(p))
+                    scope.sub(tile, tile, mean.local()[0])
+                    scope.mul(tile, tile, scale)
+                    scope.fma(source.place(Y, row, p), tile, weights.part(p), biases.part(p))
+        source.end(Y)
 
     return tw.compile(layer_norm, fast_math=True)
 
@@ -96,7 +98,9 @@ def outputs(x: Array, weight: Array, bias: Array, eps: float) -> Arrays:
 def run(results: Arrays, args: Arrays) -> Launches:
     x, y, weight, bias = matrix(args[0]), matrix(results[0]), contiguous(args[1]), contiguous(args[2])
     rows = dealt(x, y, weight, bias, clusters=True, table="biased")
-    yield forward(rows, kind_of(x), kind_of(weight)), (x, weight, bias, y, args[3])
+    lines = for_shifts(rows, weight, bias)
+    yield from shifted(rows, (weight, bias), lines)
+    yield forward(rows, kind_of(x), kind_of(weight)), (x, *lines, y, args[3])
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.forms import ROW_BYTES, MatmulKind, MatmulOperand, TilePlace, Tiles
+from tilewright.kernels.forms import MatmulKind, MatmulOperand, TilePlace, Tiles
 from tilewright.kernels.split import Split
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
@@ -22,11 +22,10 @@ __all__ = ["product"]
 @T.inline
 def load(put, A, B, place, rank, tiles, first, end):
     """One thread fills the stages with the tiles of A and B along K, its CTA's part of B for the whole cluster."""
-    part = T.meta_var(tiles.n // tiles.cluster)
     for i in range(first, end):
         put.acquire()
-        A.load(put, place.batch, place.row, 0, tiles.m, i)
-        B.load(put, place.batch, place.column + rank * part, rank * part, part, i, tiles.all_ctas)
+        A.load(put, place.batch, place.row, i)
+        B.load(put, place.batch, place.column, i, rank, tiles.cluster)
         put.advance()
 
 
@@ -47,34 +46,32 @@ def multiply(D, take, A, B, first, steps):
 
 
 @T.inline
-def store(C, D, slabs, finish, place, who, warp, at_once):
-    """A warpgroup stores its tile, some slabs at once: they are written while those before are on their way to C."""
+def store(C, D, slabs, turn, finish, place, who, warp):
+    """A warpgroup stores its tile, slab after slab: one is written while those before it are on their way to C."""
     upright = T.meta_var(place.form.upright(slabs))
     many, high, wide = T.meta_var(upright.shape[1:])
     across = T.meta_var(D.shape[1] // wide)
     part = T.alloc_local((high, wide), C.dtype, layout=wgmma_fragment(high, wide))
-    for i in T.unroll(D.shape[0] // high * across // at_once):
-        each = T.meta_var([i * at_once + j for j in range(at_once)])
-        each = T.meta_var([((who, j % many), j // across * high, j % across * wide) for j in each])
+    for i in T.unroll(D.shape[0] // high * across):
+        below, right = T.meta_var((i // across * high, i % across * wide))
         if warp == 0 and T.ptx.elect_sync():
-            T.ptx.cp_async.bulk.wait_group(many // at_once - 1, read=True)  # the slabs have been read
+            T.ptx.cp_async.bulk.wait_group(many - 1, read=True)  # the slab has been read
         finish.arrived()
         T.cuda.warpgroup_sync(1 + who)
-        for slab, below, right in each:
-            part[:] = finish(D[below : below + high, right : right + wide], place, who, below, right)
-            Tx.wg.copy(upright[slab], part)
+        part[:] = finish(D[below : below + high, right : right + wide], place, who, below, right)
+        Tx.wg.copy(upright[who, turn.stage], part)
         T.ptx.fence.proxy_async("shared::cta")
         T.cuda.warpgroup_sync(1 + who)
         if warp == 0 and T.ptx.elect_sync():
-            for slab, below, right in each:
-                Tx.copy_async(place.of(C, below, high, right, wide, as_it_lies=True), slabs[slab])
+            Tx.copy_async(place.of(C, below, high, right, wide, as_it_lies=True), slabs[who, turn.stage])
             T.ptx.cp_async.bulk.commit_group()
+        turn.advance()  # from tile to tile
 
 
 @cache
 def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
     """C = A @ B.T, and what follows."""
-    rows = tiles.m // tiles.groups
+    rows, stages = tiles.m // tiles.groups, form.stages(tiles)
 
     @T.prim_func
     def matmul(a: T.handle, b: T.handle, c: T.handle, bias: T.handle, residual: T.handle, scale_a: T.handle,
@@ -85,11 +82,11 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
         cluster, rank = T.cluster_id([many]), T.cta_id_in_cluster([tiles.cluster * tiles.parts])
         group, warp, thread = T.warpgroup_id([1 + tiles.groups]), T.warp_id_in_wg([4]), T.thread_id_in_wg([128])
         pool = T.SMEMPool()
-        A = MatmulOperand(form, 0, pool, (a, batch, m, k), tiles.stages, tiles.m)
-        B = MatmulOperand(form, 1, pool, (b, batch, n, k), tiles.stages, tiles.n)
+        A = MatmulOperand(form, 0, pool, (a, batch, m, k), stages, tiles.m)
+        B = MatmulOperand(form, 1, pool, (b, batch, n, k), stages, tiles.n)
         C, slabs = form.result(c, batch, m, n), form.slabs(pool, tiles)
         finish = form.epilogue(pool, tiles, (bias, residual, scale_a, scale_b), (batch, m, n))
-        ring = T.Pipeline(pool, tiles.stages, consumers=4 * tiles.groups, cluster=tiles.cluster)
+        ring = T.Pipeline(pool, stages, consumers=4 * tiles.groups, cluster=tiles.cluster)
         split = Split(pool, tiles, form, rank)
         split.ready(ring)
         first, end = T.meta_var(split.steps(T.ceildiv(k, A.depth)))
@@ -98,7 +95,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
             T.ptx.griddepcontrol.wait()
             if warp == 0 and T.ptx.elect_sync():
                 split.expect()
-                put, place = ring.producer((tiles.m + tiles.n) * ROW_BYTES), TilePlace(tiles, form, batch, m, n, many)
+                put, place = ring.producer(A.stage_bytes + B.stage_bytes), TilePlace(tiles, form, batch, m, n, many)
                 place.begin(cluster, split.below)
                 while place.valid():
                     load(put, A, B, place, split.below, tiles, first, end)
@@ -108,6 +105,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), tiles.registers[1], increase=True):
             T.ptx.griddepcontrol.wait()
             who: T.let = group - 1
+            turn = T.PipelineState(tiles.slabs, 0)
             take, place = ring.consumer(), TilePlace(tiles, form, batch, m, n, many)
             D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
             place.begin(cluster, split.below, who * rows, split.part * split.share)
@@ -116,7 +114,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
                 multiply(D, take, A, B, who * rows, end - first)
                 sums = T.meta_var(split.added(D, who, thread))
                 if split.stores:
-                    store(C, sums, slabs, finish, place, who, warp, tiles.at_once)
+                    store(C, sums, slabs, turn, finish, place, who, warp)
                 place.next()
             if warp == 0 and T.ptx.elect_sync():
                 T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA

@@ -9,7 +9,7 @@ from tilewright.kernels.rows import Rows
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid
 
-__all__ = ["Meeting", "Weights", "coming"]
+__all__ = ["Direct", "Meeting", "Weights", "coming"]
 
 
 class Meeting:
@@ -61,46 +61,98 @@ class Meeting:
 
     def _tile(self, turn: Any, number: int) -> Any:
         """The lanes of a warp divide the numbers; several have the same one where there are fewer."""
-        each, rest = min(self.members, 32), self.members // 32
-        again = R[32 // each : each @ laneid]
-        spec = S[(rest, 32) : (1, 1 @ laneid)] if rest else S[(each,) : (1 @ laneid,)] + again
+        lanes = min(self.members & -self.members, 32)  # the largest power of two that divides the members
+        spec = S[(self.members // lanes, lanes) : (1, 1 @ laneid)] + R[32 // lanes : lanes @ laneid]
         found = T.alloc_buffer((self.members,), "float32", scope="local", layout=TileLayout(spec))
         Tx.warp.copy(found, self.told[turn, number, :])
         return found
 
 
-class Coming:
-    """The rows of a matrix that a CTA takes in turns: copies of those ahead are on their way to shared memory.
-
-    Each thread issues the copies of its own elements, and waits for those alone. `Any`: the language's expressions.
-    """
+class Direct:
+    """Rows of a matrix, where they are. `Any`: the language's expressions."""
 
     def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
         self.rows, self.matrix, self.first, self.extents = rows, matrix, first, extents
+
+    def take(self, tile: Any, row: Any, part: Any, fill: Any = 0) -> None:
+        """Bring a part of the rows at ``row`` to registers; ``fill`` is the value of elements outside."""
+        self.rows.scope.copy(tile, self.rows.of(self.matrix, row, part), fill=fill)
+
+    def place(self, matrix: Any, row: Any, part: Any) -> Any:
+        """Where a part of the results for ``matrix`` is to be stored."""
+        return self.rows.of(matrix, row, part)
+
+    def end(self, matrix: Any) -> None:
+        """All results are stored."""
+
+
+class Coming(Direct):
+    """The rows of a matrix that a CTA takes in turns: copies of those ahead are on their way to shared memory.
+
+    Each thread issues the copies of its own elements, and waits for those alone.
+    """
+
+    def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
+        super().__init__(rows, matrix, first, extents)
         self.stages = T.alloc_shared((rows.ahead, rows.part), str(matrix.dtype), align=128)
         for turn in range(rows.ahead):
-            self.call(first + turn, turn)
+            self.call(first + turn * rows.step, turn)
 
     def call(self, row: Any, slot: Any) -> None:
         """Issue the copy of the CTA's share of a row, if there is one."""
-        with T.If(row < T.min(self.first + self.rows.turns, self.extents[0])), T.Then():
-            share = self.matrix[row : row + 1, self.rows.columns(0)]
+        with T.If(row < T.min(self.first + self.rows.turns * self.rows.step, self.extents[0])), T.Then():
+            share = self.rows.aligned(self.matrix, row)
             Tx.cta.copy_async(self.stages[slot : slot + 1, :], share, fill=0, dispatch="ldgsts")
         T.ptx.cp_async.commit_group()
 
-    def take(self, tile: Any, row: Any, fill: Any) -> None:
+    def take(self, tile: Any, row: Any, part: Any, fill: Any = 0) -> None:
         """Wait for a row, load it to registers, and issue the copy of another one to its place."""
-        slot = (row - self.first) % self.rows.ahead
+        slot = (row - self.first) // self.rows.step % self.rows.ahead
         T.ptx.cp_async.wait_group(self.rows.ahead - 1)
         Tx.cta.copy(tile, self.stages[slot : slot + 1, :], dispatch="reg")  # ldmatrix reads other threads' copies
-        if fill != 0:
+        if fill != 0 or self.rows.shifted:
             self.rows.clear_outside(tile, 0, self.extents[1], fill)
-        self.call(row + self.rows.ahead, slot)
+        self.call(row + self.rows.ahead * self.rows.step, slot)
 
 
-def coming(rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> Any:
-    """Where `Rows.take` finds the rows: on their way, if there are any ahead; else in the matrix."""
-    return Coming(rows, matrix, first, extents) if rows.ahead else matrix
+class InShared(Direct):
+    """The rows of a warp, which lie one after the other: copied to shared memory as one piece, and back likewise."""
+
+    def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
+        super().__init__(rows, matrix, first, extents)
+        kind, taken = str(matrix.dtype), rows.at_once * rows.turns
+        memory = T.alloc_shared((rows.warps, taken * rows.part), kind, align=128)
+        present = T.max(T.min(taken, extents[0] - first), 0)
+        self.count = present * extents[1]
+        begin = memory.ptr_to([special("warpid"), 0])
+        self.flat = T.decl_buffer((taken * extents[1],), kind, data=begin, align=16, scope="shared")
+        self.lines = T.decl_buffer((present, extents[1]), kind, data=begin, align=16, scope="shared")
+        Tx.warp.copy(self.flat[: self.count], self.piece(matrix))
+        T.cuda.warp_sync()
+
+    def piece(self, matrix: Any) -> Any:
+        """The warp's rows as a region."""
+        whole = T.decl_buffer((self.count,), str(matrix.dtype), data=matrix.ptr_to([self.first, 0]), align=16)
+        return whole[: self.count]
+
+    def take(self, tile: Any, row: Any, part: Any, fill: Any = 0) -> None:
+        """Bring rows to registers."""
+        self.rows.scope.copy(tile, self.place(None, row, part), fill=fill)
+
+    def place(self, matrix: Any, row: Any, part: Any) -> Any:
+        """Where the rows were, as each thread has read what it stores."""
+        begin = row - self.first
+        return self.lines[begin : begin + self.rows.at_once, self.rows.columns(part)]
+
+    def end(self, matrix: Any) -> None:
+        """Copy the results to where they belong."""
+        T.cuda.warp_sync()
+        Tx.warp.copy(self.piece(matrix), self.flat[: self.count])
+
+
+def coming(rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> Direct:
+    """Where kernels take rows from, and store results to."""
+    return (InShared if rows.staged else Coming if rows.ahead else Direct)(rows, matrix, first, extents)
 
 
 class Weights:
@@ -109,9 +161,15 @@ class Weights:
     def __init__(self, rows: Rows, line: Any, kind: str) -> None:
         self.rows, self.line = rows, line
         if rows.early:
-            self.tile = rows.line_tile(kind)
-            rows.scope.copy(self.tile, line[rows.columns(0)], fill=0)
+            self.tile = rows.tile(kind) if rows.shifted else rows.line_tile(kind)
+            rows.scope.copy(self.tile, self._region(0), fill=0)
 
     def part(self, part: Any) -> Any:
         """The weights of a part of the rows."""
-        return self.tile if self.rows.early else self.line[self.rows.columns(part)]
+        return self.tile if self.rows.early else self._region(part)
+
+    def _region(self, part: Any) -> Any:
+        if not self.rows.shifted:
+            return self.line[self.rows.columns(part)]
+        begin = self.rows.begin(part) + self.rows.shift
+        return self.line[self.rows.shift : self.rows.shift + 1, begin : begin + self.rows.part]

@@ -1,8 +1,8 @@
 """The gradients of RMS norm and layer norm: dx of each row, and dw and db, which are sums over all rows.
 
 Each warp or CTA takes rows in turns and keeps its own sums of dw and db, in registers where rows stay there, which it
-stores to a row of its own; `run_columns` adds those up. The statistics of the forward pass are computed again, since the
-row is read in any case.
+stores to a row of its own; `run_columns` adds those up. The statistics of the forward pass are computed again, since
+the row is read in any case.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def exponents(rows, tiles, source, row, n, turn=0):
     most, total = tiles.most.local(), tiles.total.local()
     most[0], total[0] = LOWEST, 0.0
     for p in rows.parts(n):
-        rows.take(tiles.read, source, row, p, tiles.nothing)
+        source.take(tiles.read, row, p, tiles.nothing)
         before: T.let = most[0]
         Tx.max(most, tiles.read.local(), nan="number", accum=True)  # a NaN comes back in the sum
         rows.scope.exp(tiles.tile, tiles.read, bias=-most[0])
@@ -67,5 +67,5 @@ def meet(tiles, turn, most, total):
 def powers(rows, tiles, source, row, p):
     """Compute the exponentials of a part again, unless they are still there."""
     if rows.long:
-        rows.take(tiles.read, source, row, p, tiles.nothing)
+        source.take(tiles.read, row, p, tiles.nothing)
         rows.scope.exp(tiles.tile, tiles.read, bias=-tiles.most.local()[0])

@@ -13,8 +13,9 @@ from typing import Any
 
 from tilewright import host
 from tilewright.compiler import Executable
+from tilewright.errors import ArgumentError
 from tilewright.kernels.arrays import Array
-from tilewright.kernels.remembered import MISSED, RememberedCalls
+from tilewright.kernels.remembered import MISSED, SAVED, RememberedCalls, unsaved
 
 __all__ = ["Launch", "Launches", "TorchOperator"]
 
@@ -33,9 +34,11 @@ def carried_out(compiled: Executable, arguments: tuple[Any, ...]) -> None:
 @dataclass(frozen=True)
 class TorchOperator:
     """schema: the arguments and results as torch spells them. outputs: new arrays for the results, from the arguments;
-    raises ArgumentError where these do not fit. run: the launches that fill them, each to be carried out before the next
-    is asked for. gradient: from the arguments, the results and their
-    gradients those of the arguments; None where there is none.
+    raises ArgumentError where these do not fit. run: the launches that fill them, each carried out before the next is
+    asked for; beside them it takes views, makes arrays and copies, and decides by shapes, strides, dtypes, numbers and
+    the bits of addresses in `recording.DECIDING`. gradient: from the arguments, the results and their gradients those
+    of the arguments; None where there is none. calls: those that are remembered. runs_on_nothing: is it run on empty
+    arguments, too?
     """
 
     name: str
@@ -43,6 +46,7 @@ class TorchOperator:
     outputs: Callable[..., Arrays]
     run: Callable[[Arrays, Arrays], Launches]
     gradient: Callable[[Arrays, Arrays, Arrays], Arrays] | None = None
+    runs_on_nothing: bool = False
     calls: RememberedCalls = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -60,6 +64,7 @@ class TorchOperator:
                     return found
             if not any(isinstance(value, torch.Tensor) for value in args):
                 return self.direct(*args)
+            refuse_tangents(self.name, args)
             found = self.calls.recorded(args, may_grade=True)
             if found is not MISSED:
                 return found
@@ -68,11 +73,10 @@ class TorchOperator:
 
     def registered(self, *args: Any) -> Any:
         """The operator as torch calls it, for a call that autograd and torch's modes have seen."""
-        for carried_out in (self.calls.looked_up, lambda args: self.calls.recorded(args, may_grade=False)):
-            found = carried_out(args)
-            if found is not MISSED:
-                return found
-        return self.direct(*args)
+        found = self.calls.again(args, self.calls.looked_up)
+        if found is MISSED:
+            found = self.calls.recorded(args, may_grade=False)
+        return self.direct(*args) if found is MISSED else found
 
     def direct(self, *args: Any, launch: Callable[[Executable, tuple[Any, ...]], None] = carried_out) -> Any:
         """The operator on arrays of any library; sums of no elements are 0. launch: carries out a launch."""
@@ -80,7 +84,8 @@ class TorchOperator:
         devices = {host.device_of(value) for value in args if host.is_array(value)}
         if len(devices) > 1:
             raise host.different_devices(self.name, devices)
-        if all(value.shape and 0 not in value.shape for value in args if host.is_array(value)):
+        needed = made if self.runs_on_nothing else [value for value in args if host.is_array(value)]
+        if all(0 not in value.shape for value in needed):
             for compiled, arguments in self.run(made, args):
                 launch(compiled, arguments)
         else:
@@ -97,14 +102,24 @@ class TorchOperator:
         """The gradient as torch calls it. `Any`: torch's types."""
         assert self.gradient is not None
         saved = iter(ctx.saved_tensors)
-        args = tuple(next(saved) if value is ctx else value for value in ctx.args)
+        args = tuple(next(saved) if value is SAVED else value for value in ctx.args)
         return self.gradient(args, tuple(saved), gradients)
+
+
+def refuse_tangents(name: str, args: Arrays) -> None:
+    """Raises ArgumentError where torch's forward mode wants a derivative: it would be taken for zero."""
+    forward = sys.modules["torch"].autograd.forward_ad
+    if forward._current_level < 0:
+        return
+    if any(forward.unpack_dual(value).tangent is not None for value in args if hasattr(value, "data_ptr")):
+        raise ArgumentError(f"{name} has no derivative in forward mode", given="an argument with a tangent",
+                            allowed="arguments without one; gradients in reverse mode")  # fmt: skip
 
 
 def keep(ctx: Any, inputs: Arrays, output: Any) -> None:
     """Keep the arguments and the results for the gradient. `Any`: torch's types."""
     tensors = tuple(value for value in inputs if hasattr(value, "data_ptr"))
-    ctx.args = tuple(ctx if hasattr(value, "data_ptr") else value for value in inputs)  # ctx: its place among the saved
+    ctx.args = unsaved(inputs)
     ctx.save_for_backward(*tensors, *(output if isinstance(output, tuple) else (output,)))
 
 

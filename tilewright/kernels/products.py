@@ -8,68 +8,30 @@ tiles for all multiprocessors, the CTAs of a cluster share K.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
+from numbers import Real
 from typing import Any
 
+from tilewright import host
 from tilewright.dtypes import dtype
-from tilewright.errors import ArgumentError, choices
+from tilewright.errors import ArgumentError, TargetError, choices, described
 from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.operators import Arrays, Launch, Launches, TorchOperator
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
+from tilewright.kernels.tile_choice import chosen, clusters_at_once
 
-__all__ = ["chosen", "matmul"]
+__all__ = ["matmul"]
 
 HALVES, FLOAT8 = ("bfloat16", "float16"), ("float8_e4m3fn", "float8_e5m2")
 KINDS = (*HALVES, "float32", *FLOAT8)
 RESULTS = (*HALVES, "float32")
 ALIGNED = 16  # bytes: rows begin at multiples
-# The tiles to choose from: upright, for C with many rows.
-LARGE = (Tiles(), Tiles(cluster=1), Tiles(n=128, stages=6), Tiles(n=128, stages=6, cluster=1),
-         Tiles(n=64, stages=8, cluster=1))  # fmt: skip
-FEW_ROWS = 128  # rows that are multiplied turned; so is a product of few tiles, whose K several CTAs share
-# Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: on an H200 66, 30 and 15 of 132.
-AT_ONCE = {1: 1.0, 2: 1 / 2, 4: 30 / 132, 8: 15 / 132}
-RING_BYTES, MOST_STAGES = 160 << 10, 16  # of a turned product
-# Cycles of a multiprocessor, for comparing: to begin and end a tile, to launch a cluster, to exchange sums; bytes that
-# it loads in one; the time of a CTA that loads alone. On an H200 clusters of 2 won 0.2 % of large products, and cost
-# 0.6 % of one with a single tile for each CTA.
-TILE_CYCLES, CLUSTER_CYCLES, SUM_CYCLES, LOADED, ALONE = 2500, 500, 1500, 64, 1.003
-
-
-@cache
-def chosen(m: int, n: int, k: int, processors: int, batch: int = 1) -> tuple[Tiles, bool]:
-    """The tiles that are estimated to be the fastest, and whether the product is turned; k: in steps of the ring."""
-    turned = [(tiles, n, m) for tiles in turned_tiles(m) if (m <= FEW_ROWS or tiles.parts > 1) and tiles.parts <= k]
-    upright = [(tiles, m, n) for tiles in LARGE if m > FEW_ROWS // 2]
-    best = min([*turned, *upright], key=lambda each: _cycles(each[0], each[1:], k, processors, batch))
-    return best[0], best in turned
-
-
-def turned_tiles(rows: int) -> list[Tiles]:
-    """For a C of so many rows, or more, which are the columns of the kernel's tiles."""
-    n = next((each for each in (8, 16, 32, 64) if rows <= each), 128)
-    every = [(64, 1, parts) for parts in AT_ONCE] + ([(128, 1, 1)] if n == 128 else [(64, 2, 1)])
-    return [
-        Tiles(m, n, m // 64, min(MOST_STAGES, RING_BYTES // (resident * (m + n) * ROW_BYTES)), 1, parts,
-              resident=resident)
-        for m, resident, parts in every
-    ]  # fmt: skip
-
-
-def _cycles(tiles: Tiles, extents: tuple[int, int], k: int, processors: int, batch: int) -> float:
-    """About how long a product takes; extents: of the kernel's M and N."""
-    clusters = -(-extents[0] // (tiles.m * tiles.cluster)) * -(-extents[1] // tiles.n) * batch
-    rounds = -(-clusters // max(1, int(processors * tiles.resident * AT_ONCE[tiles.cluster * tiles.parts])))
-    loads = (tiles.m + tiles.n / tiles.cluster) * ROW_BYTES / LOADED
-    step = tiles.resident * max(tiles.m * tiles.n / 32, loads) * (1 if tiles.cluster > 1 else ALONE)
-    started = CLUSTER_CYCLES if tiles.cluster > 1 else 0
-    each = TILE_CYCLES + (SUM_CYCLES if tiles.parts > 1 else 0)
-    return started + rounds * (k / tiles.parts * step + each)
-
-
+SECTOR_BYTES = 32
+MOST_TRIED = 4  # tiles, where registers do not suffice
 # Operands
 
 
@@ -106,6 +68,16 @@ def room(array: Array, shape: Any, kind: str) -> Array:
     return like(array, (*outer, -(-columns // run) * run), kind)[..., :columns]
 
 
+def zeros(array: Array, shape: Any, kind: str | None = None) -> Array:
+    """A new array of zeros."""
+    return filled(like(array, shape, kind), 0)
+
+
+def filled(to: Array, number: float) -> Array:
+    to[...] = number
+    return to
+
+
 def copied(to: Array, array: Array) -> Array:
     to[...] = array
     return to
@@ -131,8 +103,6 @@ def outputs(a: Array, b: Array, bias: Array, residual: Array, scale_a: Array, sc
         )
     c = like(a, (*a.shape[:-1], b.shape[-1]), kind)
     _check_epilogue(c, bias, residual, scale_a, scale_b)
-    if a.shape[-1] == 0:
-        c[...] = 0
     return (c,)
 
 
@@ -165,13 +135,19 @@ class After:
     activation: str = ""
 
     @property
+    def is_simple(self) -> bool:
+        """Is there at most a bias?"""
+        return self.residual is None and self.scale_a is None and not self.activation
+
+    @property
     def kinds(self) -> dict[str, str]:
         """The fields of a `MatmulKind` for it."""
         kinds = {name: kind_of(array) for name in ("bias", "residual") if (array := getattr(self, name)) is not None}
-        scales = "" if self.scale_a is None else "tensor" if self.scale_a.shape[0] == 1 else "rows"
+        numbers = () if self.scale_a is None else (self.scale_a.shape[0], self.scale_b.shape[0])
+        scales = {(): "", (1, 1): "tensor"}.get(numbers, "rows")
         return {**kinds, "activation": self.activation, "scales": scales}
 
-    def arrays(self, *, turned: bool) -> Arrays:
+    def arrays(self, *, turned: bool, batch: tuple[int, ...]) -> Arrays:
         """The arrays as the kernel takes them, 0 for a missing one. turned: the bias is one for each row."""
         bias, residual, scale_a, scale_b = self.bias, self.residual, self.scale_a, self.scale_b
         if bias is not None:
@@ -179,16 +155,22 @@ class After:
         if residual is not None and not _fits(residual, _bytes(residual)):
             residual = padded(residual, _bytes(residual))
         if scale_a is not None:
-            left, right = (scale_b, scale_a) if turned else (scale_a, scale_b)
-            scale_a, scale_b = contiguous(left).reshape(-1, 1), contiguous(right).reshape(1, -1)
+            batch = batch if self.kinds["scales"] == "rows" else ()
+            scale_a, scale_b = contiguous(scale_a), contiguous(scale_b)
+            if turned:
+                scale_a, scale_b = scale_b.reshape(-1, 1), scale_a.reshape(*batch, 1, -1)
+            else:
+                scale_a, scale_b = scale_a.reshape(*batch, -1, 1), scale_b.reshape(1, -1)
         return tuple(0 if array is None else array for array in (bias, residual, scale_a, scale_b))
 
 
 def run(results: Arrays, args: Arrays) -> Launches:
     a, b, bias, residual, scale_a, scale_b, activation, _ = args
     c = results[0]
+    if a.shape[-1] == 0:  # what follows the product is that of zeros
+        a, b = zeros(a, (*a.shape[:-1], ALIGNED)), zeros(b, (*b.shape[:-2], ALIGNED, b.shape[-1]))
     if len(b.shape) == 2:
-        a, c, residual = (None if x is None else x.reshape(-1, x.shape[-1]) for x in (a, c, residual))
+        a, c, residual = (None if x is None else _matrix(x) for x in (a, c, residual))
     elif len(b.shape) > 3:
         a, b, c, residual = (None if x is None else x.reshape(-1, *x.shape[-2:]) for x in (a, b, c, residual))
     into = c if _fits(c, _bytes(c)) else room(c, c.shape, kind_of(c))
@@ -212,26 +194,50 @@ def launches(
 
     plan: the tiles, and are the weights' rows the M of the kernel? Chosen if left out.
     """
-    m, k, kind = a.shape[-2], a.shape[-1], kind_of(a)
-    steps = -(-k * dtype(kind).bits // (8 * ROW_BYTES))
-    batch = c.shape[0] if len(c.shape) > 2 else 1
-    tiles, turned = plan or chosen(m, b.shape[-2], steps, multiprocessors(a), batch)
-    halves = kind in HALVES
-    left, right = (b, a) if turned else (a, b)
-    sides = laid_out(left, may_turn=halves), laid_out(right, may_turn=halves and not turned)
-    yield _launch(tiles, c, sides, turned, after)
+    sides = [laid_out(array, may_turn=kind_of(array) in HALVES) for array in (a, b)]
+    tiles, turned = plan or _plan(c, a, b, sides, after)
+    left, right = sides[::-1] if turned else sides
+    form = _form(c, sides, after, turned)
+    down, across = (array.shape[-1 if lies_turned else -2] for array, lies_turned in (left, right))
+    work = (c.shape[0] if form.batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
+    clusters = min(work, clusters_at_once(tiles, multiprocessors(a)))
+    yield product(tiles, form), (left[0], right[0], c, *after.arrays(turned=turned, batch=c.shape[:-2]), clusters)
 
 
-def _launch(tiles: Tiles, c: Array, sides: tuple[tuple[Array, bool], ...], turned: bool, after: After) -> Launch:
-    """The kernel, with as many clusters as there is work and room for."""
-    (a, a_turned), (b, b_turned) = sides
+def _plan(c: Array, a: Array, b: Array, sides: Sequence[tuple[Array, bool]], after: After) -> tuple[Tiles, bool]:
+    """The tiles that are estimated to be the fastest, of those that the GPU's compiler finds registers for."""
+    steps = -(-a.shape[-1] * dtype(kind_of(a)).bits // (8 * ROW_BYTES))
     batched = len(c.shape) > 2
+    best = chosen(
+        a.shape[-2], b.shape[-2], steps, multiprocessors(a), c.shape[0] if batched else 1,
+        aligned=(_is_aligned(sides[0][0]), _is_aligned(sides[1][0])), simple=after.is_simple and not batched,
+        most=MOST_TRIED,
+    )  # fmt: skip
+    if host.device_of(a) == "cpu":
+        return best[0]
+    return next((each for each in best if has_registers(each[0], _form(c, sides, after, each[1]))), best[-1])
+
+
+@cache
+def has_registers(tiles: Tiles, form: MatmulKind) -> bool:
+    """Does the kernel assemble without spills? Some versions of the compiler need more registers than others."""
+    try:
+        return bool(product(tiles, form).assembly)
+    except TargetError:
+        return False
+
+
+def _form(c: Array, sides: Sequence[tuple[Array, bool]], after: After, turned: bool) -> MatmulKind:
+    (a, a_turned), (b, b_turned) = sides[::-1] if turned else sides
     kinds = [_multiplied_as(kind_of(array)) for array in (a, b)]
-    form = MatmulKind(kinds[0], kinds[1], kind_of(c), (a_turned, b_turned, turned), batched, **after.kinds)
-    down, across = a.shape[-1 if a_turned else -2], b.shape[-1 if b_turned else -2]
-    work = (c.shape[0] if batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
-    most = multiprocessors(a) * tiles.resident // tiles.cluster
-    return product(tiles, form), (a, b, c, *after.arrays(turned=turned), min(work, most))
+    return MatmulKind(kinds[0], kinds[1], kind_of(c), (a_turned, b_turned, turned), len(c.shape) > 2, **after.kinds)
+
+
+def _is_aligned(array: Array) -> bool:
+    """Do all rows begin at multiples of 32 bytes, which memory moves at once?"""
+    info = info_of(array)
+    starts = [int(step) * _bytes(array) for step in info.steps[:-1]]
+    return all(start % SECTOR_BYTES == 0 for start in (*starts, info.address or 0))
 
 
 def _bytes(array: Array) -> int:
@@ -246,19 +252,26 @@ def _multiplied_as(kind: str) -> str:
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
     torch = sys.modules["torch"]
     a, b, bias, residual, scale_a, _, activation, _ = args
-    if scale_a is not None:
-        raise ArgumentError("a product with scales has no gradient", given="scale_a", allowed="no scales")
+    if scale_a is not None or kind_of(a) in FLOAT8:
+        raise ArgumentError("a product with scales or of float8 has no gradient",
+                            given=f"a of {kind_of(a)}{'' if scale_a is None else ' with scale_a'}",
+                            allowed=f"no scales, and {', '.join((*HALVES, 'float32'))}")  # fmt: skip
     (slope,) = gradients
     inner = slope
     if activation:
         before = FORWARD(a, b, bias, None, None, None, "", "float32")
         inner = SLOPES[activation](torch, slope.float(), before)
+    sums = None if bias is None else _matrix(inner).sum(0, dtype=torch.float32).to(bias.dtype)
     inner = inner.to(a.dtype)
-    rows, columns = (x.reshape(-1, x.shape[-1]) if len(b.shape) == 2 else x for x in (a, inner))
+    rows, columns = (_matrix(x) if len(b.shape) == 2 else x for x in (a, inner))
     da = FORWARD(inner, b.transpose(-1, -2), None, None, None, None, "", "")
     db = FORWARD(rows.transpose(-1, -2), columns, None, None, None, None, "", "")
-    return (da, db, None if bias is None else inner.reshape(-1, inner.shape[-1]).sum(0).to(bias.dtype),
-            None if residual is None else slope.to(residual.dtype), None, None, None, None)  # fmt: skip
+    return (da, db, sums, None if residual is None else slope.to(residual.dtype), None, None, None, None)
+
+
+def _matrix(array: Array) -> Array:
+    """All rows below each other, also of an array without any element."""
+    return array.reshape(prod(array.shape[:-1]), array.shape[-1])
 
 
 # For each activation, its derivative times the slope after it, in operators of torch.
@@ -274,7 +287,20 @@ FORWARD = TorchOperator(
     outputs,
     run,
     gradient,
+    runs_on_nothing=True,
 )
+
+
+def _flat(name: str, scale: Any, a: Array) -> Array | None:
+    """A scale as a line of numbers, where ``a`` is. Raises ArgumentError for what is neither."""
+    if scale is None:
+        return None
+    if isinstance(scale, Real) and host.is_array(a):
+        return filled(like(a, (1,), "float32"), float(scale))
+    if not host.is_array(scale):
+        raise ArgumentError(f"{name} is neither a number nor an array", given=described(scale),
+                            allowed="a number, or an array of float32")  # fmt: skip
+    return scale.reshape(-1)
 
 
 @public.names
@@ -285,8 +311,8 @@ def matmul(
     bias: Array | None = None,
     activation: str | None = None,
     residual: Array | None = None,
-    scale_a: Array | None = None,
-    scale_b: Array | None = None,
+    scale_a: Array | float | None = None,
+    scale_b: Array | float | None = None,
     dtype: str | None = None,
 ) -> Array:
     """activation(a @ b * scale_a * scale_b + bias) + residual, in float32 sums; differentiable in torch without scales.
@@ -294,8 +320,8 @@ def matmul(
     a: (..., M, K). b: (K, N), or (..., K, N). Both float16, bfloat16, float32 (multiplied as tf32) or, in any mix,
     float8_e4m3fn and float8_e5m2. They may be transposed views: no copy is made of 16-bit ones, nor of a b with K
     contiguous. dtype: of the result, "float32", "float16", "bfloat16"; that of a if left out, of float8 bfloat16.
-    bias: N numbers. residual: as large as the result. activation: "relu", "gelu", "silu". scale_a, scale_b: float32,
-    one number each, or one for each row of a and for each column of b.
+    bias: N numbers. residual: as large as the result. activation: "relu", "gelu", "silu". scale_a, scale_b: one number
+    each, or float32 arrays of one number, or of one for each row of a and for each column of b.
     """
-    flat = [scale if scale is None else scale.reshape(-1) for scale in (scale_a, scale_b)]
+    flat = [_flat(name, scale, a) for name, scale in (("scale_a", scale_a), ("scale_b", scale_b))]
     return FORWARD(a, b, bias, residual, *flat, activation or "", dtype or "")

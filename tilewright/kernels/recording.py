@@ -15,12 +15,14 @@ from typing import Any
 
 from tilewright.compiler import Executable
 from tilewright.cuda import driver
+from tilewright.cuda.emit_alias import written
 from tilewright.cuda.launch import LaunchPlan
 from tilewright.cuda.quick import launch_text
 
 __all__ = ["Notes", "is_plain", "is_watched", "recorder", "reseated"]
 
 ASKED = ("aten.is_pinned.default",)  # where the device of a tensor on the host is asked for
+DECIDING = 127  # the bits of an address by which operators decide: tensor maps and rows of 128 bytes ask for most
 REDONE = ("aten.copy_.default", "aten.clone.default", "aten.fill_.Scalar", "aten.zero_.default")
 MADE = ("aten.new_empty.default", "aten.empty.memory_format", "aten.empty_like.default", "aten.empty_strided.default")
 SAME_SIZE = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}  # types that every version of DLPack has
@@ -28,15 +30,19 @@ SAME_SIZE = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}  # types that every
 
 @dataclass(slots=True)
 class Notes:
-    """A recorder; `Any`: tensors. firsts: by the number that torch has for a memory, its name and its first tensor: a0,
-    a1 of arguments, t2 of one that was made. lines: the source. values: what it names. mask: the bits of an address that
-    decide. is_whole: has all been noted? kept: tensors that must live, lest torch gives their memory's number again.
+    """A recorder; `Any`: tensors.
+
+    firsts: by the number that torch has for a memory, its name and its first tensor: a0, a1 of arguments, t2 of one
+    that was made. lines: the source. values: what it names. mask: the bits of an address that decide. filled: the
+    memories that something wrote. is_whole: has all been noted? kept: tensors that must live, lest torch gives the
+    number of their memory again.
     """
 
     firsts: dict[int, tuple[str, Any]] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
-    mask: int = 0
+    mask: int = DECIDING
+    filled: set[str] = field(default_factory=set)
     is_whole: bool = True
     kept: list[Any] = field(default_factory=list)
 
@@ -68,6 +74,7 @@ class Notes:
                 self.lines.append(call)
             else:
                 self.makes(result, call)
+            self.touches([each for each in args if _is_tensor(each) and each is not result], [result])
         else:
             self.is_whole = self.is_whole and (func.is_view or operation in ASKED)
 
@@ -79,7 +86,7 @@ class Notes:
 
     def shown(self, value: Any) -> str:
         """An argument of an operation: a value, or a tensor as a view of its memory's first."""
-        if not hasattr(value, "data_ptr"):
+        if not _is_tensor(value):
             return self.value(value)
         name, first = self.first_of(value)
         self.is_whole = self.is_whole and value.dtype == first.dtype
@@ -95,16 +102,27 @@ class Notes:
         apart = all(self.first_of(args[written])[0].startswith("t") for _, written in plan.apart)
         self.is_whole = self.is_whole and apart and not plan.maps.are_given
         self.mask |= plan.mask
-        self.lines += launch_text(plan.is_plain, shown, [shown[i] for i in plan.maps.arrays], self.named(plan))
+        stores = written(exe.lowered)
+        arrays = [(param.name, arg) for param, arg in zip(exe.lowered.params, args, strict=True) if _is_tensor(arg)]
+        self.touches(
+            [arg for name, arg in arrays if name not in stores], [arg for name, arg in arrays if name in stores]
+        )
+        self.lines += launch_text(plan.is_plain, shown, self.named(plan))
+
+    def touches(self, reads: Sequence[Any], writes: Sequence[Any]) -> None:
+        """Tensors that are read, and others that are written then. What nothing here wrote was written unnoticed."""
+        read = {self.first_of(each)[0] for each in reads}
+        self.is_whole = self.is_whole and all(name in self.filled for name in read if name.startswith("t"))
+        self.filled |= {self.first_of(each)[0] for each in writes}
 
     def named(self, plan: LaunchPlan) -> dict[str, str]:
         """The names of the parts of a plan."""
-        parts = {"plan": plan, "frames": plan.frames, "pack": plan.pack, "call": plan.call}
+        parts = {"plan": plan, "frames": plan.frames}
         return {name: self.value(part) for name, part in parts.items()}
 
     def address(self, value: Any, arg: Any) -> str:
         """The value of a parameter: a number, or where an array begins."""
-        if not hasattr(arg, "data_ptr"):
+        if not _is_tensor(arg):
             return self.value(value)
         name, first = self.first_of(arg)
         return f"p{name[1:]} + {value - first.data_ptr()}".removesuffix(" + 0")
@@ -114,7 +132,12 @@ class Notes:
         found = [self.first_of(each) for each in made]
         alone = [name.startswith("t") and first is each for (name, first), each in zip(found, made, strict=True)]
         self.is_whole = self.is_whole and all(alone)
+        self.touches(made, ())
         return [name for name, _ in found]
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "data_ptr")
 
 
 def _empty(value: Any, like: Any) -> str:
@@ -135,7 +158,7 @@ def recorder() -> Any:
     """The dispatch mode of torch that tells `Notes` what torch does. `Any`: a class; torch may not be there."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Recorder(TorchDispatchMode):
+    class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may not be there
         def __init__(self, notes: Notes) -> None:
             super().__init__()
             self.notes = notes
@@ -157,7 +180,7 @@ def reseated(tensor: Any) -> Any:
 
 
 def is_plain(tensor: Any) -> bool:
-    """Is it a dense tensor with elements, on a GPU, without a wrapper (vmap) or a lazy operation (negation) around it?"""
+    """Is it a dense tensor with elements, on a GPU, without a wrapper (vmap) or lazy operation (negation) around it?"""
     torch = sys.modules["torch"]
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or not tensor.is_cuda or not tensor.numel():
         return False

@@ -31,10 +31,11 @@ from tilewright.cuda.quick import MOST_PLANS, tensor_guards
 from tilewright.cuda.tensors import torch_stream
 from tilewright.kernels.recording import Notes, is_plain, is_watched, recorder, reseated
 
-__all__ = ["MISSED", "RememberedCalls"]
+__all__ = ["MISSED", "SAVED", "RememberedCalls", "unsaved"]
 
 MISSED = object()  # the answer where no call like this one is remembered
-MOST_ALIKE = 16  # calls with equal shapes and numbers
+SAVED = object()  # in the place of a tensor that autograd keeps
+MOST_ALIKE = 64  # calls with equal shapes and numbers
 
 Arguments = tuple[Any, ...]
 Other = Callable[[Arguments], Any]
@@ -53,6 +54,11 @@ class RememberedCalls:
         self.again: Again = lambda args, other: other(args)  # the last one that fitted
         self._calls: dict[Arguments, list[Again]] = {}
         self._graded: Any = None
+
+    @property
+    def count(self) -> int:
+        """How many calls are remembered."""
+        return sum(map(len, self._calls.values()))
 
     def looked_up(self, args: Arguments) -> Any:
         """The result of a call like one before, though not like the last; `MISSED` where there was none."""
@@ -82,11 +88,11 @@ class RememberedCalls:
         names = notes.results(made if isinstance(made, tuple) else (made,))
         if notes.is_whole:
             again = self._again(notes, args, names, graded=graded)
-            if sum(map(len, self._calls.values())) >= MOST_PLANS:
+            if self.count >= MOST_PLANS:
                 self._calls.clear()
             self._calls.setdefault(_key(args), []).append(again)
             self.again = again
-        return self._function().apply(lambda args: made, args, *tensors) if graded else made
+        return self._graded_apply()(lambda args: made, args, unsaved(args), *tensors) if graded else made
 
     def _noted(self, args: Arguments) -> tuple[Notes, Any]:
         """What a call does, and its results."""
@@ -112,22 +118,24 @@ class RememberedCalls:
             "alike": guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check,
             "stream": torch_stream(),
             "device": max(0, _tensors(args)[0].get_device()),
-            "apply": self._function().apply if graded else None,
+            "apply": self._graded_apply() if graded else None,
+            "rest": unsaved(args),
         }
         exec(_compiled(text), found)
         again: Again = found["again"]
         return again
 
-    def _function(self) -> Any:
-        """The operator for autograd, without the layers of a registered one. `Any`: torch's class."""
+    def _graded_apply(self) -> Callable[..., Any]:
+        """The operator for autograd, without the layers of a registered one: those of transformations above all, under
+        which no call is remembered.
+        """
         if self._graded is None:
-            backward = self._backward
+            backward, function = self._backward, sys.modules["torch"].autograd.Function
 
-            class Graded(sys.modules["torch"].autograd.Function):  # type: ignore[misc]  # torch may not be there
+            class Graded(function):  # type: ignore[misc,valid-type]  # torch may not be there
                 @staticmethod
-                def forward(ctx: Any, carried_out: Other, args: Arguments, *tensors: Any) -> Any:
-                    made = carried_out(args)
-                    ctx.args = [ctx if hasattr(value, "data_ptr") else value for value in args]
+                def forward(ctx: Any, carried_out: Other, args: Arguments, rest: Arguments, *tensors: Any) -> Any:
+                    made, ctx.args = carried_out(args), rest
                     ctx.save_for_backward(*tensors, *(made if isinstance(made, tuple) else (made,)))
                     return made
 
@@ -135,10 +143,11 @@ class RememberedCalls:
                 def backward(ctx: Any, *slopes: Any) -> Any:
                     assert backward is not None
                     found = backward(ctx, *slopes)
-                    return None, None, *(one for one, value in zip(found, ctx.args, strict=True) if value is ctx)
+                    return None, None, None, *(one for one, arg in zip(found, ctx.args, strict=True) if arg is SAVED)
 
-            self._graded = Graded
-        return self._graded
+            self._graded = super(function, Graded).apply  # type: ignore[misc]  # likewise
+        applied: Callable[..., Any] = self._graded
+        return applied
 
 
 def source(args: Arguments, lines: Sequence[str], names: Sequence[str], mask: int, *, graded: bool) -> str:
@@ -165,7 +174,7 @@ def source(args: Arguments, lines: Sequence[str], names: Sequence[str], mask: in
     ]
     if not graded:
         return _function_text("again(args, other)", [*head, *done])
-    call = f"return apply(carried_out, args, {', '.join(f'a{i}' for i in tensors)})"
+    call = f"return apply(carried_out, args, rest, {', '.join(f'a{i}' for i in tensors)})"
     inner = _function_text("carried_out(args)", [unpack, *pointers, *done])
     return f"{_function_text('again(args, other)', [*head, call])}\n{inner}"
 
@@ -177,6 +186,11 @@ def _function_text(head: str, lines: Sequence[str]) -> str:
 @lru_cache(maxsize=MOST_PLANS)
 def _compiled(text: str) -> CodeType:
     return compile(text, "<calls like those before>", "exec")
+
+
+def unsaved(args: Arguments) -> Arguments:
+    """The arguments, `SAVED` in the place of each tensor."""
+    return tuple([SAVED if hasattr(value, "data_ptr") else value for value in args])
 
 
 def _missed(args: Arguments) -> Any:

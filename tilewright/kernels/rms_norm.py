@@ -10,6 +10,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, public
+from tilewright.kernels.lines import for_shifts, shifted
 from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
@@ -30,28 +31,30 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         W = rows.line(w, n, weight_kind)
         first: T.let = rows.first(rows.ctas(m), n)
-        source = T.meta_var(coming(rows, X, first, (m, n)))
-        weights = T.meta_var(Weights(rows, W, weight_kind))
-        meeting = T.meta_var(Meeting(rows, 1))
-        read, tile = rows.tile(kind), rows.tile()
-        total, row_total = rows.lanes(), rows.each()
-        for turn in rows.following():
-            row: T.let = first + turn
+        here = T.meta_var(rows.begun(first, x_pitch))
+        source = T.meta_var(coming(here, X, first, (m, n)))
+        weights = T.meta_var(Weights(here, W, weight_kind))
+        meeting = T.meta_var(Meeting(here, 1))
+        read, tile = here.tile(kind), here.tile()
+        total, row_total = here.lanes(), here.each()
+        for turn in here.following():
+            row: T.let = first + turn * rows.step
             if row < m:
                 total.local()[0] = 0.0
-                for p in rows.parts(n):
-                    rows.take(read, source, row, p)
+                for p in here.parts(n):
+                    source.take(read, row, p)
                     scope.mul(tile, read, read)
                     Tx.sum(total.local(), tile.local(), accum=True)
                 Tx.warp.sum(row_total, total)
-                if not rows.by_warps:
+                if not here.by_warps:
                     Tx.warp.sum(row_total, *meeting.of(turn, row_total.local()[0]))
                 scale: T.let = T.rsqrt(row_total.local()[0] / T.cast(n, "float32") + eps)
-                for p in rows.parts(n):
-                    if rows.long:
-                        rows.take(read, source, row, p)
+                for p in here.parts(n):
+                    if here.long:
+                        source.take(read, row, p)
                     scope.mul(tile, read, scale)
-                    scope.mul(Y[rows.at(row), rows.columns(p)], tile, weights.part(p))
+                    scope.mul(source.place(Y, row, p), tile, weights.part(p))
+        source.end(Y)
 
     return tw.compile(rms_norm, fast_math=True)
 
@@ -65,7 +68,9 @@ def outputs(x: Array, weight: Array, eps: float) -> Arrays:
 def run(results: Arrays, args: Arrays) -> Launches:
     x, y, weight = matrix(args[0]), matrix(results[0]), contiguous(args[1])
     rows = dealt(x, y, weight, clusters=True, table="weighted")
-    yield forward(rows, kind_of(x), kind_of(weight)), (x, weight, y, args[2])
+    lines = for_shifts(rows, weight)
+    yield from shifted(rows, (weight,), lines)
+    yield forward(rows, kind_of(x), kind_of(weight)), (x, *lines, y, args[2])
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

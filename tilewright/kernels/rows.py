@@ -18,14 +18,14 @@ from functools import cache
 from typing import Any
 
 from tilewright.dtypes import dtype
-from tilewright.host import device_of
-from tilewright.ir import Buffer
+from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.special import special
-from tilewright.kernels.arrays import Array, info_of, kind_of, matrix
+from tilewright.kernels.arrays import Array, has_clusters, info_of
 from tilewright.lang import T, Tx
+from tilewright.lang.builder import current
 from tilewright.layout import R, S, TileLayout, laneid, tx
 
-__all__ = ["MOST_KEPT", "Rows", "blocks", "chosen", "dealt"]
+__all__ = ["MOST_KEPT", "Rows", "chosen", "dealt"]
 
 ACCESS_BYTES = 16
 MOST_KEPT = 32768  # elements of a row that stays in registers
@@ -37,7 +37,7 @@ TABLES = {
     "plain": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 512), (16384, 512, 512), LAST),
     "weighted": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 256), (16384, 512, 256), LAST),
     "summed": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 512), (8192, 512, 256), (16384, 512, 256), LAST),
-    "reduced": (*SHORT, (1024, 32, 32), (2048, 64, 64), (4096, 128, 128), (8192, 256, 256), (16384, 256, 256), LAST),
+    "reduced": (*SHORT, (1024, 32, 32), (1536, 64, 32), (2048, 64, 64), (4096, 128, 128), (16384, 256, 256), LAST),
 }
 TABLES["biased"] = TABLES["weighted"]
 RESIDENT = {(512, 32): 2, (1024, 32): 1}  # CTAs that must fit, by threads and elements of each
@@ -48,7 +48,9 @@ SHARE_THREADS, SHARE_HELD = 128, 64
 MANY, TURNS = 256, 4  # that many long rows are taken in turns of so many
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
-BLOCK_THREADS = {1 << 17: 128, 1 << 63: 256}  # of a CTA of an elementwise kernel, by the bytes of an array at most
+LEAST_COPIED = 4  # bytes that cp.async moves
+SHIFTED_RUNS = 7  # accesses of a thread, of a row that begins anywhere and that CTAs of a cluster share
+MOST_STAGED = 256  # elements of rows that are brought to shared memory together
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,10 @@ class Rows:
     must have room for, 0: any number. cluster: CTAs that share a row. exact: are rows whole parts, so that nothing is
     outside? turns: rows that a CTA takes one after the other. ahead: rows that are on their way meanwhile, to shared
     memory. early: are weights read before the rows? flat: is there one row,
-    or are there rows of one part without gaps between them?
+    or are there rows of one part without gaps between them? shifted: do rows begin anywhere, in arrays that begin at 16
+    bytes? Then accesses begin at the last multiple of 16 bytes before each row, which is ``shift`` elements before it
+    (`begun`); what is outside of the row is not touched. staged: are the rows of a warp, without gaps between them,
+    brought to shared memory as one piece?
     """
 
     threads: int
@@ -73,6 +78,9 @@ class Rows:
     early: bool = False
     flat: bool = False
     exact: bool = False
+    shifted: bool = False
+    shift: Any = 0
+    staged: bool = False
 
     @property
     def by_warps(self) -> bool:
@@ -87,7 +95,12 @@ class Rows:
     @property
     def of_a_cta(self) -> int:
         """Rows that a CTA has: at a time, or one after the other."""
-        return WARPS * self.at_once if self.by_warps else self.turns
+        return (WARPS * self.at_once if self.by_warps else 1) * self.turns
+
+    @property
+    def step(self) -> int:
+        """From a row that a CTA takes to the next: rows that are a vector's elements apart have the same shift."""
+        return self.at_once if self.by_warps else self.vector if self.shifted and self.turns > 1 else 1
 
     @property
     def warps(self) -> int:
@@ -108,14 +121,17 @@ class Rows:
 
     def matrix(self, pointer: Any, shape: Sequence[Any], kind: str, pitch: Any) -> Any:
         """An argument whose rows are ``pitch`` elements apart."""
-        align = min(ACCESS_BYTES, self.vector * dtype(kind).bits // 8)
-        found = T.match_buffer(pointer, tuple(shape), kind, strides=(pitch, 1), align=align)
-        T.assume(pitch == self.part if self.flat and not self.long else pitch % self.vector == 0)
+        found = T.match_buffer(pointer, tuple(shape), kind, strides=(pitch, 1), align=self.access_bytes(kind))
+        if not self.shifted and not self.staged:
+            T.assume(pitch == self.part if self.flat and not self.long else pitch % self.vector == 0)
         return found
 
     def line(self, pointer: Any, columns: Any, kind: str) -> Any:
         """An argument with one element for each column."""
-        return T.match_buffer(pointer, (columns,), kind, align=min(ACCESS_BYTES, self.vector * dtype(kind).bits // 8))
+        if self.shifted:  # one for each shift: `for_shifts`
+            return T.match_buffer(pointer, (self.vector, self.part * self.cluster), kind, align=self.access_bytes(kind))
+        nbytes = dtype(kind).bits // 8 if self.staged else self.access_bytes(kind)
+        return T.match_buffer(pointer, (columns,), kind, align=nbytes)
 
     def numbers(self, pointer: Any, rows: Any, kind: str) -> Any:
         """An argument with one element for each row."""
@@ -128,7 +144,7 @@ class Rows:
         if self.exact:
             T.assume(columns % self.part == 0 if self.long else columns == self.part * self.cluster)
         elif not self.long:
-            T.assume(columns <= self.part * self.cluster)
+            T.assume(columns <= self.part * self.cluster - (self.vector - 1 if self.shifted else 0))
         if self.resident:
             T.func_attr({"min_blocks": self.resident})
         if self.cluster > 1:
@@ -136,7 +152,14 @@ class Rows:
         cta = T.cluster_id([ctas]) if self.cluster > 1 else T.cta_id([ctas])
         warp = T.warp_id([self.warps])
         T.lane_id([32])
-        return cta * self.of_a_cta + warp * self.at_once if self.by_warps else cta * self.turns
+        if self.by_warps:
+            return cta * self.of_a_cta + warp * (self.at_once * self.turns)
+        return cta // self.step * (self.turns * self.step) + cta % self.step if self.step > 1 else cta * self.turns
+
+    def begun(self, first: Any, pitch: Any) -> Rows:
+        """The same, of rows from ``first`` on that are ``pitch`` elements apart, with their shift."""
+        shift = (first % self.vector) * (pitch % self.vector) % self.vector
+        return replace(self, shift=current("Rows.begun").bind("shift", shift)) if self.shifted else self
 
     def block(self, rows: Any, columns: Any) -> tuple[Any, Any]:
         """The row and the part of it of the calling CTA, where each CTA has one part of one row."""
@@ -151,7 +174,8 @@ class Rows:
 
     def ctas(self, rows: Any) -> Any:
         """CTAs, or clusters, of the grid."""
-        return T.ceildiv(rows, self.of_a_cta)
+        apart = 1 if self.by_warps else self.step
+        return T.ceildiv(rows, self.of_a_cta * apart) * apart
 
     def at(self, row: Any) -> slice:
         """The rows that the calling warp or CTA has at a time."""
@@ -166,8 +190,9 @@ class Rows:
         return T.serial(T.ceildiv(columns, self.part)) if self.long else (0,)
 
     def begin(self, part: Any) -> Any:
-        """The first column of a part, or of the CTA's share."""
-        return (part * self.cluster + special("cluster_ctarank") if self.cluster > 1 else part) * self.part
+        """The first column of a part, or of the CTA's share; a negative one is before the row."""
+        share = part * self.cluster + special("cluster_ctarank") if self.cluster > 1 else part
+        return share * self.part - (self.shift if self.shifted else 0)
 
     def columns(self, part: Any) -> slice:
         """The columns of a part, or of the CTA's share."""
@@ -187,9 +212,10 @@ class Rows:
         of_a_warp = 32 * self.vector
         if self.exact:
             return of_a_warp * self.runs
-        left = columns - self.begin(part) - special("warpid") * of_a_warp
-        runs = range(0, self.part, self.threads * self.vector)
-        return sum(T.max(T.min(left - run, of_a_warp), 0) for run in runs)
+        first = self.begin(part) + special("warpid") * of_a_warp
+        begins = [first + run for run in range(0, self.part, self.threads * self.vector)]
+        inside = ((T.max(begin, 0) if self.shifted else begin, begin + of_a_warp) for begin in begins)
+        return sum(T.max(T.min(columns, end) - begin, 0) for begin, end in inside)
 
     @property
     def speaks(self) -> Any:
@@ -200,20 +226,41 @@ class Rows:
         """A loop over the numbers of the rows that a CTA takes."""
         return T.serial(self.turns) if self.turns > 1 else (0,)
 
+    def of(self, matrix: Any, row: Any, part: Any) -> Any:
+        """A part of the rows at ``row``, as a region of a matrix."""
+        if not self.shifted:
+            return matrix[self.at(row), self.columns(part)]
+        return self._row(matrix, row, matrix.shape[1], self.shift)[:, self.columns(part)]
+
+    def aligned(self, matrix: Any, row: Any) -> Any:
+        """The CTA's share of a row, as a region that may begin in the row before."""
+        if not self.shifted:
+            return matrix[self.at(row), self.columns(0)]
+        begin = special("cluster_ctarank") * self.part if self.cluster > 1 else 0
+        return self._row(matrix, row, matrix.shape[1] + self.shift, 0)[:, begin : begin + self.part]
+
+    def _row(self, matrix: Any, row: Any, columns: Any, before: Any) -> Any:
+        """A row as a buffer that begins so many elements behind where its accesses begin."""
+        data, align = matrix.ptr_to([row, -self.shift]), self.access_bytes(str(matrix.dtype))
+        # The stride of the only row is 1, and not n, so that no offset has 64 bits.
+        return T.decl_buffer((1, columns), data=data, strides=(1, 1), elem_offset=before, align=align)
+
+    def access_bytes(self, kind: str) -> int:
+        """Bytes of an access to elements of this dtype."""
+        return ACCESS_BYTES if self.staged else min(ACCESS_BYTES, self.vector * dtype(kind).bits // 8)
+
     def clear_outside(self, tile: Any, part: Any, columns: Any, value: Any = 0.0) -> None:
         """Set the elements beyond the end of their rows to this value."""
-        step = self.vector if self.whole else 1  # one test for an access
-        if not self.exact:
+        if self.exact:
+            return
+        if not self.shifted:
+            step = self.vector if self.whole else 1  # one test for an access
             self.scope.select(tile, tile, value, lambda i, j: self.begin(part) + j // step * step < columns)
-
-    def take(self, tile: Any, source: Any, row: Any, part: Any, fill: Any = 0) -> None:
-        """Bring a part of the rows at ``row`` to registers; ``fill`` is the value of elements outside. source: a
-        matrix, or `Coming` rows of one.
-        """
-        if isinstance(source, Buffer):
-            self.scope.copy(tile, source[self.at(row), self.columns(part)], fill=fill)
-        else:
-            source.take(tile, row, fill)
+            return
+        first, last = self.column(part, 0), self.column(part, self.runs * self.vector - 1)
+        with T.If((first < 0) | (last >= columns)), T.Then():
+            mine = tile.local()
+            Tx.select(mine, mine, value, lambda k: (self.column(part, k) >= 0) & (self.column(part, k) < columns))
 
     def tile(self, kind: str = "float32") -> Any:
         """A part of the rows that a warp or a CTA has at a time, in registers."""
@@ -256,30 +303,35 @@ class Rows:
 def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: str = "plain") -> Rows:
     """The distribution of these arrays' rows, in accesses that all of them allow. One dimension: for all rows.
 
-    most: elements of a row that stays in the registers of a CTA. clusters: may the CTAs of a cluster share a row?
-    table: of `TABLES`.
+    most: elements of a row that stays in the registers of a CTA. clusters: may the CTAs of a cluster share a row, and
+    does the kernel take rows by `coming`? table: of `TABLES`.
     """
-    item_bytes = dtype(kind_of(arrays[0])).bits // 8
-    shares = clusters and has_clusters(arrays[0])
+    infos = [info_of(array) for array in arrays]
+    columns, vector = arrays[0].shape[-1], common_vector(arrays)
+    item_bytes = dtype(infos[0].dtype).bits // 8
     many = len(arrays[0].shape) > 1 and arrays[0].shape[0] >= MANY
-    return chosen(arrays[0].shape[-1], common_vector(arrays), item_bytes, most, shares, table, many)
+    shares = clusters and has_clusters(arrays[0])
+    wide = widest_vector(infos)
+    begins = [(info.address or 0) % (wide * dtype(info.dtype).bits // 8) for info in infos]
+    if clusters and vector < wide and not any(begins):
+        if columns <= MOST_STAGED and all(info.is_contiguous for info in infos):
+            return staged(columns, wide, table in ("weighted", "biased"))
+        alike = len({int(step) % wide for info in infos for step in info.steps[:-1]}) == 1
+        if alike and MOST_STAGED < columns <= (MOST_SHARED if shares else MOST_ALONE):
+            return shifted(columns, wide, shares, table, many)
+    return chosen(columns, vector, item_bytes, most, shares, table, many)
 
 
-def has_clusters(array: Array) -> bool:
-    """Does the GPU of this array launch clusters? The simulator does."""
-    device = device_of(array)
-    if device == "cpu":
-        return True
-    from tilewright.cuda import driver
-
-    return driver.device(int(device.partition(":")[2])).capability >= 90
+def widest_vector(infos: Sequence[ArrayInfo]) -> int:
+    """Elements of an access of 16 bytes to the widest of these arrays."""
+    return ACCESS_BYTES // max(dtype(info.dtype).bits // 8 for info in infos)
 
 
 def common_vector(arrays: Sequence[Array]) -> int:
     """Elements of the widest access that the addresses and the pitches of all arrays allow."""
-    found = [info_of(array) for array in arrays]
-    vector = ACCESS_BYTES // max(dtype(info.dtype).bits // 8 for info in found)
-    for info in found:
+    infos = [info_of(array) for array in arrays]
+    vector = widest_vector(infos)
+    for info in infos:
         nbytes = dtype(info.dtype).bits // 8
         places = ((info.address or 0) // nbytes, *(int(step) for step in info.steps[:-1]))
         vector = math.gcd(vector, *places)
@@ -295,15 +347,47 @@ def chosen(
     whole = columns % vector == 0
     if clusters and MOST_ALONE < columns <= MOST_SHARED:
         found = shared(columns, vector, item_bytes, table)
-        if many and (ahead := rows_ahead(columns, item_bytes, table)):
+        ahead = rows_ahead(columns, item_bytes, table)
+        if many and ahead and vector * item_bytes >= LEAST_COPIED:
             found = replace(found, turns=TURNS, ahead=ahead)
     elif columns > most:
         found = Rows(LAST[1], PART // vector, vector, whole, long=True)
     else:
-        threads = next(row for row in TABLES[table] if columns <= row[0])[1 if item_bytes > 2 else 2]
-        runs = -(-columns // (threads * vector))
+        threads, runs = alone(columns, vector, item_bytes, table)
         found = Rows(threads, runs, vector, whole, resident=RESIDENT.get((threads, runs * vector), 0))
     return replace(found, exact=columns % (found.part * found.cluster) == 0)
+
+
+def alone(columns: int, vector: int, item_bytes: int, table: str) -> tuple[int, int]:
+    """The threads of a CTA that has a row, as the table says or fewer if none idles then, and the accesses of each."""
+    most = next(row for row in TABLES[table] if columns <= row[0])[1 if item_bytes > 2 else 2]
+    vectors = -(-columns // vector)
+    runs = -(-vectors // most)
+    for threads in range(most, max(most // 4, 31), -32):
+        if columns % vector == 0 and vectors % threads == 0:
+            return threads, vectors // threads
+    return (most if most <= 32 else -(-vectors // (runs * 32)) * 32), runs
+
+
+@cache
+def shifted(columns: int, vector: int, clusters: bool, table: str, many: bool) -> Rows:
+    """The distribution of rows that begin anywhere: a row that has so many elements may take an access more."""
+    taken, cluster = columns + vector - 1, 1
+    if clusters and columns > MOST_ALONE:
+        cluster, runs = min(power_of_two(columns / SHARE), MOST_CTAS), SHIFTED_RUNS
+    else:
+        runs = 4 if columns <= 2048 else 5
+    threads = -(-taken // (vector * cluster * runs * 32)) * 32
+    again = many and cluster > 1 and table in ("weighted", "biased")
+    return Rows(threads, runs, vector, False, cluster=cluster, shifted=True, turns=TURNS if again else 1, early=again)
+
+
+@cache
+def staged(columns: int, vector: int, weights: bool) -> Rows:
+    """The distribution of short rows without gaps between them, of which a warp has whole accesses."""
+    threads = min(8 if vector == 8 and not weights else 16, next(row for row in SHORT if columns <= row[0])[1])
+    turns, held = max(vector * threads // 32, 4), -(-columns // threads)
+    return Rows(threads, held, 1, True, turns=turns, staged=True, resident=8 if held <= 10 else 0)
 
 
 def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
@@ -328,22 +412,3 @@ def rows_ahead(columns: int, item_bytes: int, table: str) -> int:
 def power_of_two(least: float) -> int:
     """The smallest one that is not below."""
     return 1 << math.ceil(math.log2(least))
-
-
-def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:
-    """For elementwise kernels: the distribution of parts of rows, and the arrays as matrices. Arrays without gaps count
-    as one row, or as rows of one part.
-    """
-    views = [matrix(array) for array in arrays]
-    infos = [info_of(view) for view in views]
-    size, contiguous = infos[0].size, all(info.is_contiguous for info in infos)
-    nbytes = size * dtype(infos[0].dtype).bits // 8
-    threads = next(threads for most, threads in BLOCK_THREADS.items() if nbytes <= most)
-    found = Rows(threads, 1, common_vector(views), whole=False, long=True)
-    if contiguous and size % found.part == 0:
-        views = [view.reshape(-1, found.part) for view in views]
-        return replace(found, whole=True, long=False, exact=True, flat=True), views
-    if contiguous and size < 1 << 31:
-        views, found = [view.reshape(1, -1) for view in views], replace(found, flat=True)
-    columns = views[0].shape[-1]
-    return replace(found, whole=columns % found.vector == 0, exact=columns % found.part == 0), views

@@ -30,16 +30,18 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         first: T.let = rows.first(rows.ctas(m), n)
-        source = T.meta_var(coming(rows, X, first, (m, n)))
-        tiles = T.meta_var(Exponents(rows, kind))
-        for turn in rows.following():
-            row: T.let = first + turn
+        here = T.meta_var(rows.begun(first, x_pitch))
+        source = T.meta_var(coming(here, X, first, (m, n)))
+        tiles = T.meta_var(Exponents(here, kind))
+        for turn in here.following():
+            row: T.let = first + turn * rows.step
             if row < m:
-                exponents(rows, tiles, source, row, n, turn)
+                exponents(here, tiles, source, row, n, turn)
                 scale: T.let = tiles.scale()
-                for p in rows.parts(n):
-                    powers(rows, tiles, source, row, p)
-                    scope.mul(Y[rows.at(row), rows.columns(p)], tiles.tile, scale)
+                for p in here.parts(n):
+                    powers(here, tiles, source, row, p)
+                    scope.mul(source.place(Y, row, p), tiles.tile, scale)
+        source.end(Y)
 
     return tw.compile(softmax, fast_math=True)
 

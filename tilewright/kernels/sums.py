@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
+from tilewright.kernels.arrays import Array, expect, expect_columns, kind_of, like, matrix, public
+from tilewright.kernels.meeting import Direct
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, common_vector, dealt
 from tilewright.lang import T, Tx
@@ -77,17 +78,18 @@ def places(rows: Rows, kind: str) -> tw.Executable:
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Y = rows.numbers(y, m, "int32")
         row = rows.first(rows.ctas(m), n)
+        source = T.meta_var(Direct(rows, X, row, (m, n)))
         read, most, row_most = rows.tile(kind), rows.own(), rows.each()
         place, row_place = rows.own("int32"), rows.each("int32")
         if row < m:
             most.local()[0], place.local()[0] = -T.infinity("float32"), n
             for p in rows.parts(n):
-                rows.take(read, X, row, p, -T.infinity(kind))
+                source.take(read, row, p, -T.infinity(kind))
                 Tx.max(most.local(), read.local(), accum=True)
             scope.max(row_most, most)
             for p in rows.parts(n):
                 if rows.long:
-                    rows.take(read, X, row, p, -T.infinity(kind))
+                    source.take(read, row, p, -T.infinity(kind))
                 if (most.local()[0] == row_most.local()[0]) | T.isnan(most.local()[0]):
                     for k in T.unroll(rows.runs * rows.vector):
                         value: T.let = T.cast(read.local()[k], "float32")
@@ -132,6 +134,7 @@ def row_outputs(x: Array) -> Arrays:
 
 def place_outputs(x: Array) -> Arrays:
     expect("x", x)
+    expect_columns(x)
     return (like(x, x.shape[:-1], "int32"),)
 
 

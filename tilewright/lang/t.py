@@ -75,7 +75,7 @@ class KernelLanguage:
     """The namespace ``T``. Its names are `Any` to a type checker: a kernel is parsed, not run by Python."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # Python's own protocols ask for these
+        if name.startswith("__") and name.endswith("__"):  # Python's own protocols ask for these
             raise AttributeError(name)
         found = self._find(name)
         if found is None:

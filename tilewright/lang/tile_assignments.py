@@ -25,7 +25,7 @@ from tilewright.layout import Iter, Layout, TileLayout
 from tilewright.layout.facts import listed
 from tilewright.primitives.compute import CAST, COMPUTE, FORMULA, NAMES, FormulaStep
 from tilewright.primitives.copy import copy
-from tilewright.primitives.elements import FLOAT32
+from tilewright.primitives.elements import FLOAT32, narrowed
 from tilewright.primitives.fill import fill
 from tilewright.primitives.reduce import ACCUMULATES
 from tilewright.records import replace
@@ -101,10 +101,13 @@ def _distinct(tiles: Sequence[Region]) -> list[Region]:
 def _copy(dst: Region, src: Region) -> None:
     """A copy, which leaves out what is outside of its buffers if one side is global; a cast if it broadcasts."""
     long = [[extent for extent in tile.extents if const_value(extent) != 1] for tile in (dst, src)]
+    if why := narrowed(dst.buffer.name, dst.dtype, src.dtype, f"{src} is {src.dtype}"):
+        raise KernelError(why.what, given=why.given, allowed=why.allowed, hint=f'T.cast({src}, "{dst.dtype}")')
     if dst.dtype != src.dtype or not same(*map(tuple, long)):
         _call(CAST, [dst, src], dst, src)
         return
     leaves = any(tile.buffer.space == "global" and not _is_inside(tile) for tile in (dst, src))
+    leaves = leaves and not any(map(_is_outside, (dst, src)))
     _call(copy.name, [dst, src], dst, src, clip=leaves)
 
 
@@ -116,6 +119,14 @@ def _is_inside(tile: Region) -> bool:
         or (facts.less(-1, start) and facts.less(start + extent - 1, total))
         for (start, extent), total in zip(tile.box, tile.buffer.shape, strict=True)
     )
+
+
+def _is_outside(tile: Region) -> bool:
+    """Do numbers say that the region leaves its buffer in every run?"""
+    known = [
+        (*map(const_value, span), const_value(total)) for span, total in zip(tile.box, tile.buffer.shape, strict=True)
+    ]
+    return any(None not in each and each[0] + each[1] > each[2] for each in known)  # type: ignore[operator]  # numbers
 
 
 def _compute(dst: Region, value: Computed) -> None:

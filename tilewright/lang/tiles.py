@@ -179,7 +179,7 @@ class TileNamespace:
         self._scope, self._prefix = scope, prefix
 
     def __getattr__(self, name: str) -> Any:  # `tx.pyi` tells type checkers more
-        if name.startswith("__"):  # Python's own protocols ask for these
+        if name.startswith("__") and name.endswith("__"):  # Python's own protocols ask for these
             raise AttributeError(name)
         if name in PRIMITIVES:
             _check_not_within(self._prefix, name)

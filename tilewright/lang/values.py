@@ -83,12 +83,12 @@ def _operator(op: str) -> Callable[[Value, Value], Expr]:
 
 
 def minimum(*values: Value) -> Expr:
-    """The smallest of the values."""
+    """The smallest of the values, NaN where one of them is; ``T.fmin`` takes the number."""
     return _least("min", values)
 
 
 def maximum(*values: Value) -> Expr:
-    """The largest of the values."""
+    """The largest of the values, NaN where one of them is; ``T.fmax`` takes the number."""
     return _least("max", values)
 
 

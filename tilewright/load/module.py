@@ -23,13 +23,14 @@ import numpy as np
 from tilewright import host
 from tilewright.cuda.cu_chunks import Parameter
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
+from tilewright.frames import at_the_edge
 from tilewright.ir import AllocBuffer, Kernel, Launch, Var
 from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.reach import SharedReach
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
-from tilewright.ptx.mangled import plain_name, qualified_name
+from tilewright.ptx.mangled import MANGLED, plain_name, qualified_name
 from tilewright.ptx.names import all_statements, number_dtype
 from tilewright.ptx.tree import Function, Module, Variable
 from tilewright.public import Public, instances, keywords_of
@@ -49,7 +50,6 @@ MOST_SHARED = 227 << 10
 PATIENCE = 5.0  # seconds for a run that finds out how much shared memory a kernel touches
 BEYOND = re.compile(r"shared memory, bytes \d+ to (\d+)")  # as the check of bounds says it
 MADE_NAME = re.compile(r"_param_\d+$")
-MANGLED = r"(?<![\w$])_Z[\w$]+"
 Dimensions = "int | Sequence[int]"
 
 
@@ -109,6 +109,7 @@ class LoadedModule:
         """The bytes of the variables that have been accessed, by symbol."""
         return dict(self.globals.made)  # type: ignore[attr-defined]  # a _Globals
 
+    @at_the_edge
     def __getitem__(self, name: str) -> LoadedKernel:
         """A kernel by its symbol, by the name in its source, or by what its author launches: ``k<128>``."""
         symbol = self.names.get(name, name)
@@ -116,8 +117,7 @@ class LoadedModule:
         wanted = re.sub(r"\s+", "", name)
         found = found or [entry for key, value in self.names.items() if re.sub(r"\s+", "", key) == wanted
                           for entry in self.module.entries if entry.name == value]  # fmt: skip
-        for spelled in (qualified_name, plain_name):
-            last = wanted.rpartition("::")[2] if spelled is plain_name else wanted
+        for spelled, last in ((qualified_name, wanted), (plain_name, wanted.rpartition("::")[2])):
             found = found or [each for each in self.module.entries if spelled(each.name).replace(" ", "") == last]
         if len(found) != 1:
             raise ArgumentError(
@@ -148,13 +148,14 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
     def __len__(self) -> int:
         return len(self.variables)
 
+    @at_the_edge
     def __getitem__(self, name: str) -> NDArray[Any]:
         spelled = [each for each in self.variables if name in (each, qualified_name(each))]
-        symbols = spelled or [each for each in self.variables if plain_name(each) == name]
-        if len(symbols) != 1:
-            what = "the name of several variables" if symbols else "no variable of this module"
+        symbol, *more = spelled or [each for each in self.variables if plain_name(each) == name] or [""]
+        if more or not symbol:
+            what = "the name of several variables" if more else "no variable of this module"
             raise ArgumentError(f"{name} is {what}", given=name, allowed=choices(name, self))
-        symbol, declared = symbols[0], self.variables[symbols[0]]
+        declared = self.variables[symbol]
         if symbol not in self.made:
             self.made[symbol] = np.frombuffer(initial_bytes(declared)[0], np.uint8)
         kind = number_dtype(declared.type).numpy
@@ -165,7 +166,6 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
         return whole if whole.size % kind.itemsize else whole.view(kind)
 
     def raw(self, name: str) -> NDArray[np.uint8]:
-        """The bytes of a variable."""
         return self[name].view(np.uint8)
 
 
@@ -204,6 +204,7 @@ class LoadedKernel:
         """Has somebody named its parameters? Compilers call them ``kernel_param_0``."""
         return not all(MADE_NAME.search(name) for name in self.parameters)
 
+    @at_the_edge
     def simulate(
         self,
         *args: Any,
@@ -269,6 +270,7 @@ class LoadedKernel:
         settings, bits = keywords_of(LoadedKernel.simulate), self.module.module.address_size
         return given(self.name, self.entry.params, self.written, args, named, settings, bits)
 
+    @at_the_edge
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
         """The kernel as the simulator gets it, for these arguments."""

@@ -44,7 +44,7 @@ def packed(value: Any, name: str, fields: Sequence[Field] = (), align: int = 1, 
     """
     data, align, pointers = b"", max(1, align), list[tuple[int, str, Any]]()
     for field, one in _matched(value, name, fields):
-        piece = _piece(one, f"{name}.{field.name}", field, pointer_bytes)
+        piece = _piece(one, f"{name}{'' if field.name[:1] == '[' else '.'}{field.name}", field, pointer_bytes)
         piece = replace(piece, align=max(piece.align, field.align))
         data += bytes(-len(data) % piece.align)
         pointers += [(len(data) + at, of, array) for at, of, array in piece.pointers]
@@ -91,5 +91,5 @@ def _several(value: Any, name: str, field: Field, pointer_bytes: int) -> Packed:
     """A field that is an array: so many of its kind."""
     if len(value) != field.count:
         raise ArgumentError(f"argument {name} has {field.count} elements", given=f"{len(value)}")
-    one = Field("", field.kind, inner=field.inner, whole=field.whole)
-    return packed(tuple(value), name, [one] * field.count, pointer_bytes=pointer_bytes)
+    each = (Field(f"[{k}]", field.kind, inner=field.inner, whole=field.whole) for k in range(field.count))
+    return packed(tuple(value), name, [*each], pointer_bytes=pointer_bytes)

@@ -17,13 +17,24 @@ import numpy as np
 
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.primitives.elements import arithmetic_dtype, computable
+from tilewright.primitives.elements import all_of, arithmetic_dtype, computable, whole_vectors
 from tilewright.primitives.elementwise import DST, SOURCE, VEC_LEN, Array, Formula
 from tilewright.primitives.shapes import broadcasting
 from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Primitive, TileOperand
 from tilewright.records import replace
 
-__all__ = ["CAST", "COMPUTE", "FORMULA", "NAMES", "OPERATORS", "PREDICATE", "SELECT", "FormulaStep", "formula_of"]
+__all__ = [
+    "CAST",
+    "COMPARISONS",
+    "COMPUTE",
+    "FORMULA",
+    "NAMES",
+    "OPERATORS",
+    "PREDICATE",
+    "SELECT",
+    "FormulaStep",
+    "formula_of",
+]
 
 COMPUTE, FORMULA = "compute", "formula"
 NAMES = tuple("abcdefghijkl")
@@ -34,6 +45,7 @@ _SYMBOLS: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "fdiv", ast.Pow: "pow", ast.Eq: "eq", ast.NotEq: "ne",
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
 }  # fmt: skip
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 CAST, SELECT, PREDICATE = "cast", "select", "pred"
 
 Source: TypeAlias = "FormulaStep | str | int | float"
@@ -69,7 +81,7 @@ class FormulaStep:
     @property
     def compares(self) -> bool:
         """Is the result a bool?"""
-        return self.name in ("eq", "ne", "lt", "le", "gt", "ge")
+        return self.name in COMPARISONS
 
     def kinds(self, of: Mapping[str, DType], dst: DType) -> tuple[DType, DType]:
         """The type of arithmetic, and the dtype of the result, for these dtypes of the operands.
@@ -233,5 +245,5 @@ PRIMITIVES[COMPUTE] = Primitive(
     (TileOperand("dst", DST), TileOperand(NAMES[0], SOURCE),
      *(TileOperand(name, SOURCE, optional=True, absent=True) for name in NAMES[1:])),
     (VEC_LEN, Keyword(FORMULA, str, "")),
-    WITHIN_A_CTA, _meaning, broadcasting, computable, Composed("formula", "any"),
+    WITHIN_A_CTA, _meaning, broadcasting, all_of(computable, whole_vectors), Composed("formula", "any"),
 )  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import reduce
 
-from tilewright.dtypes import INT32, DType, common_dtype, dtype
+from tilewright.dtypes import INT32, DType, common_dtype, dtype, keeps
 from tilewright.primitives.table import ElementRule, Mismatch, Tile
 
-__all__ = ["VECTOR_BYTES", "all_of", "arithmetic_dtype", "computable", "convertible", "lengths_of", "one_dtype",
+__all__ = ["VECTOR_BYTES", "all_of", "arithmetic_dtype", "computable", "convertible", "lengths_of", "narrowed", "one_dtype",  # noqa: E501
            "whole_vectors"]  # fmt: skip
 
 FLOAT32 = dtype("float32")
@@ -42,7 +42,20 @@ def convertible(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mi
     """All tiles have elements of one type, whatever it is, or all have numbers, outside of tensor memory."""
     differ = one_dtype(tiles, keywords)
     in_tmem = "tmem" in {tile.space for tile in tiles.values()}
-    return differ if differ is None or in_tmem else computable(tiles, keywords)
+    if differ is None or in_tmem:
+        return differ
+    dst, src = tiles["dst"], tiles["src"]
+    return computable(tiles, keywords) or narrowed(dst.name, dst.dtype, src.dtype, f"{src.name} is {src.dtype}")
+
+
+def narrowed(name: str, to: DType, kind: DType, given: str) -> Mismatch | None:
+    """Why elements of dtype ``kind`` do not become those of a tile by themselves, as no scalar would. name, to: its."""
+    if keeps(kind, to):
+        return None
+    allowed = f"values that {to} holds, or a conversion that is written"
+    return Mismatch(
+        f"an element of {name} is {to}", given, allowed, f'Tx.cast(dst, src), or x[:] = T.cast(..., "{to}")'
+    )
 
 
 def _computed(kind: DType) -> DType:

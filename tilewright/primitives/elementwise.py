@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
-from tilewright.primitives.elements import arithmetic_dtype, computable
+from tilewright.primitives.elements import all_of, arithmetic_dtype, computable, whole_vectors
 from tilewright.primitives.shapes import broadcasting
 from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Primitive, Role, TileOperand
 
@@ -136,8 +136,8 @@ def _row(name: str, doc: str, formula: Formula, sources: str, *keywords: Keyword
         operands.append(TileOperand(bare, SOURCE, optional=bare != source, default=default))
     made = tuple(operands)
     PRIMITIVES[name] = Primitive(
-        name, doc, made, (VEC_LEN, *keywords), WITHIN_A_CTA, _meaning(name, formula, made), broadcasting, computable,
-        formula,
+        name, doc, made, (VEC_LEN, *keywords), WITHIN_A_CTA, _meaning(name, formula, made), broadcasting,
+        all_of(computable, whole_vectors), formula,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tilewright.layout.facts import Facts, as_int
+from tilewright.primitives.elements import narrowed
 from tilewright.primitives.shapes import equal, shown
 from tilewright.primitives.table import Array, Clipped, Mismatch, Seen, Shape, Tile, primitive
 
@@ -49,12 +50,14 @@ def _spoken(axes: tuple[int, ...]) -> str:
 
 
 def of_one_kind(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
-    """Both floats, or both integers."""
+    """Both floats, or both integers; a bool of the source counts as 0 or 1."""
     dst, src = tiles["dst"], tiles["src"]
-    if dst.dtype.is_float == src.dtype.is_float and "bool" not in (dst.dtype, src.dtype):
-        return None
+    if dst.dtype.is_float == src.dtype.is_float and dst.dtype != "bool":
+        return narrowed(dst.name, dst.dtype, src.dtype, f"{src.name} is {src.dtype}")
     given = f"{dst.name} is {dst.dtype}, {src.name} is {src.dtype}"
-    return Mismatch("the dtypes differ", given, "two float types or two integer types", None)
+    return Mismatch(
+        "the dtypes differ", given, "two float types or two integer types; bool counts into an integer", None
+    )
 
 
 def truths(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
@@ -73,7 +76,13 @@ def positions(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | 
 
 def _reduce(meaning: Any, dst: Array, src: Array, axes: object, accum: bool = False, spread: bool = False) -> None:
     """``meaning`` over the axes, in float32 at least, rounded once into ``dst``; joined with what is there."""
-    wide = src.astype(np.float64) if src.dtype.kind not in "iub" else src
+    wide = (
+        src.astype(np.float64)
+        if src.dtype.kind not in "iub"
+        else src.astype(np.int64)
+        if src.dtype.kind == "b"
+        else src
+    )
     numbers = axes_of({"axes": axes}, src.ndim) or ()
     result = meaning.reduce(wide, axis=numbers, keepdims=spread and dst.ndim == src.ndim)
     result = np.broadcast_to(result, dst.shape) if spread and dst.ndim == src.ndim else result.reshape(dst.shape)

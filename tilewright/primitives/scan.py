@@ -54,6 +54,8 @@ def _nothing(op: str, kind: np.dtype[Any]) -> float:
     """The result for no elements."""
     if op in ("sum", "prod"):
         return float(op == "prod")
+    if kind.kind == "b":
+        return float(op == "min")
     if kind.kind not in "iu":
         return -np.inf if op == "max" else np.inf
     return int(np.iinfo(kind).min if op == "max" else np.iinfo(kind).max)

@@ -64,8 +64,12 @@ class Role:
 
     def may_leave(self, keywords: Mapping[str, object]) -> bool:
         """May the region of a call with these keywords leave its buffer?"""
+        return self.clipped or self.is_asked(keywords)
+
+    def is_asked(self, keywords: Mapping[str, object]) -> bool:
+        """Do the keywords of a call say that the region leaves its buffer?"""
         asked = (keywords.get(key) for key in self.if_asked)
-        return self.clipped or any(value is not None and value is not False for value in asked)  # fill=0 asks, too
+        return any(value is not None and value is not False for value in asked)  # fill=0 asks, too
 
     def admits(self, *, tile: bool) -> bool:
         """May the operand be a tile, or a value?"""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import gcd
 
 from tilewright.errors import KernelError, choices
-from tilewright.ir import Assign, Branch, Exit, Expr, Jump, Load, Store, Var, cast, const
+from tilewright.ir import Assign, Branch, Evaluate, Exit, Expr, Jump, Load, Store, Var, cast, const
 from tilewright.isa.arch import since
 from tilewright.ptx.alloca import allocates
 from tilewright.ptx.bits import raw_dtype, unsigned
@@ -29,7 +29,7 @@ from tilewright.ptx.names import (
 )
 from tilewright.ptx.outside import OUTSIDE
 from tilewright.ptx.recursion import Cycle
-from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.state import UINT8, UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Body, Function, Name, Operand, Targets, Variable, Vector
 from tilewright.ptx.values import assigned, element, lookup, number_of, pointer, read, stored
 
@@ -159,6 +159,7 @@ def _through_pointer(
         low.end(Branch(cond, inside, following, at=step.at), inside)
         _called(low, function, results, arguments, step)
         low.end(Jump(after, at=step.at), following)
+    low.add([Evaluate(element(low, pointer, UINT8), at=step.at)])  # no memory is there, which a check of bounds tells
     low.add(OUTSIDE["trap"](low, (), step))
     low.end(Exit(at=step.at), after)
 

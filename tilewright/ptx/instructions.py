@@ -19,14 +19,15 @@ from tilewright.isa import Operand as Kind
 from tilewright.isa.types import TYPES
 from tilewright.ptx.alloca import allocate, restore, save
 from tilewright.ptx.bits import unsigned
-from tilewright.ptx.names import type_word
+from tilewright.ptx.names import Symbol, type_word
 from tilewright.ptx.plain import alone, load, move, store
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.spaces import convert_address, is_in_space
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.strict import BARRIERS, check_number, check_register, check_value, check_words
 from tilewright.ptx.tensor_maps import change_map
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
-from tilewright.ptx.values import assigned, check_number, exact, number_of, pointer, read, register
+from tilewright.ptx.values import assigned, exact, lookup, number_of, pointer, read, register
 from tilewright.ptx.warps import reduce_at_barrier, with_mask
 from tilewright.ptx.wmma import matrix
 from tilewright.ptx.written import RESULT, written
@@ -42,6 +43,14 @@ HINTED = "L2::cache_hint"  # a hint that a last operand belongs to, the cache po
 
 def instruction(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
     """The statements of an instruction that stays in its block."""
+    check_words(step.ins)
+    if step.ins.modifiers.count("sync") > 1:  # which means what one means
+        words = [
+            word
+            for at, word in enumerate(step.ins.modifiers)
+            if word != "sync" or at == step.ins.modifiers.index("sync")
+        ]
+        step = replace(step, ins=replace(step.ins, mnemonic=".".join((step.ins.opcode, *words))))
     own = OWN.get(step.ins.opcode)
     made = own(low, step) if own is not None else None
     if made is not None:
@@ -56,11 +65,16 @@ def instruction(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
 def _barrier(low: Lowering, step: Step) -> Sequence[ir.Stmt] | None:
     """``bar.sync`` and ``barrier.sync`` without a number of threads: all of the CTA."""
     words, operands = step.ins.modifiers, step.ins.operands
+    if operands and isinstance(operands[0], Immediate) and not ("warp" in words or 0 <= operands[0].value < BARRIERS):
+        raise InstructionError(f"{step.ins.mnemonic}: there is no such barrier", given=operand_text(operands[0]),
+                               allowed=f"0 to {BARRIERS - 1}")  # fmt: skip
     if "red" in words:
         return reduce_at_barrier(low, step)
     if "sync" not in words or "warp" in words or len(operands) != 1:
         return None
     number = operands[0]
+    check_number(number, "u32", step)
+    check_register(number, "b32", step)
     if isinstance(number, Immediate) and number.value == 0:
         return [ir.Evaluate(isa.call("cuda.cta_sync"), at=step.at)]
     threads = const(low.machine.launch.warps * 32, UINT32)
@@ -85,6 +99,8 @@ def _policy(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
 def _atomic(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
     """``atom`` whose result nothing reads is a reduction, as an assembler makes it; it shows its thread nothing."""
     words, (target, *operands) = step.ins.modifiers, step.ins.operands
+    if target != Name("_"):
+        check_register(target, type_word(words), step)
     is_read = not isinstance(target, Name) or all(target.text not in scope.unread for scope in step.scope.around())
     if is_read or not REDUCES.intersection(words) or not ACQUIRES.isdisjoint(words):
         return _wide_atomic(low, step)
@@ -257,6 +273,8 @@ def _chosen_parts(low: Lowering, leaves: list[Operand], step: Step) -> Iterator[
 
 
 def _results(low: Lowering, target: Operand, value: ir.Expr, step: Step) -> Sequence[ir.Stmt]:
+    if isinstance(target, Vector) and (len(target.parts) == 1 or value.dtype.lanes == 1) and step.ins.opcode != "ld":
+        raise InstructionError(f"{step.ins.mnemonic} has one result", given=operand_text(target), allowed="a register")
     target = alone(target)
     if not isinstance(target, Vector):
         made = assigned(low, target, value, step)
@@ -293,7 +311,9 @@ def _given(
         if not leaves:
             raise InstructionError(f"{step.ins.mnemonic} lacks its operand {kind.name}")
         first = leaves.pop(0)
-        if isinstance(first, Vector) and kind.kind == "bits" and not kind.many:  # of operands that are one each
+        if (
+            isinstance(first, Vector) and len(first.parts) > 1 and kind.kind == "bits" and not kind.many
+        ):  # of operands that are one each
             first, *rest = first.parts
             leaves[:0] = rest
         leaf = _selected(mods, kind.name, first)
@@ -307,6 +327,10 @@ def _argument(
     low: Lowering, kind: Kind, leaf: Operand, form: Form, mods: Mapping[str, object], step: Step, after: list[ir.Stmt]
 ) -> object:
     """One argument of a call. after: gets the statements that assign results to registers."""
+    if isinstance(leaf, Vector) and not kind.many and step.ins.opcode not in ("ld", "st"):
+        raise InstructionError(
+            f"{step.ins.mnemonic} takes no vector here", given=operand_text(leaf), allowed="a register"
+        )
     parts = leaf.parts if isinstance(leaf, Vector) else (leaf,)
     if form.issue is not None and (kind.written or kind.name in form.issue.holds):
         values: list[object] = list(_in_flight(low, parts, step))
@@ -338,6 +362,10 @@ def _is_predicate(operand: Operand, step: Step) -> bool:
 
 def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, object], step: Step) -> object:
     """An operand that is read."""
+    if kind.kind in ("place", "bits", "pred") and isinstance(operand, Address) != (kind.kind == "place"):
+        allowed = "[address], in brackets" if kind.kind == "place" else "a register or a number"
+        raise InstructionError(f"{step.ins.mnemonic} has another operand {kind.name}", given=operand_text(operand),
+                               allowed=allowed)  # fmt: skip
     if isinstance(operand, Address):
         short = kind.resolved(mods).kind in ("shared", "tmem", "b32")  # type: ignore[arg-type]  # modifiers
         space = "shared" if short else ""  # of 32 bits
@@ -351,15 +379,28 @@ def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, objec
         return read(low, operand, step, BOOL)
     if kind.kind == "bits":
         word = kind.type_of(mods)  # type: ignore[arg-type]  # modifiers
+        check_value(low, operand, _meaning(low, operand, step), step)
         check_number(operand, word, step)
+        check_register(operand, word, step)
         return exact(low, operand, step, BOOL if word == "pred" else unsigned(TYPES[word].dtype.bits))
     if kind.kind == "typed":
         typed = dtype(str(mods["dtype"]))
+        check_value(low, operand, _meaning(low, operand, step), step)
         check_number(operand, type_word(step.ins.modifiers), step)
+        check_register(operand, type_word(step.ins.modifiers), step)
         return _of_type(read(low, operand, step, unsigned(typed.bits)), typed)
+    if kind.kind in TYPES:
+        check_value(low, operand, _meaning(low, operand, step), step)
+        check_number(operand, kind.kind, step)
+        check_register(operand, kind.kind, step)
     width = {"b16": 16, "b64": 64, "f64": 64, "global": 64, "generic": 64}.get(kind.kind, 32)
     bits = read(low, operand, step, unsigned(width))
     return _of_type(bits, dtype(f"float{width}")) if kind.kind in ("f32", "f64") else bits
+
+
+def _meaning(low: Lowering, operand: Operand, step: Step) -> Symbol | None:
+    """The meaning of an operand that is a name."""
+    return lookup(low, operand.text, step.scope) if isinstance(operand, Name) else None
 
 
 def _of_type(bits: ir.Expr, typed: DType) -> ir.Expr:

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-__all__ = ["plain_name", "qualified_name", "shown_names"]
+__all__ = ["MANGLED", "plain_name", "qualified_name", "shown_names"]
 
+MANGLED = r"(?<![\w$])_Z[\w$]+"
 _BUILTIN = {
     "v": "void", "w": "wchar_t", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char", "s": "short",
     "t": "unsigned short", "i": "int", "j": "unsigned int", "l": "long", "m": "unsigned long", "x": "long long",

@@ -133,7 +133,8 @@ class Scope:
     outer: Scope | None = None
     suffix: str = ""
     symbols: dict[str, Symbol] = field(default_factory=dict)
-    families: list[tuple[str, int, DType]] = field(default_factory=list)  # %r<9>: made when they are first named
+    families: list[tuple[str, int, str]] = field(default_factory=list)  # %r<9>: made when they are first named
+    types: dict[str, str] = field(default_factory=dict)  # that registers were declared with
     labels: dict[str, int] = field(default_factory=dict)  # the blocks that they begin
     vectors: dict[str, tuple[Var, ...]] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()  # registers that nothing reads, of a function that has atomics
@@ -155,6 +156,12 @@ class Scope:
                 return made
         return None
 
+    def type_of(self, name: str) -> str:
+        """The type that a register was declared with; "" of any other name."""
+        if self.find(name) is None:
+            return ""
+        return next((scope.types.get(name, "") for scope in self.around() if name in scope.symbols), "")
+
     def named(self, operand: Operand) -> Symbol | None:
         """The meaning of an operand that is a name; None of any other."""
         return self.find(operand.text) if isinstance(operand, Name) else None
@@ -171,7 +178,8 @@ class Scope:
         for stem, count, kind in self.families:
             number = name[len(stem) :]
             if name.startswith(stem) and number.isdigit() and int(number) < count:
-                made = self.symbols[name] = Var(identifier(name, self.suffix), kind)
+                self.types[name] = kind
+                made = self.symbols[name] = Var(identifier(name, self.suffix), register_dtype(kind))
                 return made
         return None
 
@@ -184,9 +192,9 @@ class Scope:
                 for own in [name] if count is None else [f"{name}{number}" for number in range(count)]:
                     self._declare_vector(own, lanes, kind)
             elif count is None:
-                self.symbols[name] = Var(identifier(name, self.suffix), kind)
+                self.symbols[name], self.types[name] = Var(identifier(name, self.suffix), kind), registers.type
             else:
-                self.families.append((name, count, kind))
+                self.families.append((name, count, registers.type))
 
     def _declare_vector(self, name: str, lanes: int, kind: DType) -> None:
         parts = {part: Var(identifier(part, self.suffix), kind) for part in part_names(name, lanes)}

@@ -10,10 +10,18 @@ from tilewright.errors import InstructionError
 from tilewright.ir import Assign, Bind, Component, Expr, Stmt, Var, binary, cast, const
 from tilewright.isa.arch import since
 from tilewright.ptx.bits import unsigned
-from tilewright.ptx.names import Parameter, number_dtype, type_word
+from tilewright.ptx.names import Parameter, Symbol, number_dtype, type_word
+from tilewright.ptx.printer import operand_text
 from tilewright.ptx.state import UINT64, Lowering, Step
+from tilewright.ptx.strict import (
+    check_address,
+    check_number,
+    check_register,
+    check_together,
+    check_value,
+)
 from tilewright.ptx.tree import Address, Name, Operand, Vector
-from tilewright.ptx.values import assigned, check_number, element, exact, lookup, pointer, read, register, stored
+from tilewright.ptx.values import assigned, element, exact, lookup, pointer, read, register, stored
 
 __all__ = ["alone", "as_many", "load", "move", "store"]
 
@@ -46,11 +54,13 @@ def load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     target, address = alone(step.ins.operands[0]), _address(step, 1)
     found = lookup(low, address.base.text, step.scope) if address.base is not None else None
     if isinstance(found, Parameter):
+        check_address(low, address, found, step, space)
         return assigned(low, target, _as(found.value, kind), step)
     at, constant = pointer(low, address, step, space), "nc" in step.ins.modifiers
     if lanes == 1:
         return assigned(low, target, element(low, at, kind, space, constant=constant), step)
     parts = _parts(target, lanes, step)
+    check_together(parts, step)
     whole = Var(low.fresh("vector"), kind.with_lanes(lanes))
     made: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space, constant=constant), mutable=False, at=step.at)]
     for index, part in enumerate(parts):
@@ -58,9 +68,14 @@ def load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     return made
 
 
+def _meaning(low: Lowering, operand: Operand, step: Step) -> Symbol | None:
+    return lookup(low, operand.text, step.scope) if isinstance(operand, Name) else None
+
+
 def _address(step: Step, place: int) -> Address:
     """The address among the two operands of an access."""
-    found = step.ins.operands[place] if len(step.ins.operands) >= 2 else None
+    count = 2 + ("L2::cache_hint" in step.ins.modifiers)
+    found = step.ins.operands[place] if len(step.ins.operands) == count else None
     if not isinstance(found, Address):
         raise InstructionError(f"{step.ins.mnemonic} needs an address and a register", allowed="[address], in brackets")
     return found
@@ -99,8 +114,11 @@ def store(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     address, source = _address(step, 0), step.ins.operands[1]
     parts = _parts(source, lanes, step)
     bits = unsigned(kind.bits)
+    check_together(parts, step)
     for part in parts:
+        check_value(low, part, _meaning(low, part, step), step)
         check_number(part, type_word(step.ins.modifiers), step)
+        check_register(part, type_word(step.ins.modifiers), step)
     values = [read(low, part, step, bits) for part in parts]
     return [stored(low, pointer(low, address, step, space), values, kind, space, step.at)]
 
@@ -108,9 +126,18 @@ def store(low: Lowering, step: Step) -> Sequence[Stmt] | None:
 def move(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     """``mov``: registers, numbers, addresses; parts of a register together, or apart."""
     target, source = step.ins.operands
+    for side in (target, source):
+        if isinstance(side, Vector) and (
+            len(side.parts) < 2 or (step.ins.modifiers[-1][0] != "b" and len(step.ins.modifiers) == 1)
+        ):
+            raise InstructionError(
+                f"{step.ins.mnemonic} takes no vector", given=operand_text(side), allowed="mov.b64 %rd, {%r1, %r2}"
+            )
     if isinstance(target, Vector) and isinstance(source, Vector):
         return _move_parts(low, target.parts, source.parts, step)
     check_number(source, step.ins.modifiers[-1], step)
+    check_register(source, step.ins.modifiers[-1], step)
+    check_register(target, step.ins.modifiers[-1], step)
     kind = _width(step.ins.modifiers[-1])
     if isinstance(source, Vector):
         width = kind.bits // len(source.parts)

@@ -32,9 +32,11 @@ __all__ = ["operand_text", "script", "statement_text"]
 
 
 def script(module: Module) -> str:
-    """A module as PTX text. Debugging information but for lines and files is left out."""
-    lines = [f".version {module.version}", f".target {', '.join(module.target)}",
-             f".address_size {module.address_size}", ""]  # fmt: skip
+    """A module as PTX text. Debugging information but for lines and files is left out, and so is the target's option
+    ``debug``, with which assemblers ask for all of it.
+    """
+    target = ", ".join(word for word in module.target if word != "debug")
+    lines = [f".version {module.version}", f".target {target}", f".address_size {module.address_size}", ""]
     lines += [directive.text for directive in module.directives if not directive.text.startswith(".alias")]
     placed: list[tuple[int, list[str]]] = [(each.line, [variable_text(each) + ";"]) for each in module.variables]
     placed += [(each.line, list(_function(each, module))) for each in module.functions]

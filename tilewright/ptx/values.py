@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 
 from tilewright import ir
@@ -17,13 +16,13 @@ from tilewright.ptx.printer import operand_text
 from tilewright.ptx.short import are_short, short_address, widened
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.strict import check_address, check_result
 from tilewright.ptx.tree import Address, Function, Immediate, Name, Not, Operand, Sum
 
 __all__ = [
     "WINDOW_BITS",
     "address_of",
     "assigned",
-    "check_number",
     "element",
     "exact",
     "lookup",
@@ -71,16 +70,6 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> ir.Expr:
             return _narrowed(_named(low, operand, step), kind, operand.text, step.at)
     allowed = "a register, a number, the address of a variable"
     raise KernelError("this is no value", given=operand_text(operand), allowed=allowed, at=step.at)
-
-
-def check_number(operand: Operand, word: str, step: Step) -> None:
-    """Raises KernelError where an integer stands for a float, as no assembler takes it: are its bits meant, or it?"""
-    if isinstance(operand, Immediate) and not operand.bits and re.fullmatch(r"b?f(16|16x2|32|64)", word):
-        allowed = {"f32": f"{operand.value:.1f}, or 0f and 8 hexadecimal digits",
-                   "f64": f"{operand.value:.1f}, or 0d and 16 hexadecimal digits"}.get(word, "a register")  # fmt: skip
-        raise KernelError(
-            f"{step.ins.mnemonic}: {operand.text} is an integer", given=operand.text, allowed=allowed, at=step.at
-        )
 
 
 def _number(number: Immediate, kind: DType) -> ir.Expr:
@@ -150,9 +139,10 @@ def address_of(low: Lowering, name: Name, offset: int, step: Step) -> ir.Expr:
 def pointer(low: Lowering, address: Address, step: Step, space: str) -> ir.Expr:
     """Where an address operand points: a place in a variable, or a number of 64 bits, of 32 in shared memory."""
     kind = UINT32 if space.startswith("shared") else UINT64
+    found = lookup(low, address.base.text, step.scope) if address.base is not None else None
+    check_address(low, address, found, step, space)
     if address.base is None:
         return const(address.offset, kind)
-    found = lookup(low, address.base.text, step.scope)
     if isinstance(found, Memory):
         return found.at(address.offset)
     named = _named(low, address.base, step)
@@ -220,6 +210,7 @@ def assigned(low: Lowering, operand: Operand, value: ir.Expr, step: Step) -> lis
     own = register(low, operand, step)
     if own is not None:
         _check_result(own, value, operand, step)
+        check_result(operand, step)
     return [] if own is None else [ir.Assign(own, bits_of(value, own.dtype), at=step.at)]
 
 

@@ -72,6 +72,12 @@ def element_bits(*widths: int) -> Condition:
     return check
 
 
+@condition("vec_len= asks for no vectors")
+def one_by_one(call: TileCall) -> str | None:
+    asked = call.option("vec_len")
+    return None if asked in (None, 1) else f"vec_len={asked}, and it goes element by element"
+
+
 def only_in(*spaces: str) -> Condition:
     """Each tile is in one of these memories."""
     listed = " or ".join(spaces)

@@ -7,6 +7,7 @@ module and function name; the first plan wins. Writing the code from the plan de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -15,6 +16,7 @@ from tilewright.ir import const_value
 from tilewright.primitives import COMMON, PRIMITIVES
 from tilewright.primitives.copy import copy
 from tilewright.primitives.copy_async import copy_async
+from tilewright.primitives.elements import lengths_of
 from tilewright.records import replace
 from tilewright.tile.call import TileCall, call_name
 
@@ -299,6 +301,8 @@ def _refused(call: TileCall, forced: str | None, tried: list[Tried]) -> Dispatch
 
 def _instead(call: TileCall) -> str | None:
     """A hint: tiles with constant extents; or the synchronous primitive, if one of its variants takes the call."""
+    if call.option("vec_len") is not None:
+        return _other_lengths(call)
     symbolic = next((side for side in call.tiles if side.size is None), None)
     if symbolic is not None:
         extent = next(extent for extent in symbolic.extents if const_value(extent) is None)
@@ -313,6 +317,17 @@ def _instead(call: TileCall) -> str | None:
     except DispatchError:
         return None
     return f"{call_name(stmt)}(...), which has copied when it returns: nothing copies from there to there by itself"
+
+
+def _other_lengths(call: TileCall) -> str | None:
+    """The values of ``vec_len=`` with which some variant takes the call."""
+    fit = []
+    for length in sorted({length for side in call.tiles for length in lengths_of(side.dtype.bits)}):
+        config = tuple((key, length if key == "vec_len" else value) for key, value in call.config)
+        with suppress(DispatchError):
+            choose(replace(call, config=config))
+            fit.append(f"vec_len={length}")
+    return " or ".join(fit) or None
 
 
 def _nearness(call: TileCall, tried: Tried) -> tuple[bool, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tilewright import isa
 from tilewright.dtypes import BOOL, INT32, DType
@@ -28,8 +29,8 @@ from tilewright.ir import (
 from tilewright.ir.fold import rounded
 from tilewright.isa.arith import ARITHMETIC
 from tilewright.primitives import PRIMITIVES, Mismatch
-from tilewright.primitives.compute import COMPUTE, FORMULA, PREDICATE, FormulaStep, formula_of
-from tilewright.primitives.elements import arithmetic_dtype
+from tilewright.primitives.compute import CAST, COMPARISONS, COMPUTE, FORMULA, PREDICATE, FormulaStep, formula_of
+from tilewright.primitives.elements import arithmetic_dtype, narrowed
 from tilewright.primitives.elementwise import ROUNDING, Formula
 from tilewright.tile.call import TileCall
 
@@ -40,13 +41,9 @@ def _called(name: str) -> Callable[..., Expr]:
     return lambda *values: isa.call(name, *values)
 
 
-def _chosen(op: str, for_floats: str) -> Callable[[Expr, Expr], Expr]:
-    """The smaller or larger one: an operator of integers, a function of floats."""
-
-    def apply(a: Expr, b: Expr) -> Expr:
-        return isa.call(for_floats, a, b) if a.dtype.is_float else binary(op, a, b)
-
-    return apply
+def _of_numbers(op: str) -> Callable[[Expr, Expr], Expr]:
+    """The smaller or larger one, of floats the one that is no NaN."""
+    return lambda a, b: isa.call(f"f{op}", a, b) if a.dtype.is_float else binary(op, a, b)
 
 
 def _multiplied(a: Expr, b: Expr, c: Expr) -> Expr:
@@ -60,10 +57,10 @@ def _rounded(name: str) -> Callable[..., Expr]:
 NAMES: Mapping[str, Callable[..., Expr]] = {
     **{name: _called(name) for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "pow")},
     **{name: _called(name) for name in ("sqrt", "rsqrt", "abs", "rint", "floor", "ceil", "trunc")},
-    "maximum": _chosen("max", "maximum"),
-    "minimum": _chosen("min", "minimum"),
-    "fmax": _chosen("max", "fmax"),
-    "fmin": _chosen("min", "fmin"),
+    "maximum": partial(binary, "max"),
+    "minimum": partial(binary, "min"),
+    "fmax": _of_numbers("max"),
+    "fmin": _of_numbers("min"),
     "fma": _multiplied,
     "where": select,
     **{f"rounded_{op}": _rounded(f"rounded_{op}") for op in ("add", "sub", "mul", "div", "fma")},
@@ -214,6 +211,8 @@ def computation(call: TileCall) -> Computation | Moving:
     config = dict(call.config)
     keywords = {each.name: config.get(each.name, each.default) for each in call.row.keywords if each.name != "vec_len"}
     made = Computation(formula, kind, dst[1], call.scalars, keywords)
+    if call.stmt.primitive not in (CAST, *COMPARISONS):
+        _check_kept(call, kind)
     _check_numbers(call, kind, values)
     _check_rounding(call, made)
     return made
@@ -229,12 +228,20 @@ def _fused(call: TileCall, dst: DType, formula: Formula) -> Fused:
             raise KernelError(f"{text} asks for {', '.join(missing)}", given=f"sources {', '.join(known)}",
                               allowed="a source for each name of the formula")  # fmt: skip
         step = step.filled({name: value.value for name, value in call.scalars.items() if isinstance(value, Const)})
-        kind = step.kinds(known, dst)[0]
+        kind, result = step.kinds(known, dst)
     except KernelError as error:
         raise call.invalid(
             Mismatch(error.what, str(error.given or text), str(error.allowed or "one common dtype"), error.hint)
         ) from None
+    if step.name != CAST or step.to:
+        _check_kept(call, result)
     return Fused(formula, kind, dst, call.scalars, {FORMULA: text}, step)
+
+
+def _check_kept(call: TileCall, result: DType) -> None:
+    """Raise DispatchError for a result that becomes another value as an element of dst."""
+    if why := narrowed(call["dst"].name, call["dst"].dtype, result, f"{call.stmt.primitive} gives {result}"):
+        raise call.invalid(why)
 
 
 def _conversion(call: TileCall) -> Formula | None:

@@ -28,6 +28,8 @@ Partial = tuple[Expr, ...]
 
 def limit_of(kind: DType, *, largest: bool) -> float:
     """The largest or smallest value of a dtype: infinite where it has infinities."""
+    if kind.kind == "bool":
+        return float(largest)
     if not kind.is_float:
         lowest = -(1 << kind.bits - 1) if kind.kind == "int" else 0
         return lowest + (1 << kind.bits) - 1 if largest else lowest
@@ -40,13 +42,13 @@ def limit_of(kind: DType, *, largest: bool) -> float:
 @dataclass(frozen=True, slots=True)
 class Joining:
     """identity: for a dtype. join: the function of two numbers. warp: the instruction that a whole warp joins 32-bit
-    integers by. with_nan: the function of floats in which a NaN wins. finds: the result is a position.
+    integers by. of_numbers: the function of floats in which a NaN loses. finds: the result is a position.
     """
 
     identity: Callable[[DType], float]
     join: Callable[[Expr, Expr], Expr]
     warp: str = ""
-    with_nan: str = ""
+    of_numbers: str = ""
     ordered: bool = False
     finds: bool = False
     truth: bool = False
@@ -60,10 +62,10 @@ OPERATIONS = {
     "sum": Joining(lambda _: 0, _joined("+"), "cuda.reduce_add_sync"),
     "prod": Joining(lambda _: 1, _joined("*")),
     "max": Joining(
-        lambda kind: limit_of(kind, largest=False), _joined("max"), "cuda.reduce_max_sync", "maximum", ordered=True
+        lambda kind: limit_of(kind, largest=False), _joined("max"), "cuda.reduce_max_sync", "fmax", ordered=True
     ),
     "min": Joining(
-        lambda kind: limit_of(kind, largest=True), _joined("min"), "cuda.reduce_min_sync", "minimum", ordered=True
+        lambda kind: limit_of(kind, largest=True), _joined("min"), "cuda.reduce_min_sync", "fmin", ordered=True
     ),
     "any": Joining(lambda _: 0, _joined("|"), "cuda.reduce_or_sync", truth=True),
     "all": Joining(lambda _: 1, _joined("&"), "cuda.reduce_and_sync", truth=True),
@@ -76,14 +78,14 @@ OPERATIONS = {
 class Reduction:
     """A reduction of elements of one dtype into another. kinds: the dtypes of a partial result.
 
-    propagates: a NaN wins over numbers.
+    numbers: a number wins over a NaN.
     """
 
     name: str
     src: DType
     dst: DType
     kinds: tuple[DType, ...]
-    propagates: bool = False
+    numbers: bool = False
 
     @property
     def row(self) -> Joining:
@@ -117,8 +119,8 @@ class Reduction:
         if self.row.finds:
             taken = self._is_before(one, other)
             return select(taken, a, b), select(taken, one[1], other[1])
-        if self.propagates and a.dtype.is_float:
-            return (isa.call(self.row.with_nan, a, b),)
+        if self.numbers and a.dtype.is_float:
+            return (isa.call(self.row.of_numbers, a, b),)
         return (self.row.join(a, b),)
 
     def _is_before(self, one: Partial, other: Partial) -> Expr:
@@ -145,10 +147,10 @@ def reduction_of(call: TileCall, count: int | None) -> Reduction:
     name, src, dst = str(call.option("op", call.stmt.primitive)), call["src"].dtype, call["dst"].dtype
     name = "sum" if name == "scan" else name
     row = OPERATIONS[name]
-    nan = str(call.option("nan", "propagate")) == "propagate"
+    numbers = str(call.option("nan", "propagate")) == "number"
     value = INT32 if row.truth else _computed_in(src, src if row.ordered or row.finds else dst)
     if not row.finds:
-        return Reduction(name, src, dst, (value,), row.ordered and nan)
+        return Reduction(name, src, dst, (value,), row.ordered and numbers)
     wide = dst.bits == 64 if count is None else count >= 1 << 31
     return Reduction(name, src, dst, (value, INT64 if wide else INT32))
 
@@ -179,6 +181,6 @@ def _row_major(coordinates: Ints, extents: Sequence[int], dims: Sequence[int]) -
 
 
 def _computed_in(src: DType, dst: DType) -> DType:
-    """The dtype of partial results: at least 32 bits, float32 for narrow floats."""
+    """The dtype of partial results: at least 32 bits, float32 for narrow floats, int32 for bool."""
     bits = max(32, src.bits, dst.bits)
-    return dtype(f"{src.kind}{bits}")
+    return dtype(f"{'int' if src.kind == 'bool' else src.kind}{bits}")

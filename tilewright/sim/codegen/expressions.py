@@ -35,7 +35,7 @@ def _templates(meaning: str) -> dict[str, str]:
 
 UNIFORM_INTEGER, ARRAYS = _templates("number"), _templates("array")
 WRAPS = (*MODULAR, *DIVISIONS)  # of integers: the result may leave the dtype's range
-FLOATS = ARRAYS | {"/": "quotient({a}, {b})", "min": "smaller({a}, {b})", "max": "larger({a}, {b})"}
+FLOATS = ARRAYS | {"/": "quotient({a}, {b})", "min": "least({a}, {b})", "max": "greatest({a}, {b})"}
 
 
 # One rule per node

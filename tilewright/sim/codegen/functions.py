@@ -17,7 +17,7 @@ from tilewright import ir
 from tilewright.errors import TilewrightError
 from tilewright.ir.operators import OPERATORS
 from tilewright.isa import BY_MASK, WARPGROUP, bind
-from tilewright.isa.arith import larger, smaller
+from tilewright.isa.arith import greatest, least
 from tilewright.isa.casts import quotient
 from tilewright.sim.checks.stuck import Turns
 from tilewright.sim.codegen.addressing import access_text, address_text, terms_of
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
 CALLED: tuple[Callable[..., object], ...] = (
-    *(Address, Part, Turns, blended, component, either, int64, keep, lanes, larger, load_nibbles),
-    *(nibble_flags, quotient, smaller, stacked, store_nibbles, to_shared),
+    *(Address, Part, Turns, blended, component, either, greatest, int64, keep, lanes, least, load_nibbles),
+    *(nibble_flags, quotient, stacked, store_nibbles, to_shared),
     *(meaning for row in OPERATORS.values() for meaning in (row.number, row.array)),
 )
 NAMESPACE: dict[str, object] = {"np": np} | {each.__name__: each for each in CALLED}

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["FORWARDS", "NEVER", "PATIENT", "Late", "Made", "Precedence", "others"]
 
 MOST = 8  # strong accesses of a thread before which others overtake it, each in a run of its own
-FEW_RUNS, MOST_STEPS = 2, 1000  # so many of these runs are made; more until they have taken so many steps
+MOST_STEPS = 200  # of one of these runs; shorter ones may take more of them together, by the square of that
+PER_STEP = 2  # strong accesses of threads that cost as much as a step
 NEVER = 1 << 40
 
 
@@ -106,11 +107,12 @@ class Made:
     steps: int
 
 
-def others(strong: Mapping[int, Ints], made: Sequence[Made], *, asks: bool = False) -> Iterator[Precedence]:
+def others(strong: Mapping[int, Ints], made: Sequence[Made], steps: int, *, asks: bool = False) -> Iterator[Precedence]:
     """The orders in which threads that see which came first may do something else.
 
     strong: by the first CTA of each wave, how many strong accesses its threads have made, (CTAs, warps, 32). made: the
-    runs with late threads so far. asks: are these accesses of m-barriers, too, which threads ask once?
+    runs with late threads so far. steps: of the run that went forwards; after a long one there are none with late
+    threads. asks: are these accesses of m-barriers, too, which threads ask once?
     """
     of_cta = next(iter(strong.values()))[0].size if strong else 0
     counts = {
@@ -123,8 +125,9 @@ def others(strong: Mapping[int, Ints], made: Sequence[Made], *, asks: bool = Fal
     yield Precedence(backwards=True)
     found = [*counts]
     together = next(size for size in (of_cta, 32, 1) if found[0] // size != found[-1] // size)
-    for thread, nth in _overtaken(found, max(counts.values()) + asks):
-        if len(made) >= FEW_RUNS and sum(one.steps for one in made) > MOST_STEPS:
+    most, each = max(counts.values()) + asks, steps + sum(counts.values()) // PER_STEP
+    for thread, nth in _overtaken(found, most):
+        if most > 1 and each * (each + sum(max(each, one.steps) for one in made)) > MOST_STEPS**2:
             return
         known = any(one.late.thread == thread and one.late.nth < nth <= one.first for one in made)
         if not known and (nth <= counts[thread] or nth == NEVER):
@@ -137,7 +140,7 @@ def _overtaken(agents: list[int], most: int) -> list[tuple[int, int]]:
     most: accesses of one thread. Where it is 1, their order is all that counts.
     """
     first, middle, last = agents[0], agents[len(agents) // 2], agents[-1]
-    if most == 1:
-        return [(first, 0), (middle, 0)] if len(agents) > 2 else []
+    if most == 1:  # backwards the first one is the last
+        return [(middle, 0)] if len(agents) > 2 else []
     every = [(thread, nth) for nth in (2, NEVER, 1, *range(3, MOST + 1)) for thread in (first, middle, last)]
     return list(dict.fromkeys([(first, 2), (middle, 1), *every]))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.ir import AddressOf, Load, const_value
+from tilewright.ir import AddressOf, Expr, Load, const_value, walk
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.coordinates import authored_text, coordinate_text, element_text, is_dealt_out
@@ -23,7 +23,6 @@ from tilewright.sim.machine.tmem import Cells
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.ir import Expr
     from tilewright.isa import Bound
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags
@@ -179,11 +178,20 @@ def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> 
     before = (
         f"before the loop of line {loop.line}" if loop is not None and loop.line < at.line else f"before line {at.line}"
     )
+    if buffer.space.startswith("shared") and _is_address(program, own := what.partition("[")[0]):
+        alloc = f"T.ptx.tcgen05.alloc(...), or {own}.commit() of a T.TMEMPool"
+        return f"{alloc}, and T.cuda.cta_sync() behind it, {before}: they write {what}"
     if buffer.space.startswith("shared"):
         return f"a store to {what} {before}, and T.cuda.cta_sync() in between"
     if buffer.space != "local":
         return None
     return f"{name}[:] = 0, or what it is to begin with, {before}" if is_dealt_out(buffer) else f"{what} = 0 {before}"
+
+
+def _is_address(program: Subject, name: str) -> bool:
+    """Does a buffer hold an address of tensor memory?"""
+    held = (buffer.allocated_addr for buffer in program.authored.values() if isinstance(buffer.allocated_addr, Expr))
+    return any(isinstance(part, Load) and part.buffer.name == name for addr in held for part in walk(addr))
 
 
 def _maker(site: Site | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import cached_property
 from math import gcd
@@ -12,7 +13,7 @@ from tilewright.isa import Fence, bind
 from tilewright.sim.machine.places import BufferPlaces, Place, storage_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Part
@@ -95,6 +96,20 @@ class Subject:
             used = {expr.buffer.name for expr in here if isinstance(expr, ir.Load | ir.AddressOf)}
             found = [view for view in found if view.buffer.name in used] or found
         return found[0] if found else None
+
+    def arrays_at(self, byte: int, at: Span | None) -> set[str]:
+        """The arrays of shared memory that hold a byte of it, of those that the statements of a line name."""
+        here = [expr for stmt in ir.code_of(self.kernel) if stmt.at == at for expr in ir.expressions(stmt)]
+        upper = [expr for expr in here if isinstance(expr, ir.Binary) and expr.op == "&"]  # of a pointer to any array
+        named = Counter(self._shared_in(here))
+        named -= Counter(self._shared_in(part for expr in upper for part in ir.walk(expr)))
+        homes = filter(None, map(self.home_of, named))
+        return {home.name for home in homes if home.start <= byte < home.start + home.nbytes}
+
+    def _shared_in(self, exprs: Iterable[ir.Expr]) -> Iterator[ir.Buffer]:
+        """The buffers of shared memory that expressions are of, without those that others are views of."""
+        used = (expr.buffer for expr in exprs if isinstance(expr, ir.Load | ir.AddressOf))
+        return (each for each in used if each.space.startswith("shared") and each.name not in self._views)
 
     def loaded_from(self, registers: str, at: Span | None) -> str | None:
         """The tile of memory that a tile call loads into registers that it has made for itself at this line."""

@@ -96,9 +96,13 @@ class Wave:
 
     @cached_property
     def coordinates(self) -> dict[str, Ints]:
-        """``ctaid.x`` and the like of all its CTAs; those of one cluster follow each other."""
+        """``ctaid.x`` and the like of all its CTAs."""
+        return self._coordinates_of(np.arange(self.first, self.first + self.ctas))
+
+    def _coordinates_of(self, ctas: Ints) -> dict[str, Ints]:
+        """Those of CTAs by their numbers in the grid; those of one cluster follow each other."""
         grid, cluster = self.run.grid, self.run.cluster
-        number, rank = divmod(np.arange(self.first, self.first + self.ctas), self.run.cluster_ctas)
+        number, rank = divmod(ctas, self.run.cluster_ctas)
         found = {"cluster_ctarank": rank}
         for axis, extent, inner in zip(AXES, grid, cluster, strict=True):
             number, outer_at = divmod(number, extent // inner)
@@ -122,9 +126,9 @@ class Wave:
         return self.coordinates[name][ctas].astype(np.int32).reshape(-1, 1, 1)
 
     def cta_name(self, row: int) -> str:
-        """``(3, 0, 0)`` as a kernel counts."""
-        found = self.coordinates
-        return "(" + ", ".join(str(int(found[f"ctaid.{axis}"][row])) for axis in AXES) + ")"
+        """``(3, 0, 0)`` as a kernel counts; also of a CTA of another wave, by its distance from the first one here."""
+        found = self._coordinates_of(np.array([self.first + row]))
+        return "(" + ", ".join(str(int(found[f"ctaid.{axis}"][0])) for axis in AXES) + ")"
 
     def warp_name(self, row: int, warp: int) -> str:
         """``CTA (3, 0, 0), warp 1``."""

@@ -10,7 +10,6 @@ WAITS = 16  # for groups of operations, of a wave
 SIGNALS = 1024  # arrivals and waits at m-barriers, of a wave
 FENCED_READS = 256  # of a CTA, and of all
 PROXY_FENCES = 64  # of one kind in a CTA
-RELEASE_LINKS = 32  # of a chain, that need not become one
 OBSERVATIONS = 256  # of other threads by one CTA, or at one counter
 STRONG_WRITES = 4096  # of warps, where threads poll and read by volatile loads
 GLOBAL_OPERATIONS = 256  # on global memory

@@ -103,11 +103,12 @@ class Order(Check):
         home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
         check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
         visits = visits_of(batch, mask, home)
-        early = order.remote.before_begin(visits.who, visits.home, site.at)
+        byte = int(offset[mask.full][0])
+        early = order.remote.before_begin(visits.who, visits.home, byte, site.at)
         self.races.access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
         if order.stores is not None:
             order.stores.accessed(site, batch, mask, at, (home, offset))
-        order.remote.touched(visits, site.at, arrives=False, early=early)
+        order.remote.touched(visits, byte, site.at, arrives=False, early=early)
 
     def _watch_registers(self, site: Site) -> Hook:
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
@@ -216,8 +217,9 @@ class Order(Check):
             if signal.kind == "arrive":
                 order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
                 check_not_early(batch.wave, signals, order.phases.arrive(signals, signal, order.fences), at)
-            early = order.remote.before_begin(signals.who, signals.home, at)
-            order.remote.touched(signals, at, arrives=True, early=early)
+            byte = int(signals.offset[0])
+            early = order.remote.before_begin(signals.who, signals.home, byte, at)
+            order.remote.touched(signals, byte, at, arrives=True, early=early)
         else:
             order.clocks.signal_history.note(signals, at, order.clocks.now, waits=True)
             order.mbarriers.used(("wait", "a wait at"), signals, at)

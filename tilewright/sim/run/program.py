@@ -14,6 +14,7 @@ from tilewright.errors import SimulationError
 from tilewright.host import Limits
 from tilewright.ir.tensor_map import MapFields, mapped
 from tilewright.isa import resident_ctas
+from tilewright.process import one_blas_thread
 from tilewright.sim.codegen.compiled import Compiled
 from tilewright.sim.machine.places import Group, groups_of
 from tilewright.sim.machine.precedence import PATIENT, Made, Precedence, others
@@ -103,13 +104,13 @@ class Program:
             site.reset()
         watched = "races" in program.checks and not program.groups and any(site.sem != "weak" for site in program.sites)
         before = _copied(arrays) if watched else arrays
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_blas_thread():
             first = Execution(program, arrays, scalars, limits)
             self._execute(first, before, progress)
             started = first.watch.started
             result = first.result()
             made: list[Made] = []
-            for precedence in _other_orders(program, made) if watched else ():
+            for precedence in _other_orders(program, made, first.steps) if watched else ():
                 code = self._of(program.groups, pauses=True) if precedence.late and precedence.late.stops else program
                 other = Execution(code, _copied(before), scalars, limits, precedence=precedence, started=started)
                 self._execute(other, before, lambda done, ctas: None)
@@ -159,10 +160,10 @@ def _encoded(
         yield each.name, fields.at(base + (each.start(scalars) if each.is_made else 0)).encode()
 
 
-def _other_orders(program: Compiled, made: list[Made]) -> Iterator[Precedence]:
+def _other_orders(program: Compiled, made: list[Made], steps: int) -> Iterator[Precedence]:
     """Do threads see which came first? Then the race check makes runs in other orders as well."""
     if program.asks or any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites):
         for check in program.own_checks:
-            yield from others(check.strong, made, asks=program.asks)
+            yield from others(check.strong, made, steps, asks=program.asks)
     if any(check.doubtful for check in program.own_checks):
         yield PATIENT

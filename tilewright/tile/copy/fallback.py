@@ -13,6 +13,7 @@ from tilewright.ir import Expr, Load, Value, as_expr, binary, const_value, coord
 from tilewright.layout import Axis
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits
+from tilewright.tile.conditions import one_by_one
 from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.elements import computation
 from tilewright.tile.owners import all_hold, axes_of, check_own, gaps, held_here, owners
@@ -45,7 +46,7 @@ class ElementPlan:
         return f"{'all' if self.size is None else self.size} elements, one by one"
 
 
-@variant("copy", priority=0, keywords=("vec_len",), when=[addressable])
+@variant("copy", priority=0, keywords=("vec_len",), when=[addressable, one_by_one])
 def fallback(call: TileCall) -> ElementPlan:
     """Element by element: by the scope's first thread, or by the thread whose register holds the element."""
     for side in call.tiles:

@@ -9,7 +9,7 @@ from tilewright.errors import warn
 from tilewright.ir import Const, Expr, Load, Value, as_expr, binary, const_value
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall, own_digits
-from tilewright.tile.conditions import one_place_each, only_in
+from tilewright.tile.conditions import one_by_one, one_place_each, only_in
 from tilewright.tile.dispatch import Decline, elementwise
 from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.flow import extents_of_run
@@ -36,7 +36,7 @@ class OneByOne:
         return f"element by element{turns}{self.computing.summary()}"
 
 
-@elementwise(priority=0, when=[only_in("local", "shared", "global"), one_place_each])
+@elementwise(priority=0, when=[only_in("local", "shared", "global"), one_by_one, one_place_each])
 def fallback(call: TileCall) -> OneByOne:
     """Element by element, by threads in turns."""
     dst, threads, guard = call["dst"], call.scope.threads, None

@@ -135,8 +135,8 @@ class Operations:
                 self.clocks.complete(rows[over], threads[over] // 32, own[over])
             if not waiting.effect.reads or operation.issuers.lanes > 1:
                 unawaited &= ~now
-            if waiting.effect.reads and over.all():
-                self.remote.read.add(operation.number)
+            if waiting.effect.reads:
+                self.remote.has_read(operation, over)
             yield operation, own, over
         self.unawaited = [each for each in self.unawaited if each[2].any()]
         self.scoreboard.awaited(waiting)

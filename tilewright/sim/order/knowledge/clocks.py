@@ -26,6 +26,7 @@ from tilewright.sim.order.knowledge.known import (
     Far,
     Known,
     Ledger,
+    gather_at,
     joined,
     published_flags,
     widened,
@@ -190,13 +191,13 @@ class Clocks:
         threads, parts = self.known[rows, who.warps], published_flags(self.parts[rows, who.warps])
         far = [self.far.get((row, warp), {}) for row, warp in who.places()] if self.far else []
         which, lane = np.nonzero(who.lanes)
-        for thread in self.alone.keys() & set((32 * who.warps[which] + lane).tolist()):
-            knower = self.alone[thread]
-            here = np.flatnonzero((who.warps == thread >> 5) & who.lanes[:, thread & 31])
-            threads[here] = np.maximum(threads[here], self.known[rows[here], knower])
-            parts[here] |= published_flags(self.parts[rows[here], knower])
-            for k in here.tolist() if self.far else ():
-                far[k] = joined(far[k], self.far.get((int(who.rows[k]), knower), {}))
+        knowers = self.knower[32 * who.warps[which] + lane]
+        if self.alone and (own := knowers != who.warps[which]).any():
+            k, knowers = which[own], knowers[own]
+            gather_at(np.maximum, threads, k, self.known[rows[k], knowers])
+            gather_at(np.bitwise_or, parts, k, published_flags(self.parts[rows[k], knowers]))
+            for one, knower in zip(k.tolist(), knowers.tolist(), strict=True) if self.far else ():
+                far[one] = joined(far[one], self.far.get((int(who.rows[one]), knower), {}))
         own = self.first_column(who.rows) + 32 * who.warps
         threads[which, own[which] + lane] = np.maximum(threads[which, own[which] + lane], self.now)
         self.by_sc.publish(threads, which, own[which] + lane, who.rows[which], 32 * who.warps[which] + lane)
@@ -224,13 +225,13 @@ class Clocks:
             self._join(who.rows, who.warps, known)
         else:
             self._join(who.rows[whole], who.warps[whole], known[whole])
-        for thread, knower in list(self.alone.items()) if whole.any() else ():
-            here = whole & (who.warps == thread >> 5)
-            if here.any():
-                self._join(who.rows[here], np.full(int(here.sum()), knower), known[here])
+        alone = np.array([*self.alone], np.int64)
+        here, which = np.nonzero(whole[:, None] & (who.warps[:, None] == alone >> 5))
+        self._join(who.rows[here], self.knower[alone[which]], known[here])
         k, lanes = np.nonzero(who.lanes & ~whole[:, None])
-        knowers = [self._alone(thread) for thread in (32 * who.warps[k] + lanes).tolist()]
-        self._join(who.rows[k], np.array(knowers, np.int64), known[k])
+        threads = 32 * who.warps[k] + lanes
+        self._let_alone(threads)
+        self._join(who.rows[k], self.knower[threads], known[k])
         self._changed()
 
     def _join(self, rows: Ints, knowers: Ints, known: Known) -> None:
@@ -272,7 +273,7 @@ class Clocks:
         """
         whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
         for k in np.flatnonzero(~whole & (who.lanes.sum(1) == 1)).tolist():
-            self._alone(int(who.warps[k]) * 32 + int(who.lanes[k].argmax()))
+            self._let_alone(np.array([int(who.warps[k]) * 32 + int(who.lanes[k].argmax())]))
         rows, knowers = [who.rows[whole]], [who.warps[whole]]
         for thread, knower in self.alone.items():
             here = (who.warps == thread >> 5) & who.lanes[:, thread & 31]
@@ -280,17 +281,20 @@ class Clocks:
             knowers.append(np.full(int(here.sum()), knower))
         return np.concatenate(rows), np.concatenate(knowers)
 
-    def _alone(self, thread: int) -> int:
-        """The knower that a thread is from now on, as it knows more than its warp does."""
-        if thread not in self.alone:
-            self.alone[thread] = self.known.shape[1]
-            self.known = np.concatenate((self.known, self.known[:, [thread >> 5]]), axis=1)
-            self.parts = np.concatenate((self.parts, self.parts[:, [thread >> 5]]), axis=1)
-            for (row, knower), far in list(self.far.items()):
-                if knower == thread >> 5:
-                    self.far[row, self.alone[thread]] = far
-            self.knower[thread] = self.alone[thread]
-        return self.alone[thread]
+    def _let_alone(self, threads: Ints) -> None:
+        """These threads are knowers from now on, as they know more than their warps do."""
+        new = np.unique(threads[self.knower[threads] == threads >> 5])
+        if not len(new):
+            return
+        warps, first = new >> 5, self.known.shape[1]
+        self.known = np.concatenate((self.known, self.known[:, warps]), axis=1)
+        self.parts = np.concatenate((self.parts, self.parts[:, warps]), axis=1)
+        self.knower[new] = first + np.arange(len(new))
+        for thread, knower in zip(new.tolist(), self.knower[new].tolist(), strict=True):
+            self.alone[thread] = knower
+            if self.far:
+                own = [(row, far) for (row, other), far in self.far.items() if other == thread >> 5]
+                self.far |= {(row, knower): far for row, far in own}
 
     def promote(self, who: Actors, flags: int, issued: Iterable[tuple[int, int, int]] = ()) -> None:
         """For operations of which these lanes have one of the flags, set the next one, too.
@@ -308,7 +312,9 @@ class Clocks:
             if (who.lanes[k] | ~self.wave.run.exists[0, warp]).all():
                 own.append(warp)
             else:
-                own += [self._alone(32 * warp + lane) for lane in np.flatnonzero(who.lanes[k]).tolist()]
+                threads = 32 * warp + np.flatnonzero(who.lanes[k])
+                self._let_alone(threads)
+                own += self.knower[threads].tolist()
             self.parts[row, own] |= (self.parts[row, own] & flags) << 1
             for lane, number in by_warp.get((int(self.wave.rank(who.rows[k])), warp), ()):
                 if who.lanes[k, lane]:

@@ -40,6 +40,7 @@ __all__ = ["FencedRead", "FencedReads", "KnownBySc"]
 WARPS = 32  # of a CTA, at most
 CLUSTER = "cluster"  # a fence of that scope counts within its own CTA alone
 LOWEST = 0xFF  # byte of flags
+FAR_TIMES = 4096  # of which fences are remembered
 GRID, CTA = "gpu", "cta"  # how far what a fence puts in order reaches
 
 
@@ -56,6 +57,7 @@ class KnownBySc:
         self.clocks = clocks
         self.first = {reach: first + k * clocks.size for k, reach in enumerate(reaches)}
         self.columns = range(first, first + len(reaches) * clocks.size)
+        self._seen: dict[int, tuple[Times, Times, Times | None]] = {}  # by the identity of the first
         self.own = {reach: np.zeros((clocks.wave.ctas, clocks.threads), np.int32) for reach in reaches}
 
     def publish(self, table: Times, at: Ints, columns: Ints, rows: Ints, threads: Ints) -> None:
@@ -82,8 +84,20 @@ class KnownBySc:
         clocks.known[rows, knowers], clocks.parts[rows, knowers] = now, flags
         if GRID in reaches and clocks.far:
             for place in zip(rows.tolist(), knowers.tolist(), strict=True):
-                far = clocks.far.get(place, {})
-                clocks.far[place] = {cta: np.tile(times[: clocks.threads], 2) for cta, times in far.items()}
+                clocks.far[place] = {cta: self._far(times)[0] for cta, times in clocks.far.get(place, {}).items()}
+
+    def _far(self, times: Times) -> tuple[Times, Times | None]:
+        """What is known of a CTA of another cluster once it is fenced, and what comes before by way of fences, None for
+        nothing. Such times never change, and are handed on to many.
+        """
+        if (found := self._seen.get(id(times))) is None:
+            n = self.clocks.threads
+            whole = times if np.array_equal(times[:n], times[n:]) else np.tile(times[:n], 2)
+            before = np.concatenate((times[n:], np.zeros(n, np.int32))) if times[n:].any() else None
+            if len(self._seen) >= FAR_TIMES:
+                self._seen.clear()
+            found = self._seen[id(times)] = (times, whole, before)
+        return found[1:]
 
     def _shift(self, reach: str) -> int:
         """Where the byte of flags begins that is about a reach."""
@@ -103,22 +117,21 @@ class KnownBySc:
         found: Bools = (reach == GRID) | (ctas == self.clocks.wave.rank(rows)[:, None])
         return found
 
-    def before(self, row: int, thread: int) -> Iterator[tuple[str, Known]]:
-        """What comes before a thread by way of fences, by their reach."""
+    def before(self, row: int, threads: Ints) -> Iterator[tuple[str, Known]]:
+        """What comes before threads of a warp, which know the same and act together, by way of fences; by reach."""
         clocks = self.clocks
-        knower = clocks.knower[thread]
+        knower = int(clocks.knower[threads[0]])
         for reach in self.first:
             times, at = np.zeros((1, clocks.width), np.int32), clocks.at(np.array([row]))
             for columns, source in self._blocks(reach):
                 counts = self._counts(reach, np.array([row]), source.stop - source.start)
                 times[:, source] = np.where(counts, clocks.known[at, knower, columns], 0)
-            own = int(clocks.first_column(np.array(row))) + thread
-            times[0, own] = max(times[0, own], self.own[reach][row, thread])
+            own = int(clocks.first_column(np.array(row))) + threads
+            times[0, own] = np.maximum(times[0, own], self.own[reach][row, threads])
             far: Far = {}
-            n = clocks.threads
-            for cta, there in clocks.far.get((row, int(knower)), {}).items() if reach == GRID else ():
-                if there[n:].any():
-                    far[cta] = np.concatenate((there[n:], np.zeros(n, np.int32)))
+            for cta, there in clocks.far.get((row, knower), {}).items() if reach == GRID else ():
+                if (before := self._far(there)[1]) is not None:
+                    far[cta] = before
             if times.any() or far:
                 flags = np.asarray(clocks.parts[at, knower] >> self._shift(reach) & LOWEST)
                 yield reach, Known(times, flags, clocks.cluster_of(np.array([row])), [far] if far else [])
@@ -126,39 +139,35 @@ class KnownBySc:
 
 @dataclass(eq=False, slots=True)
 class FencedRead:
-    """A strong read: by which thread of a CTA of the grid, when, and what had been published there. taken: by scope of
-    a fence and its CTA, (warps, 32), who has taken that over.
+    """A strong read: by which threads of a warp, of a CTA of the grid, when, and what had been published there.
+
+    taken: by scope of a fence and its CTA, (warps, 32), who has taken that over.
     """
 
     cta: int
-    thread: int
+    threads: tuple[int, ...]
     time: int
     release: Release
     taken: dict[tuple[str, int], Bools] = field(default_factory=dict)
 
-    def left(self, who: Actors, scope: str, cta: int, after: Bools) -> Bools:
-        """Which of the lanes ``after`` have not taken it over; they do now."""
-        if not after.any():
-            return after
-        taken = self.taken.setdefault((scope, cta), np.zeros((WARPS, 32), np.bool_))
-        left = after & ~taken[who.warps]
-        taken[who.warps] |= after
-        return left
+    def taken_by(self, scope: str, cta: int) -> Bools:
+        """(warps, 32): who has taken it over by a fence of that scope."""
+        return self.taken.setdefault((scope, cta), np.zeros((WARPS, 32), np.bool_))
 
 
 class FencedReads:
     """The strong reads that have observed what comes after a fence.sc: the last of each CTA of the grid, and of all."""
 
     def __init__(self) -> None:
-        self._of: dict[int, dict[tuple[int, int], FencedRead]] = {}
+        self._of: dict[int, dict[tuple[tuple[int, ...], int], FencedRead]] = {}
         self._last: deque[FencedRead] = deque(maxlen=FENCED_READS)
 
     def add(self, read: FencedRead) -> None:
-        """A thread has observed what was published."""
+        """Threads have observed what was published."""
         own = self._of.setdefault(read.cta, {})
-        if (read.thread, id(read.release)) in own:
-            return  # it polls
-        own[read.thread, id(read.release)] = read
+        if (read.threads, id(read.release)) in own:
+            return  # they poll
+        own[read.threads, id(read.release)] = read
         self._last.append(read)
         if len(own) > FENCED_READS:
             del own[next(iter(own))]
@@ -167,30 +176,71 @@ class FencedReads:
         """Lanes have passed a fence.sc: they come after the fences that come before what was seen before theirs."""
         for row in np.unique(who.rows).tolist() if self._last else ():
             those = who[who.rows == row]
-            own = row + clocks.wave.first
-            reads = [*self._of.get(own, {}).values(), *(read for read in self._last if read.cta != own)]
+            cta = row + clocks.wave.first
             found: dict[bytes, list[Release]] = {}
-            for read, after in zip(reads, _come_after(clocks, those, reads), strict=True):
-                left = read.left(those, scope, own, after)
-                if left.any():
-                    found.setdefault(left.tobytes(), []).append(read.release)
-            for lanes, releases in found.items():
-                each = np.frombuffer(lanes, np.bool_).reshape(those.lanes.shape)
+            for read, lanes in self._left(_Fenced(clocks, those), scope, cta):
+                read.taken_by(scope, cta)[those.warps] |= lanes
+                found.setdefault(lanes.tobytes(), []).append(read.release)
+            for taken, releases in found.items():
+                each = np.frombuffer(taken, np.bool_).reshape(those.lanes.shape)
                 some = each.any(1)
                 take(clocks, Actors(those.rows[some], those.warps[some], each[some]), scope, releases, by_sc=True)
 
+    def _left(self, fenced: _Fenced, scope: str, cta: int) -> Iterator[tuple[FencedRead, Bools]]:
+        """Reads, and the lanes that come after each and have not taken it over, nor a later link of its chain."""
+        reads = [*self._of.get(cta, {}).values(), *(read for read in self._last if read.cta != cta)]
+        reads.sort(key=lambda read: -read.release.depth)
+        covered: dict[object, Bools | None] = {}  # by chain of atomics, who has a later link; None for all of them
+        for read in reads:
+            root = read.release.root
+            if (done := covered.get(root, ~fenced.who.lanes)) is None:
+                continue
+            done = done | read.taken_by(scope, cta)[fenced.who.warps]
+            if np.count_nonzero(done) == done.size:
+                covered[root] = None
+                continue
+            covered[root] = done
+            if (after := fenced.come_after(read)) is not None and (lanes := after & ~done).any():
+                covered[root] = done | lanes
+                yield read, lanes
 
-def _come_after(clocks: Clocks, who: Actors, reads: list[FencedRead]) -> Bools:
-    """For each read, (warps, 32): which lanes of one CTA come after it."""
-    which, lane = np.nonzero(who.lanes)
-    threads = 32 * who.warps[which] + lane
-    knowers, at = np.unique(clocks.knower[threads], return_inverse=True)
-    ctas, readers, times = (np.array([getattr(read, name) for read in reads]) for name in ("cta", "thread", "time"))
-    pairs = np.repeat(np.arange(len(reads)), len(knowers))
-    rows = np.full(len(pairs), who.rows[0])
-    known = clocks.knows(rows, np.tile(knowers, len(reads)), ctas[pairs], readers[pairs], times[pairs])
-    after = np.zeros((len(reads), *who.lanes.shape), np.bool_)
-    after[:, which, lane] = known.reshape(len(reads), -1)[:, at]
-    own = ctas == int(who.rows[0]) + clocks.wave.first
-    after[:, which, lane] |= own[:, None] & (readers[:, None] == threads)
-    return after
+
+class _Fenced:
+    """Lanes of one CTA that pass a fence."""
+
+    def __init__(self, clocks: Clocks, who: Actors) -> None:
+        self.clocks, self.who = clocks, who
+        self.threads = 32 * who.warps[:, None] + np.arange(32)
+        self.knowers, each = np.unique(clocks.knower[self.threads], return_inverse=True)
+        self.each = each.reshape(self.threads.shape)
+        self.row = int(who.rows[0])
+        self.known = clocks.known[clocks.at(who.rows[:1]), self.knowers]
+        self.fars = [clocks.far.get((self.row, knower), {}) for knower in self.knowers.tolist()]
+        size = clocks.wave.run.cluster_ctas
+        first = int(clocks.cluster_of(who.rows[:1])[0]) * size
+        self.near = range(first, first + size)
+
+    def come_after(self, read: FencedRead) -> Bools | None:
+        """(warps, 32): which lanes come after a read; None for none."""
+        clocks = self.clocks
+        if read.cta in self.near:
+            columns = (read.cta - self.near.start) * clocks.threads + np.array(read.threads)
+            after = (self.known[:, columns] >= read.time).any(1)
+        else:
+            knowers = [k for k, far in enumerate(self.fars) if _holds(far.get(read.cta), read)]
+            if not knowers:
+                return None
+            after = np.isin(np.arange(len(self.fars)), knowers)
+        found: Bools = after[self.each]
+        if read.cta == self.row + clocks.wave.first:
+            found = found | np.isin(self.threads, read.threads)
+        return found & self.who.lanes
+
+
+def _holds(far: Times | None, read: FencedRead) -> bool:
+    """Do times of the CTA of a read hold one of its threads?"""
+    if far is not None:
+        for thread in read.threads:
+            if far[thread] >= read.time:
+                return True
+    return False

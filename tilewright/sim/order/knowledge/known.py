@@ -68,7 +68,13 @@ def published_flags(flags: Flags) -> Flags:
 
 def joined(a: Far, b: Far) -> Far:
     """For each CTA and thread the later of two times: what both together know of other clusters."""
-    return {**a, **{cta: np.maximum(times, a[cta]) if cta in a else times for cta, times in b.items()}}
+    if not a or not b or a is b:
+        return a or b
+    found = dict(a)
+    for cta, times in b.items():  # most are handed on unchanged
+        if (mine := found.get(cta)) is not times:
+            found[cta] = times if mine is None else np.maximum(times, mine)
+    return found
 
 
 @dataclass(eq=False)
@@ -154,4 +160,6 @@ class Ledger:
 
 def widened(flags: NDArray[Number], width: int) -> NDArray[Number]:
     """Flags, or what else there is for each number of a part, for more numbers."""
+    if flags.shape[-1] == width:
+        return flags
     return np.pad(flags, [(0, 0)] * (flags.ndim - 1) + [(0, width - flags.shape[-1])])

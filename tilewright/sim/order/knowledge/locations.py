@@ -7,7 +7,7 @@ each other: those of the accesses, and those of the patterns' ends.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,16 +17,19 @@ from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fence_sc import FencedRead, FencedReads
 from tilewright.sim.order.knowledge.fences import Fences
-from tilewright.sim.order.knowledge.releases import Pattern, Release, hold_each_other, take
+from tilewright.sim.order.knowledge.releases import NOTHING, Pattern, Release, hold_each_other, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.order.knowledge.known import Known
     from tilewright.sim.order.races.accesses import AccessRecord
 
 __all__ = ["Locations", "Where", "threads_of"]
+
+RELEASES = ("release", "acq_rel")
 
 Where: TypeAlias = "tuple[object, int]"  # a memory (a buffer's name, or the row of a CTA), and the address in it
 
@@ -53,14 +56,52 @@ class _Observed:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Strong:
-    """A strong access of a thread. time: of its record."""
+    """A strong access of a location by threads of a warp. time: of its record."""
 
     site: Site
     time: int
     where: Where
     cta: int
     row: int
-    thread: int
+    threads: tuple[int, ...]
+
+    @property
+    def warp(self) -> int:
+        """The warp that the threads are of."""
+        return self.threads[0] >> 5
+
+    @property
+    def lanes(self) -> Bools:
+        """(32,): which of its lanes they are."""
+        found = np.zeros(32, np.bool_)
+        found[[thread & 31 for thread in self.threads]] = True
+        return found
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Made:
+    """A release by threads at a location. pattern: of all of them; known: what each has published, a row for it."""
+
+    threads: tuple[int, ...]
+    pattern: Pattern
+    known: Known
+
+    @classmethod
+    def by(cls, clocks: Clocks, access: Strong) -> _Made:
+        """The release that is this access, by threads that know the same."""
+        threads = np.array(access.threads)
+        known = clocks.published(Actors.threads(np.full(len(threads), access.row), threads))
+        every = replace(known[np.array([0])], threads=known.threads.max(0)[None])
+        return cls(access.threads, Pattern(access.lanes, access.site.scope, access.cta, every, clocks.now), known)
+
+    def of(self, threads: tuple[int, ...]) -> Iterator[Pattern]:
+        """The part of it by some of its threads."""
+        if threads == self.threads:
+            yield self.pattern
+            return
+        for thread in threads:
+            k = self.threads.index(thread)
+            yield replace(self.pattern, lanes=np.arange(32) == thread & 31, known=self.known[np.array([k])])
 
 
 class Locations:
@@ -78,7 +119,7 @@ class Locations:
         self.seen: dict[tuple[int, int], Release] = {}
         self.unacquired: dict[tuple[int, int], list[_Observed]] = {}  # CTA and warp
         self.fenced_reads = FencedReads()
-        self.releases: dict[tuple[int, int, Where], Pattern] = {}  # the last by a thread on a location
+        self.releases: dict[tuple[int, int, Where], _Made] = {}  # the last by a thread on a location
 
     def touched(self, access: AccessRecord, fences: Fences) -> None:
         """Record an access: a strong one releases and acquires; a read of a weak write observes nothing."""
@@ -98,23 +139,33 @@ class Locations:
         self.awake = True
         if site.write:
             self.memories.add(places.name)
-        threads = list(threads_of(access))
+        threads = list(threads_of(access, None if site.write else self._written_at(access)))
         every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
         for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
             self._of_warp(access, fences, list(warp))  # the lanes have no order among themselves
 
+    def _written_at(self, access: AccessRecord) -> Bools | None:
+        """Which lanes touch a location of a global buffer where anything was written strongly? Many may poll others."""
+        if not access.places.is_global:
+            return None
+        every = np.broadcast_to(access.at.full(), access.batch.shape)
+        there = [each for each in np.unique(every).tolist() if self.has((access.places.name, each))]
+        return np.isin(every, there)
+
     def _of_warp(self, access: AccessRecord, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
-        site, clocks = access.site, access.clocks
+        site, clocks, row = access.site, access.clocks, threads[0][0][0]
         accesses = []
-        for (row, thread), where in threads:
-            own, cta = np.arange(32) == thread & 31, row + access.batch.wave.first
-            released = list(fences.of(row, thread >> 5, own)) if site.write else []
-            by_sc = clocks.by_sc.before(row, thread) if site.write else ()
-            before = [Pattern(own, reach, cta, known, clocks.now, of_fence=True) for reach, known in by_sc]
-            if released or before or site.sem in ("release", "acq_rel") or self.has(where):
-                accesses.append((Strong(site, access.time, where, cta, row, thread), released, before))
-        for _, alike in groupby((each[0] for each in accesses if site.shows), lambda strong: strong.where):
-            self.read(clocks, *alike)
+        for where, own in _together(clocks, site, threads):
+            strong = Strong(site, access.time, where, row + access.batch.wave.first, row, own)
+            released = list(fences.of(row, strong.warp, strong.lanes)) if site.write else []
+            by_sc = clocks.by_sc.before(row, np.array(own)) if site.write else ()
+            before = [
+                Pattern(strong.lanes, reach, strong.cta, known, clocks.now, of_fence=True) for reach, known in by_sc
+            ]
+            if released or before or site.sem in RELEASES or self.has(where):
+                accesses.append((strong, released, before))
+        for strong, _, _ in accesses if site.shows else ():
+            self.read(clocks, strong)
         for strong, released, before in accesses if site.write else ():
             self.written(clocks, strong, released, before)
 
@@ -126,22 +177,20 @@ class Locations:
         """Was anything written strongly there that may be observed?"""
         return where in self._at
 
-    def read(self, clocks: Clocks, access: Strong, *others: Strong) -> None:
-        """Record a strong read of lanes of a warp: what they observe is acquired, now or by a later fence."""
+    def read(self, clocks: Clocks, access: Strong) -> None:
+        """Record a strong read: what the lanes observe is acquired, now or by a later fence."""
         found = self._at.get(access.where)
         size = clocks.wave.run.cluster_ctas
         if found is None or found.release is None or not self._morally_strong(found, access, size):
             return
-        threads = [access.thread, *(each.thread for each in others)]
-        self.seen |= {(access.cta, thread): found.release for thread in threads}
-        lanes = np.isin(np.arange(32) | access.thread & ~31, threads)
-        who = Actors(np.array([access.row]), np.array([access.thread >> 5]), lanes[None])
+        self.seen |= {(access.cta, thread): found.release for thread in access.threads}
+        who = Actors(np.array([access.row]), np.array([access.warp]), access.lanes[None])
         acquires = access.site.sem in ("acquire", "acq_rel")
         if not (acquires and take(clocks, who, access.site.scope, [found.release])):
-            self.observed((access.cta, access.thread >> 5), lanes, found.release)
-        for thread in threads if found.release.has_sc else ():
-            found.readers.add((access.cta, thread))
-            self.fenced_reads.add(FencedRead(access.cta, thread, access.time, found.release))
+            self.observed((access.cta, access.warp), who.lanes[0], found.release)
+        if found.release.has_sc:
+            found.readers |= {(access.cta, thread) for thread in access.threads}
+            self.fenced_reads.add(FencedRead(access.cta, access.threads, access.time, found.release))
 
     def observed(self, key: tuple[int, int], lanes: Bools, release: Release) -> None:
         """What lanes of a warp may acquire by a later fence."""
@@ -157,7 +206,7 @@ class Locations:
     def published(self, where: Where) -> list[Pattern]:
         """The releases that whoever observes the last write there may acquire."""
         found = self._at.get(where)
-        return list(found.release.each(by_sc=False)) if found is not None and found.release is not None else []
+        return [*found.release.patterns.patterns.values()] if found is not None and found.release is not None else []
 
     @staticmethod
     def _morally_strong(found: _Location, access: Strong, size: int) -> bool:
@@ -166,20 +215,28 @@ class Locations:
         return bool(near) and one.element == other.element
 
     def written(self, clocks: Clocks, access: Strong, released: list[Pattern], by_sc: list[Pattern]) -> None:
-        """A strong write: it publishes what the thread releases, an atomic also what it has found there."""
+        """A strong write: it publishes what the threads release, an atomic also what it has found there."""
         found = self._at.get(access.where)
-        key = (access.cta, access.thread, access.where)
-        if access.site.sem in ("release", "acq_rel"):
-            who = Actors.one(access.row, access.thread)
-            self.releases[key] = Pattern(who.lanes[0], access.site.scope, access.cta, clocks.published(who), clocks.now)
-        released = [*released, *filter(None, [self.releases.get(key)])]
+        if access.site.sem in RELEASES:
+            made = _Made.by(clocks, access)
+            self.releases |= {(access.cta, thread, access.where): made for thread in access.threads}
+        if self.releases:
+            released = [*released, *self._made_before(access)]
         release = self._kept(found, access, clocks.wave.run.cluster_ctas)
         if release is not None:
             release = release.followed_by(clocks, released, by_sc)
         elif released or by_sc:
-            release = Release(released, by_sc)
+            release = Release.of(clocks, released, by_sc)
         if release is not None or found is not None:
             self._at[access.where] = _Location(access.site, access.cta, release)
+
+    def _made_before(self, access: Strong) -> Iterator[Pattern]:
+        """The last releases there by the threads of a write."""
+        keys = ((access.cta, thread, access.where) for thread in access.threads)
+        found = [(self.releases[key], key[1]) for key in keys if key in self.releases]
+        for _, alike in groupby(found, lambda each: id(each[0])):
+            several = list(alike)
+            yield from several[0][0].of(tuple(thread for _, thread in several))
 
     def _kept(self, found: _Location | None, access: Strong, size: int) -> Release | None:
         """What was published there before a write and is so still: an atomic hands all on. Who stores over what it has
@@ -189,8 +246,8 @@ class Locations:
             return None
         if access.site.atomic:
             return found.release
-        has_read = (access.cta, access.thread) in found.readers
-        return Release([], list(found.release.each(by_sc=True))) if has_read else None
+        has_read = (access.cta, access.threads[0]) in found.readers
+        return Release(NOTHING, found.release.by_sc) if has_read else None
 
     def fenced(self, clocks: Clocks, who: Actors, sem: str, scope: str, *, of_shared: bool) -> None:
         """Lanes have passed a fence that acquires: what they have observed comes before them now; after one of kind sc
@@ -211,10 +268,23 @@ class Locations:
             clocks.by_sc.fenced(who, scope)
 
 
-def threads_of(access: AccessRecord) -> Iterator[tuple[tuple[int, int], Where]]:
-    """Row and thread of each lane of an access, and the location that it touches."""
+def _together(
+    clocks: Clocks, site: Site, threads: list[tuple[tuple[int, int], Where]]
+) -> Iterator[tuple[Where, tuple[int, ...]]]:
+    """Threads of a warp by location, as they act together: those that know the same; of those that store, each."""
+    found: dict[tuple[Where, int], list[int]] = {}
+    for (_, thread), where in threads:
+        alike = thread if site.write and not site.atomic else int(clocks.knower[thread])
+        found.setdefault((where, alike), []).append(thread)
+    for (where, _), own in found.items():
+        yield where, tuple(own)
+
+
+def threads_of(access: AccessRecord, some: Bools | None = None) -> Iterator[tuple[tuple[int, int], Where]]:
+    """Row and thread of each lane of an access, or of some of them, and the location that it touches."""
     batch, places = access.batch, access.places
     active = np.broadcast_to(access.mask.full, batch.shape)
+    active = active if some is None else active & some
     rows, warps, lanes = batch.threads(active)
     address = np.broadcast_to(access.at.full(), batch.shape)[active].tolist()
     for row, thread, where in zip(rows.tolist(), (32 * warps + lanes).tolist(), address, strict=True):

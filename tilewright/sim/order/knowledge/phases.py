@@ -132,7 +132,7 @@ class Phases:
             for k, (row, warp) in enumerate(who.places()):
                 cta = row + self.clocks.wave.first
                 seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])], self.clocks.now)
-                locations.observed((cta, warp), who.lanes[k], Release([seen], []))
+                locations.observed((cta, warp), who.lanes[k], Release.of(self.clocks, [seen], []))
 
     def _over(self, signals: Signals, *, wide: bool) -> Iterator[tuple[Ints, Known]]:
         """The knowledge that phases before the running one have published, for parts of the signals.

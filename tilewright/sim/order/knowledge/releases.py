@@ -1,29 +1,27 @@
-"""What strong writes publish, and those that atomics have read before they wrote: a chain of releases.
+"""What strong writes publish, and with it what those have published that atomics have read before they wrote.
 
-Each link holds what one write has published; whoever observes the last write observes them all. Where many links hold
-what threads of one CTA have published with one scope, they become one.
+Whoever observes the last write of such a chain observes all of them.
 
 Source: PTX ISA, "Memory Consistency Model: Observation, Release and acquire patterns".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.sim.machine.arrays import Ints
-from tilewright.sim.order.bounds import RELEASE_LINKS
 from tilewright.sim.order.knowledge.known import Far, Known, joined
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.known import Times
 
-__all__ = ["WIDE", "Pattern", "Release", "hold_each_other", "holds", "take"]
+__all__ = ["NOTHING", "WIDE", "Pattern", "Release", "hold_each_other", "holds", "take"]
 
 WIDE = ("gpu", "sys")  # scopes that hold every thread of a grid
 
@@ -53,56 +51,77 @@ class Pattern:
     of_fence: bool = False
 
 
-@dataclass(eq=False, slots=True)
-class Release:
-    """One link. patterns: what the write has published. by_sc: what comes before it by way of a fence.sc, with the
-    reach of that as scope. before: of the write that an atomic has read. root: the same for all links of a chain.
+class Published:
+    """What writes have published, joined by CTA, scope and kind of release. That with a scope of every thread is joined
+    once more: near, by cluster, as its own threads know it; far, as those of other clusters do. Never changed.
     """
 
-    patterns: list[Pattern]
-    by_sc: list[Pattern]
-    before: Release | None = None
-    root: object = field(default_factory=object)
-    links: int = 1
-    most: int = RELEASE_LINKS
-    has_sc: bool = False
-    _far: dict[bool, Far] = field(default_factory=dict)
+    __slots__ = ("far", "narrow", "near", "patterns")
 
-    def __post_init__(self) -> None:
-        self.has_sc = bool(self.by_sc) or (self.before is not None and self.before.has_sc)
+    def __init__(self) -> None:
+        self.patterns: dict[tuple[int, str, bool], Pattern] = {}
+        self.narrow: tuple[tuple[int, str, bool], ...] = ()  # the keys of those that do not hold every thread
+        self.near: dict[int, Times] = {}
+        self.far: Far = {}
+
+    def followed_by(self, clocks: Clocks, patterns: list[Pattern]) -> Published:
+        """This and more. What threads of one CTA have released with one scope is acquired together."""
+        if not patterns:
+            return self
+        found = Published()
+        found.patterns, found.near, found.far = dict(self.patterns), dict(self.near), self.far
+        size, run = clocks.wave.run.cluster_ctas, clocks.wave.run
+        for pattern in patterns:
+            key, known = (pattern.cta, pattern.scope, pattern.of_fence), pattern.known
+            other = found.patterns.get(key)
+            found.patterns[key] = pattern if other is None else _joined_pattern(clocks, other, pattern)
+            if pattern.scope not in WIDE:
+                continue
+            near, times = found.near.get(pattern.cta // size), known.threads[0]
+            found.near[pattern.cta // size] = times if near is None else np.maximum(near, times)
+            if run.ctas > size:
+                found.far = joined(found.far, clocks.near_as_far(known, 0))
+                found.far = joined(found.far, known.far[0]) if known.far else found.far
+        found.narrow = tuple(key for key in found.patterns if key[1] not in WIDE)
+        return found
+
+
+NOTHING = Published()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Release:
+    """What may be acquired at a location. patterns: what writes there have published. by_sc: what comes before them by
+    way of a fence.sc, with the reach of that as scope.
+
+    root: the same for all writes that follow one another as atomics; depth: how many of these have published more.
+    """
+
+    patterns: Published
+    by_sc: Published
+    root: object = field(default_factory=object)
+    depth: int = 0
+
+    @classmethod
+    def of(cls, clocks: Clocks, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
+        """What one write publishes."""
+        return cls(NOTHING.followed_by(clocks, patterns), NOTHING.followed_by(clocks, by_sc))
+
+    @property
+    def has_sc(self) -> bool:
+        """Does anything come before it by way of a fence.sc?"""
+        return bool(self.by_sc.patterns)
 
     def followed_by(self, clocks: Clocks, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
-        """The chain with a link more."""
+        """This, and what an atomic has published that found it."""
         if not patterns and not by_sc:
             return self
-        if self.links < self.most:
-            return Release(patterns, by_sc, self, self.root, self.links + 1, self.most)
-        patterns = _merged(clocks, [*self.each(by_sc=False), *patterns])
-        by_sc = _merged(clocks, [*self.each(by_sc=True), *by_sc])
-        return Release(patterns, by_sc, None, self.root, 1, RELEASE_LINKS + max(len(patterns), len(by_sc)))
-
-    def each(self, *, by_sc: bool) -> Iterator[Pattern]:
-        """All patterns, of all links."""
-        link: Release | None = self
-        while link is not None:
-            yield from link.by_sc if by_sc else link.patterns
-            link = link.before
-
-    def far(self, clocks: Clocks, *, by_sc: bool) -> Far:
-        """What has been published with a scope that holds every thread, as those of other clusters know it."""
-        links, link = list[Release](), self
-        while by_sc not in link._far and link.before is not None:
-            links.append(link)
-            link = link.before
-        for one in (link, *reversed(links)):
-            if by_sc not in one._far:
-                found = one.before._far[by_sc] if one.before is not None else {}
-                for pattern in one.by_sc if by_sc else one.patterns:
-                    if pattern.scope in WIDE:
-                        found = joined(found, clocks.near_as_far(pattern.known, 0))
-                        found = joined(found, pattern.known.far[0]) if pattern.known.far else found
-                one._far[by_sc] = found
-        return self._far[by_sc]
+        return Release(
+            self.patterns.followed_by(clocks, patterns),
+            self.by_sc.followed_by(clocks, by_sc),
+            self.root,
+            self.depth + 1,
+        )
 
 
 def take(
@@ -113,50 +132,49 @@ def take(
     by_sc: a fence.sc takes over what comes after others. of_shared: only as to shared memory.
     """
     size, first = clocks.wave.run.cluster_ctas, clocks.wave.first
-    cta, wide, found, is_left = int(who.rows[0]) + first, {*WIDE}, list[Pattern](), False
-    for pattern in (each for release in releases for each in release.each(by_sc=by_sc)):
-        if {pattern.scope, scope} <= wide or hold_each_other(pattern.scope, pattern.cta, scope, cta, size):
-            found.append(pattern)
-        else:
-            is_left = True
-    if not found:
-        return not is_left
+    cta, has_parts = int(who.rows[0]) + first, clocks.parts.shape[-1] > 1
+    joins = scope in WIDE and not of_shared and not has_parts  # then what is joined already need not be joined again
     threads, flags = np.zeros(clocks.width, np.int32), np.zeros(clocks.parts.shape[-1], clocks.parts.dtype)
+    is_any = is_left = False
     far: Far = {}
-    for pattern in found:
-        known = clocks.about_shared(pattern.known) if of_shared else pattern.known
-        if first <= pattern.cta < first + clocks.wave.ctas:  # operations of other waves have numbers of their own
-            flags |= clocks.current(known.parts[0], pattern.time)
-        if pattern.cta // size == cta // size:
-            np.maximum(threads, known.threads[0], out=threads)
-            far = joined(far, known.far[0]) if known.far else far
-    if not of_shared and any(pattern.cta // size != cta // size for pattern in found):
-        for release in releases:
-            far = joined(far, release.far(clocks, by_sc=by_sc))
-    n = len(who)
-    known = Known(
-        np.tile(threads, (n, 1)), np.tile(flags, (n, 1)), clocks.cluster_of(who.rows), [far] * n if far else []
-    )
-    clocks.learn(who, known)
+    for published in (release.by_sc if by_sc else release.patterns for release in releases):
+        keys = published.narrow if joins else published.patterns
+        if joins and (near := published.near.get(cta // size)) is not None:
+            np.maximum(threads, near, out=threads)
+        reaches = joins and bool(published.near)
+        for pattern in (published.patterns[key] for key in keys):
+            if not hold_each_other(pattern.scope, pattern.cta, scope, cta, size):
+                is_left = True
+                continue
+            is_any = True
+            known = clocks.about_shared(pattern.known) if of_shared else pattern.known
+            if has_parts and first <= pattern.cta < first + clocks.wave.ctas:  # others' operations have other numbers
+                flags |= clocks.current(known.parts[0], pattern.time)
+            if pattern.cta // size == cta // size:
+                np.maximum(threads, known.threads[0], out=threads)
+                far = joined(far, known.far[0]) if known.far else far
+            else:
+                reaches = True
+        is_any |= reaches
+        far = joined(far, published.far) if reaches and not of_shared else far
+    if is_any:
+        n = len(who)
+        each = np.tile(threads, (n, 1)), np.tile(flags, (n, 1)), clocks.cluster_of(who.rows)
+        clocks.learn(who, Known(*each, [far] * n if far else []))
     return not is_left
 
 
-def _merged(clocks: Clocks, patterns: list[Pattern]) -> list[Pattern]:
-    """What threads of one CTA have released with one scope is acquired together."""
-    found: dict[tuple[int, str, bool], Pattern] = {}
-    for pattern in patterns:
-        key = pattern.cta, pattern.scope, pattern.of_fence
-        other = found.get(key)
-        if other is not None and other.known is not pattern.known:
-            known = Known(
-                np.maximum(other.known.threads, pattern.known.threads),
-                clocks.current(other.known.parts, other.time) | clocks.current(pattern.known.parts, pattern.time),
-                pattern.known.cluster,
-                _far_of(other.known, pattern.known),
-            )
-            pattern = replace(pattern, lanes=other.lanes | pattern.lanes, known=known, time=clocks.now)
-        found[key] = pattern
-    return list(found.values())
+def _joined_pattern(clocks: Clocks, one: Pattern, other: Pattern) -> Pattern:
+    """What two patterns of one CTA and scope tell together."""
+    if one.known is other.known:
+        return other
+    known = Known(
+        np.maximum(one.known.threads, other.known.threads),
+        clocks.current(one.known.parts, one.time) | clocks.current(other.known.parts, other.time),
+        other.known.cluster,
+        _far_of(one.known, other.known),
+    )
+    return replace(other, lanes=one.lanes | other.lanes, known=known, time=clocks.now)
 
 
 def _far_of(a: Known, b: Known) -> list[Far]:

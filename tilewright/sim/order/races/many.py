@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.races.accesses import EQUAL
+from tilewright.sim.order.races.accesses import CTA, CTA_BITS, EQUAL, MANY, THREAD, UNIT
 from tilewright.sim.order.races.clash import CHECKED, Clash, Pairs
 from tilewright.sim.order.races.observed import has_observed, last_read
 from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, is_surely_strong, went_along
@@ -54,7 +54,12 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
     doubt: Clash | None = None
     mine, key = pairs[order], key[order]
     equal: Bools | None = None  # where memory holds what is about to be written
+    ends = set() if with_writer else _behind(access, pairs, place)
     for record in places.log.newest_first():
+        if record in ends:
+            ends.remove(record)
+            if not ends:
+                break
         if record.time <= met or (farthest and (farthest.apart > 1 or not _is_of_line(record, farthest))):
             break
         first, last = (byte // places.grain for byte in record.span)
@@ -72,6 +77,25 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
         elif clash is not None and (farthest is None or clash.apart > farthest.apart):
             farthest = clash
     return farthest or doubt
+
+
+def _behind(access: AccessRecord, pairs: Pairs, place: Ints) -> set[Record]:
+    """The last writes at these places, if all of them are plain ones that the threads come after: what is older than
+    these came before them, as nothing else was told.
+    """
+    places, run = access.places, access.batch.wave.run
+    if not places.is_global or run.warnings:
+        return set()
+    tags = np.asarray(places.writers.view(places.tag.itemsize)[0, place], np.int64)
+    if not tags.all() or (tags & (MANY | UNIT)).any():
+        return set()
+    ctas, threads, times = tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD, tags >> places.shift
+    known = access.clocks.knows(pairs.row, pairs.knower, ctas, threads, times, also=access.also)
+    if not (known | (ctas == pairs.cta) & (threads == pairs.thread)).all():
+        return set()
+    last = {places.log.find(*each) for each in set(zip(ctas.tolist(), times.tolist(), strict=True))}
+    found = {record for record in last if record is not None and record.site.sem == "weak"}
+    return found if len(found) == len(last) else set()
 
 
 def _clash_with(access: AccessRecord, record: Record, mine: Pairs, key: Ints) -> Clash | None:

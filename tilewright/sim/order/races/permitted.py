@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.records import Record
 
-__all__ = ["are_morally_strong", "finds_out", "is_surely_strong", "reaches", "went_along"]
+__all__ = ["are_morally_strong", "finds_out", "is_frail", "is_surely_strong", "newest_frail", "reaches", "went_along"]
 
 
 def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
@@ -36,6 +36,18 @@ def is_surely_strong(access: AccessRecord, other: Record) -> bool:
     sites, own = (access.site, other.site), not access.places.is_global or access.batch.wave.run.ctas == 1
     wide = all(site.sem != "weak" and (own or site.scope in WIDE) for site in sites)
     return wide and access.site.element == other.site.element and not _may_rely(access, other)
+
+
+def is_frail(access: AccessRecord, other: Record) -> bool:
+    """Was another access less strong than this, so that some thread may race with that one alone?"""
+    one, two = access.site, other.site
+    kinds = ((site.sem == "weak", site.scope, site.element) for site in (one, two))
+    return len({*kinds}) > 1 and not is_surely_strong(access, other)
+
+
+def newest_frail(access: AccessRecord, *, write: bool) -> int:
+    """The time of the last write at its memory that is less strong than an access, or of the last read."""
+    return max((each.time for each in access.places.log.newest(write=write) if is_frail(access, each)), default=0)
 
 
 def reaches(access: AccessRecord, others: Ints) -> Bools:

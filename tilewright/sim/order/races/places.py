@@ -26,7 +26,7 @@ from tilewright.sim.order.knowledge.fence_points import Stamps
 from tilewright.sim.order.knowledge.known import Times
 from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, THREAD, UNIT, AccessRecord, bound_of
 from tilewright.sim.order.races.clash import pairs_of
-from tilewright.sim.order.races.permitted import is_surely_strong
+from tilewright.sim.order.races.permitted import is_frail, newest_frail
 from tilewright.sim.order.races.records import Candidates, Log, Record
 
 if TYPE_CHECKING:
@@ -149,8 +149,6 @@ class TaggedPlaces:
             setattr(self, name, fine)
         self.late, self._turn = self._marks(), 1
 
-    # Candidates for a race
-
     def is_calm(self, clocks: Clocks, *, write: bool) -> bool:
         """Do all threads know all that may race with an access?"""
         newest = max(self.newest_write, self.newest_read) if write else self.newest_write
@@ -271,8 +269,6 @@ class TaggedPlaces:
             return False
         return all(high < reach[0] or low >= reach[1] for low, high in spans)
 
-    # Records for later accesses
-
     def _latest(self, access: AccessRecord, latest: dict[str, Times]) -> None:
         if self.is_global:
             low, high = self._spans[latest is self.written]
@@ -303,14 +299,13 @@ class TaggedPlaces:
         """A strong write is about to replace tags: keep those of frail writes, with which others may race, though not
         with this.
         """
-        known = 0 if self.is_global else access.clocks.floor
-        if not any(each.time > known and self._is_frail(access, each) for each in self.log.writes.values()):
+        if newest_frail(access, write=True) <= (0 if self.is_global else access.clocks.floor):
             return
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
         old = access.load(self.writers)
         frail = np.broadcast_to(
-            self._frail(access, old) & access.mask.full[..., None], (*access.look.shape, access.grains)
+            self._frail(access, old, write=True) & access.mask.full[..., None], (*access.look.shape, access.grains)
         )
         if not frail.any():
             return
@@ -318,18 +313,12 @@ class TaggedPlaces:
         many = self.tag.type(MANY) * ((kept != 0) & ((kept ^ old) & self.tag.type(self.who) != 0))
         access.store(self.frail, np.where(frail, old | many, kept))
 
-    @staticmethod
-    def _is_frail(access: AccessRecord, other: Record) -> bool:
-        """Was another access less strong than this, so that some thread may race with that one alone?"""
-        one, two = access.site, other.site
-        kinds = ((site.sem == "weak", site.scope, site.element) for site in (one, two))
-        return len({*kinds}) > 1 and not is_surely_strong(access, other)
-
-    def _frail(self, access: AccessRecord, old: Tags) -> Bools:
-        """Which tags are of accesses that are less strong, and that not all threads know?"""
+    def _frail(self, access: AccessRecord, old: Tags, *, write: bool) -> Bools:
+        """Which tags of writes, or of reads, are of accesses that are less strong, and that not all threads know?"""
         found: Bools = old >> self.shift > (0 if self.is_global else access.clocks.floor)
+        found &= old >> self.shift <= newest_frail(access, write=write)
         for time in np.unique(old[found] >> self.shift).tolist():
-            if not any(self._is_frail(access, record) for record in self.log.at(time)):
+            if not any(is_frail(access, record) for record in self.log.at(time)):
                 found &= old >> self.shift != time
         return found
 
@@ -355,7 +344,8 @@ class TaggedPlaces:
     def remember(self, access: AccessRecord, *, reads: bool) -> None:
         """Remember an access; the tags of a read are written when a later write needs them."""
         self.has_strong |= access.site.sem != "weak"
-        self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at, *access.more))
+        record = Record(access.time, access.site, access.batch, access.mask, access.at, *access.more)
+        self.log.add(record, reads=reads)
         if not reads:
             self.newest_write = access.time
         else:
@@ -422,7 +412,7 @@ class TaggedPlaces:
             pairs = pairs_of(access, found)
             others[others] = pairs.of_many | ~access.knows(pairs)
         if access.site.sem != "weak":
-            others = others | self._frail(access, old)
+            others = others | self._frail(access, old, write=False)
         access.store(self.readers, tags)
         differs = access.load(self.readers) != mine
         lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)

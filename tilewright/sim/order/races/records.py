@@ -15,6 +15,8 @@ from tilewright.sim.order.knowledge.actors import THREADS, numbered
 from tilewright.sim.order.knowledge.fence_points import Stamps
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
@@ -129,16 +131,20 @@ class Log:
 
     def __init__(self) -> None:
         self.writes: dict[object, Record] = {}
+        self._newest: dict[bool, dict[object, Record]] = {False: {}, True: {}}
         self._records: deque[Record] = deque()
         self._by_time: dict[int, list[Record]] = {}
         self._nbytes = 0
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Record, *, reads: bool) -> None:
         """One more; the oldest are forgotten."""
         self._records.append(record)
         self._nbytes += record.nbytes
+        kind, newest = (record.site.sem, record.site.scope, record.site.element), self._newest[not reads]
         if record.site.write:
-            self.writes[record.site.sem, record.site.scope, record.site.element] = record
+            self.writes[kind] = record
+        if kind not in newest or newest[kind].time <= record.time:
+            newest[kind] = record
         self._by_time.setdefault(record.time, []).append(record)
         while len(self._records) > RECORDS or (self._nbytes > RECORD_BYTES and len(self._records) > 1):
             oldest = self._records.popleft()
@@ -147,6 +153,10 @@ class Log:
             of_that_time.remove(oldest)
             if not of_that_time:
                 del self._by_time[oldest.time]
+
+    def newest(self, *, write: bool) -> Iterable[Record]:
+        """Of the writes of each kind, or of the reads, that with the latest time of any wave."""
+        return self._newest[write].values()
 
     def at(self, time: int) -> list[Record]:
         """Those of all waves at a time that are remembered."""

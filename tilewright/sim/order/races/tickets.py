@@ -58,7 +58,7 @@ class _Ticket:
 
     def _all_fenced(self, clocks: Clocks) -> Far:
         fenced: Far = {}
-        patterns = [*self.release.each(by_sc=False), *self.release.each(by_sc=True)]
+        patterns = [*self.release.patterns.patterns.values(), *self.release.by_sc.patterns.values()]
         for known in [pattern.known for pattern in patterns if pattern.of_fence and pattern.scope in WIDE]:
             for far in (clocks.near_as_far(known, 0), *known.far):
                 for cta, times in far.items():

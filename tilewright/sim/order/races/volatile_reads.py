@@ -98,7 +98,7 @@ class VolatileReads:
         example.
         """
         site, fences = access.site, self._orders[access.batch.wave].fences
-        if not (self._awake and site.write) or site.is_signal or site.sem == "weak":
+        if not (self._awake and site.write) or site.is_signal:
             return
         shape = access.batch.shape
         who = Actors.of(access.batch, Mask(shape, np.broadcast_to(access.mask.full, shape)))

@@ -12,7 +12,7 @@ from tilewright.sim.order.races.accesses import EQUAL, ROUNDED
 from tilewright.sim.order.races.clash import CHECKED, LOOSE, NUMBERED
 from tilewright.sim.order.reports.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
 from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
-from tilewright.sim.order.reports.updates import atomic_for, in_one_turn, is_update
+from tilewright.sim.order.reports.updates import atomic_for, guards, in_one_turn, is_update, overlap
 from tilewright.sim.order.reports.witness import Witness
 from tilewright.sim.order.reports.words import grid_thread_text, not_yet_written
 
@@ -144,10 +144,13 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
     first, then, scope = (other.over or other.at) if other else None, clash.site.at, _scope(clash)
     far = scope == "gpu"
     stronger = _strength(clash.site, other, scope) if other else None
-    hint = stronger if far or other is None or not _counts(clash.site, other) else None
+    counts = other is not None and _counts(clash.site, other)
+    hint = overlap(program, clash) or (stronger if far or not counts or guards(program, clash) else None)
     hint = hint or ((handover(program, first, then, scope) or too_early(clash)) if other else None)
-    hint = hint or (witness.missing_step(clash, scope) if program.kernel.graph is not None else None)
+    compiled = program.kernel.graph is not None
+    hint = hint or (witness.missing_step(clash, scope) if compiled else None)
     hint = hint or let_pass(clash, arrivals_after(program, then)) or lock_advice(program, first, then)
+    hint = hint or (witness.missing_step(clash, scope) if far and not compiled else None)
     if hint:
         return hint
     if is_update(clash):

@@ -140,22 +140,30 @@ def ends_between_signals(wave: Wave, operation: Operation, issuer: int, offset: 
     )
 
 
-def cta_may_have_ended(wave: Wave, who: tuple[int, int], home: int, at: Span | None) -> SimulationError:
-    """A thread touches the shared memory of CTA ``home``, which does not wait for that. who: row and thread."""
+def _far(wave: Wave, who: tuple[int, int], where: tuple[int, int]) -> str:
+    return f"{wave.thread_name(*who)}: {wave.run.places.shared_at(where[1]).name} of CTA {wave.cta_name(where[0])}"
+
+
+def cta_may_have_ended(wave: Wave, who: tuple[int, int], where: tuple[int, int], at: Span | None) -> SimulationError:
+    """A thread touches the shared memory of a CTA, which does not wait for that. who: row and thread. where: the row of
+    that CTA, and the byte.
+    """
     return SimulationError(
         "the shared memory of another CTA is touched, which may have ended by then",
-        given=f"{wave.thread_name(*who)}, that of CTA {wave.cta_name(home)}",
+        given=_far(wave, who, where),
         allowed="a CTA that ends after all that others do in its shared memory",
         hint="T.cuda.cluster_sync() before the end of the kernel",
         at=at,
     )
 
 
-def cta_may_not_have_begun(wave: Wave, who: tuple[int, int], home: int, at: Span | None) -> SimulationError:
-    """A thread touches the shared memory of CTA ``home``, and comes after nothing there. who: row and thread."""
+def cta_may_not_have_begun(
+    wave: Wave, who: tuple[int, int], where: tuple[int, int], at: Span | None
+) -> SimulationError:
+    """A thread touches the shared memory of a CTA, and comes after nothing there. who, where: as before."""
     return SimulationError(
         "the shared memory of another CTA is touched, which may not have begun by then",
-        given=f"{wave.thread_name(*who)}, that of CTA {wave.cta_name(home)}",
+        given=_far(wave, who, where),
         allowed="an access after the CTAs of the cluster have met, as all of them have begun then",
         hint="T.cuda.cluster_sync() by all threads before it",
         at=at,

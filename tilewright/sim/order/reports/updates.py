@@ -1,19 +1,22 @@
-"""How the two accesses of a race belong together: do both threads change one place, in one turn of a loop?"""
+"""How the two accesses of a race belong together: do both threads change one place, guard it, or mean two arrays?"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Binary, Cast, Store
-from tilewright.isa import INSTRUCTIONS
+from tilewright.ir import Binary, Cast, Store, code_of
+from tilewright.isa import INSTRUCTIONS, bind
+from tilewright.sim.codegen.values import calls_of
 from tilewright.sim.order.races.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tilewright.ir import Stmt
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.order.races.clash import Clash
 
-__all__ = ["atomic_for", "in_one_turn", "is_update"]
+__all__ = ["atomic_for", "guards", "in_one_turn", "is_update", "overlap"]
 
 UPDATES = {"+": "add", "-": "sub", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
 
@@ -40,6 +43,55 @@ def in_one_turn(clash: Clash) -> bool:
     log = clash.access.places.log.newest_first()
     last = next((one for one in log if one.site is other.site and one.of_thread(*clash.later)), None)
     return last is other
+
+
+def guards(program: Subject, clash: Clash) -> bool:
+    """Does a thread read a place plainly, and then, with no barrier on the way, change it by the atomic of the race?
+
+    ``if (d[0] < x) atomicMax(&d[0], x)``: a barrier between the two would not be reached by all.
+    """
+    other = clash.other
+    if other is None:
+        return False
+    (read, _, _), (change, thread, time) = sorted(
+        ((clash.site, clash.later, clash.access.time), (other.site, clash.earlier, other.time)),
+        key=lambda one: one[0].atomic,
+    )
+    if read.sem != "weak" or read.write or not change.atomic or not change.write or not (read.at and change.at):
+        return False
+    first, last = read.at.outermost.line, change.at.outermost.line
+    if first > last or any(first < line < last for line in _barriers(program)):
+        return False
+    log = clash.access.places.log.newest_first()
+    return (thread == clash.later and clash.site is read) or any(
+        one.site is read and one.time <= time and one.of_thread(*thread) for one in log
+    )
+
+
+def _barriers(program: Subject) -> Iterator[int]:
+    """The lines of barriers of whole CTAs, or more."""
+    for stmt in code_of(program.kernel):
+        wide = (bound.form.sync for bound in map(bind, calls_of(stmt)))
+        if stmt.at and any(sync is not None and sync.scope not in ("warp", "poll") for sync in wide):
+            yield stmt.at.outermost.line
+
+
+def overlap(program: Subject, clash: Clash) -> str | None:
+    """What to change where two arrays lie over each other, and one is written while the other one is in use; None where
+    there is one array, or where what was there has been read, so that the second may take over its place.
+    """
+    other, place = clash.other, clash.site.place
+    if other is None or not clash.with_writer or clash.access.places.is_global or place is None:
+        return None
+    address, width = clash.access.shown_address(clash.lane), clash.site.width
+    one, two = (program.arrays_at(address, at) for at in (other.site.at, clash.site.at))
+    log = clash.access.places.log.newest_first()
+    low, end = address, address + width
+    seen = (each for each in log if not each.site.write and each.time > other.time)
+    if not one or not two or one & two or any(each.span[0] < end and each.span[1] > low for each in seen):
+        return None
+    first, then = sorted(one)[0], sorted(two)[0]
+    return f"another place for {then} than for {first}: both hold byte {address} of shared memory, and both are in use"
 
 
 def atomic_for(program: Subject, name: str, write: Stmt | None) -> str:

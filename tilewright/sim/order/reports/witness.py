@@ -13,16 +13,17 @@ import numpy as np
 
 from tilewright.isa import Fence
 from tilewright.sim.order.knowledge.releases import holds
+from tilewright.sim.order.races.records import Record
 from tilewright.sim.order.reports.words import fence_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.knowledge.actors import Thread
     from tilewright.sim.order.knowledge.locations import Locations, Where
     from tilewright.sim.order.races.clash import Clash
     from tilewright.sim.order.races.places import TaggedPlaces
-    from tilewright.sim.order.races.records import Record
     from tilewright.sim.order.wave import WaveOrder
 
 __all__ = ["Witness"]
@@ -61,10 +62,12 @@ class Witness:
         for told, heard in self._handovers(clash, other):
             if not self._has_published(clash, told, clash.earlier[1], other.time):
                 if self._has_published(clash, told, told.thread, other.time):
-                    return _meeting(clash.earlier[1], told.thread, first, told.line)
+                    return _meeting(_warps(other, clash.earlier), told.thread, first, told.line)
                 return f"{_fence(scope)} before line {told.line}"
             if _knows(clash, heard.thread, other.time):
-                return _meeting(heard.thread, clash.later[1], heard.line, last)
+                access = clash.access
+                now = Record(access.time, access.site, access.batch, access.mask, access.at)
+                return _meeting(_warps(now, clash.later), heard.thread, heard.line, last)
             return f"{_fence(scope)} after line {heard.line}"
         return None
 
@@ -82,8 +85,9 @@ class Witness:
         tells = [one for one in self._flags(clash, clash.earlier[0], writes=True) if one.time > other.time]
         for heard in self._flags(clash, clash.later[0], writes=False):
             for told in tells:
-                is_own = (clash.earlier[0], told.thread) == (clash.later[0], heard.thread)
-                if told.where == heard.where and told.time < heard.time and not is_own:
+                teller, hearer = (clash.earlier[0], told.thread), (clash.later[0], heard.thread)
+                is_before = (told.time, teller) < (heard.time, hearer)  # an atomic of several CTAs takes them in turn
+                if told.where == heard.where and is_before and teller != hearer:
                     yield told, heard
 
     def _flags(self, clash: Clash, cta: int, *, writes: bool) -> Iterator[_Flag]:
@@ -113,10 +117,16 @@ def _fence(scope: str) -> str:
     return f"{fence_name(Fence('acq_rel', scope))}('acq_rel', {scope!r})"
 
 
-def _meeting(one: int, other: int, *lines: int) -> str:
-    """The barrier of two threads of a CTA, between two lines."""
+def _warps(record: Record, who: Thread) -> set[int]:
+    """The warps of a thread's CTA that make an access with it."""
+    ctas, threads, _ = record.threads()
+    return {*(threads[ctas == who[0]] // 32).tolist(), who[1] // 32}
+
+
+def _meeting(warps: set[int], other: int, *lines: int) -> str:
+    """The barrier of warps with a thread of their CTA, between two lines."""
     first, then = sorted(lines)
-    return f"{WARP if one // 32 == other // 32 else CTA} between line {first} and line {then}"
+    return f"{WARP if warps == {other // 32} else CTA} between line {first} and line {then}"
 
 
 def _by_signal(clash: Clash, other: Record, first: int, last: int) -> str | None:

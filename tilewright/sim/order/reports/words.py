@@ -17,10 +17,8 @@ __all__ = ["fence_name", "grid_thread_text", "not_yet_written", "shared_text"]
 
 
 def grid_thread_text(wave: Wave, cta: int, thread: int) -> str:
-    """``CTA (0, 0, 0), warp 1, lane 2`` of a CTA of the grid, which has a number alone where it is in another wave."""
-    if wave.first <= cta < wave.first + wave.ctas:
-        return wave.thread_name(cta - wave.first, thread)
-    return f"CTA number {cta}, warp {thread // 32}, lane {thread % 32}"
+    """``CTA (0, 0, 0), warp 1, lane 2`` of a CTA of the grid, also of another wave."""
+    return wave.thread_name(cta - wave.first, thread)
 
 
 def shared_text(wave: Wave, byte: int) -> str:

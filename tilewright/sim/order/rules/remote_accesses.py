@@ -47,16 +47,16 @@ class RemoteAccess:
 
 
 class RemoteAccesses:
-    """Those of a wave. left: the time of the last of each kind, and its line."""
+    """Those of a wave. left: the time of the last of each kind, a byte that it touches, and its line."""
 
     def __init__(self, clocks: Clocks, cluster: ClusterMeetings) -> None:
         self.clocks = clocks
         self.cluster = cluster
         self.wave = clocks.wave
-        self.left: dict[RemoteAccess, tuple[int, Span | None]] = {}
+        self.left: dict[RemoteAccess, tuple[int, int, Span | None]] = {}
 
-    def before_begin(self, who: Actors, homes: Ints, at: Span | None) -> SimulationError | None:
-        """Threads touch the memory of CTAs: the error if one of these may not have begun."""
+    def before_begin(self, who: Actors, homes: Ints, byte: int, at: Span | None) -> SimulationError | None:
+        """Threads touch the memory of CTAs, first of all a byte: the error if one of these may not have begun."""
         far = homes != who.rows
         if not far.any():
             return None
@@ -70,7 +70,7 @@ class RemoteAccesses:
             return None
         k = int(np.flatnonzero(new)[np.argmin(begun)])
         row, _, home = each[:, k].tolist()
-        return cta_may_not_have_begun(self.wave, (row, int(threads[k])), home, at)
+        return cta_may_not_have_begun(self.wave, (row, int(threads[k])), (home, byte), at)
 
     def _know_begun(self, rows: Ints, knowers: Ints, homes: Ints) -> Bools:
         """Does each knower come after anything that a thread of the CTA in ``homes`` did, by any way?"""
@@ -92,12 +92,14 @@ class RemoteAccesses:
                 issuer = np.broadcast_to(one.along(one.issuer), one.rows.shape)
                 which, homes = np.divmod(np.unique((issuer * self.wave.ctas + one.rows)[far]), self.wave.ctas)
                 who = Actors.threads(issuers.rows[which], issuers.threads[which])
-                if error := self.before_begin(who, homes, operation.instruction.at):
+                if error := self.before_begin(who, homes, int(one.at.flat[0]), operation.instruction.at):
                     raise error
 
-    def touched(self, signals: Signals, at: Span | None, *, arrives: bool, early: SimulationError | None) -> None:
-        """Threads have touched the memory of CTAs; one lane of each warp stands for all. Raises ``early``: what
-        `before_begin` had said, as the access itself may tell the thread more.
+    def touched(
+        self, signals: Signals, byte: int, at: Span | None, *, arrives: bool, early: SimulationError | None
+    ) -> None:
+        """Threads have touched the memory of CTAs, first of all a byte; one lane of each warp stands for all. Raises
+        ``early``: what `before_begin` had said, as the access itself may tell the thread more.
         """
         if early is not None:
             raise early
@@ -106,7 +108,7 @@ class RemoteAccesses:
             row, lane = int(signals.who.rows[k]), int(signals.who.lanes[k].argmax())
             thread, phase = int(signals.who.warps[k]) * 32 + lane, int(signals.phase[k]) if arrives else -1
             home, offset = int(signals.home[k]), int(signals.offset[k])
-            self.left[RemoteAccess(home, row, thread, offset, phase)] = self.clocks.now, at
+            self.left[RemoteAccess(home, row, thread, offset, phase)] = self.clocks.now, byte, at
 
     def awaited(self, operation: Operation, over: Bools) -> None:
         """Threads have waited for an operation, which counts as their own access from now on."""
@@ -116,7 +118,8 @@ class RemoteAccesses:
             homes = one.rows.reshape(len(one.issuer), -1)[:, 0]
             for k in np.flatnonzero(over[one.issuer] & (homes != rows[one.issuer])).tolist():
                 row, thread = (int(each[one.issuer[k]]) for each in (rows, threads))
-                self.left[RemoteAccess(int(homes[k]), row, thread, 0, -1)] = self.clocks.now, operation.instruction.at
+                access = RemoteAccess(int(homes[k]), row, thread, 0, -1)
+                self.left[access] = self.clocks.now, int(one.at.flat[0]), operation.instruction.at
 
     def phase_over(self, signals: Signals) -> None:
         """Threads have found the phase of arrivals over: the CTAs of these m-barriers still ran."""
@@ -134,11 +137,11 @@ class RemoteAccesses:
             row, home, offset = int(signals.who.rows[k]), int(signals.home[k]), int(signals.offset[k])
             issuer = one.issuer[np.argmax((issuers.rows[one.issuer] == row) & (one.rows == home))]
             access = RemoteAccess(home, row, int(issuers.threads[issuer]), offset, int(signals.phase[k]), operation)
-            self.left[access] = self.clocks.now, operation.instruction.at
+            self.left[access] = self.clocks.now, offset, operation.instruction.at
 
     def closed(self) -> None:
         """The CTAs have ended. Raises SimulationError where one of them does not come after an access to its memory."""
-        for one, (time, at) in self.left.items():
+        for one, (time, byte, at) in self.left.items():
             if one.commit is not None:
                 issuers = one.commit.issuers
                 issuer = int(np.argmax((issuers.rows == one.row) & (issuers.threads == one.thread)))
@@ -146,4 +149,4 @@ class RemoteAccesses:
             column = int(self.clocks.first_column(np.array(one.row))) + one.thread
             met = self.cluster.has_met(*(np.array(value) for value in (one.home, one.row, one.thread, time)))
             if not (met or (self.clocks.known[one.home, :, column] >= time).any()):
-                raise cta_may_have_ended(self.wave, (one.row, one.thread), one.home, at)
+                raise cta_may_have_ended(self.wave, (one.row, one.thread), (one.home, byte), at)

@@ -14,7 +14,7 @@ from tilewright.sim.order.knowledge.known import OVER, SEEN
 from tilewright.sim.order.reports.rules import ends_before_operation
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.order.knowledge.clocks import Clocks
 
@@ -28,6 +28,7 @@ class RemoteOperations:
         self.clocks = clocks
         self.issued: list[tuple[Operation, Ints]] = []
         self.read: set[int] = set()
+        self._unread: dict[int, Bools] = {}  # by its number, those who issued an operation and have not waited
 
     def add(self, operation: Operation, own: Ints) -> None:
         """An operation begins."""
@@ -35,6 +36,14 @@ class RemoteOperations:
             if len(self.issued) >= REMOTE_OPERATIONS:
                 self.issued = [each for each in self.issued if self._unknown(*each) is not None]
             self.issued.append((operation, own))
+
+    def has_read(self, operation: Operation, over: Bools) -> None:
+        """Some of those who issued an operation have waited until its sources are read, each in its own time."""
+        left = self._unread.pop(operation.number, np.ones_like(over)) & ~over
+        if left.any():
+            self._unread[operation.number] = left
+        else:
+            self.read.add(operation.number)
 
     def renumber(self, operation: Operation, own: Ints) -> None:
         """What an operation writes has other numbers from now on."""

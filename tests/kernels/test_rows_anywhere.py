@@ -1,0 +1,80 @@
+"""Rows that begin anywhere, in arrays that begin at 16 bytes: what is accessed, and that it is the row alone."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.test_kernels import CASES, Array, close, loss_of, shifted_lines, wide
+from tilewright.dtypes import dtype
+from tilewright.kernels.rows import Rows
+
+GUARD = 64  # elements behind an array that nobody may touch
+SHIFTED = {
+    "a CTA": lambda vector: (Rows(64, 2, vector, False, shifted=True), 128 * vector - 9, 3),
+    "a warp": lambda vector: (Rows(32, 2, vector, False, shifted=True), 64 * vector - vector + 1, 9),
+    "96 threads": lambda vector: (Rows(96, 1, vector, False, shifted=True), 96 * vector - vector + 1, 9),
+    "in turns": lambda vector: (Rows(64, 2, vector, False, shifted=True, turns=2, early=True), 128 * vector - 9, 19),
+    "ahead": lambda vector: (
+        Rows(64, 2, vector, False, shifted=True, turns=3, ahead=1, early=True), 128 * vector - 9, 19
+    ),
+    "a cluster": lambda vector: (
+        Rows(64, 2, vector, False, shifted=True, turns=5, ahead=2, early=True, cluster=2), 256 * vector - 19, 43
+    ),
+    "staged": lambda vector: (Rows(16, 10, 1, True, staged=True, turns=4), 151, 3),
+    "staged, full": lambda vector: (Rows(8, 5, 1, True, staged=True, turns=2), 37, 75),
+}  # fmt: skip
+
+
+def aligned(rng: np.random.Generator, rows: int, columns: int, kind: str) -> Array:
+    """An array without gaps that begins at 16 bytes, in front of others."""
+    size = dtype(kind).bits // 8
+    memory = np.full(rows * columns + GUARD + 16, 7, dtype(kind).numpy)
+    begin = -memory.ctypes.data % 16 // size
+    found = memory[begin : begin + rows * columns].reshape(rows, columns)
+    found[:] = rng.uniform(-2, 2, found.shape)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize("way", SHIFTED)
+@pytest.mark.parametrize("name", ["softmax", "rms_norm", "layer_norm", "cross_entropy"])
+def test_rows_that_begin_anywhere_are_read_and_stored_alone(name: str, way: str, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    rows, columns, many = SHIFTED[way](16 // (dtype(kind).bits // 8))
+    x, y = aligned(rng, many, columns, kind), aligned(rng, many, columns, kind)
+    v, w = (aligned(rng, 1, columns, kind)[0] for _ in range(2))
+    target, loss = rng.integers(0, columns, many), np.zeros(many, np.float32)
+    if rows.shifted:
+        v_lines, w_lines = shifted_lines(rows, v, w)
+    else:
+        v_lines, w_lines = v, w
+    args: dict[str, tuple[Any, ...]] = {
+        "softmax": (x, y),
+        "rms_norm": (x, v_lines, y, 1e-6),
+        "layer_norm": (x, v_lines, w_lines, y, 1e-3),
+        "cross_entropy": (x, target, loss, -100),
+    }
+    kinds = {"softmax": (kind,), "cross_entropy": (kind, "int64")}.get(name, (kind, kind))
+
+    import_module(f"tilewright.kernels.{name}").forward(rows, *kinds).simulate(*args[name], check="all")
+
+    if name == "cross_entropy":
+        close(loss, loss_of(wide(x), target), "float32")
+    else:
+        close(y, CASES[name][1](*map(wide, (x, x, x, v, w))), kind)
+    assert (y.base[-GUARD:] == 7).all()
+
+
+@pytest.mark.parametrize("way", ["a CTA", "ahead", "a cluster"])
+def test_accesses_to_rows_that_begin_anywhere_are_whole_vectors(way: str) -> None:
+    rows, *_ = SHIFTED[way](8)
+
+    text = import_module("tilewright.kernels.rms_norm").forward(rows, "bfloat16", "bfloat16").source("cuda")
+
+    assert text.count("*(uint4*)(&Y[") >= 1
+    assert "*(const uint4*)(&W[" in text
+    assert "cp.async.cg" in text if rows.ahead else "*(const uint4*)(&X[" in text

@@ -1,0 +1,68 @@
+"""Lines with mistakes are refused as ptxas refuses them; what it takes is taken; -G builds print to what it takes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.load.programs import FOLDER
+from tests.ptx.assembling import assembled, has_linker
+from tests.ptx.garbling import REFUSED, TAKEN, assembler_says, garbled, is_taken
+from tilewright.cuda.cu_worker import answer
+from tilewright.ptx import parse, script
+
+SHARE = 0.02  # of garbled lines that may be taken
+UNDECIDED = ("?", "it ended")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ld.sync.param.u64 %rd0, [a];", "mov.ftz.u32 %r0, %r1;", "ld.u64 %rd0, [a];", "add.s32 %r0, %r1, %f0;",
+     "ld.global.gpu.u32 %r0, [%rd0];", "mul.u32.hi %r0, %r1, %r2;", "bar.sync 16;", "mov.b32 %r0, {%r1};",
+     "st.const.u32 [c], %r0;", "cvta.u64 %rd0, %rd1;", "ld.shared.u32 %r0, [g];", "selp.b32 _, 1, 0, %p0;",
+     "ld.global.v2.b32 {%r0, %fd1}, [%rd0];", "add.u32 %r0, %r1, %tid.x;", "mov.u32 %r0, 0f3F800000;"],
+)  # fmt: skip
+def test_a_line_that_ptxas_refuses_is_refused(line: str) -> None:
+    assert not is_taken(line)
+
+
+def test_garbled_lines_of_the_table_are_refused() -> None:
+    taken = [line for line in REFUSED[::8] if is_taken(line)]
+
+    assert len(taken) <= SHARE * len(REFUSED[::8]), taken
+
+
+def test_right_lines_of_the_table_are_taken() -> None:
+    assert [line for line in TAKEN[::4] if not is_taken(line)] == []
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not has_linker(), reason="needs nvJitLink")
+def test_garbled_lines_are_refused_where_ptxas_refuses_them() -> None:
+    source = random.Random(5)
+    lines = list(dict.fromkeys(garbled(source.choice(TAKEN), source) for _ in range(3000)))
+
+    told = dict(zip(lines, assembler_says(lines), strict=True))
+    refused = [line for line, said in told.items() if said and said not in UNDECIDED]
+    taken = [line for line in refused if is_taken(line)]
+    right = [line for line, said in told.items() if not said]
+    astray = [line for line in right if not is_taken(line)]
+
+    assert len(taken) <= SHARE * len(refused), taken
+    assert len(astray) <= SHARE * len(right), astray
+
+
+@pytest.mark.skipif(not has_linker(), reason="needs nvJitLink")
+@pytest.mark.parametrize("name", ["reduce", "scan", "transpose", "divergent", "local_array", "last_block"])
+def test_what_a_build_for_debuggers_prints_assembles(name: str) -> None:
+    text = (Path(FOLDER) / f"{name}.cu").read_text()
+    options = ["--gpu-architecture=compute_90a", "--std=c++17", "-G", "--device-as-default-execution-space"]
+    made = answer({"source": text, "file": f"{name}.cu", "headers": {}, "names": [], "options": options})
+    assert made["ptx"], made["log"]
+
+    module = parse(made["ptx"])
+
+    assert "debug" in module.target
+    assert assembled(script(module), "sm_90a")
