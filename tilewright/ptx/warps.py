@@ -17,7 +17,7 @@ from tilewright.ptx.bits import start_of
 from tilewright.ptx.names import nbytes
 from tilewright.ptx.special import cta_number
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
-from tilewright.ptx.tree import Name, Operand, Variable
+from tilewright.ptx.tree import Immediate, Name, Operand, Variable
 from tilewright.ptx.values import assigned, read
 
 __all__ = ["reduce_at_barrier", "with_mask"]
@@ -51,7 +51,11 @@ def reduce_at_barrier(low: Lowering, step: Step) -> Sequence[Stmt]:
     counted = select(held, const(int(op != "and"), UINT32), const(int(op == "and"), UINT32))
     mine, number, total = (Var(low.fresh(name), UINT32) for name in ("mine", "barrier", "total"))
     place = Var(low.fresh("counter"), UINT64)
-    meet = Evaluate(isa.call("ptx.barrier.sync", number, _threads(low, threads, step)), at=step.at)
+    if not threads and isinstance(barrier, Immediate) and barrier.value == 0:
+        meeting = isa.call("cuda.cta_sync")
+    else:
+        meeting = isa.call("ptx.barrier.sync", number, _threads(low, threads, step))
+    meet = Evaluate(meeting, at=step.at)
     made: list[Stmt] = [
         Bind(mine, counted, mutable=False, at=step.at),
         Bind(number, read(low, barrier, step, UINT32), mutable=False, at=step.at),

@@ -11,6 +11,7 @@ emitter, source     the state that generators share; the text, and text that is 
 expressions, addressing, calls, substitution, lifting
                     values, addresses in parts, calls of the instruction table: plain functions over one emitter; in
                     compiled code addresses are written out first, and then taken apart
+skips               the barriers that threads may skip, and what they do behind them
 needed              scalars of compiled code, loaded in the lanes that use them
 unknowns            in compiled code, unknown bits and how operations spread them
 functions           statements, and the function of a segment

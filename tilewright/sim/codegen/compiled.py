@@ -25,7 +25,7 @@ from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter
 from tilewright.sim.codegen.prepare import prepared
 from tilewright.sim.codegen.source import PySource, compiled
 from tilewright.sim.codegen.unknowns import parts_of
-from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, names_in
+from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, is_of_all, names_in
 from tilewright.sim.machine.subject import Subject
 
 if TYPE_CHECKING:
@@ -65,13 +65,12 @@ class Compiled(Subject):
         self.own_checks = checks_of(checks, self)
         self._reads: dict[int, frozenset[str]] = {}
         orders = ("accesses" if pauses else "branches") if "races" in checks else ""
-        self.axes, self.cut, live_in = cut(self.kernel, self.parameters, orders=orders)
+        self.axes, self.cut, live_in, self.skips = cut(self.kernel, self.parameters, orders=orders)
         self.shadowed = self._shadowed()
         self.fixed = self.parameters | self._fixed()
         self.live_in = [self._with_flags(names) for names in live_in]
-        self.tells_ends = self.raw and any(
-            is_collective(call) for stmt in ir.code_of(self.kernel) for call in calls_of(stmt)
-        )
+        calls = [call for stmt in ir.code_of(self.kernel) for call in calls_of(stmt)]
+        self.tells_ends = any(is_collective(call) if self.raw else is_of_all(call) for call in calls)
         self.spans = {segment.index: segment.end.at for segment in self.cut}
         self.live = [self._axes_of(names) for names in self.live_in]
         self._write()

@@ -16,6 +16,7 @@ from tilewright.sim.codegen.live import Liveness
 from tilewright.sim.codegen.loops import compared_in_graph, is_volatile, polled_in_graph, polls, takes_number
 from tilewright.sim.codegen.needed import needed
 from tilewright.sim.codegen.regions import regions
+from tilewright.sim.codegen.skips import Skips, skips
 from tilewright.sim.codegen.substitution import written_out
 from tilewright.sim.codegen.values import code_in, given_in
 from tilewright.sim.codegen.waits import Open, Structured, cut_at_waits, waits
@@ -33,9 +34,9 @@ MOST_LOOPS = 256  # in one another: as many as C++ asks a compiler to take; the 
 
 def cut(
     kernel: ir.Kernel, parameters: frozenset[str], *, orders: str
-) -> tuple[Axes, tuple[Segment, ...], list[frozenset[str]]]:
-    """Cuts a `prepared` kernel: the axes of all variables, the segments, of which the first is entered first, and the
-    variables that are live before each.
+) -> tuple[Axes, tuple[Segment, ...], list[frozenset[str]], Skips]:
+    """Cuts a `prepared` kernel: the axes of all variables, the segments, of which the first is entered first, the
+    variables that are live before each, and the barriers that threads may skip.
 
     orders: it is also cut where threads diverge on the way to accesses that show which came first, so that either may:
     "branches"; and before each such access, where others may overtake a thread: "accesses". Empty for neither.
@@ -45,7 +46,8 @@ def cut(
     flow = _flow_of(blocks)
     segments = regions(blocks, flow, outer)
     live = Liveness(blocks, flow, parameters)
-    return axes, segments, [live.live_in[segment.region.first_block] for segment in segments]
+    first = [live.live_in[segment.region.first_block] for segment in segments]
+    return axes, segments, first, skips(blocks, flow, axes, compiled=kernel.graph is not None)
 
 
 def _structured(kernel: ir.Kernel, orders: str) -> tuple[Axes, list[ir.Block], frozenset[int]]:

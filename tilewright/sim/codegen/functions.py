@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -91,6 +92,7 @@ class SegmentEmitter(Emitter):
         self.out.at = self.segment.end.at
         end = self.segment.end
         if isinstance(end, ir.Branch):
+            self.comes(self.segment.region.tail, "m0")
             cond = self.out.named("c", self.sound(end.cond, "m0", "a condition"))
             self.write_back()
             if self.axes.of(end.cond) == UNIFORM:
@@ -129,8 +131,22 @@ class SegmentEmitter(Emitter):
         warps = 4 if bound.instruction.lanes == WARPGROUP else 1
         axes = {f"meeting.{k}": self.axes.of(operand) for k, operand in enumerate(operands)}
         site = BarrierSite(bound.instruction.name, end.at, sync, axes, warps, by_mask and sync is None)
+        if (block := self.segment.region.tail) in (skips := self.program.skips).counted:
+            around = {number: skips.spans[number] for number in skips.around.get(block, ())}
+            site = replace(site, number=skips.counted[block], branches=around)
         place = self.out.constant("X", site)
         self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
+
+    def comes(self, block: int | None, mask: str) -> None:
+        """Count the lanes that come to the branch at the end of a block, if it is around a barrier."""
+        if block is not None and (number := self.program.skips.counted.get(block)) is not None:
+            self.out.line(f"b.wave.skipping.comes(b, {mask}, {number})")
+
+    def goes_on(self, stmt: ir.Stmt, mask: str) -> None:
+        """Note that lanes are behind the branches around a barrier."""
+        if branches := self.program.skips.behind.get(id(stmt)):
+            at = self.out.constant("A", stmt.at)
+            self.out.line(f"b.wave.skipping.goes_on(b, {mask}, {branches}, {at})")
 
     def ask(self, end: ir.Ask) -> None:
         """Lanes ask whether they may go on, and wait while the answer is no."""
@@ -164,6 +180,8 @@ class SegmentEmitter(Emitter):
         while k < len(body):
             fused = None if self.one_by_one else Fusing(self, mask).at(body, k)
             length = fused[0] if fused else length_of_loads(self, body[k:])
+            for stmt in body[k : k + length]:
+                self.goes_on(stmt, mask)
             before, self.one_by_one = self.one_by_one, self.one_by_one or fused is not None
             with self.out.block(f"if not {fused[1]}:") if fused else self.turns_at_once(length > 1, mask):
                 for stmt in body[k : k + length]:

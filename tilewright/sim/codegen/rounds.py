@@ -122,6 +122,7 @@ class _Writer:
             if name := self.arrives(number, end.to):
                 self.out.line(f"{name} = {mask}.joined({name})")
         elif isinstance(end, Branch):
+            self.e.comes(number, mask)
             cond = self.out.named("c", self.e.sound(end.cond, mask, "a condition"))
             uniform = self.e.axes.of(end.cond) == UNIFORM
             for to, test in ((end.then, cond), (end.orelse, f"(not {cond})" if uniform else f"~{cond}")):

@@ -77,6 +77,12 @@ def is_collective(call: ir.Call) -> bool:
     return bound.form.sync is not None or bound.instruction.lanes != ANY_LANES
 
 
+def is_of_all(call: ir.Call) -> bool:
+    """Do all threads of a CTA or a cluster wait here, as many as have not ended?"""
+    sync = bind(call).form.sync
+    return sync is not None and sync.scope in ("cta", "cluster") and not sync.arrive_only
+
+
 def is_pure(call: ir.Call) -> bool:
     """Does the row only compute, each lane by itself: is its meaning a function of its operands alone?"""
     return bind(call).form.meaning.of_lanes is not None

@@ -37,6 +37,8 @@ class BarrierSite:
     axes: dict[str, int] = field(default_factory=dict)  # of the operands that travel with a waiting batch
     warps: int = 1  # warps that go on together: 4 of a warpgroup
     by_mask: bool = False  # does the first operand name the lanes that meet?
+    number: int | None = None  # where a barrier may be skipped: see `machine.skipping`
+    branches: dict[int, Span | None] = field(default_factory=dict)  # those around it, and their lines
 
     @property
     def is_barrier(self) -> bool:
@@ -46,14 +48,11 @@ class BarrierSite:
 
 @dataclass(eq=False)
 class Crossing:
-    """A batch at a meeting place. barrier, generation: per (CTA, warp) of the batch, once it has arrived. alive: the
-    threads of its wave that had not ended when it came, where it came with parts of warps.
-    """
+    """A batch at a meeting place. barrier, generation: per (CTA, warp) of the batch, once it has arrived."""
 
     place: BarrierSite
     barrier: Ints | None = None
     generation: Ints | None = None
-    alive: Bools | None = None
 
     def narrowed(self, ctas: slice, warps: slice) -> Crossing:
         """The part that belongs to some CTAs and warps of the batch."""
@@ -242,22 +241,27 @@ class Barriers:
         self.generation[rows, number] += 1
         self.arrived[rows, number] = 0
 
-    def release_without(self, batch: Batch, ended: Bools) -> bool:
-        """Completes the meeting that a batch waits for where it has no count, and only warps that have ended, (CTAs,
-        warps), have not come; False where others are missing.
+    def held_up(self, batch: Batch, ended: Bools) -> Ints:
+        """The rows of the meetings that a batch waits for which have no count, and to which only warps that have ended,
+        (CTAs, warps), have not come.
         """
         sync = batch.place.sync
         assert sync is not None
+        rows = np.unique(self._rows(batch, sync))
         if sync.scope not in ("cta", "cluster"):
-            return False
+            return rows[:0]
         number = NAMED if sync.scope == "cluster" else 0
         size = self.wave.run.cluster_ctas if sync.scope == "cluster" else 1
         missing = self.expected[:, number] - self.arrived[:, number]
         gone = WARP * ended.sum(1).reshape(-1, size).sum(1).repeat(size)
-        rows = np.unique(self._rows(batch, sync))
-        rows = rows[(self.arrived[rows, number] > 0) & (gone[rows] >= missing[rows])]
-        self._complete(rows, number, sync)
-        return bool(len(rows))
+        found: Ints = rows[(self.arrived[rows, number] > 0) & (gone[rows] >= missing[rows])]
+        return found
+
+    def release_without(self, batch: Batch, rows: Ints) -> None:
+        """Completes the meetings of these rows that a batch waits for, without the warps that have not come."""
+        sync = batch.place.sync
+        assert sync is not None
+        self._complete(rows, NAMED if sync.scope == "cluster" else 0, sync)
 
     def _meetings(self, number: int, rows: Ints) -> Iterator[tuple[int, Bools]]:
         """The number under which the current meeting at a barrier is kept, and for which of the rows."""

@@ -12,6 +12,7 @@ from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.memory import MemoryRows
 from tilewright.sim.machine.pending import Pending
 from tilewright.sim.machine.registers import Registers
+from tilewright.sim.machine.skipping import Skipping
 from tilewright.sim.machine.sync import Barriers
 from tilewright.sim.machine.tmem import Cells, Columns
 
@@ -60,6 +61,11 @@ class Wave:
     def columns(self) -> Columns:
         """The columns of tensor memory that are taken, and their holders."""
         return Columns(self.ctas)
+
+    @cached_property
+    def skipping(self) -> Skipping:
+        """Who came to barriers and went on behind them, for kernels in which some may skip one."""
+        return Skipping(self)
 
     @cached_property
     def alive(self) -> Bools:

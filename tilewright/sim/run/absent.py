@@ -1,4 +1,4 @@
-"""Which warps are whole where lanes meet, and what of lanes that have ended meanwhile."""
+"""Which warps are whole where lanes meet, and what of lanes and warps that have ended without coming."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.sim.machine.batch import first_warp, lanes_text, where_text
-from tilewright.sim.machine.sync import Crossing
+from tilewright.sim.machine.batch import first_warp, lanes_text
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools
+    from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.sync import BarrierSite
 
-__all__ = ["is_whole", "look_for_lanes", "whole_warps"]
+__all__ = ["is_whole", "look_for_lanes", "look_for_warps", "whole_warps"]
 
 LANES = 1 << np.arange(32, dtype=np.int64)  # the bit of each lane in a mask
 
@@ -44,38 +45,50 @@ def is_whole(batch: Batch) -> bool:
 
 
 def look_for_lanes(batch: Batch) -> None:
-    """Warns where lanes had ended before others of their warp came to a barrier.
+    """Raises SimulationError where lanes skipped a barrier to which others of their warp come, and have ended.
 
-    Raises SimulationError where they ended while those waited. A warp that has ended as a whole is missed by no barrier
-    of all threads. Sources: PTX ISA, "bar, barrier": all threads of a warp execute an aligned one; "exit": a barrier of
-    all threads that only threads hold up that end is released.
+    Source: CUDA C++ Programming Guide, "Synchronization Functions"; PTX ISA, "bar, barrier", "exit": from sm_70 on a
+    barrier of all threads waits for those that have not ended; it may be conditional where all of them go one way.
     """
     if batch.mask.has_whole_warps:
         return
-    crossing, here = batch.meeting, batch.mask.full
-    missing: Bools = batch.wave.run.exists[:, batch.warps] & here.any(-1, keepdims=True) & ~here
-    if isinstance(crossing, Crossing) and crossing.alive is not None:
-        left = missing & crossing.alive[batch.ctas, batch.warps]
-        if left.any():
-            raise _left_out(batch, left)
-    if missing.any():
-        _warn(batch, missing)
+    here = batch.mask.full
+    gone = np.zeros((batch.wave.ctas, batch.wave.run.warps, 32), np.bool_)
+    missing = batch.wave.run.exists[:, batch.warps] & here.any(-1, keepdims=True) & ~here
+    gone[batch.ctas, batch.warps] = missing
+    _look_for(batch, gone, 1)
 
 
-def _left_out(batch: Batch, missing: Bools) -> SimulationError:
-    lanes = lanes_text(missing[first_warp(missing)])
+def look_for_warps(batch: Batch, ended: Bools, rows: Ints) -> None:
+    """The same for warps, (CTAs, warps), without which meetings of these rows are complete."""
+    assert batch.place.sync is not None
+    ctas = batch.wave.run.cluster_ctas if batch.place.sync.scope == "cluster" else 1
+    theirs = np.isin(np.arange(batch.wave.ctas) // ctas * ctas, rows)
+    _look_for(batch, (theirs[:, None] & ended)[..., None] & batch.wave.run.exists, ctas)
+
+
+def _look_for(batch: Batch, gone: Bools, ctas: int) -> None:
+    place, skipping = batch.place, batch.wave.skipping
+    if place.number is None:
+        return
+    for branch, at in place.branches.items():
+        if (skipped := skipping.past_a_branch(batch, gone, branch, ctas)).any():
+            why = f"skipped it, went on at {skipping.seen_at[branch]}, and ended"
+            raise _without(batch, place, skipped, why, at)
+    if (skipped := skipping.as_often(batch, gone, ctas)).any():
+        other = skipping.left_out(batch, skipped)
+        raise _without(batch, other, skipped, f"skipped it, came to the barrier at {place.at} instead, and ended", None)
+
+
+def _without(batch: Batch, place: BarrierSite, skipped: Bools, why: str, parting: Span | None) -> SimulationError:
+    cta, warp = first_warp(skipped)
+    lanes = lanes_text(skipped[cta, warp])
+    who = f"warp {warp}" if skipped[cta, warp].sum() == batch.wave.run.exists[0, warp].sum() else lanes
+    where = f"the condition of line {parting.line}" if parting else "the condition that splits the CTA"
     return SimulationError(
-        f"divergence: {batch.place.name} without {lanes}",
-        given=f"{where_text(batch, missing, batch.mask.full)}; {lanes} went another way, and ended",
-        allowed="a barrier that all threads of the CTA come to",
-        hint="move it out of the condition that splits the warp",
-        at=batch.place.at,
-    )
-
-
-def _warn(batch: Batch, missing: Bools) -> None:
-    lanes = lanes_text(missing[first_warp(missing)])
-    batch.wave.run.warn(
-        f"{batch.place.at}: {batch.place.name}: {lanes} of a warp had ended before its other lanes came here; GPUs let "
-        "those go on, though all lanes of a warp are to execute the barrier or none"
+        f"divergence: {place.name} without {who}",
+        given=f"{batch.wave.warp_name(cta, warp)}: {lanes} {why}",
+        allowed="a barrier that all threads of the CTA come to, but for those that have returned",
+        hint=f"move it out of {where}",
+        at=place.at,
     )

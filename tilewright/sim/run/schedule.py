@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.sim.machine.batch import Batch, merged
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
-from tilewright.sim.run.absent import is_whole, look_for_lanes, whole_warps
+from tilewright.sim.run.absent import is_whole, look_for_lanes, look_for_warps, whole_warps
 from tilewright.sim.run.overtaking import Overtaking
 from tilewright.sim.run.stuck import stuck
 
@@ -174,9 +174,10 @@ class Scheduler:
         batch.segment = to
         batch.env |= {f"meeting.{k}": operand for k, operand in enumerate(operands)}
         batch.meeting = Crossing(place)
+        if place.number is not None:
+            batch.wave.skipping.arrives(batch, place)
         if is_whole(batch):
             return self._arrive(batch)
-        batch.meeting.alive = batch.wave.alive.copy() if place.is_barrier else None
         self.gathering.append(batch)
         return None
 
@@ -326,8 +327,13 @@ class Scheduler:
 
     def _release_without_the_ended(self) -> bool:
         """Release barriers without a count for which only warps are missing that have ended: PTX ISA, "exit"."""
-        held = self.held
-        return any(each.wave.barriers.release_without(each, ~self.warps_in(each.wave, held)) for each in self.waiting)
+        for batch in self.waiting:
+            ended = ~self.warps_in(batch.wave, self.held)
+            if len(rows := batch.wave.barriers.held_up(batch, ended)):
+                look_for_warps(batch, ended, rows)
+                batch.wave.barriers.release_without(batch, rows)
+                return True
+        return False
 
     def _poll(self) -> bool:
         """One round of polls; False where there are none, or where a round changes nothing and only a warp can gather.
