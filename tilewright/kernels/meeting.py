@@ -192,8 +192,15 @@ class InShared(Direct):
 
     def put(self, matrix: Any, row: Any, part: Any) -> None:
         """Store results where the rows were, as each thread has read what it stores."""
-        mine, near = self.out.local(), self._mine(row)
-        self._each(row, lambda some: Tx.copy(near[some], mine[some]))
+        mine, warp, threads = self.out.local(), special("warpid"), self.rows.threads
+        begin = self._begin(row) + special("laneid") % threads
+
+        def store(some: slice) -> None:
+            for k in range(some.start, some.stop):
+                at = begin + k * threads
+                Tx.copy(self.memory[warp, at : at + 1], mine[k : k + 1])
+
+        self._each(row, store)
 
     def element(self, row: Any, column: Any) -> Any:
         """An element of the calling thread's row."""
