@@ -64,5 +64,5 @@ def test_a_barrier_of_ptx_is_skipped_by_a_jump_behind_it_not_to_the_end() -> Non
 
     assert load_ptx(PTX.replace("TO", "DONE"))["k"].simulate(out, grid=1, block=64).warnings == []
     assert out.sum() == 32
-    with pytest.raises(SimulationError, match=r"divergence: bar.sync 0 without warp 1"):
+    with pytest.raises(SimulationError, match=r"divergence: bar\.sync 0 without warp 1"):
         load_ptx(PTX.replace("TO", "AFTER"))["k"].simulate(out, grid=1, block=64)

@@ -105,8 +105,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), tiles.registers[1], increase=True):
             T.ptx.griddepcontrol.wait()
             who: T.let = group - 1
-            turn = T.PipelineState(tiles.slabs, 0)
-            take, place = ring.consumer(), TilePlace(tiles, form, batch, m, n, many)
+            turn, take, place = T.PipelineState(tiles.slabs, 0), ring.consumer(), TilePlace(tiles, form, batch, m, n, many)
             D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
             place.begin(cluster, split.below, who * rows, split.part * split.share)
             while place.valid():
