@@ -104,8 +104,8 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
                 put.drain()
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), tiles.registers[1], increase=True):
             T.ptx.griddepcontrol.wait()
-            who: T.let = group - 1
-            turn, take, place = T.PipelineState(tiles.slabs, 0), ring.consumer(), TilePlace(tiles, form, batch, m, n, many)
+            who, turn, take = T.meta_var(group - 1), T.PipelineState(tiles.slabs, 0), ring.consumer()
+            place = TilePlace(tiles, form, batch, m, n, many)
             D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
             place.begin(cluster, split.below, who * rows, split.part * split.share)
             while place.valid():
