@@ -18,7 +18,7 @@ from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.owners import all_hold
-from tilewright.tile.partition import storage_start, vector_lengths
+from tilewright.tile.partition import not_contiguous, storage_start, vector_lengths
 from tilewright.tile.round_loops import Writer, emit_rounds, once_each
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, in_batches, registers_alike
 from tilewright.tile.walks import plus, times
@@ -156,8 +156,9 @@ def _problem(call: TileCall, side: Side, extents: Sequence[Value], length: int) 
     first, *others = (
         side.place(own_digits(side, [*outer, plus(begin, e)], extents), facts).get("m", 0) for e in range(length)
     )
-    if not all(facts.equal(other, plus(first, e)) for e, other in enumerate(others, 1)):
-        return f"{length} neighbours are not contiguous in {side.name}"
+    apart = next((e for e, other in enumerate(others, 1) if not facts.equal(other, plus(first, e))), None)
+    if apart is not None:
+        return not_contiguous(side, length, apart)
     align, before = storage_start(side.buffer, facts)
     if align % nbytes or not facts.divides(8 * nbytes, facts.simplify(plus(before, times(first, side.dtype.bits)))):
         return f"runs of {side.name} are not proven to start at multiples of {nbytes} bytes"

@@ -33,6 +33,7 @@ __all__ = [
     "element_numbers",
     "misaligned",
     "missing_fact",
+    "not_contiguous",
     "one_storage",
     "places",
     "repeats",
@@ -190,9 +191,15 @@ def run_problem(call: TileCall, side: Side, where: Places, elements: Ints, lengt
         return f"the swizzle of {side.name} keeps only {where.longest_run} elements together"
     runs = where.seen[:, elements].reshape(len(where.units), -1, length)
     inside = runs - runs[:, :, :1]
-    if (inside[0] != np.arange(length)).any() or inside[1:].any():
-        return f"{length} neighbours are not contiguous in {side.name}"
+    follows = (inside[0] == np.arange(length)).all(axis=0) & ~inside[1:].any(axis=(0, 1))
+    if not follows.all():
+        return not_contiguous(side, length, int(follows.argmin()))
     return misaligned(call, side, where, runs[:, :, 0], length)
+
+
+def not_contiguous(side: Side, length: int, run: int) -> str:
+    """Why there is no access of so many elements: only those of a shorter run follow each other."""
+    return f"{length} neighbours are not contiguous in {side.name}" + (f", only {run}" if run > 1 else "")
 
 
 def repeats(elements: Ints, length: int) -> bool:

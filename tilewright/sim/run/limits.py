@@ -32,9 +32,12 @@ class OutOfTime(BaseException):
     """The alarm of a run; no handler of errors takes it for one of its own."""
 
 
-def _raise_in(thread: int, what: type[OutOfTime] | None) -> None:
-    """Has a thread raise an exception at its next instruction of Python; None takes back what it has yet to raise."""
-    pythonapi.PyThreadState_SetAsyncExc(c_ulong(thread), py_object(what) if what is not None else None)
+def _raise_in(thread: int, what: type[OutOfTime]) -> None:
+    """Has a thread raise an exception at its next call of a Python function, or turn of a loop.
+
+    It is never taken back: CPython 3.11 then looks for it for ever, slowly, and under a profiler without end.
+    """
+    pythonapi.PyThreadState_SetAsyncExc(c_ulong(thread), py_object(what))
 
 
 FIRST_TURNS = 1  # turns of a loop before the first look at the clock: each may hold loops of thousands
@@ -185,8 +188,7 @@ class Watch:
         finally:
             with lock:
                 over.set()
-                _raise_in(thread, None)
-            watching.join()
+            watching.join()  # the alarm, if it has rung, is raised here at the latest
 
     # Memory
 
