@@ -22,7 +22,7 @@ def make(kind: str, largest: float):
         t = T.alloc_buffer((N,), scope="local", layout=HELD)
         t[:] = X[row]
         s = T.max(T.max(abs(t)) / largest, 1e-12)
-        Q[row] = T.rint(t / s) if kind == "int8" else t / s
+        Q[row] = T.cast(T.rint(t / s), "int8") if kind == "int8" else t / s
         with Tx.cta:
             SCALE[row] = s
 

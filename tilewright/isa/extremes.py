@@ -32,7 +32,7 @@ __device__ __forceinline__ double tw_{name}(double a, double b) {{
   return a != a || b != b ? __longlong_as_double(0x7fffffffffffffffll) : f{opcode}(a, b);
 }}
 """
-_HELPERS = {"float32": ("f", _SINGLE), "float64": ("", _DOUBLE)}
+_HELPERS = {"float32": ("f", _SINGLE), "tf32": ("f", _SINGLE), "float64": ("", _DOUBLE)}
 _QUIET: dict[int, Lanes] = {
     4: np.array(0x7FFFFFFF, np.uint32),
     8: np.array(0x7FFFFFFFFFFFFFFF, np.uint64),
