@@ -163,9 +163,10 @@ def test_the_command_prints_a_report_and_leaves_with_its_code(case: str, status:
 
 
 def test_a_barrier_that_lanes_miss_is_a_divergence() -> None:
-    kernel = tw.load_cu("__global__ void k() { if (threadIdx.x % 2) __syncthreads(); }\n")["k"]
+    text = "__global__ void k(int* out) { if (threadIdx.x % 2) __syncthreads(); out[threadIdx.x] = 1; }\n"
+    kernel = tw.load_cu(text)["k"]
 
-    assert tw.check(kernel, block=32).findings[0].kind == "divergence"
+    assert tw.check(kernel, np.zeros(32, np.int32), block=32).findings[0].kind == "divergence"
 
 
 def test_an_exception_that_cannot_say_what_it_is_has_a_verdict(tmp_path: Path) -> None:

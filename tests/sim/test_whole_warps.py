@@ -60,11 +60,12 @@ def test_a_whole_warp_of_several_may_execute_it(name: str) -> None:
     k.run()
 
 
-@pytest.mark.parametrize("name", MEETINGS)
+# Lanes that skip a barrier of all threads, and do nothing behind it, have returned early: see test_skipped_barriers.
+@pytest.mark.parametrize("name", [name for name in MEETINGS if not name.startswith("cuda.")])
 def test_an_aligned_barrier_in_some_lanes_is_told(name: str) -> None:
     k = Lowered(threads=128, cluster=2 if "cluster" in name else 1, grid=2)
     with k.when(lane < 31):
         k.do(name, *MEETINGS[name])
 
-    with pytest.raises(SimulationError, match=r"divergence|deadlock|lanes"):
+    with pytest.raises(SimulationError, match=r"divergence|deadlock|lanes|a warp waits and has not arrived"):
         k.run(check="default")

@@ -331,6 +331,9 @@ def _argument(
     elif kind.written:
         values = list(_places(low, kind, parts, step, after))
     else:
+        in_brackets = kind.kind == "bits" and f"[{{{kind.name}}}]" in getattr(form.wording, "pattern", "")
+        if in_brackets and isinstance(leaf, Address) and leaf.base is not None and not leaf.offset:
+            parts = (leaf.base,)  # of tensor memory
         values = [_value(low, kind, part, mods, step) for part in parts]
     return tuple(values) if kind.many else values[0]
 

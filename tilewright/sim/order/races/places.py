@@ -251,7 +251,9 @@ class TaggedPlaces:
         """
         (self._settle_writes if write else self._settle_reads)()
         tags = (self.writers if write else self.readers).view(self.tag.itemsize)[0, units].astype(np.int64)
-        many = self.log.touched(np.unique(units[tags & MANY != 0]), self.grain, write=write, home=home)
+        many = self.log.touched(
+            np.unique(units[tags & MANY != 0]), self.grain, write=write, home=home, combines=combines
+        )
         tags = np.unique(tags[tags != 0])
         ctas, times = tags >> CTA & (1 << CTA_BITS) - 1, tags >> self.shift
         counts = tags & UNIT == 0

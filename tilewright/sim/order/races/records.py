@@ -171,13 +171,17 @@ class Log:
         record = self.find(cta, time)
         return (record.site.at.line if record is not None and record.site.at else 0), time
 
-    def touched(self, units: Ints, grain: int, *, write: bool, home: int | None = None) -> Stamps:
+    def touched(
+        self, units: Ints, grain: int, *, write: bool, home: int | None = None, combines: bool = False
+    ) -> Stamps:
         """All stores of threads, or loads, that touched some places, as far as they are remembered; with those of units
-        of other CTAs than ``home``.
+        of other CTAs than ``home``, but, ``combines``, for units that combine.
         """
         found = Stamps.none()
         for record in self._records if len(units) else ():
-            if record.site.write == write and (home is not None or not record.site.by_unit):
+            if record.site.by_unit and (home is None or (combines and record.site.sem != "weak")):
+                continue
+            if record.site.write == write:
                 places, who = record.places(grain)
                 who = np.unique(who[np.isin(places, units)])
                 who = who[who // THREADS != home] if record.site.by_unit else who
