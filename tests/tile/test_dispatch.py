@@ -94,7 +94,8 @@ def test_the_report_has_an_entry_for_each_call_with_every_reason() -> None:
     assert title == f"{report.kernel} for sm_90a"
     assert entries[:3] == [
         "stage.py:21: Tx.warp.copy(R[0:16, 0:16], A[0:16, 0:16])",
-        "  copy/reg: 4 x 4 bytes (2 elements) per thread; not by 16 bytes, as 8 neighbours are not contiguous in A, only 2",
+        "  copy/reg: 4 x 4 bytes (2 elements) per thread; "
+        "not by 16 bytes, as 8 neighbours are not contiguous in A, only 2",
         "  not gmem_smem: A is in shared memory and R in local, not global and shared",
     ]
     assert not [stmt for stmt in statements(done.body) if isinstance(stmt, ir.TileCallStmt)]
