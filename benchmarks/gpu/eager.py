@@ -4,13 +4,11 @@ other, whose GPU has less to do than their host.
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.gpu.measure import Claim, Table, medians
+from benchmarks.gpu.measure import Claim, Table, host_microseconds, medians
 
 CALLS, ROUNDS = 50, 40  # so few calls at a time that the queue never fills
 ROWS, COLUMNS = 64, 1024
@@ -94,23 +92,6 @@ def with_backward(call: Call, leaves: tuple[Any, ...]) -> Call:
     return both
 
 
-def host_microseconds(calls: dict[str, Call]) -> dict[str, float]:
-    """Of one call on the host, the median of many rounds in which the calls take turns; the GPU is idle before each."""
-    import torch
-
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(ROUNDS + 3):
-        for name, call in calls.items():
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(CALLS):
-                call()
-            passed = time.perf_counter() - start
-            if turn >= 3:
-                times[name].append(passed / CALLS * 1e6)
-    return {name: statistics.median(found) for name, found in times.items()}
-
-
 def host_rows(
     kind: str, pairs: dict[str, Eager], *, most: float, limit: float | None
 ) -> tuple[list[tuple[str, ...]], list[Claim]]:
@@ -118,7 +99,7 @@ def host_rows(
     times = host_microseconds({
         **{f"ours {name}": pair.ours for name, pair in pairs.items()},
         **{f"torch {name}": pair.torchs for name, pair in pairs.items()},
-    })  # fmt: skip
+    }, each=CALLS, rounds=ROUNDS)  # fmt: skip
     rows: list[tuple[str, ...]] = []
     claims = []
     for name in pairs:

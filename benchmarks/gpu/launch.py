@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 from ctypes import addressof, c_char, c_void_p
 from struct import Struct, pack_into
 from typing import Any
 
-from benchmarks.gpu.measure import ARCH, Claim, Table
+from benchmarks.gpu.measure import ARCH, Claim, Table, host_microseconds
 from tilewright.cuda import driver
 
 SIZE, THREADS = 1024, 128
@@ -119,23 +117,6 @@ WAYS: dict[str, Callable[[Any, Any], Callable[[], object]]] = {
 }
 
 
-def microseconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Of one call on the host, the median of many rounds."""
-    import torch
-
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(ROUNDS + 5):
-        for name, call in calls.items():
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(CALLS):
-                call()
-            passed = time.perf_counter() - start
-            if turn >= 5:
-                times[name].append(passed / CALLS * 1e6)
-    return {name: statistics.median(found) for name, found in times.items()}
-
-
 def run() -> Table:
     import torch
 
@@ -147,7 +128,7 @@ def run() -> Table:
         calls[name]()
         torch.cuda.synchronize()
         assert torch.equal(b, a * 2), name
-    found = microseconds(calls)
+    found = host_microseconds(calls, each=CALLS, rounds=ROUNDS)
     mine, with_map, *others = found.values()
     rows = [(name, f"{time:.2f}", f"{mine / time:.2f}") for name, time in found.items()]
     claims = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -64,6 +65,23 @@ def medians(calls: Mapping[str, Callable[[], object]], *, launches: int = 10, ro
             stop.synchronize()
             if turn >= 3:  # the first ones warm up
                 times[name].append(start.elapsed_time(stop) / 1000 / launches)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def host_microseconds(calls: Mapping[str, Callable[[], object]], *, each: int, rounds: int) -> dict[str, float]:
+    """Of one call on the host, by name: each is made ``each`` times, the calls take turns, the GPU is idle before."""
+    import torch
+
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(rounds + 5):
+        for name, call in calls.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(each):
+                call()
+            passed = time.perf_counter() - start
+            if turn >= 5:  # the first ones warm up
+                times[name].append(passed / each * 1e6)
     return {name: statistics.median(found) for name, found in times.items()}
 
 
