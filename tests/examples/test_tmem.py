@@ -42,12 +42,14 @@ NEEDED = {
     ("cta_sync", 0): "race: load reads tmem_addr[0], which its warp has written",
     ("commit", 0): "T.ptx.tcgen05.commit(...) after the tcgen05.cp",
     ("try_wait", 0): "a wait for the phase (parity 0) of the m-barrier that the commit at",
-    ("after_thread_sync", 1): "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier",
     ("ld", 0): "is used while tcgen05.ld may not have filled it",
     ("cta_sync", 1): "tensor memory is given back that tcgen05.ld may still not have read",
     ("dealloc", 0): "the CTA ends with tensor memory that it has not given back",
 }
-A_WARNING = {("proxy_async", 0): "reads A_smem, stored by warp 0 without a proxy fence"}
+A_WARNING = {
+    ("proxy_async", 0): "reads A_smem, stored by warp 0 without a proxy fence",
+    ("after_thread_sync", 1): "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier",
+}
 SPARED = {
     ("mbarrier_init", 0): "the proxy fence of all threads comes after it",
     ("before_thread_sync", 0): "nobody has used tensor memory yet",

@@ -9,7 +9,7 @@ import tilewright as tw
 from tests.sim.umma_kernels import operands as matrices
 from tests.sim.umma_kernels import product, through_tmem
 from tilewright.cuda import entry_name
-from tilewright.errors import SimulationError, TilewrightError
+from tilewright.errors import TilewrightError
 from tilewright.ptx.operands import operands
 from tilewright.ptx.tree import Name
 from tilewright.ptx.written import written
@@ -42,13 +42,14 @@ def test_a_product_gives_the_same_by_its_ptx(kernel: object, turns: int) -> None
     assert np.array_equal(c, wanted)
 
 
-def test_a_fence_that_the_text_lacks_is_missed() -> None:
-    a, b, _ = matrices(2)
+def test_a_fence_that_the_text_lacks_is_a_warning() -> None:
+    a, b, wanted = matrices(2)
 
-    with pytest.raises(
-        SimulationError, match=r"tcgen05\.ld touches tensor memory that tcgen05\.mma may still not have"
-    ):
-        there_and_back(product(), a, b, np.zeros((128, 32), np.float32), without="tcgen05.fence::after_thread_sync;")
+    c = np.zeros((128, 32), np.float32)
+    said = there_and_back(product(), a, b, c, without="tcgen05.fence::after_thread_sync;")
+
+    assert any("tcgen05.ld touches tensor memory that the tcgen05.mma at" in one for one in said)
+    assert np.array_equal(c, wanted)
 
 
 @pytest.mark.parametrize(

@@ -247,9 +247,13 @@ class Graph:
                     self.found.append((kind, other, event))
 
     def missing(self, one: Event, other: Event) -> str:
-        """The missing step between two conflicting accesses: "" none, "P" a proxy fence, "R" order."""
+        """The missing step between two conflicting accesses: "" none, "P" a proxy fence, "T" the fences of tensor
+        memory around a meeting that makes the one known to be complete, "R" order.
+        """
         if one.proxy == "tmem":
-            return "" if (other.ordered | other.own) & one.bit else "R"
+            if (other.ordered | other.own) & one.bit:
+                return ""
+            return "T" if (other.before | other.offered) & one.bit else "R"
         is_shared = one.place is not None and one.place[1] >= 0
         base = (other.before | (other.narrow if is_shared else 0)) & one.bit
         if not base and not self._seen_first(one, other):

@@ -461,9 +461,9 @@ LITMUS = (
     ),
     row("tc-commit", "O", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; after; tld t; wld; use", ctas=False, b=1),
     row(
-        "tc-commit: no after", "R", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; tld t; wld; use", ctas=False, b=1
+        "tc-commit: no after", "T", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; tld t; wld; use", ctas=False, b=1
     ),
-    row("tc-commit: no after in the same warp", "R", "T3", "cp t s; commit b; *:wait b=0; tld t; wld; use", b=1),
+    row("tc-commit: no after in the same warp", "T", "T3", "cp t s; commit b; *:wait b=0; tld t; wld; use", b=1),
     row(
         "tc-ld-cp",
         "O",
@@ -499,6 +499,15 @@ LITMUS = (
         "T2",
         "tst t; wst; arr.rlx.cta b",
         "*:wait.rlx.cta b=0; after; tld t; wld; use",
+        ctas=False,
+        b=1,
+    ),
+    row(
+        "tc-cross: no before, and no relaxed meeting",
+        "T",
+        "T2",
+        "tst t; wst; arr b",
+        "*:wait b=0; after; tld t; wld; use",
         ctas=False,
         b=1,
     ),

@@ -23,11 +23,19 @@ from tests.model.program import WHOLE_WARP, Op, Program
 HERE = Path(__file__).parent
 VERDICTS, SURVIVORS = HERE / "verdicts.json", HERE / "survivors.json"
 CLEAN, UNDECIDED = ".", "?"
-KINDS = {"R": "race", "E": "protocol", "D": "deadlock", "P": "proxy fence", "V": "values"}
+KINDS = {
+    "R": "race",
+    "E": "protocol",
+    "D": "deadlock",
+    "P": "proxy fence",
+    "T": "fence of tensor memory",
+    "V": "values",
+}
 SAYS = {
     CLEAN: "not found",
     "X": "refused",
     "P": "warned of",
+    "T": "warned of",
     "W": "warned of",
     "U": "found, but not what is missing",
 }
@@ -131,20 +139,22 @@ def judged(mutant: Mutant, clean: Verdict) -> str:
 
 
 def heard(program: Program) -> str:
-    """The simulator's letter: X an error, U one that does not say what is missing, P a warning of a proxy fence, W
-    another one, `CLEAN`.
+    """The simulator's letter: X an error, U one that does not say what is missing, P a warning of a proxy fence, T
+    one of the fences of tensor memory, W another one, `CLEAN`.
     """
     said, words, _ = simulated(program)
     if said == "warned":
-        return "P" if "proxy" in words else "W"
+        return "P" if "proxy" in words else "T" if "tensor memory that" in words else "W"
     if said == "error":
         return "X" if any(field in words for field in ("  try:", "  allowed:", "livelock: ")) else "U"
     return CLEAN
 
 
 def agrees(verdict: str, said: str) -> bool:
-    """Do the two agree: harm is reported, and a clean program is not?"""
-    return verdict == UNDECIDED or (said != "U" and (verdict == CLEAN) == (said == CLEAN))
+    """Do the two agree: harm is reported, what only lacks fences of tensor memory is warned of, and a clean
+    program is not reported?"""
+    alike = (verdict == CLEAN) == (said == CLEAN) and (verdict == "T") == (said == "T")
+    return verdict == UNDECIDED or (said != "U" and alike)
 
 
 def reason(mutant: Mutant, verdict: str, said: str) -> str:

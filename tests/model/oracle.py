@@ -604,8 +604,8 @@ class Verdict:
 
     @property
     def kind(self) -> str:
-        """The first of R, E, D, P; "" for none."""
-        return next((kind for kind in "REDP" if kind in self.kinds), "")
+        """The first of R, E, D, P, T; "" for none."""
+        return next((kind for kind in "REDPT" if kind in self.kinds), "")
 
 
 def explore(program: Program, *, cut: str = "RE", most: int = MOST_STEPS) -> Verdict:

@@ -8,7 +8,13 @@ from tests.model.litmus import LITMUS, Litmus
 from tests.model.mutants import CLEAN, heard
 from tests.model.oracle import explore
 
-HEARD = {"X": "RE", "P": "P", CLEAN: "O", "W": "W"}  # what the simulator said -> the verdicts that this can mean
+HEARD = {
+    "X": "RE",
+    "P": "P",
+    CLEAN: "O",
+    "T": "T",
+    "W": "W",
+}  # what the simulator said -> the verdicts that this can mean
 
 
 def named(row: Litmus) -> str:

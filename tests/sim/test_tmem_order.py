@@ -71,9 +71,7 @@ def test_what_one_warpgroup_stores_another_loads_behind_wait_fence_barrier_and_f
     ("left_out", "hint"),
     [
         ("wait.st", "T.ptx.tcgen05.wait.st() by the warp that issued it, and a barrier, between"),
-        ("before", "T.ptx.tcgen05.fence.before_thread_sync() by the warp that has waited, and a barrier after it"),
         ("barrier", "a barrier after T.ptx.tcgen05.wait.st() by the warp that issued it, between"),
-        ("after", "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier, between"),
     ],
 )
 def test_a_load_comes_after_the_store_of_another_warp_by_all_of_them(left_out: str, hint: str) -> None:
@@ -88,18 +86,34 @@ def test_a_load_comes_after_the_store_of_another_warp_by_all_of_them(left_out: s
 @pytest.mark.parametrize(
     ("left_out", "hint"),
     [
-        ("wait.ld", "T.ptx.tcgen05.wait.ld() by the warp that issued it, and a barrier, between"),
+        ("before", "T.ptx.tcgen05.fence.before_thread_sync() by the warp that has waited, and a barrier after it"),
+        ("after", "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier, between"),
         ("before again", "T.ptx.tcgen05.fence.before_thread_sync() by the warp that has waited"),
         ("after again", "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier"),
     ],
 )
-def test_a_store_comes_after_the_load_of_another_warp_by_all_of_them(left_out: str, hint: str) -> None:
-    error = refusal(handed_over(left_out), np.zeros(256, np.uint32))
+def test_a_barrier_without_the_fences_of_tensor_memory_is_a_warning(left_out: str, hint: str) -> None:
+    b = np.zeros(256, np.uint32)
+
+    (warning,) = simulate(handed_over(left_out), b)
+
+    by, then, did = ("ld", "second store", "read") if "again" in left_out else ("st", "load", "written")
+    earlier = line("load" if "again" in left_out else "first store")
+    now = "st" if "again" in left_out else "ld"
+    assert warning.startswith(
+        f"{line(then)}: tcgen05.{now} touches tensor memory that the tcgen05.{by} at {earlier} has {did}, without "
+    )
+    assert hint in warning
+    assert b.tolist() == [0] * 128 + list(range(128))
+
+
+def test_a_store_comes_after_the_load_of_another_warp_by_its_wait() -> None:
+    error = refusal(handed_over("wait.ld"), np.zeros(256, np.uint32))
 
     assert error.what == "tcgen05.st touches tensor memory that tcgen05.ld may still not have read"
     assert f"{line('second store')}: CTA (0, 0, 0), warp 0" in str(error.given)
     assert f"read at {line('load')}: CTA (0, 0, 0), warp 4" in str(error.given)
-    assert hint in str(error.hint)
+    assert "T.ptx.tcgen05.wait.ld() by the warp that issued it, and a barrier, between" in str(error.hint)
 
 
 def test_without_checks_a_store_that_was_not_waited_for_comes_too_late() -> None:

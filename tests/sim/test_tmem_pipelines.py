@@ -95,13 +95,17 @@ def test_a_source_is_staged_again_only_after_its_copy() -> None:
         ("after", "written", "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier"),
     ],
 )
-def test_an_m_barrier_orders_tensor_memory_between_fences_only(left_out: str, did: str, hint: str) -> None:
-    error = refusal(double_buffered(left_out), *tiles())
+def test_an_m_barrier_without_the_fences_of_tensor_memory_is_a_warning(left_out: str, did: str, hint: str) -> None:
+    a, b = tiles()
+
+    said = simulate(double_buffered(left_out), a, b)
 
     by = {"read": "tcgen05.ld", "written": "tcgen05.cp"}[did]
-    assert error.what == f"tcgen05.cp touches tensor memory that {by} may still not have {did}"
-    assert line("copies") in str(error.given)
-    assert hint in str(error.hint)
+    (warning,) = (one for one in said if f"tcgen05.cp touches tensor memory that the {by} at" in one)
+    assert warning.startswith(line("copies"))
+    assert f"has {did}, without a fence between their threads" in warning
+    assert hint in warning
+    assert (b == a.view(np.uint32)[:, None]).all()
 
 
 def test_numbers_of_operations_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +115,7 @@ def test_numbers_of_operations_are_used_again(monkeypatch: pytest.MonkeyPatch) -
 
     assert simulate(double_buffered(ctas=3), a, b) == []
     assert (b == a.view(np.uint32)[:, None]).all()
-    assert refusal(double_buffered("before", ctas=3), a, b).what.startswith("tcgen05.cp touches tensor memory")
+    assert any("tcgen05.cp touches" in said for said in simulate(double_buffered("before", ctas=3), a, b))
 
 
 # Two warpgroups that change what is copied, in turn

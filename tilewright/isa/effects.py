@@ -230,7 +230,7 @@ class Issue:
     registers of other operands are read at the issue. accumulates: a condition among the operands; where it is false,
     registers that the form updates are written and not read. fenced: a `RegisterFence` of the group must stand between
     other accesses of its registers and the operation, and only operations of the group may touch them before the wait,
-    not even a read.
+    not even a read. stalls: registers that it fills may be read before the wait, whose absence there is a warning.
     """
 
     group: str = ""
@@ -239,6 +239,7 @@ class Issue:
     alike: tuple[str, ...] = ()
     accumulates: str = ""
     fenced: bool = False
+    stalls: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ def _forms(opcode: str, half: Spellings, execute: Callable[..., Lanes], pattern:
             ),
             effects=(
                 Access("taddr", "tmem", 4, write=writes, proxy="tmem", computed=True),
-                Issue("tmem.store" if writes else "tmem.load"),
+                Issue("tmem.store") if writes else Issue("tmem.load", stalls=True),
             ),
             registers=tmem_registers,
         )

@@ -118,6 +118,12 @@ class Pending:
         """The first operation of the queue takes place."""
         self._complete(self.queue.popleft())
 
+    def complete(self, operation: Operation) -> None:
+        """An operation takes place before those that were issued earlier, if it has not yet."""
+        if operation in self.queue:
+            self.queue.remove(operation)
+            self._complete(operation)
+
     def _threads(self, batch: Batch, mask: Mask) -> Bools:
         """(CTAs, threads) of the wave, those of a batch."""
         found = np.zeros((self.wave.ctas, -(-self.wave.run.warps // 4) * 4, 32), np.bool_)

@@ -13,7 +13,7 @@ from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.asynchronous.completion import check_freed, check_issue
-from tilewright.sim.order.asynchronous.in_flight import check_global, check_in_flight, check_shared
+from tilewright.sim.order.asynchronous.in_flight import check_global, check_in_flight, check_shared, check_stored
 from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
@@ -73,6 +73,8 @@ class Order(Check):
 
         def hook(batch: Batch, mask: Mask, *every: Address) -> None:
             order = self.orders[batch.wave]
+            if site.write:
+                check_stored(order.operations, mask, batch, site.at)
             if place.space == "global":
                 for at in every if self.races.is_written(place.window) else ():
                     self._in_global(order, site, batch, mask, at)
@@ -99,6 +101,8 @@ class Order(Check):
         if site.is_signal or (site.atomic and not site.write):
             return
         order = self.orders[batch.wave]
+        if site.write:
+            check_stored(order.operations, mask, batch, site.at)
         rows = np.broadcast_to(batch.rows(1), mask.shape)
         home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
         check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)

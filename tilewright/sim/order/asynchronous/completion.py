@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from tilewright.sim.machine.tmem import cell_number
+from tilewright.sim.order.asynchronous.in_flight import check_stored
 from tilewright.sim.order.asynchronous.operations import Operations
 from tilewright.sim.order.asynchronous.parts import OperationPart, Parts
 from tilewright.sim.order.asynchronous.scoreboard import Scoreboard
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
-from tilewright.sim.order.reports.operations import early_operation, early_tmem_operation, early_write, freed_early
+from tilewright.sim.order.reports.operations import (
+    early_operation,
+    early_tmem_operation,
+    early_write,
+    freed_early,
+    unfenced_tmem,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.units import Touched
@@ -30,6 +38,8 @@ Cells: TypeAlias = "tuple[Ints, Ints, Ints]"
 
 def check_issue(operations: Operations, operation: Operation) -> None:
     """An operation begins: do its accesses come after those before? They are recorded for later operations."""
+    if any(one.writes for one in operation.touched):
+        check_stored(operations, operation.mask, operation.batch, operation.instruction.at)
     parts, own = operations.new_parts(operation)
     if operation.issuers.lanes > 1:
         _, rows, threads = operation.issuers.actors
@@ -129,10 +139,24 @@ def _check_order(
     actor, lane, column = cells
     for number in np.flatnonzero(np.bincount(before.reshape(-1))).tolist():
         in_order = operations.parts.are_ordered(number, now, own)
+        if not in_order.all():
+            here = (before == number).any(1) & ~in_order[actor]
+            in_order |= _complete_unfenced(operations, now, actor[here], number, did)
         if not in_order.all() and (wrong := ~in_order[actor][:, None] & (before == number)).any():
             k = int(np.argmax(wrong.any(1)))
             place = lane[k][wrong[k]], column[k][wrong[k]]
             raise early_tmem_operation(operations, operations.parts[number], now, int(actor[k]), place, did)
+
+
+def _complete_unfenced(operations: Operations, now: Operation, actor: Ints, number: int, did: str) -> Bools:
+    """For each actor of an operation: does it know that a part is complete? Of those that touch the same cells, which
+    are given, this is a warning, as they lack the fences of tensor memory.
+    """
+    complete = operations.parts.are_complete(number, now)
+    if (unfenced := complete[actor]).any():
+        earlier, k = operations.parts[number], int(actor[np.argmax(unfenced)])
+        operations.warn(earlier, now.instruction.at, did, partial(unfenced_tmem, operations, earlier, now, k, did))
+    return complete
 
 
 def check_freed(operations: Operations, place: tuple[int, int], taken: Taken, at: Span | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,16 +13,17 @@ from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.asynchronous.issue_order import keeps_order
 from tilewright.sim.order.asynchronous.operations import Operations
 from tilewright.sim.order.knowledge.known import SEEN
-from tilewright.sim.order.reports.operations import early_access, early_use
+from tilewright.sim.order.reports.operations import early_access, early_use, used_unwaited
 
 if TYPE_CHECKING:
+    from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.units import Touched
 
-__all__ = ["check_global", "check_in_flight", "check_shared"]
+__all__ = ["check_global", "check_in_flight", "check_shared", "check_stored"]
 
 
 def check_in_flight(operations: Operations, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
@@ -44,9 +46,31 @@ def check_in_flight(operations: Operations, site: Site, batch: Batch, mask: Mask
             continue
         rows, warps = batch.rows_and_warps(waiting)
         row, warp = int(rows[0]), int(warps[0])
-        earlier = next(p for p in loading.parts if p.warp == warp and p.rank == operations.parts.ranks[row])
+        earlier = loading.part(warp, int(operations.parts.ranks[row]))
+        if issue is not None and issue.stalls and not site.write and issuing is None:
+            operations.warn(earlier, site.at, "used", partial(used_unwaited, name, earlier))
+            operations.wave.pending.complete(loading.operation)
+            loading.use = loading.use if loading.used.any() else (name, site.at)
+            loading.used[batch.ctas, batch.warps] |= waiting
+            continue
         did = "filled" if any(held) else "read"
         raise early_use(operations, name, earlier, (row, warp), site.at, did)
+
+
+def check_stored(operations: Operations | None, mask: Mask, batch: Batch, at: Span | None) -> None:
+    """Threads store: has a warp of theirs used a register before the wait for the load that fills it, and not waited
+    since?
+    """
+    if operations is None:
+        return
+    for loading in operations.scoreboard.loading:
+        hasty = loading.used[batch.ctas, batch.warps] & loading.warps[batch.ctas, batch.warps] & mask.full.any(-1)
+        if hasty.any():
+            rows, numbers = batch.rows_and_warps(hasty)
+            row, warp = int(rows[0]), int(numbers[0])
+            name, use = loading.use
+            earlier = loading.part(warp, int(operations.parts.ranks[row]))
+            raise early_use(operations, name, earlier, (row, warp), use, "filled", stored=at)
 
 
 def check_shared(

@@ -20,8 +20,9 @@ from tilewright.sim.order.knowledge.signals import arrivals_of
 from tilewright.sim.order.rules.remote_operations import RemoteOperations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
@@ -34,6 +35,7 @@ class Operations:
     """The operations of a wave, until all that may wait for them have seen them complete.
 
     unawaited: those that some thread has not waited for, and which threads, (n, lanes).
+    warned: of an operation and a later line, what was said already.
     committed: what commits, or signals of their own, will publish, and up to when they come after each thread. commits:
     those that a part may still need, with the parity of the phase that each helps to end.
     """
@@ -49,6 +51,13 @@ class Operations:
         self.global_writes = GlobalWrites(self.wave)
         self.commits: list[tuple[Operation, int]] = []
         self.waits: deque[Waiting] = deque(maxlen=WAITS)
+        self.warned: set[tuple[str, str, str]] = set()
+
+    def warn(self, earlier: OperationPart, at: Span | None, did: str, text: Callable[[], str]) -> None:
+        """Say once what is missing between an operation and line ``at``."""
+        if (key := (str(earlier.at), str(at), did)) not in self.warned:
+            self.warned.add(key)
+            self.wave.run.warn(f"{at}: {text()}")
 
     def new_parts(self, operation: Operation) -> tuple[list[OperationPart], Ints]:
         """The parts of an operation, and for each of its actors the number of its own."""

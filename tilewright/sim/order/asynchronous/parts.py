@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.sim.order.asynchronous.issue_order import may_queue
 from tilewright.sim.order.knowledge.actors import THREADS, numbered
 from tilewright.sim.order.knowledge.clocks import Clocks
-from tilewright.sim.order.knowledge.known import BEHIND, ORDERED
+from tilewright.sim.order.knowledge.known import BEHIND, HEARD, ORDERED, SEEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,6 +143,10 @@ class Parts(dict[int, OperationPart]):
         """For each actor of an operation: does a part come before it? An operation reads before it writes."""
         in_order: Bools = (self._flags(number, now) & ORDERED != 0) | (own == number)
         return in_order | self.are_queued(number, now, own, unless=in_order)
+
+    def are_complete(self, number: int, now: Operation) -> Bools:
+        """For each actor of an operation: does it know, with fences of tensor memory or without, that a part is?"""
+        return np.asarray(self._flags(number, now) & (SEEN | HEARD) != 0)
 
     def are_queued(self, number: int, now: Operation, own: Ints, *, unless: Bools) -> Bools:
         """For each actor of an operation: does it keep the order of issue behind a part? Some kinds do by themselves,

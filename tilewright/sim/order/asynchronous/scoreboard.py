@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
@@ -33,11 +34,21 @@ __all__ = ["Scoreboard"]
 
 @dataclass(eq=False)
 class Loading:
-    """Registers in flight: of an operation's sinks, until its warps wait. warps: (CTAs, warps) that have not yet."""
+    """Registers in flight: of an operation's sinks, until its warps wait. warps: (CTAs, warps) that have not yet.
+
+    used: those of them that have read a register already, which is told if they store before the wait. use: the first
+    such read, the name of the registers and its line.
+    """
 
     operation: Operation
     parts: list[OperationPart]
     warps: Bools
+    used: Bools
+    use: tuple[str, Span | None] = ("", None)
+
+    def part(self, warp: int, rank: int) -> OperationPart:
+        """The part of a warp of a CTA of that rank."""
+        return next(part for part in self.parts if part.warp == warp and part.rank == rank)
 
 
 class Scoreboard:
@@ -136,7 +147,7 @@ class Scoreboard:
             rows, threads = operation.issuers.each()
             warps = np.zeros((self.wave.ctas, self.wave.run.warps), np.bool_)
             warps[rows, threads // 32] = True
-            self.loading.append(Loading(operation, parts, warps))
+            self.loading.append(Loading(operation, parts, warps, np.zeros_like(warps)))
             self.wave.pending.loading = True
 
     def hold(self, operation: Operation, own: Ints, one: Touched, where: tuple[Ints, Ints]) -> None:

@@ -59,12 +59,13 @@ def missing_step(
     fences: bool = True,
     reads: bool = False,
     queues: bool = False,
+    known: bool = False,
 ) -> str:
     """The statement, and its place, with which the knower at ``place`` (its row and number) may rely on ``earlier`` at
     ``at``.
 
     fences: is tensor memory touched? Otherwise knowing that the operation is complete is enough; reads: that it has
-    read its sources; queues: that it was issued.
+    read its sources; queues: that it was issued. known: the knower knows it to be complete, and lacks fences alone.
     """
     between = "in between"
     if earlier.at and at:  # around a loop the later line may stand first
@@ -73,7 +74,7 @@ def missing_step(
     before = fence_name(ProxyFence("tmem", side="release"))
     if queues and not operations.parts.knows(*place, earlier, ISSUED):
         return f"{before}() by the thread that issued it, and a barrier after it, {between}"
-    if not operations.parts.knows(*place, earlier, SEEN) and not queues:
+    if not known and not operations.parts.knows(*place, earlier, SEEN) and not queues:
         return _how_to_see(operations, earlier, place, at, between, reads=reads)
     if not fences:
         return f"a meeting with the warp that has waited, {between}"

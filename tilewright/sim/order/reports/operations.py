@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.sim.machine.awaiting import completion_text
+from tilewright.sim.machine.awaiting import completion_text, wait_text
 from tilewright.sim.machine.tmem import INITIALISED, cells_text
 from tilewright.sim.order.asynchronous.issue_order import may_queue
 from tilewright.sim.order.reports.missing import missing_step
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.asynchronous.parts import OperationPart
 
-__all__ = ["early_access", "early_operation", "early_tmem_operation", "early_use", "early_write", "freed_early"]
+__all__ = [
+    "early_access",
+    "early_operation",
+    "early_tmem_operation",
+    "early_use",
+    "early_write",
+    "freed_early",
+    "unfenced_tmem",
+    "used_unwaited",
+]
 
 STATE = {"filled": "loaded", "read": "read"}
 PAST = {"reading": "read", "writing": "written"}
@@ -113,13 +122,38 @@ def freed_early(
     )
 
 
+def used_unwaited(name: str, earlier: OperationPart) -> str:
+    """A warp reads registers before the wait for the load that fills them."""
+    wait = wait_text(earlier.operation.group)
+    return f"{name} is used before {wait}, which belongs between the {earlier.operation.name} at {earlier.at} and here"
+
+
+def unfenced_tmem(operations: Operations, earlier: OperationPart, now: Operation, actor: int, did: str) -> str:
+    """An operation touches tensor memory after an earlier one, known to be complete, without fences between them."""
+    place, at = (int(now.issuers.rows[actor]), int(operations.parts.knowers(now)[actor])), now.instruction.at
+    return (
+        f"{now.name} touches tensor memory that the {earlier.operation.name} at {earlier.at} has {did}, without a "
+        f"fence between their threads: {missing_step(operations, earlier, place, at, known=True)}"
+    )
+
+
 def early_use(
-    operations: Operations, name: str, earlier: OperationPart, warp: tuple[int, int], at: Span | None, did: str
+    operations: Operations,
+    name: str,
+    earlier: OperationPart,
+    warp: tuple[int, int],
+    at: Span | None,
+    did: str,
+    *,
+    stored: Span | None = None,
 ) -> SimulationError:
-    """A warp, given by its row and number, uses registers that an operation may not have filled, or read."""
+    """A warp, given by its row and number, uses registers that an operation may not have filled, or read. stored: where
+    it then stores, without a wait in between.
+    """
+    then = f"\nstored at {stored}" if stored else ""
     return SimulationError(
         f"{name} is used while {earlier.operation.name} may not have {did} it",
-        given=f"{at}: {operations.wave.warp_name(*warp)}\n{STATE[did]} at {earlier.at}",
+        given=f"{at}: {operations.wave.warp_name(*warp)}\n{STATE[did]} at {earlier.at}{then}",
         allowed="registers after the warp has waited for its loads",
         hint=missing_step(operations, earlier, warp, at),
         at=at,
