@@ -16,7 +16,7 @@ import pytest
 
 import tilewright as tw
 from tests.sim.build import Lowered, at, cta, get, tid
-from tilewright import T, host
+from tilewright import T, Tx, host
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.host import Limits
 from tilewright.ir import as_expr
@@ -79,6 +79,58 @@ def test_a_default_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(SimulationError, match=r"limit_s=0.1, which is the default\n  try:     a larger limit_s"):
         ran(k, Limits(seconds=0.1), **arrays)
+
+
+def long_tile_call() -> Any:
+    @T.prim_func
+    def doubled(A: T.Buffer((1 << 24,), "float32"), B: T.Buffer((1 << 24,), "float32")):
+        T.cta_id([1])
+        T.thread_id([32])
+        Tx.cta.add(B[:], A[:], A[:])
+
+    return doubled, np.ones(1 << 24, np.float32), np.zeros(1 << 24, np.float32)
+
+
+def long_product() -> Any:
+    @T.prim_func
+    def product(c: T.Buffer((4,), "float32")):
+        T.cta_id([1 << 15])
+        T.thread_id([1024])
+        a, b, d = T.alloc_local((8,), "float16"), T.alloc_local((4,), "float16"), T.alloc_local((4,), "float32")
+        for i in range(8):
+            a[i] = T.float16(1)
+        for i in range(4):
+            b[i], d[i] = T.float16(1), T.float32(0)
+        T.ptx.mma("m16n8k16", "f32.f16.f16.f32", d[0:4], a[0:8], b[0:4], d[0:4])  # 1,048,576 of them
+        c[0] = d[0]
+
+    return product, np.zeros(4, np.float32)
+
+
+@pytest.mark.parametrize("make", [long_tile_call, long_product], ids=["tile call", "product"])
+@pytest.mark.parametrize("check", ["none", "all"])
+def test_a_time_limit_is_kept_inside_of(make: Any, check: str) -> None:
+    kernel, *arrays = make()
+    made = tw.compile(kernel, "sm_90a")
+    made.program(check)
+    began = time.monotonic()
+    with pytest.raises(SimulationError, match=r"is stopped at its limit of 0\.5 s"):
+        made.simulate(*arrays, check=check, limit_s=0.5)
+    assert time.monotonic() - began < 1.5, "with room for a busy machine"
+
+
+def test_runs_with_a_limit_of_time_start_one_thread_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: (started.append(thread), start(thread))[1])
+    k, arrays = counting(10)
+
+    for _ in range(5):
+        ran(k, Limits(seconds=5), **arrays)
+    with pytest.raises(SimulationError, match=r"limit of 0\.1 s"):  # sooner than those that were before
+        ran(counting(2**31 - 1)[0], Limits(seconds=0.1), **arrays)
+
+    assert len(started) <= 1
 
 
 def test_an_alarm_that_comes_late_does_not_ring() -> None:

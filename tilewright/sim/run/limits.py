@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from ctypes import c_ulong, py_object, pythonapi
 from dataclasses import dataclass
 from itertools import chain, repeat
 from operator import length_hint
-from threading import Event, Lock, Thread, get_ident
+from threading import Condition, Lock, Thread, get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -39,6 +40,58 @@ def _raise_in(thread: int, what: type[OutOfTime]) -> None:
     """
     pythonapi.PyThreadState_SetAsyncExc(c_ulong(thread), py_object(what))
 
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Alarm:
+    """When the run of a thread is to be interrupted."""
+
+    due: float
+    watch: Watch
+    thread: int
+
+
+class _Alarms:
+    """The alarms of all runs, and the thread that rings them: one for the process, there from the first of them on."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()  # `with` of it cannot be interrupted by an alarm before it is sure to let go
+        self.changed = Condition(self.lock)
+        self.kept: list[_Alarm] = []
+        self.watcher: Thread | None = None
+
+    def add(self, alarm: _Alarm) -> None:
+        """Have it ring, until it is removed."""
+        with self.lock:
+            self.kept.append(alarm)
+            if self.watcher is None:
+                self.watcher = Thread(target=self._ring, name="tilewright limits", daemon=True)
+                self.watcher.start()
+            elif min(self.kept, key=_due) is alarm:  # else the watcher wakes up in time
+                self.changed.notify()
+
+    def remove(self, alarm: _Alarm) -> None:
+        """From now on it does not ring."""
+        with self.lock:
+            if alarm in self.kept:
+                self.kept.remove(alarm)
+
+    def _ring(self) -> None:
+        with self.changed:
+            while True:
+                self.changed.wait(min(map(_due, self.kept)) - monotonic() if self.kept else None)
+                for alarm in [each for each in self.kept if each.due <= monotonic()]:
+                    self.kept.remove(alarm)
+                    alarm.watch.rung_in = alarm.watch.loops[-1:]
+                    _raise_in(alarm.thread, OutOfTime)
+
+
+def _due(alarm: _Alarm) -> float:
+    return alarm.due
+
+
+ALARMS = _Alarms()
+if hasattr(os, "register_at_fork"):  # a child has no such thread
+    os.register_at_fork(after_in_child=ALARMS.__init__)  # type: ignore[misc]  # a fresh one, whoever held its lock
 
 FIRST_TURNS = 1  # turns of a loop before the first look at the clock: each may hold loops of thousands
 INTERVAL = 0.02  # seconds between two looks at the clock
@@ -171,24 +224,14 @@ class Watch:
         if self.limits.seconds is None:
             yield
             return
-        thread, over, lock = get_ident(), Event(), Lock()
-
-        def ring() -> None:
-            left = self.started + (1 + LATE) * (self.limits.seconds or 0) - monotonic()
-            if not over.wait(max(0.0, left)):
-                with lock:
-                    if not over.is_set():
-                        self.rung_in = self.loops[-1:]
-                        _raise_in(thread, OutOfTime)
-
-        watching = Thread(target=ring, daemon=True)
-        watching.start()
+        alarm = _Alarm(self.started + (1 + LATE) * self.limits.seconds, self, get_ident())
+        ALARMS.add(alarm)
         try:
             yield
         finally:
-            with lock:
-                over.set()
-            watching.join()  # the alarm, if it has rung, is raised here at the latest
+            ALARMS.remove(alarm)
+            for _ in range(2):  # if it has rung, it is raised here at the latest
+                monotonic()
 
     # Memory
 
