@@ -12,6 +12,7 @@ import pytest
 from tests.sim.build import Lowered, at, cta, get, lane, tid
 from tilewright.isa import call
 from tilewright.sim import Program, parse_checks
+from tilewright.sim.order.knowledge.known import joined
 from tilewright.sim.run import program as running
 
 Made = tuple[Lowered, dict[str, Any]]
@@ -143,3 +144,13 @@ def runs_of(made: Made, monkeypatch: pytest.MonkeyPatch) -> int:
 def test_a_short_run_is_made_again_for_late_threads_a_long_one_only_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs_of(lock(3), monkeypatch) > 4
     assert runs_of(lock(48), monkeypatch) == 2
+
+
+def test_what_ctas_know_alike_is_kept_once() -> None:
+    """Whoever learns what is later in all its times keeps the array that others keep: else each CTA has one of its own."""
+    early, late = np.array([1, 2], np.int32), np.array([3, 2], np.int32)
+    crossed = joined({7: np.array([4, 1], np.int32)}, {7: late})[7]
+
+    assert joined({7: early}, {7: late})[7] is late
+    assert joined({7: late}, {7: early})[7] is late
+    assert crossed.tolist() == [4, 2]

@@ -230,7 +230,8 @@ class _Fenced:
             knowers = [k for k, far in enumerate(self.fars) if _holds(far.get(read.cta), read)]
             if not knowers:
                 return None
-            after = np.isin(np.arange(len(self.fars)), knowers)
+            after = np.zeros(len(self.fars), np.bool_)
+            after[knowers] = True
         found: Bools = after[self.each]
         if read.cta == self.row + clocks.wave.first:
             found = found | np.isin(self.threads, read.threads)

@@ -73,8 +73,16 @@ def joined(a: Far, b: Far) -> Far:
     found = dict(a)
     for cta, times in b.items():  # most are handed on unchanged
         if (mine := found.get(cta)) is not times:
-            found[cta] = times if mine is None else np.maximum(times, mine)
+            found[cta] = times if mine is None else _later(times, mine)
     return found
+
+
+def _later(times: Times, mine: Times) -> Times:
+    """The later of two times of each thread: one of the two arrays where it is that, so that many share one."""
+    found = np.maximum(times, mine)
+    if (found == times).all():
+        return times
+    return mine if (found == mine).all() else found
 
 
 @dataclass(eq=False)
