@@ -1,4 +1,4 @@
-"""Files that ``make docs`` makes from the code: the reference pages, the stub of ``Tx``, and pictures."""
+"""Files that ``make docs`` makes from the code: the reference pages, the stubs of ``T`` and ``Tx``, and pictures."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tilewright.ptx.flow import FLOW
 from tilewright.ptx.instructions import OWN
 from tilewright.view import memory_grid, plain, svg
 from tools.instructions import instruction_files
+from tools.language_stub import LANGUAGE_STUB, language_stub
 from tools.names import NAMES_PAGE, names_page
 from tools.pictures import step_pictures
 from tools.primitives import PRIMITIVES_PAGE, STUB, primitives_page, stub
@@ -84,6 +85,7 @@ def made() -> Mapping[Path, str]:
         NAMES_PAGE: names_page(),
         PRIMITIVES_PAGE: primitives_page(),
         STUB: stub(),
+        LANGUAGE_STUB: language_stub(),
     }
     text = TENSOR_PAGE.read_text(encoding="utf-8")
     for name, shows, layout, shape in PICTURES:
