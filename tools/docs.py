@@ -16,6 +16,7 @@ from tilewright.layout import Layout
 from tilewright.ptx.flow import FLOW
 from tilewright.ptx.instructions import OWN
 from tilewright.view import memory_grid, plain, svg
+from tools.api import api_files
 from tools.instructions import instruction_files
 from tools.language_stub import LANGUAGE_STUB, language_stub
 from tools.names import NAMES_PAGE, names_page
@@ -80,6 +81,7 @@ def _as_code(here: str) -> str:
 def made() -> Mapping[Path, str]:
     """Every file that is made, with its text; of the page on tensor memory the parts between marks are."""
     files = {
+        **api_files(),
         **instruction_files(),
         **step_pictures(),
         NAMES_PAGE: names_page(),
