@@ -54,8 +54,7 @@ def test_rows_that_are_not_aligned_are_copied(kind: str) -> None:
     assert np.array_equal(kernels.matmul(a, b, dtype="float32"), wide(a) @ wide(b))
 
 
-@pytest.mark.parametrize("m", [1, 3, 16, 40, 64])
-@pytest.mark.parametrize("k", [72, 512])
+@pytest.mark.parametrize(("m", "k"), [(1, 72), (3, 512), (16, 72), (40, 72), (64, 512)])
 def test_few_rows_are_the_columns_of_the_weights_product(m: int, k: int) -> None:
     a, w, bias = integers(m, k), integers(136, k), integers(136)
     assert np.array_equal(kernels.matmul(a, w.T), (wide(a) @ wide(w).T).astype(a.dtype))
@@ -71,8 +70,10 @@ def test_batches_are_multiplied_one_by_one(flat: bool) -> None:
     assert np.array_equal(kernels.matmul(few, b), (wide(few) @ wide(b)).astype(a.dtype))
 
 
-@pytest.mark.parametrize("activation", [None, "relu", "gelu", "silu"])
-@pytest.mark.parametrize("result", ["bfloat16", "float32"])
+@pytest.mark.parametrize(
+    ("activation", "result"),
+    [(None, "float32"), ("relu", "bfloat16"), ("gelu", "bfloat16"), ("gelu", "float32"), ("silu", "float32")],
+)
 def test_bias_activation_and_residual_follow_the_product(activation: str | None, result: str) -> None:
     m, n, k = RAGGED
     a, b, bias, residual = integers(m, k) / 8, integers(n, k).T / 8, integers(n), integers(m, n)
