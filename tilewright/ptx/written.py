@@ -120,7 +120,8 @@ class _Taken:
         if operand is not None:
             is_one = operand.kind == "pred"
             fits = isinstance(given, Immediate) or self.is_predicate(given) == is_one
-            if not fits or (isinstance(given, Vector) and len(given.parts) > 1) > operand.many:
+            is_vector = isinstance(given, Vector)
+            if not fits or (is_vector and len(given.parts) > 1) > operand.many or operand.many > is_vector:
                 return False
         self.operands[name] = given
         return True
