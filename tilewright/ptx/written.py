@@ -120,8 +120,8 @@ class _Taken:
         if operand is not None:
             is_one = operand.kind == "pred"
             fits = isinstance(given, Immediate) or self.is_predicate(given) == is_one
-            is_vector = isinstance(given, Vector)
-            if not fits or (is_vector and len(given.parts) > 1) > operand.many or operand.many > is_vector:
+            parts = len(given.parts) if isinstance(given, Vector) else 0
+            if not fits or (parts == 0 if operand.many else parts > 1):
                 return False
         self.operands[name] = given
         return True
