@@ -15,6 +15,7 @@ import tilewright as tw
 from benchmarks.kernels.gemm import gemm
 from benchmarks.kernels.million import N, added, summed
 from benchmarks.measure import Table, Target, Time, Times, alternately, median_ms
+from benchmarks.synchronised import KERNELS
 from tilewright.cuda import entry_name
 from tilewright.demo.kernel import make
 
@@ -23,17 +24,6 @@ MOST = 3.0  # times the time of the same kernel in our own language
 CHECKS: dict[str, tuple[str, ...] | str] = {"no checks": (), "all checks": "all"}
 HISTOGRAM = "histogram of 1M bytes in shared memory, all checks"
 HISTOGRAM_MS = 2000.0
-COUNTED = """
-__global__ void histogram(const unsigned char* data, unsigned* bins, int n) {
-    __shared__ unsigned own[256];
-    own[threadIdx.x] = 0;
-    __syncthreads();
-    int first = blockIdx.x * blockDim.x + threadIdx.x;
-    for (int i = first; i < n; i += gridDim.x * blockDim.x) atomicAdd(&own[data[i]], 1u);
-    __syncthreads();
-    atomicAdd(&bins[threadIdx.x], own[threadIdx.x]);
-}
-"""
 
 
 def numbers(*shape: int, kind: Any = np.float32) -> Any:
@@ -75,7 +65,7 @@ def timed(name: str, call: Callable[[], object]) -> Times:
 
 def histogram() -> Times:
     data, bins = np.random.default_rng(0).integers(0, 256, N).astype(np.uint8), np.zeros(256, np.uint32)
-    kernel = tw.load_cu(COUNTED, TARGET)["histogram"]
+    kernel = tw.load_cu(KERNELS, TARGET)["histogram"]
     return {HISTOGRAM: median_ms(partial(kernel.simulate, data, bins, N, grid=64, block=256), repeats=3)}
 
 

@@ -271,6 +271,14 @@ def test_tma_draws_where_each_box_lands() -> None:
     assert ["1", "9", "8", "11", "10", "13", "12", "15", "14"] in [line.split() for line in text.splitlines()]
 
 
+def test_tma_reads_the_notation_of_cute() -> None:
+    own = printed("tma", "SwizzleLayout(3, 3, 3)", "--shape", "8,64", "--box").splitlines()
+    cute = printed("tma", "Sw<3,3,3> o 0 o (8,64):(64,1)", "--box").splitlines()
+
+    titles = [number for number, (one, other) in enumerate(zip(own, cute, strict=True)) if one != other]
+    assert ["the 16 bytes of shared memory" in cute[number] for number in titles] == [True]
+
+
 def test_tma_folds_a_tile_that_is_wider_than_a_box() -> None:
     facts = json.loads(printed("tma", "S[(8,512):(512,1)]", "--json"))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,6 +22,13 @@ OUTCOMES = ("passed", "failed", "error", "skipped")  # skipped: what needs a lib
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpu-report", metavar="FILE", help="write the counts of hardware against simulator as JSON")
+
+
+@pytest.fixture(scope="module")
+def torch() -> ModuleType:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("torch")
 
 
 @pytest.fixture

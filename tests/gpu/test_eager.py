@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import warnings
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,13 +13,6 @@ from tilewright.errors import ArgumentError
 from tilewright.kernels.operators import OPERATORS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what torch warns of is its own affair
-
-
-@pytest.fixture(scope="module")
-def torch() -> ModuleType:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip("torch")
 
 
 def rows_of(torch: Any, how: str, rows: int, columns: int, kind: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,6 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what to
 KINDS = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 SHAPES = ((1, 1), (7, 5), (33, 64), (5, 257), (130, 1024), (3, 4095), (9, 8192), (4, 16384), (2, 32768), (2, 70001),
           (3, 131072), (2, 262144), (2, 262145), (601, 151), (300, 1001), (259, 32003), (257, 50257))  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def torch() -> ModuleType:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip("torch")
 
 
 def spaced(torch: Any, rows: int, columns: int, kind: str, gap: int) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,13 +18,6 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what to
 SHAPES = ((8, 8, 8), (128, 256, 64), (72, 136, 200), (300, 520, 1000), (2304, 1280, 448), (1, 4096, 512),
           (33, 264, 4096))  # fmt: skip
 KINDS = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
-
-
-@pytest.fixture(scope="module")
-def torch() -> ModuleType:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip("torch")
 
 
 def integers(torch: Any, rows: int, columns: int, kind: str) -> Any:

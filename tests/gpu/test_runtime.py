@@ -21,13 +21,6 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what to
 
 
 @pytest.fixture(scope="module")
-def torch() -> ModuleType:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip("torch")
-
-
-@pytest.fixture(scope="module")
 def cupy() -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

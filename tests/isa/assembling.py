@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import combinations as pairwise
 
 from tests.isa.scalar_inputs import covering, is_scalar
@@ -49,11 +50,14 @@ def combinations(row: Instruction) -> Iterator[tuple[Form, Mods]]:
                 yield form, mods
 
 
-def every_form() -> Iterator[Bound]:
+@cache
+def every_form() -> tuple[Bound, ...]:
     """Every row, form and combination of modifiers (of very many those that `combinations` chooses)."""
-    for row in isa.INSTRUCTIONS.values():
-        for form, mods in combinations(row):
-            yield Bound(row, form, mods, {}, texts(row, mods))
+    return tuple(
+        Bound(row, form, mods, {}, texts(row, mods))
+        for row in isa.INSTRUCTIONS.values()
+        for form, mods in combinations(row)
+    )
 
 
 def texts(row: Instruction, mods: Mods) -> dict[str, str]:

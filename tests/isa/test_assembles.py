@@ -14,14 +14,26 @@ from tilewright.cuda.nvrtc import architectures, assemble
 from tilewright.errors import InstructionError, ToolError
 from tilewright.isa.table import Bound, Ptx
 
-FORMS = tuple(every_form())
+FORMS = every_form()
 EXISTING = {arch: tuple(bound for bound in FORMS if bound.form.arch.admits(isa.arch(arch))) for arch in isa.ARCHS}
-# Of architectures with the same forms the first is tested each time, the others in the long run.
-FIRST = {tuple(map(id, existing)): arch for arch, existing in reversed(EXISTING.items())}
-MARKED = [pytest.param(arch, marks=[] if arch in FIRST.values() else [pytest.mark.long]) for arch in isa.ARCHS]
 
 
-@pytest.mark.parametrize("arch", MARKED)
+def at_the_end(bound: Bound, arch: str) -> bool:
+    """Is it the first or the last of the architectures that have the form?"""
+    archs = bound.form.arch.archs()
+    return arch in (str(archs[0]), str(archs[-1]))
+
+
+ENDS = {arch: tuple(bound for bound in EXISTING[arch] if at_the_end(bound, arch)) for arch in isa.ARCHS}
+
+
+@pytest.mark.parametrize("arch", [arch for arch, bounds in ENDS.items() if bounds])
+def test_every_form_assembles_on_the_first_and_the_last_architecture_that_have_it(arch: str) -> None:
+    assert assemble(translation_unit(ENDS[arch]), arch).cubin
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("arch", isa.ARCHS)
 def test_every_form_assembles_where_it_exists(arch: str) -> None:
     assert assemble(translation_unit(EXISTING[arch]), arch).cubin
 

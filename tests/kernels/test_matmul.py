@@ -54,8 +54,7 @@ def test_rows_that_are_not_aligned_are_copied(kind: str) -> None:
     assert np.array_equal(kernels.matmul(a, b, dtype="float32"), wide(a) @ wide(b))
 
 
-@pytest.mark.parametrize("m", [1, 3, 16, 40, 64])
-@pytest.mark.parametrize("k", [72, 512])
+@pytest.mark.parametrize(("m", "k"), [(1, 72), (3, 512), (16, 72), (40, 72), (64, 512)])
 def test_few_rows_are_the_columns_of_the_weights_product(m: int, k: int) -> None:
     a, w, bias = integers(m, k), integers(136, k), integers(136)
     assert np.array_equal(kernels.matmul(a, w.T), (wide(a) @ wide(w).T).astype(a.dtype))
@@ -71,8 +70,10 @@ def test_batches_are_multiplied_one_by_one(flat: bool) -> None:
     assert np.array_equal(kernels.matmul(few, b), (wide(few) @ wide(b)).astype(a.dtype))
 
 
-@pytest.mark.parametrize("activation", [None, "relu", "gelu", "silu"])
-@pytest.mark.parametrize("result", ["bfloat16", "float32"])
+@pytest.mark.parametrize(
+    ("activation", "result"),
+    [(None, "float32"), ("relu", "bfloat16"), ("gelu", "bfloat16"), ("gelu", "float32"), ("silu", "float32")],
+)
 def test_bias_activation_and_residual_follow_the_product(activation: str | None, result: str) -> None:
     m, n, k = RAGGED
     a, b, bias, residual = integers(m, k) / 8, integers(n, k).T / 8, integers(n), integers(m, n)
@@ -105,18 +106,24 @@ def test_the_ctas_of_a_cluster_share_k_where_tiles_are_few() -> None:
     assert chosen(8192, 8192, 128, 132)[0][0].parts == 1
 
 
-@pytest.mark.parametrize(("parts", "rows", "lies"), [(2, 5, "plain"), (4, 40, "turned"), (8, 20, "batched")])
-def test_shared_sums_are_added_up_before_what_follows_the_product(parts: int, rows: int, lies: str) -> None:
+@pytest.mark.parametrize(
+    ("parts", "rows", "columns", "lies", "result"),
+    [(2, 5, 72, "batched", "float32"), (2, 5, 72, "plain", "bfloat16"), (4, 40, 72, "turned", "bfloat16"),
+     (8, 20, 64, "plain", "float32")],
+)  # fmt: skip
+def test_shared_sums_are_added_up_before_what_follows_the_product(
+    parts: int, rows: int, columns: int, lies: str, result: str
+) -> None:
     tiles = Tiles(64, 64, cluster=1, parts=parts)
     lead = (2,) if lies == "batched" else ()
-    a, b = integers(*lead, rows, 520), integers(*lead, 520, 72) if lies == "turned" else integers(*lead, 72, 520)
+    a = integers(*lead, rows, 520)
+    b = integers(*lead, 520, columns) if lies == "turned" else integers(*lead, columns, 520)
     b = b.swapaxes(-1, -2) if lies == "turned" else b
-    bias, residual = integers(72), integers(*lead, rows, 72)
+    bias, residual = integers(columns), integers(*lead, rows, columns)
     sums = wide(a) @ wide(b).swapaxes(-1, -2) + wide(bias)
-    for result in ("bfloat16", "float32"):
-        c = np.zeros(residual.shape, result)
-        multiplied(c, a, b, After(bias, residual, activation="relu"), (tiles, True))
-        assert np.array_equal(c, (np.maximum(sums, 0) + wide(residual)).astype(result))
+    c = np.zeros(residual.shape, result)
+    multiplied(c, a, b, After(bias, residual, activation="relu"), (tiles, True))
+    assert np.array_equal(c, (np.maximum(sums, 0) + wide(residual)).astype(result))
 
 
 def test_rows_stored_upright_may_be_shared_too() -> None:

@@ -25,6 +25,10 @@ UNDECIDED = ("?", "it ended")
      "ld.global.v2.b32 {%r0, %fd1}, [%rd0];", "add.u32 %r0, %r1, %tid.x;", "mov.u32 %r0, 0f3F800000;",
      "ld.local.v2.u32 {%f0, %f1}, [%rd0];", "ld.global.u32 _, [%rd0];", "bar.sync.warp %r0;",
      "barrier.cluster.aligned.release.arrive;", "cp.reduce.bulk.async.global.shared::cta.add.u32 [%rd1], [%r1], 16;",
+     "mapa.shared::cluster.u32 %r0, %rd1, 1;", "getctarank.u32 %r0, %rd1;", "fence.sc;",
+     "cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%rd0, %r1], [%r0];",
+     "ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r0, [%r1];", "ld.mmio.sys.global.u32 %r0, [%rd0];",
+     "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], %r0;", "ld.mmio.relaxed.gpu.global.u32 %r0, [%rd0];",
      "ld.shared.L1::evict_last.u32 %r0, [sh];", "cvta.global.u64 %rd0, %f1;", "ld.bulk.local.u32 %r0, [%rd1];"],
 )  # fmt: skip
 def test_a_line_that_ptxas_refuses_is_refused(line: str) -> None:
@@ -48,7 +52,10 @@ def test_right_lines_of_the_table_are_taken() -> None:
      "st.global.v2.u32 [%rd0], {%r0, %f0};", "bar.red.popc.u32 %r0, 0, %p0;", "bar.sync.sync 0;",
      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r1], 16;",
      "barrier.cluster.arrive.release.aligned;", "cp.async.bulk.wait_group.read 0;",
-     "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r1], 16;"],
+     "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r1], 16;", "mapa.u32 %r0, %r1, 1;",
+     "mapa.u32 %r0, sh, 0;", "mapa.shared::cluster.u64 %rd0, %rd1, 1;", "mapa.u64.shared::cluster %rd0, sh, 0;",
+     "getctarank.u64 %r0, %rd1;", "getctarank.u32 %r0, %r1;", "getctarank.shared::cluster.u64 %r0, %rd1;",
+     "ld.mmio.relaxed.sys.global.u32 %r0, [%rd0];", "st.mmio.relaxed.sys.global.u32 [%rd0], %r0;"],
 )  # fmt: skip
 def test_a_line_that_ptxas_takes_is_taken(line: str) -> None:
     assert is_taken(line)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from tilewright import isa
 from tilewright.errors import InstructionError
 from tilewright.isa.forms import Form
 from tilewright.isa.table import Instruction, Ptx
+from tilewright.load import load_ptx
 from tilewright.ptx.operands import operands
 from tilewright.ptx.tree import Name
 from tilewright.ptx.written import RESULT, text_of_pattern, written
@@ -86,3 +88,27 @@ def test_an_order_that_is_left_out_is_the_default() -> None:
     assert (
         isa.opcode("barrier.cluster.arrive.aligned").form is isa.opcode("barrier.cluster.arrive.release.aligned").form
     )
+
+
+def test_an_address_is_mapped_to_another_cta_by_its_low_half() -> None:
+    """Of 64 bits the upper half stays; ``mapa.u32`` takes the low half of a generic address."""
+    body = """.reg .b32 %r<9>; .reg .b64 %rd<9>; .shared .align 16 .b8 sh[16];
+    ld.param.u64 %rd0, [a]; cvta.to.global.u64 %rd0, %rd0; mov.u32 %r0, %cluster_ctarank;
+    mul.wide.u32 %rd1, %r0, 48; add.u64 %rd0, %rd0, %rd1;
+    mov.u32 %r1, sh; cvt.u64.u32 %rd2, %r1; or.b64 %rd2, %rd2, 0x700000000;
+    mapa.shared::cluster.u32 %r2, %r1, 1; mapa.u32 %r3, %r1, 1; mapa.shared::cluster.u64 %rd3, %rd2, 1;
+    cvt.u64.u32 %rd4, %r2; cvt.u64.u32 %rd5, %r3; getctarank.shared::cluster.u64 %r4, %rd3;
+    cvt.u64.u32 %rd6, %r4; cvta.shared.u64 %rd7, %rd5; mapa.u64 %rd8, %rd7, 0; getctarank.u64 %r5, %rd8;
+    st.global.u64 [%rd0], %rd4; st.global.u64 [%rd0+8], %rd5; st.global.u64 [%rd0+16], %rd3;
+    st.global.u64 [%rd0+24], %rd6; st.global.u32 [%rd0+32], %r5; ret;"""
+    text = f".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 a)\n{{\n{body}\n}}\n"
+    a = np.zeros((2, 6), np.uint64)
+
+    load_ptx(text)["k"].simulate(a, grid=2, block=1, cluster=2)
+
+    mapped = a[0, 0]
+    assert mapped
+    assert a[0, 1] == mapped
+    assert a[0, 2] == mapped | (7 << 32)
+    assert a[:, 3:5].tolist() == [[1, 0], [1, 0]]
+    assert (a[0, :5] == a[1, :5]).all()

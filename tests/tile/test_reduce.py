@@ -160,12 +160,13 @@ def test_any_number_of_threads_reduces(threads: int, axes: object, space: str) -
 def with_nan() -> Array:
     data = np.full((4, 64), -np.inf, np.float32)
     data[1, 3], data[1, 9], data[2, 5], data[2, 8] = np.nan, 7, 7, 7
+    data[1, 12] = data[3, 40] = data[3, 8] = np.nan  # a second one in another lane, and in the same lane
     return data
 
 
 @pytest.mark.parametrize("op", ["max", "min", "argmax", "argmin"])
 @pytest.mark.parametrize("space", ["local", "shared"])
-def test_a_nan_wins_and_the_lowest_of_nothing_is_infinite(op: str, space: str) -> None:
+def test_the_first_nan_wins_and_the_lowest_of_nothing_is_infinite(op: str, space: str) -> None:
     layout = S[(4, 2, 32) : (2, 1, 1 @ laneid)] if space == "local" else None
     src, dst = (
         buffer("S", space, (4, 64), layout, "float32"),

@@ -17,6 +17,7 @@ from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes,
 from tilewright.errors import ArgumentError, DispatchError, TargetError, TilewrightError, choices
 
 if TYPE_CHECKING:
+    from tilewright.layout import Layout
     from tilewright.view import Grid
 
 __all__ = ["app", "main"]
@@ -197,15 +198,11 @@ def layout(
       tilewright layout 'S[(32,16):(1@TLane,1@TCol)] + R[4:32@TLane]' --dtype uint8 --memory
     """
     from tilewright.dtypes import dtype as dtype_named
-    from tilewright.layout import cute_shape, from_cute, parse_layout
-    from tilewright.view import layout_grid, memory_grid, picture_shape
+    from tilewright.view import layout_grid, memory_grid
 
     with _from_the_command_line():
-        cute = text.lstrip()[:1] in "(_0123456789" or text.lstrip().startswith(("Sw<", "Swizzle<"))
-        parsed = from_cute(text) if cute else parse_layout(text)
-        own = cute_shape if cute and ":" in text else lambda _: picture_shape(parsed)
-        extents = _extents(shape) if shape else own(text)
-        kind = dtype_named(dtype)
+        parsed, own = _layout(text)
+        extents, kind = _extents(shape) if shape else own, dtype_named(dtype)
         picture = memory_grid(parsed, extents, kind) if memory else layout_grid(parsed, extents, kind, by=by)
     _draw([picture], svg, json=json)
 
@@ -231,16 +228,15 @@ def tma(
       tilewright tma 'SwizzleLayout(3, 3, 3)' --shape 64,64 --box
       tilewright tma 'S[(64,128):(128,1)]' --dtype float32
       tilewright tma 'S[(8,64):(72,1)]' --box --svg boxes.svg
+      tilewright tma 'Sw<3,3,3> o 0 o (8,64):(64,1)' --box
     """
     from tilewright.cli.words import as_command
     from tilewright.dtypes import dtype as dtype_named
-    from tilewright.layout import parse_layout
-    from tilewright.view import picture_shape
     from tilewright.view.boxes import boxes_of, tma_grid
 
     with _from_the_command_line():
-        parsed, kind = parse_layout(text), dtype_named(dtype)
-        extents = _extents(shape) if shape else picture_shape(parsed)
+        (parsed, own), kind = _layout(text), dtype_named(dtype)
+        extents = _extents(shape) if shape else own
         try:
             found = boxes_of(parsed, extents, kind)
         except DispatchError as error:
@@ -248,6 +244,16 @@ def tma(
         grids = [tma_grid(parsed, extents, kind, found)] if box or svg else []
     lines = [f"{name}: {fact}" for name, fact in found.facts.items()]
     _draw(grids, svg, json=json, above=(*lines, *([""] if grids else [])), facts=found.facts)
+
+
+def _layout(text: str) -> tuple[Layout, tuple[int, ...]]:
+    """A layout in tilewright's notation or CuTe's, and the extents that it has itself."""
+    from tilewright.layout import cute_shape, from_cute, parse_layout
+    from tilewright.view import picture_shape
+
+    is_cute = text.lstrip()[:1] in "(_0123456789" or text.lstrip().startswith(("Sw<", "Swizzle<"))
+    parsed = from_cute(text) if is_cute else parse_layout(text)
+    return parsed, cute_shape(text) if is_cute and ":" in text else picture_shape(parsed)
 
 
 def _extents(text: str) -> tuple[int, ...]:

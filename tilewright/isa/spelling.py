@@ -147,7 +147,6 @@ _SYNONYMS = tuple((re.compile(pattern), meant) for pattern, meant in (
     (r"^(mbarrier\.\w+(?:\.\w+)?)\.(?:release|acquire)\.cta\b", r"\1"),
     (r"^st\.async\.shared", "st.async.weak.shared"),
     (r"^(st\.async\S*)\.b(32|64)$", r"\1.u\2"),
-    (r"(fence\.(?:sc|acq_rel|acquire|release))", r"\1.gpu"),
     (r"fence\.(?=cta|cluster|gpu|sys)", "fence.acq_rel."),
 ))  # fmt: skip
 """Other ways to write one instruction: each is tried where no form has the spelling as it stands."""

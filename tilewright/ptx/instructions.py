@@ -12,7 +12,7 @@ from dataclasses import replace
 from tilewright import ir, isa
 from tilewright.dtypes import BOOL, VOID, DType, dtype
 from tilewright.errors import InstructionError
-from tilewright.ir import as_expr, cast, const, unary
+from tilewright.ir import as_expr, binary, cast, const, unary
 from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
@@ -38,6 +38,7 @@ REDUCES = frozenset(("add", "and", "dec", "inc", "max", "min", "or", "xor"))
 ACQUIRES = frozenset(("acquire", "acq_rel"))
 BORROWING = ("sub", "subc")  # which leave the carry of a + ~b + 1: set where nothing is borrowed. Seen: ptxas 13.0
 MASKED = ("vote", "shfl")  # which had no mask before sm_70
+ADDRESSES = {"shared": "b32", "generic": "b64", "global": "b64"}  # types of registers that hold them
 HINTED = "L2::cache_hint"  # a hint that a last operand belongs to, the cache policy
 
 
@@ -132,6 +133,48 @@ def _matrices(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
     return [there, *_by_row(low, replace(step, ins=replace(step.ins, mnemonic=name, operands=tuple(operands))))]
 
 
+def _rank(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
+    """``getctarank`` of an address of 64 bits, whose low half names the place in shared memory."""
+    if "u64" not in step.ins.modifiers or len(step.ins.operands) != 2:
+        return None
+    target, address = step.ins.operands
+    held, there = _low_half(low, address, step)
+    name = step.ins.mnemonic.replace("u64", "u32")
+    return [there, *_by_row(low, replace(step, ins=replace(step.ins, mnemonic=name, operands=(target, held))))]
+
+
+def _low_half(low: Lowering, address: Operand, step: Step) -> tuple[Name, ir.Stmt]:
+    """A register for the low half of an address of 64 bits, and its assignment."""
+    check_register(address, "b64", step)
+    held = ir.Var(low.fresh("low"), UINT32)
+    step.scope.symbols[held.name] = held
+    return Name(held.name), ir.Assign(held, cast(read(low, address, step, UINT64), UINT32), at=step.at)
+
+
+def _mapped(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
+    """``mapa`` changes the low half of an address, which names the place in shared memory; the upper half stays.
+
+    ``mapa.u32`` is given the low half of a generic address. Seen: machine code of ptxas 13.0
+    """
+    words, operands = step.ins.modifiers, step.ins.operands
+    short = replace(step, ins=replace(step.ins, mnemonic="mapa.shared::cluster.u32"))
+    if words == ("u32",):
+        return _by_row(low, short)
+    if set(words) != {"shared::cluster", "u64"} or len(operands) != 3:
+        return None
+    return _mapped_wide(low, short, *operands)
+
+
+def _mapped_wide(low: Lowering, step: Step, target: Operand, source: Operand, rank: Operand) -> Iterator[ir.Stmt]:
+    own, there = _low_half(low, source, step)
+    mapped = ir.Var(low.fresh("mapped"), UINT32)
+    step.scope.symbols[mapped.name] = mapped
+    yield there
+    yield from _by_row(low, replace(step, ins=replace(step.ins, operands=(Name(mapped.name), own, rank))))
+    upper = binary("<<", binary(">>", read(low, source, step, UINT64), const(32, UINT64)), const(32, UINT64))
+    yield from assigned(low, target, binary("|", upper, cast(mapped, UINT64)), step)
+
+
 OWN: Mapping[str, Callable[[Lowering, Step], Iterable[ir.Stmt] | None]] = {
     "ld": load,
     "st": store,
@@ -141,6 +184,8 @@ OWN: Mapping[str, Callable[[Lowering, Step], Iterable[ir.Stmt] | None]] = {
     "bar": _barrier,
     "barrier": _barrier,
     "trap": _trap,
+    "mapa": _mapped,
+    "getctarank": _rank,
     "atom": _atomic,
     "ldmatrix": _matrices,
     "stmatrix": _matrices,
@@ -389,7 +434,9 @@ def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, objec
     if kind.kind in TYPES:
         check_value(low, operand, _meaning(low, operand, step), step)
         check_number(operand, kind.kind, step)
-        check_register(operand, kind.kind, step)
+    word = ADDRESSES.get(kind.kind, kind.kind)
+    if word in TYPES:
+        check_register(operand, word, step)
     width = {"b16": 16, "b64": 64, "f64": 64, "global": 64, "generic": 64}.get(kind.kind, 32)
     bits = read(low, operand, step, unsigned(width))
     return _of_type(bits, dtype(f"float{width}")) if kind.kind in ("f32", "f64") else bits

@@ -36,9 +36,9 @@ HINTS = (
     "L2::evict_normal L2::evict_first L2::evict_last", "L2::cache_hint", "L2::64B L2::128B L2::256B",
 )  # fmt: skip
 TAKEN: Mapping[str, tuple[str, ...]] = {  # of the words in each string an instruction has one at most
-    "ld": ("weak volatile relaxed acquire mmio", SCOPES, SPACES, "ca cg cs lu cv", "nc", "unified", "v2 v4 v8",
-           *HINTS, NUMBERS),
-    "st": ("weak volatile relaxed release mmio", SCOPES, SPACES, "wb cg cs wt", "v2 v4 v8",
+    "ld": ("weak volatile relaxed acquire", "weak volatile acquire mmio", SCOPES, SPACES, "ca cg cs lu cv", "nc",
+           "unified", "v2 v4 v8", *HINTS, NUMBERS),
+    "st": ("weak volatile relaxed release", "weak volatile release mmio", SCOPES, SPACES, "wb cg cs wt", "v2 v4 v8",
            *HINTS[:3], NUMBERS),
     "mov": ("v2 v4", "pred b16 b32 b64 b128 u16 u32 u64 s16 s32 s64 f32 f64",),
     "cvta": ("to", SPACES, "u32 u64"),
@@ -179,6 +179,7 @@ def _check_order(ins: Instruction) -> None:
     wrong = (
         (bool(scopes) and not ordered, "a scope without an order"),
         (bool(ordered) and not scopes, "an order without a scope"),
+        ("mmio" in words and not {"relaxed", "sys"} <= words, "mmio without relaxed.sys"),
         (bool(cached) and bool(ordered | words & {"volatile"}), "a cache's policy with an order"),
         ("nc" in words and "global" not in words, "nc without global"),
         (bool(words & OF_GLOBAL) and ins.space not in ("", "global"), "a hint for global memory"),

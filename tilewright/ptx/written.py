@@ -120,7 +120,8 @@ class _Taken:
         if operand is not None:
             is_one = operand.kind == "pred"
             fits = isinstance(given, Immediate) or self.is_predicate(given) == is_one
-            if not fits or (isinstance(given, Vector) and len(given.parts) > 1) > operand.many:
+            parts = len(given.parts) if isinstance(given, Vector) else 0
+            if not fits or (parts == 0 if operand.many else parts > 1):
                 return False
         self.operands[name] = given
         return True
