@@ -35,7 +35,7 @@ from tests.wrong.test_mutated_kernels import KERNELS, LINES, TOKENS
 from tilewright.verdict import EXIT_CODES, SCHEMA, report_from
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NVRTC = re.compile(r"/cuda/cu_compile\.py")  # which the command stops, too
+NVRTC = re.compile(r"/load/cu_compile\.py")  # which the command stops, too
 LIMITS = ("--limit=3s", "--limit=100000steps", "--limit=512MiB")
 SECONDS = 20.0
 SHORT_SECONDS = 1.5  # for files that never end

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.load.programs import FOLDER, PROGRAMS, Case
-from tilewright.cuda.cu_headers import wheel_folders
 from tilewright.errors import SimulationError
 from tilewright.load import LoadedKernel, load_cu
+from tilewright.load.cu_headers import wheel_folders
 
 BY_FILE = pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: case.file)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.ptx.assembling import assembled, has_linker
-from tilewright.cuda.cu_compile import compile_cu
+from tilewright.load.cu_compile import compile_cu
 from tilewright.ptx import parse, script
 
 KERNEL = r"""

@@ -24,13 +24,14 @@ from numpy.typing import NDArray
 
 from tilewright.checking import LAUNCH, ran
 from tilewright.cli.words import as_options
-from tilewright.cuda.cu_chunks import Parameter
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
+from tilewright.load.cu_launches import launched
+from tilewright.load.declared import Parameter
 from tilewright.verdict import Finding, Report, Verdict
-from tilewright.view.terminal import say
+from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
@@ -185,7 +186,12 @@ def _viewed(found: NDArray[Any], kind: np.dtype[Any], shape: tuple[int, ...], te
 
 
 def loaded(
-    path: Path, arch: str | None, defines: Iterable[str], include: Iterable[Path], kernels: Sequence[str]
+    path: Path,
+    arch: str | None,
+    defines: Iterable[str],
+    include: Iterable[Path],
+    kernels: Sequence[str],
+    options: Sequence[str] = (),
 ) -> LoadedModule:
     """The module of a file: PTX by its suffix, else CUDA C++."""
     if not path.is_file():
@@ -195,7 +201,7 @@ def loaded(
     pairs = (define.partition("=") for define in defines)
     macros = {name: value if equals else None for name, equals, value in pairs}
     wanted = [kernel for kernel in kernels if "<" in kernel]
-    return load_cu(path, arch or "sm_90a", defines=macros, include=list(include), kernels=wanted)
+    return load_cu(path, arch or "sm_90a", defines=macros, include=list(include), kernels=wanted, options=options)
 
 
 def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
@@ -208,9 +214,24 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
                   tuple(asked.const), asked.seed)  # fmt: skip
     requests = ([] if asked.arg else requests_beside(asked.file)) or [one]
     kernels = [request.kernel for request in requests if request.kernel]
-    module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels)
+    module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels, asked.option)
+    if one.block is None and requests == [one] and asked.file.suffix != ".ptx":
+        requests = [_as_launched(module, one, asked.file)]
     verdicts = [_checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits) for request in requests]
     return Report(str(asked.file), tuple(verdicts), limits)
+
+
+def _as_launched(module: LoadedModule, request: Request, file: Path) -> Request:
+    """The request with the launch that the file itself has; Raises ArgumentError where it has none in numbers."""
+    kernel = _kernel(module, request)
+    found = launched(file.read_text(encoding="utf-8", errors="replace"), kernel.name)
+    if not found:
+        lacks = f"{file.name} has no launch of {kernel.name} in numbers"
+        raise ArgumentError(lacks, given="no --block", allowed="--grid 4 --block 256", hint="--block 256")
+    first = found[0]
+    complain(f"{file.name}:{first.line}: launched as here: grid {first.grid}, block {first.block}, "
+             f"{first.shared_bytes} bytes of dynamic shared memory")  # fmt: skip
+    return replace(request, grid=first.grid, block=first.block, shared_bytes=request.shared_bytes or first.shared_bytes)
 
 
 def _kernel(module: LoadedModule, request: Request) -> LoadedKernel:

@@ -52,6 +52,7 @@ def check(
     const: Annotated[list[str] | None, typer.Option("--const", help="A __constant__: NAME:f32[7]=ramp.")] = None,
     define: Annotated[list[str] | None, typer.Option("-D", help="NAME or NAME=VALUE.")] = None,
     include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Of NVRTC: --option=--device-int128; repeatable.")] = None,
     arch: Arch = None,
     checks: Annotated[str, typer.Option("--check", help="all, default, none, or names with commas.")] = "all",
     gpu: Annotated[bool, typer.Option("--gpu", help="Launch it on the GPU, too, and compare.")] = False,

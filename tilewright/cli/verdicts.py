@@ -57,6 +57,7 @@ class Asked:
     const: list[str]
     define: list[str]
     include: list[Path]
+    option: list[str]
     arch: str | None
     checks: str
     gpu: bool

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright import host
-from tilewright.cuda.cu_chunks import Parameter
 from tilewright.dtypes import HANDLE, DType, dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices, described
 from tilewright.ir import Buffer, Var
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields
+from tilewright.load.declared import Parameter
 from tilewright.load.structures import is_structure, packed
 from tilewright.ptx.names import identifier, nbytes, number_dtype
 from tilewright.ptx.tree import Variable

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tilewright.cuda.cu_chunks import parameters
-from tilewright.cuda.cu_compile import compile_cu
-from tilewright.cuda.cu_structures import with_fields
-from tilewright.cuda.cu_variables import variables
 from tilewright.errors import ArgumentError, choices
 from tilewright.isa import ARCHS
+from tilewright.load.cu_compile import compile_cu
+from tilewright.load.cu_pieces import parameters
+from tilewright.load.cu_structures import with_fields
+from tilewright.load.cu_variables import variables
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.words import CUDA
 from tilewright.ptx import parse
@@ -18,6 +19,9 @@ from tilewright.ptx import parse
 __all__ = ["load_cu"]
 
 DEFAULT = "sm_90a"
+_OURS = re.compile(
+    r"--?(?:gpu-architecture|arch|include-path|define-macro|pre-include|extensible-whole|relocatable|rdc|dlto|lto|[ID])"
+)
 
 
 @public
@@ -28,13 +32,17 @@ def load_cu(
     defines: Mapping[str, object] = {},
     include: Sequence[str | Path] = (),
     kernels: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> LoadedModule:
     """The kernels of a .cu file, or of a text of CUDA C++; host code in it is left out.
 
     defines: macros. include: the folders that its headers may come from; that of the file is one. kernels: instances of
-    templates, ``"k<128>"``, besides those that the file launches itself.
+    templates, ``"k<128>"``, besides those that the file launches itself. options: of NVRTC: ``"--device-int128"``.
     Raises ToolError, at the file's line, where NVRTC refuses device code.
     """
+    if unfit := [each for each in options if not each.startswith("-") or _OURS.match(each)]:
+        allowed = "options of NVRTC, such as --std=c++20, --device-int128, --use_fast_math; target=, defines=, include="
+        raise ArgumentError("load_cu does not hand this option on", given=unfit[0], allowed=allowed)
     if target not in ARCHS:
         raise ArgumentError(f"unknown architecture {target!r}", given=target, allowed=choices(target, ARCHS))
     is_path = isinstance(source, Path) or ("\n" not in source and source.endswith((".cu", ".cuh", ".h")))
@@ -42,7 +50,7 @@ def load_cu(
     text = text_of(path) if path else str(source)
     folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
     file = str(path) if path else _remembered(text)
-    made = compile_cu(text, file, target, defines=defines, include=folders, names=kernels)
+    made = compile_cu(text, file, target, defines=defines, include=folders, names=kernels, options=options)
     said = made.text
     written = with_fields(parameters(said), said)
     return LoadedModule(parse(made.ptx), made.names, written, variables(said), CUDA)

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import host
-from tilewright.cuda.cu_chunks import Parameter
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
 from tilewright.frames import at_the_edge
 from tilewright.ir import AllocBuffer, Kernel, Launch, Var
 from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
+from tilewright.load.declared import Parameter
 from tilewright.load.reach import SharedReach
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse

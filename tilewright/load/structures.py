@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from tilewright import host
-from tilewright.cuda.cu_chunks import Field
-from tilewright.cuda.cu_structures import POINTER
 from tilewright.errors import ArgumentError, described
+from tilewright.load.declared import POINTER, Field
 
 __all__ = ["Packed", "is_structure", "packed"]
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tilewright.cuda.cu_chunks import blanked, chunks, instances, kernels
-from tilewright.cuda.cu_compile import compile_cu
-from tilewright.errors import ToolError
+from tilewright.errors import ArgumentError, ToolError
+from tilewright.load import load_cu
+from tilewright.load.cu_compile import compile_cu
+from tilewright.load.cu_launches import launched
+from tilewright.load.cu_pieces import blanked, instances, kernels, launches, pieces
 
 MIXED = r"""#include <vector>
 #include <cstdio>
@@ -40,15 +43,15 @@ int main(int argc, char** argv) {
 
 
 def test_host_functions_are_chunks_without_a_device() -> None:
-    host = [MIXED[one.start : one.stop] for one in chunks(MIXED) if not one.device]
+    host = [MIXED[one.start : one.stop] for one in pieces(MIXED) if not one.device]
 
     assert [part.strip().partition("(")[0] for part in host] == ["int helper", "int main"]
 
 
 def test_blanked_text_keeps_its_lines() -> None:
-    pieces = [one for one in chunks(MIXED) if not one.device]
+    host = [one for one in pieces(MIXED) if not one.device]
 
-    made = blanked(MIXED, pieces)
+    made = blanked(MIXED, host)
 
     assert made.count("\n") == MIXED.count("\n")
     assert "cudaMalloc(&d" not in made
@@ -166,3 +169,90 @@ def test_headers_of_named_folders_are_included_with_their_own_includes(tmp_path:
                       defines={"X": 3}, include=(tmp_path,), names=())  # fmt: skip
 
     assert ", 21;" in made.ptx
+
+
+def test_a_header_whose_name_a_macro_makes_is_included() -> None:
+    text = "#define STD_HEADER(name) <cuda/std/name>\n#include STD_HEADER(cstdint)\n"
+    kernel = "__global__ void k(cuda::std::int32_t* p) { *p = 1; }\n"
+
+    assert ".entry _Z1kPi(" in compile_cu(text + kernel, "k.cu", "sm_90a", defines={}, include=(), names=()).ptx
+
+
+def test_functions_of_the_device_by_a_macro_of_a_header_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "words.h").write_text("#define OF_DEVICE __forceinline__ __device__\n#define HOT OF_DEVICE\n")
+    text = '#include "words.h"\nHOT int twice(int v) { return 2 * v; }\n__global__ void k(int* p) { *p = twice(*p); }\n'
+    host = "int main() { std::vector<int> v; k<<<1, 1>>>(nullptr); }\n"
+
+    made = compile_cu(text + host, "k.cu", "sm_90a", defines={}, include=(tmp_path,), names=())
+
+    assert ".entry _Z1kPi(" in made.ptx
+
+
+def test_options_reach_the_compiler() -> None:
+    text = "__global__ void k(unsigned long long* p) { *p = (unsigned long long)(((__int128)*p * *p) >> 64); }\n"
+
+    with pytest.raises(ToolError, match="128"):
+        compile_cu(text, "k.cu", "sm_90a", defines={}, include=(), names=())
+    made = compile_cu(text, "k.cu", "sm_90a", defines={}, include=(), names=(), options=["--device-int128"])
+
+    assert "mul.hi.u64" in made.ptx
+
+
+@pytest.mark.parametrize("option", ["-arch=sm_80", "--gpu-architecture=compute_80", "-DX", "x.cu"])
+def test_options_that_have_an_argument_of_their_own_are_refused(option: str) -> None:
+    with pytest.raises(ArgumentError, match="does not hand this option on"):
+        load_cu("__global__ void k() {}\n", options=[option])
+
+
+def test_parts_of_cub_come_with_its_header_of_everything() -> None:
+    text = """#include <cub/cub.cuh>
+struct Less { __device__ bool operator()(int a, int b) const { return a < b; } };
+struct Minus { __device__ int operator()(int a, int b) const { return a - b; } };
+__global__ void k(int* p) {
+  typedef cub::BlockMergeSort<int, 32, 2> Sort;
+  typedef cub::BlockAdjacentDifference<int, 32> Steps;
+  __shared__ union { typename Sort::TempStorage sort; typename Steps::TempStorage steps; } s;
+  int mine[2] = {p[threadIdx.x * 2], p[threadIdx.x * 2 + 1]}, apart[2];
+  Sort(s.sort).Sort(mine, Less());
+  __syncthreads();
+  Steps(s.steps).SubtractLeft(mine, apart, Minus());
+  p[threadIdx.x * 2] = apart[0]; p[threadIdx.x * 2 + 1] = apart[1];
+}
+"""
+    given = np.random.default_rng(0).permutation(64).astype(np.int32) * 3
+    found = given.copy()
+
+    load_cu(text)["k"].simulate(found, block=32)
+
+    assert found.tolist() == [0, *[3] * 63]
+
+
+def test_launches_of_the_host_are_read_with_their_lines() -> None:
+    text = "template <int N> __global__ void k(int*);\nvoid f(int* p) {\n  k<4><<<dim3(2, 3), 128, 4 * 32>>>(p);\n}\n"
+
+    (found,) = launches(text)
+
+    assert (found.kernel, found.words, found.line) == ("k<4>", ("dim3(2, 3)", "128", "4 * 32"), 3)
+
+
+@pytest.mark.parametrize(
+    ("launch", "shape"),
+    [
+        ("k<<<4, 128>>>(p);", ((4,), (128,), 0)),
+        ("const int n = 1 << 10; k<<<(n + 255) / 256, 256, 4 * 32>>>(p);", ((4,), (256,), 128)),
+        ("dim3 grid(N / 16, 2), block{16, 16}; k<<<grid, block>>>(p);", ((4, 2), (16, 16), 0)),
+        ("k<<<dim3(2, 3, 4), 32u>>>(p);", ((2, 3, 4), (32,), 0)),
+        ("int n = 4; n = atoi(argv[1]); k<<<n, 32>>>(p);", None),
+        ("k<<<blocks, 32>>>(p);", None),
+        ("k<<<1 / 0, 32>>>(p);", None),
+        ("other<<<4, 128>>>(p);", None),
+    ],
+)
+def test_a_launch_of_the_file_is_read_where_its_numbers_are_constants(
+    launch: str, shape: tuple[tuple[int, ...], tuple[int, ...], int] | None
+) -> None:
+    text = f"#define N 64\n__global__ void k(int*);\nint main(int argc, char** argv) {{\n{launch}\n}}\n"
+
+    found = [(each.grid, each.block, each.shared_bytes) for each in launched(text, "k")]
+
+    assert found == ([] if shape is None else [shape])

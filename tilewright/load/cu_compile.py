@@ -1,6 +1,6 @@
 """From a .cu file to PTX: its device code, through NVRTC in a process of its own.
 
-NVRTC gets the text and its own headers as they are. Host code that it refuses is blanked, one top-level chunk after the
+NVRTC gets the text and its own headers as they are. Host code that it refuses is blanked, one top-level piece after the
 other, until only kernels and what they need are left; errors in those are the author's.
 """
 
@@ -11,18 +11,19 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tilewright import process
-from tilewright.cuda import cu_worker
-from tilewright.cuda.cu_chunks import Chunk, blanked, chunks, instances
-from tilewright.cuda.cu_headers import INSTALL, headers, includes, wheel_folders
-from tilewright.cuda.cu_stand_ins import IMPLICIT
 from tilewright.errors import Span, ToolError
+from tilewright.load import cu_worker
+from tilewright.load.cu_headers import INSTALL, Include, header_macros, headers, includes, wheel_folders
+from tilewright.load.cu_pieces import Piece, blanked, instances, pieces
+from tilewright.load.cu_stand_ins import IMPLICIT
+from tilewright.load.cu_tree import Macros
 
 __all__ = ["MadePtx", "compile_cu"]
 
@@ -51,21 +52,23 @@ def compile_cu(
     defines: Mapping[str, object],
     include: Sequence[Path],
     names: Sequence[str],
+    options: Sequence[str] = (),
 ) -> MadePtx:
     """The PTX of a .cu text for an architecture, every instruction with its line. names: instances of templates besides
-    those that the file launches.
+    those that the file launches. options: of NVRTC, besides.
 
     Raises ToolError, at the file's line, where NVRTC refuses device code, and at a limit of time or memory.
     """
-    options = [f"--gpu-architecture=compute_{arch[3:]}", "--std=c++17", "--generate-line-info"]
-    options += [f"-I{folder}" for folder in wheel_folders()]
-    options += [f"-D{name}={value}" if value is not None else f"-D{name}" for name, value in defines.items()]
+    standard = [] if any(each.lstrip("-").startswith("std=") for each in options) else ["--std=c++17"]
+    words = [f"--gpu-architecture=compute_{arch[3:]}", *standard, "--generate-line-info", *options]
+    words += [f"-I{folder}" for folder in wheel_folders()]
+    words += [f"-D{name}={value}" if value is not None else f"-D{name}" for name, value in defines.items()]
     own, others = headers(text, Path(file).parent, include)
     sources = [_Source("", file, text)]
     sources += [
         _Source(name, str(path), path.read_text(encoding="utf-8", errors="replace")) for name, path in own.items()
     ]
-    request = {"file": file, "options": options, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
+    request = {"file": file, "options": words, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
     wanted = list(dict.fromkeys([*names, *(name for each in sources for name in instances(each.text))]))
     made = _asked(request | _texts(sources, others) | {"names": wanted})
     if not made["ptx"]:
@@ -75,18 +78,19 @@ def compile_cu(
 
 
 class _Source:
-    """A file of the author's: the .cu file, or a header that it includes by ``name``. dropped: the chunks left out."""
+    """A file of the author's: the .cu file, or a header that it includes by ``name``. dropped: the pieces left out."""
 
     def __init__(self, name: str, file: str, text: str) -> None:
         self.name, self.file, self.text = name, file, text
-        self.dropped: list[Chunk] = []
+        self.dropped: list[Piece] = []
+        self.macros: Macros | None = None  # those of all files, once they are known
 
     @cached_property
-    def pieces(self) -> list[Chunk]:
-        return chunks(self.text)
+    def pieces(self) -> list[Piece]:
+        return pieces(self.text, self.macros)
 
     def drop(self, log: str) -> bool:
-        """Leave out the chunks that the compiler complains about, kernels excepted. Are there any?"""
+        """Leave out the pieces that the compiler complains about, kernels excepted. Are there any?"""
         lines = {int(number) for number, _ in _complaints(log, self.file)}
         wrong = [one for one in self.pieces
                  if one not in self.dropped and not one.kernel and _holds(self.text, one, lines)]  # fmt: skip
@@ -96,7 +100,13 @@ class _Source:
 
 def _of_the_host(sources: Sequence[_Source]) -> list[str]:
     """The headers of Thrust that are included: algorithms that the host calls."""
-    return [each.name for source in sources for each in includes(source.text) if each.name.startswith("thrust/")]
+    return [each.name for _, each in _includes(sources) if each.name.startswith("thrust/")]
+
+
+def _includes(sources: Sequence[_Source]) -> Iterator[tuple[_Source, Include]]:
+    """The includes of all files, names that macros make among them."""
+    macros = header_macros("\n".join(each.text for each in sources))
+    yield from ((source, each) for source in sources for each in includes(source.text, macros))
 
 
 def _texts(sources: Sequence[_Source], others: Mapping[str, str]) -> dict[str, Any]:
@@ -110,9 +120,11 @@ def _without_host_code(
     request: dict[str, Any], sources: Sequence[_Source], others: Mapping[str, str], wanted: list[str],
     asked: tuple[str, ...], first: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    """The result of NVRTC once host functions and other chunks that it refuses are blanked."""
+    """The result of NVRTC once host functions and other pieces that it refuses are blanked."""
+    macros = Macros.of(each.text for each in sources)
     for each in sources:
-        each.dropped = [chunk for chunk in each.pieces if not chunk.device]
+        each.macros = macros
+        each.dropped = [piece for piece in each.pieces if not piece.device]
     others = {**others, **dict.fromkeys(_of_the_host(sources), "#pragma once\n")}
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
     reported = ""
@@ -130,9 +142,9 @@ def _without_host_code(
     raise _refused(sources, reported or first["log"], others)
 
 
-def _holds(text: str, chunk: Chunk, lines: set[int]) -> bool:
-    body = text[chunk.start : chunk.stop]
-    first = text.count("\n", 0, chunk.start + len(body) - len(body.lstrip())) + 1
+def _holds(text: str, piece: Piece, lines: set[int]) -> bool:
+    body = text[piece.start : piece.stop]
+    first = text.count("\n", 0, piece.start + len(body) - len(body.lstrip())) + 1
     return any(first <= line <= first + body.strip().count("\n") for line in lines)
 
 
@@ -156,10 +168,9 @@ def _refused(sources: Sequence[_Source], log: str, others: Mapping[str, str]) ->
 
 def _first_include(sources: Sequence[_Source], names: Sequence[str]) -> Span | None:
     """The line of the first include of one of these."""
-    for source in sources:
-        for include in includes(source.text):
-            if include.name in names:
-                return Span(source.file, source.text.count("\n", 0, include.start) + 1)
+    for source, include in _includes(sources):
+        if include.name in names:
+            return Span(source.file, source.text.count("\n", 0, include.start) + 1)
     return None
 
 

@@ -165,8 +165,10 @@ _DRIVER = "struct alignas(64) CUtensorMap { unsigned long long opaque[16]; };\n"
 )
 EMPTY = dict.fromkeys(_NOTHING.split(), "#pragma once\n") | {"cuda.h": f"#pragma once\n{_DRIVER}"}
 """Headers of which device code needs nothing, or of the driver's the tensor maps alone."""
-_CUB = [f"block/block_{name}" for name in ("exchange", "histogram", "load", "radix_sort", "reduce", "scan", "store")]
-_CUB += ["warp/warp_reduce", "warp/warp_scan"]
+_OF_BLOCKS = """adjacent_difference discontinuity exchange histogram load merge_sort radix_rank radix_sort reduce
+run_length_decode scan shuffle store"""
+_CUB = [f"block/block_{name}" for name in _OF_BLOCKS.split()]
+_CUB += [f"warp/warp_{name}" for name in ("exchange", "load", "merge_sort", "reduce", "scan", "store")]
 OF_WHEELS = {
     **{name: f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace cuda::std; }}\n"
        for name in ("type_traits", "limits", "utility", "tuple", "array", "functional", "initializer_list")},

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
-from tilewright.cuda.cu_stand_ins import EMPTY, OF_WHEELS, STANDARD
 from tilewright.errors import ToolError
+from tilewright.load.cu_stand_ins import EMPTY, OF_WHEELS, STANDARD
 
 __all__ = ["INSTALL", "Include", "headers", "includes", "wheel_folders"]
 
 INSTALL = "pip install 'tilewright[cu]'"
 
+_MACRO_OF_HEADERS = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(\s*(\w+)\s*\)[ \t]+([<\"][^>\"\n]*[>\"])[ \t]*$", re.MULTILINE
+)
+_CALL = re.compile(r"(\w+)\s*\(\s*([\w./+-]+)\s*\)\s*")
 _DIRECTIVE = re.compile(
     r'^[ \t]*(?:#|%:)[ \t]*(include|include_next|import|embed)\b[ \t]*(<[^>\n]*>|"[^"\n]*"|[^\n]*)', re.MULTILINE
 )
@@ -37,14 +42,28 @@ class Include:
         return self.named[1:-1] if self.named[:1] in ('"', "<") else ""
 
 
-def includes(text: str) -> Iterator[Include]:
-    """The includes of a text. Raises ToolError for those without a name."""
+def includes(text: str, macros: Mapping[str, tuple[str, str]] = MappingProxyType({})) -> Iterator[Include]:
+    """The includes of a text. macros: those that make the name of a header of a word, as `header_macros` has them.
+
+    Raises ToolError for includes without a name.
+    """
     spliced = text.replace("\\\r\n", "  \n").replace("\\\n", " \n")
     for found in _DIRECTIVE.finditer(spliced):
         include = Include(found)
+        called = _CALL.fullmatch(include.named)
+        if called and called[1] in macros:
+            word, header = macros[called[1]]
+            include.named = re.sub(rf"\b{word}\b", called[2], header)
         if include.word == "embed" or not include.name:
             raise _astray(include, "FOLDER")
         yield include
+
+
+def header_macros(text: str) -> dict[str, tuple[str, str]]:
+    """The macros of a text that stand for the name of a header, by their names: parameter and header, such as
+    ``#define STD_HEADER(name) <cuda/std/name>``.
+    """
+    return {found[1]: (found[2], found[3]) for found in _MACRO_OF_HEADERS.finditer(text)}
 
 
 def _astray(include: Include, folder: str) -> ToolError:
@@ -86,10 +105,11 @@ def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str,
     wheels, own = wheel_folders(), dict[str, Path]()
     found = {name: text for name, text in STANDARD.items() if not any((each / name).is_file() for each in wheels)}
     found |= EMPTY | (OF_WHEELS if len(wheels) > 1 else {})
-    todo = [(text, beside)]
+    todo, macros = [(text, beside)], dict[str, tuple[str, str]]()
     while todo:
         inner, folder = todo.pop()
-        for include in includes(inner):
+        macros |= header_macros(inner)
+        for include in includes(inner, macros):
             path = own_header(include, folder, folders)
             if path is not None and path not in own.values():
                 todo.append((path.read_text(encoding="utf-8", errors="replace"), path.parent))

@@ -7,10 +7,11 @@ from time import process_time
 
 import pytest
 
-from tilewright.cuda import cu_chunks, cu_headers
-from tilewright.cuda.cu_structures import with_fields
-from tilewright.cuda.cu_variables import variables
 from tilewright.errors import ToolError
+from tilewright.load import cu_headers, cu_pieces
+from tilewright.load.cu_structures import with_fields
+from tilewright.load.cu_variables import variables
+from tilewright.load.declared import Parameter
 
 N = 1200  # letters of a run
 SECONDS = 1.0  # of CPU for one text; the worst takes a fifth of that
@@ -41,8 +42,8 @@ TEXTS = (
     "using a = @;", "typedef @ a;", "namespace @ { __device__ int q; }", "@",
 )  # fmt: skip
 SCANNERS = (
-    cu_chunks.chunks, cu_chunks.parameters, cu_chunks.instances, variables,
-    lambda text: with_fields({"k": (cu_chunks.Parameter("p", "P"),)}, text),
+    cu_pieces.pieces, cu_pieces.parameters, cu_pieces.instances, variables,
+    lambda text: with_fields({"k": (Parameter("p", "P"),)}, text),
     lambda text: list(cu_headers.includes(text)),
 )  # fmt: skip
 
@@ -51,7 +52,7 @@ def test_a_comment_of_400_letters_before_a_field_of_a_templates_type_is_read_at_
     text = f"template <class T> struct V {{ T x; }};\nstruct P {{ int n; /* {'long words ' * 40} */ V<int> v; }};"
     began = process_time()
 
-    (known,) = with_fields({"k": (cu_chunks.Parameter("p", "P"),)}, text)["k"]
+    (known,) = with_fields({"k": (Parameter("p", "P"),)}, text)["k"]
 
     assert "V<int> v" in known.problem
     assert process_time() - began < SECONDS
