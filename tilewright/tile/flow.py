@@ -5,15 +5,15 @@ A row is cut into runs; those of all rows are numbered, and threads take turns. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from tilewright.dtypes import INT32, INT64
-from tilewright.ir import Expr, Value, Var, as_expr, binary, cast, const_value, row_major
+from tilewright.ir import Expr, Region, Value, Var, as_expr, binary, cast, const_value, row_major
 from tilewright.ir.widths import has_wide_strides
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall, own_digits, side_of
+from tilewright.tile.call import Side, TileCall, dimensions_of, own_digits, side_of
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.inside import open_dimensions
@@ -23,7 +23,7 @@ from tilewright.tile.round_loops import Writer, emit_rounds, once_each
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, in_batches, registers_alike
 from tilewright.tile.walks import plus, times
 
-__all__ = ["TileFlow", "by_runs", "emit_flow", "emit_runs", "flowing"]
+__all__ = ["TileFlow", "by_runs", "covered", "emit_flow", "emit_runs", "flowing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +271,51 @@ def emit_flow(plan: TileFlow, call: TileCall, out: Builder) -> None:
 # Runs of either kind
 
 
+def covered(call: TileCall) -> TileCall:
+    """The same call on regions of numbers, as far as the registers go, whose elements end where only the run knows.
+
+    Each thread then has the elements that its registers can hold, and tests each access. Raises Decline where registers
+    begin at a place that is not known.
+    """
+    dst, extents = call["dst"], call["dst"].extents
+    open_ones = {dim for dim, extent in enumerate(extents) if const_value(extent) is None}
+    if not open_ones or "local" not in call.spaces:
+        return call
+    rooms: dict[int, int] = {}
+    for side in call.tiles:
+        for own, dim in dimensions_of(side, extents) if side.space == "local" else ():
+            begin, total = const_value(side.starts[own]), const_value(side.buffer.shape[own])
+            if begin is None or total is None:
+                raise Decline(f"where the region {side} of registers begins is no constant")
+            rooms[dim] = min(rooms.get(dim, 1 << 31), int(total) - int(begin))
+    if missing := sorted(open_ones - set(rooms)):
+        raise Decline(f"no tile in registers has the extent {extents[missing[0]]}")
+    sides = {name: _on_room(side, {own: rooms[dim] for own, dim in dimensions_of(side, extents) if dim in open_ones},
+                            call) for name, side in call.sides.items()}  # fmt: skip
+    wide = replace(call, sides=sides)
+    for side in wide.tiles:
+        if side.space == "local" and (leaving := open_dimensions(wide, side)):
+            raise Decline(f"the region {side} may leave dimension {leaving[0]} of {side.name}")
+    ends: list[Value | None] = []
+    for dim, extent in enumerate(extents):
+        end: Value | None = None
+        if dim in open_ones:
+            end = call.facts.simplify(plus(dst.starts[dim], extent))
+            if open_dimensions(call, dst) and not call.facts.less(as_expr(end) - 1, dst.buffer.shape[dim]):
+                end = binary("min", end, dst.buffer.shape[dim])
+        ends.append(end)
+    return replace(call, sides={**sides, "dst": replace(sides["dst"], ends=tuple(ends))})
+
+
+def _on_room(side: Side, rooms: Mapping[int, int], call: TileCall) -> Side:
+    """The side with these extents in some of its dimensions."""
+    box = [(start, rooms.get(dim, extent)) for dim, (start, extent) in enumerate(side.region.box)]
+    return side_of(Region(side.buffer, tuple(box)), call.facts) if rooms else side
+
+
 def by_runs(call: TileCall) -> Rounds | TileFlow:
-    """The plan of a copy between any memories, listed or by arithmetic."""
+    """The plan of a call on any memories, listed or by arithmetic. Raises Decline."""
+    call = covered(call)
     size = call["dst"].size
     if size is None or (size > MOST_LISTED and "local" not in call.spaces):
         return flowing(call)
@@ -282,6 +325,7 @@ def by_runs(call: TileCall) -> Rounds | TileFlow:
 
 def emit_runs(plan: Rounds | TileFlow, call: TileCall, out: Builder) -> None:
     """Write a plan of either kind."""
+    call = covered(call)
     if isinstance(plan, TileFlow):
         emit_flow(plan, call, out)
     else:

@@ -1,0 +1,85 @@
+"""Tiles in registers whose extents only the run knows: each thread has what its registers hold, and tests it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import T, Tx
+from tilewright.layout import S, tx
+
+ROWS, COLUMNS = 64, 24
+BY_ROWS = S[(ROWS, COLUMNS) : (1 @ tx, 1)]
+
+
+@T.prim_func
+def chain(a: T.handle, o: T.handle, n: T.int32):
+    A, O = T.match_buffer(a, (ROWS, COLUMNS), "float32"), T.match_buffer(o, (ROWS, COLUMNS), "float32")
+    T.cta_id([1])
+    T.thread_id([ROWS])
+    x = T.alloc_buffer((ROWS, COLUMNS), "float32", scope="local", layout=BY_ROWS)
+    y = T.alloc_buffer((ROWS, COLUMNS), "float32", scope="local", layout=BY_ROWS)
+    Tx.cta.fill(x, -1.0)
+    Tx.cta.copy(x[0:n, :], A[0:n, :])
+    Tx.cta.fill(y, 7.0)
+    Tx.cta.exp(y[0:n, :], x[0:n, :])
+    Tx.cta.add(y[0:n, :], y[0:n, :], A[0:n, :])
+    Tx.cta.fill(x[0:n, 0:8], 3.0)
+    Tx.cta.add(y[:, 0:8], y[:, 0:8], x[:, 0:8])
+    Tx.cta.copy(O[0:n, :], y[0:n, :])
+
+
+@pytest.mark.parametrize("n", [0, 1, 33, ROWS])
+def test_elements_before_the_end_are_computed_and_no_others(n: int) -> None:
+    exe = tw.compile(chain, target="sm_90a")
+    a = np.random.default_rng(n).uniform(-1, 1, (ROWS, COLUMNS)).astype(np.float32)
+    found = np.full((ROWS, COLUMNS), 5, np.float32)
+    exe.simulate(a, found, n, check="all")
+
+    expected = np.exp(a) + a
+    expected[:, :8] += 3
+    expected[n:] = 5
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_row_a_thread_is_guarded_vector_accesses() -> None:
+    report = tw.compile(chain, target="sm_90a").report.entries
+    copy = next(entry for entry in report if entry.call.startswith("Tx.cta.copy(x"))
+
+    assert (copy.variant, copy.plan.split(" per")[0]) == ("rows", "6 x 4 elements")
+
+
+@T.prim_func
+def folded(a: T.handle, s: T.handle, m: T.handle, c: T.handle, n: T.int32, k: T.int32):
+    A, C = T.match_buffer(a, (ROWS, COLUMNS), "float32"), T.match_buffer(c, (ROWS, COLUMNS), "float32")
+    R, M = T.match_buffer(s, (ROWS, 1), "float32"), T.match_buffer(m, (1, COLUMNS), "float32")
+    T.cta_id([1])
+    T.thread_id([ROWS])
+    x = T.alloc_buffer((ROWS, COLUMNS), "float32", scope="local", layout=BY_ROWS)
+    y = T.alloc_buffer((ROWS, COLUMNS), "float32", scope="local", layout=BY_ROWS)
+    r = T.alloc_buffer((ROWS, 1), "float32", scope="local", layout=S[(ROWS, 1) : (1 @ tx, 1)])
+    p = T.alloc_buffer((1, COLUMNS), "float32", scope="local")
+    Tx.cta.copy(x, A)
+    Tx.cta.fill(r, 1.0)
+    Tx.cta.fill(y, 9.0)
+    Tx.cta.sum(r[0:n, :], x[0:n, 0:k], axes=1, accum=True)
+    Tx.cta.max(p, x[0:n, :], axes=0)
+    Tx.cta.scan(y[0:n, :], x[0:n, :], axis=0)
+    Tx.cta.copy(R, r)
+    Tx.cta.copy(C, y)
+    Tx.cta.copy(M, p)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 24), (33, 5), (ROWS, 1)])
+def test_what_is_behind_the_end_counts_nothing(n: int, k: int) -> None:
+    exe = tw.compile(folded, target="sm_90a")
+    a = np.random.default_rng(n).integers(-9, -1, (ROWS, COLUMNS)).astype(np.float32)
+    sums, most, up = (np.zeros(shape, np.float32) for shape in ((ROWS, 1), (1, COLUMNS), (ROWS, COLUMNS)))
+    exe.simulate(a, sums, most, up, n, k, check="all")
+
+    expected = np.ones((ROWS, 1), np.float32)
+    expected[:n] += a[:n, :k].sum(1, keepdims=True)
+    assert np.array_equal(sums, expected)
+    assert np.array_equal(most, a[:n].max(0, keepdims=True))
+    assert np.array_equal(up[:n], a[:n].cumsum(0)) and (up[n:] == 9).all()
