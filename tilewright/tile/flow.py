@@ -23,7 +23,7 @@ from tilewright.tile.round_loops import Writer, emit_rounds, once_each
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, in_batches, registers_alike
 from tilewright.tile.walks import plus, times
 
-__all__ = ["TileFlow", "by_runs", "covered", "emit_flow", "emit_runs", "flowing"]
+__all__ = ["TileFlow", "by_runs", "covered", "emit_flow", "emit_runs", "flowing", "flows_wider"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +319,30 @@ def by_runs(call: TileCall) -> Rounds | TileFlow:
     size = call["dst"].size
     if size is None or (size > MOST_LISTED and "local" not in call.spaces):
         return flowing(call)
-    leading = registers_alike(call)
-    return by_turns(call) if leading is None else by_holders(call, leading)
+    if (leading := registers_alike(call)) is not None:
+        return by_holders(call, leading)
+    plan = by_turns(call)
+    return flowing(call) if flows_wider(call, plan.vector) else plan
+
+
+def flows_wider(call: TileCall, vector: int) -> bool:
+    """Are runs of rows, with tests of their ends, longer than ``vector``? Short rows are left as they are."""
+    last = const_value(call["dst"].extents[-1])
+    if last is None or "local" in call.spaces or not _ends_inside(call, int(last), vector):
+        return False
+    try:
+        plan = flowing(call)
+    except Decline:
+        return False
+    return plan.vector > vector and int(const_value(plan.extents[-1]) or 0) >= LONG * plan.vector
+
+
+def _ends_inside(call: TileCall, last: int, vector: int) -> bool:
+    """May a row, or all of them together, end inside of a wider run?"""
+    return any(last % length for length in vector_lengths(call) if length > vector)
+
+
+LONG = 3  # whole runs of a row, for which the tests of a last one are worth it
 
 
 def emit_runs(plan: Rounds | TileFlow, call: TileCall, out: Builder) -> None:

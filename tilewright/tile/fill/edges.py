@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in
 from tilewright.tile.dispatch import Decline, variant
-from tilewright.tile.flow import TileFlow, by_runs, emit_runs
+from tilewright.tile.flow import TileFlow, by_runs, emit_runs, flowing, flows_wider
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_turns
 
 __all__ = ["edges"]
@@ -22,6 +22,8 @@ def edges(call: TileCall) -> Rounds | TileFlow:
     if call["dst"].space == "local":
         raise Decline("the extents of the registers are numbers")
     plan = by_turns(call)
+    if flows_wider(call, plan.vector):
+        return flowing(call)
     if not plan.parts:
         raise Decline("each run is inside or outside as a whole")
     return plan

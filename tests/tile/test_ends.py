@@ -83,3 +83,28 @@ def test_what_is_behind_the_end_counts_nothing(n: int, k: int) -> None:
     assert np.array_equal(sums, expected)
     assert np.array_equal(most, a[:n].max(0, keepdims=True))
     assert np.array_equal(up[:n], a[:n].cumsum(0)) and (up[n:] == 9).all()
+
+
+@T.prim_func
+def odd(a: T.handle, s: T.handle, p: T.handle, b: T.handle, c: T.handle):
+    A, B = T.match_buffer(a, (5, 8, 64), "float32"), T.match_buffer(b, (8191,), "float32")
+    R, P, C = T.match_buffer(s, (5, 8), "float32"), T.match_buffer(p, (5,), "int32"), T.match_buffer(c, (8191,), "float32")
+    T.cta_id([1])
+    T.thread_id([128])
+    Tx.cta.sum(R, A[:, :, 0:63])
+    Tx.cta.argmax(P, A[:, :, 0:63], axes=(1, 2))
+    Tx.cta.exp(C, B)
+
+
+def test_rows_of_odd_lengths_are_read_by_16_bytes_where_they_begin_there() -> None:
+    exe = tw.compile(odd, target="sm_90a")
+    a = np.random.default_rng(0).integers(-20, -1, (5, 8, 64)).astype(np.float32)
+    a[:, :, 63], a[2] = 100, -np.inf
+    b = np.random.default_rng(1).uniform(-1, 1, 8191).astype(np.float32)
+    sums, found, c = np.zeros((5, 8), np.float32), np.zeros(5, np.int32), np.zeros_like(b)
+    exe.simulate(a, sums, found, b, c, check="all")
+
+    assert np.array_equal(sums, a[:, :, :63].sum(2))
+    assert np.array_equal(found, a[:, :, :63].reshape(5, -1).argmax(1))
+    np.testing.assert_allclose(c, np.exp(b), rtol=1e-5)
+    assert all(what in entry.plan for what, entry in zip(("16 bytes", "16 bytes", "x 4 elements"), exe.report.entries))
