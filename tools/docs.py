@@ -19,6 +19,7 @@ from tilewright.view import memory_grid, plain, svg
 from tools.instructions import instruction_files
 from tools.names import NAMES_PAGE, names_page
 from tools.pictures import step_pictures
+from tools.plans import PLANS_PAGE, plans_page
 from tools.primitives import PRIMITIVES_PAGE, STUB, primitives_page, stub
 from tools.size import ROOT
 
@@ -119,7 +120,7 @@ def _opcodes() -> str:
 
 
 if __name__ == "__main__":
-    for path, text in made().items():
+    for path, text in {**made(), PLANS_PAGE: plans_page()}.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         print(f"wrote {path.relative_to(ROOT)}")

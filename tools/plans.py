@@ -1,8 +1,8 @@
 """The page on plans: which variant takes a call of each kind, by how wide accesses, and why not by wider ones.
 
-A *cell* is one call: a primitive, a scope, the memories of its tiles, a dtype, and a form of the region. Its *outcome* is
-what the dispatcher makes of it, read from the code that the variant writes. Each outcome is a vector plan, or the first
-of `REASONS` that holds.
+A *cell* is one call: a primitive, a scope, the memories of its tiles, a dtype, and a form of the region. Its *outcome*
+is what the dispatcher makes of it, read from the code that the variant writes. Each outcome is a vector plan, or the
+first of `REASONS` that holds.
 """
 
 from __future__ import annotations
@@ -109,12 +109,15 @@ class Outcome:
         return f"refused: {self.refused}" if self.refused else f"{self.variant} {self.widest or ''}".strip()
 
 
+def _kinds(primitive: str) -> list[str]:
+    return [kind for kind in DTYPES if primitive not in FLOATS or dtype(kind).is_float]
+
+
 CELLS: tuple[Cell, ...] = tuple(
     Cell(primitive, tuple(memories.split()), scope, form, kind)
     for primitive, several in MEMORIES.items()
-    for memories, scope, form, kind in product(several, ROWS, FORMS, DTYPES)
-    if primitive not in FLOATS or dtype(kind).is_float
-)  # fmt: skip
+    for memories, scope, form, kind in product(several, ROWS, FORMS, _kinds(primitive))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +128,28 @@ class Reason:
     holds: Callable[[Cell, Outcome], bool]
 
 
-def _goes_by(*names: str) -> Callable[[Cell, Outcome], bool]:
-    return lambda _, found: found.variant in names
+def _odd(cell: Cell, found: Outcome) -> bool:
+    return cell.form == "ragged" and found.variant != "fallback" and not found.refused
 
 
-REASONS: dict[str, Reason] = {}
+REASONS: dict[str, Reason] = {
+    "unaligned": Reason(
+        "rows start off a multiple of 16 bytes, so an access is one element",
+        lambda cell, found: cell.form == "unaligned" and found.variant != "fallback" and found.widest > 0,
+    ),
+    "odd registers": Reason(
+        "a thread has 63 elements of a row, no multiple of an access; a tile of all 64 columns is copied by whole ones",
+        lambda cell, found: _odd(cell, found) and cell.held,
+    ),
+    "odd lines": Reason(
+        "a line of 63 elements is no multiple of an access, and prefixes go by whole ones",
+        lambda cell, found: _odd(cell, found) and cell.primitive == "scan",
+    ),
+    "short rows": Reason(
+        "a row has fewer than four whole accesses, too few to pay for the test of its last one",
+        lambda cell, found: _odd(cell, found) and COLUMNS * cell.bytes <= 4 * 16,
+    ),
+}
 
 
 def outcome(cell: Cell) -> Outcome:
@@ -156,7 +176,8 @@ def _kernel(cell: Cell) -> Kernel:
     """A kernel of one call."""
     n = Var("n", INT32)
     regions = tuple(_region(cell, position, n) for position in range(len(cell.memories)))
-    operands = (*regions, as_expr(dtype(cell.kind).is_float and 1.0 or 1)) if cell.primitive == "fill" else regions
+    value = as_expr(1.0 if dtype(cell.kind).is_float else 1)
+    operands: tuple[Region | Expr, ...] = (*regions, value) if cell.primitive == "fill" else regions
     tiles = [region.buffer for region in regions]
     given = [tile for tile in tiles if tile.space == "global"]
     head: Body = (
@@ -179,7 +200,8 @@ def _region(cell: Cell, position: int, n: Var) -> Region:
     first, width = rows, min(columns, COLUMNS)
     if cell.form == "ragged":
         first, width = rows - 1, max(1, width - 1)
-    kind = "int32" if reduced and not dtype(cell.kind).is_float else cell.kind
+    counted = position == 0 and cell.primitive in (*REDUCTIONS, "scan") and not dtype(cell.kind).is_float
+    kind = "int32" if counted else cell.kind
     dynamic = cell.form == "run-time"
     shape = (n if dynamic and space == "global" else rows, columns)
     layout = HELD[cell.scope](columns) if space == "local" else row_major(shape)
@@ -203,9 +225,9 @@ def _accesses(body: Body) -> Iterator[int]:
 PAGE = """\
 # Which calls are by vectors
 
-Made by `make docs` from {count} calls, each of which the dispatcher has planned for sm_90a. A number is the bytes of the
-widest access to memory that the variant writes; calls of tiles in registers alone have none. Registers hold one row a
-thread.
+Made by `make docs` from {count} calls, each of which the dispatcher has planned for sm_90a. A number is the bytes of
+the widest access to memory that the variant writes; calls of tiles in registers alone have none. Registers hold one
+row a thread.
 
 {forms}
 
@@ -232,8 +254,8 @@ def _table(primitive: str, found: dict[Cell, Outcome]) -> str:
     head = ["memories", "scope", "elements", *FORMS]
     lines = [f"## {primitive}", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     for memories, scope in product(MEMORIES[primitive], ROWS):
-        rows = [(kind, tuple(found_text(each, found[each]) for each in _row(primitive, memories, scope, kind)))
-                for kind in DTYPES if primitive not in FLOATS or dtype(kind).is_float]  # fmt: skip
+        rows = [(kind, tuple(_shown(each, found[each]) for each in _row(primitive, memories, scope, kind)))
+                for kind in _kinds(primitive)]  # fmt: skip
         for texts, alike in groupby(rows, key=lambda row: row[1]):
             kinds = ", ".join(kind for kind, _ in alike)
             lines.append(f"| {_way(memories)} | {scope} | {kinds} | {' | '.join(texts)} |")
@@ -249,7 +271,7 @@ def _way(memories: str) -> str:
     return f"{dst} from {sources[0]}" if sources else dst
 
 
-def found_text(cell: Cell, found: Outcome) -> str:
+def _shown(cell: Cell, found: Outcome) -> str:
     """``reg 4 *unaligned*``."""
     why = reason(cell, found)
     return str(found) if why == "vector" else f"{found} *{why or 'open'}*"

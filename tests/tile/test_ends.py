@@ -15,7 +15,7 @@ BY_ROWS = S[(ROWS, COLUMNS) : (1 @ tx, 1)]
 
 @T.prim_func
 def chain(a: T.handle, o: T.handle, n: T.int32):
-    A, O = T.match_buffer(a, (ROWS, COLUMNS), "float32"), T.match_buffer(o, (ROWS, COLUMNS), "float32")
+    A, Out = T.match_buffer(a, (ROWS, COLUMNS), "float32"), T.match_buffer(o, (ROWS, COLUMNS), "float32")
     T.cta_id([1])
     T.thread_id([ROWS])
     x = T.alloc_buffer((ROWS, COLUMNS), "float32", scope="local", layout=BY_ROWS)
@@ -27,7 +27,7 @@ def chain(a: T.handle, o: T.handle, n: T.int32):
     Tx.cta.add(y[0:n, :], y[0:n, :], A[0:n, :])
     Tx.cta.fill(x[0:n, 0:8], 3.0)
     Tx.cta.add(y[:, 0:8], y[:, 0:8], x[:, 0:8])
-    Tx.cta.copy(O[0:n, :], y[0:n, :])
+    Tx.cta.copy(Out[0:n, :], y[0:n, :])
 
 
 @pytest.mark.parametrize("n", [0, 1, 33, ROWS])
@@ -82,13 +82,18 @@ def test_what_is_behind_the_end_counts_nothing(n: int, k: int) -> None:
     expected[:n] += a[:n, :k].sum(1, keepdims=True)
     assert np.array_equal(sums, expected)
     assert np.array_equal(most, a[:n].max(0, keepdims=True))
-    assert np.array_equal(up[:n], a[:n].cumsum(0)) and (up[n:] == 9).all()
+    assert np.array_equal(up[:n], a[:n].cumsum(0))
+    assert (up[n:] == 9).all()
 
 
 @T.prim_func
 def odd(a: T.handle, s: T.handle, p: T.handle, b: T.handle, c: T.handle):
     A, B = T.match_buffer(a, (5, 8, 64), "float32"), T.match_buffer(b, (8191,), "float32")
-    R, P, C = T.match_buffer(s, (5, 8), "float32"), T.match_buffer(p, (5,), "int32"), T.match_buffer(c, (8191,), "float32")
+    R, P, C = (
+        T.match_buffer(s, (5, 8), "float32"),
+        T.match_buffer(p, (5,), "int32"),
+        T.match_buffer(c, (8191,), "float32"),
+    )
     T.cta_id([1])
     T.thread_id([128])
     Tx.cta.sum(R, A[:, :, 0:63])
@@ -107,4 +112,5 @@ def test_rows_of_odd_lengths_are_read_by_16_bytes_where_they_begin_there() -> No
     assert np.array_equal(sums, a[:, :, :63].sum(2))
     assert np.array_equal(found, a[:, :, :63].reshape(5, -1).argmax(1))
     np.testing.assert_allclose(c, np.exp(b), rtol=1e-5)
-    assert all(what in entry.plan for what, entry in zip(("16 bytes", "16 bytes", "x 4 elements"), exe.report.entries))
+    plans = [entry.plan for entry in exe.report.entries]
+    assert all(what in plan for what, plan in zip(("16 bytes", "16 bytes", "x 4 elements"), plans, strict=True))

@@ -15,16 +15,7 @@ from tilewright.primitives.compute import OPERATORS
 
 __all__ = ["Computed", "Reduced", "Tiled"]
 
-_OTHERWISE = {
-    "//": "T.floor(a / b), of floats",
-    "%": "a - b * T.floor(a / b), of floats",
-    "@": "Tx.warp.gemm(D, A, B)",
-    "&": "of truths: p * q",
-    "|": "of truths: p + q",
-    "^": "of truths: p != q",
-    "<<": "a * 2, for each place",
-    ">>": "T.floor(a / 2), of floats, for each place",
-}
+_OTHERWISE = {"@": "Tx.warp.gemm(D, A, B)"}
 _PRIMITIVES = {symbol: name for name, symbol in OPERATORS.items()}
 
 
@@ -48,6 +39,9 @@ class Tiled(Operated[object, "Computed"]):
 
     def __neg__(self) -> Computed:
         return Computed("neg", (self,))
+
+    def __invert__(self) -> Computed:
+        return Computed("invert", (self,))
 
     def __abs__(self) -> Computed:
         return Computed("abs", (self,))

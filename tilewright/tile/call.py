@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ class Side:
     """A tile of a call: a region of a buffer, and its part of the buffer's layout.
 
     extents: of the region. tile: the layout of the region, its origin in the offset, below ``swizzle``; None where no
-    layout describes it (``problem`` says why). ends: where the elements of the call end in each dimension, counted in the
+    layout describes it (``problem`` says why). ends: where the elements of the call end in each dimension of the
     buffer, if that is before the region does; None where it is not.
     """
 

@@ -126,8 +126,12 @@ def dealt_along(call: TileCall, axes: Collection[int], *, in_order: bool = False
     cut = 1 if inner is None or in_order or inner not in axes else _cut_vector(call, src, inner)
     partial, vector = cut > vector, max(cut, vector)
     kept, reduced = (
-        Along(tuple(dims), tuple(src.extents[dim] for dim in dims), vector if inner in dims else 1,
-              partial and inner in dims)
+        Along(
+            tuple(dims),
+            tuple(src.extents[dim] for dim in dims),
+            vector if inner in dims else 1,
+            partial and inner in dims,
+        )
         for dims in ([dim for dim in long if dim not in axes], [dim for dim in long if dim in axes])
     )
     threads = call.scope.threads
@@ -286,7 +290,12 @@ def below(number: Value, count: Value, total: Value) -> Expr | None:
 
 
 def load_run(
-    call: TileCall, out: Builder, run: tuple[Buffer, Value, int], digits: list[Value], exists: Expr | None, else_: Expr,
+    call: TileCall,
+    out: Builder,
+    run: tuple[Buffer, Value, int],
+    digits: list[Value],
+    exists: Expr | None,
+    else_: Expr,
     cut: int | None = None,
 ) -> None:
     """A vector of the source at these coordinates, into registers; ``else_`` for each element where it does not exist.

@@ -278,33 +278,46 @@ def covered(call: TileCall) -> TileCall:
     begin at a place that is not known.
     """
     dst, extents = call["dst"], call["dst"].extents
-    open_ones = {dim for dim, extent in enumerate(extents) if const_value(extent) is None}
-    if not open_ones or "local" not in call.spaces:
+    of_run = {dim for dim, extent in enumerate(extents) if const_value(extent) is None}
+    if not of_run or "local" not in call.spaces:
         return call
+    rooms = _rooms(call)
+    if missing := sorted(of_run - set(rooms)):
+        raise Decline(f"no tile in registers has the extent {extents[missing[0]]}")
+    sides: dict[str, Side] = {}
+    for name, side in call.sides.items():
+        own = {own: rooms[dim] for own, dim in dimensions_of(side, extents) if dim in of_run}
+        sides[name] = _on_room(side, own, call)
+    _check_registers(replace(call, sides=sides))
+    leaves = bool(open_dimensions(call, dst))
+    ends = tuple(_end(call, dim, leaves=leaves) if dim in of_run else None for dim in range(len(extents)))
+    return replace(call, sides={**sides, "dst": replace(sides["dst"], ends=ends)})
+
+
+def _rooms(call: TileCall) -> dict[int, int]:
+    """How many elements the registers of all tiles have in each dimension of dst, from where the regions begin."""
     rooms: dict[int, int] = {}
     for side in call.tiles:
-        for own, dim in dimensions_of(side, extents) if side.space == "local" else ():
+        for own, dim in dimensions_of(side, call["dst"].extents) if side.space == "local" else ():
             begin, total = const_value(side.starts[own]), const_value(side.buffer.shape[own])
             if begin is None or total is None:
                 raise Decline(f"where the region {side} of registers begins is no constant")
-            rooms[dim] = min(rooms.get(dim, 1 << 31), int(total) - int(begin))
-    if missing := sorted(open_ones - set(rooms)):
-        raise Decline(f"no tile in registers has the extent {extents[missing[0]]}")
-    sides = {name: _on_room(side, {own: rooms[dim] for own, dim in dimensions_of(side, extents) if dim in open_ones},
-                            call) for name, side in call.sides.items()}  # fmt: skip
-    wide = replace(call, sides=sides)
-    for side in wide.tiles:
-        if side.space == "local" and (leaving := open_dimensions(wide, side)):
+            rooms[dim] = min(rooms.get(dim, int(total)), int(total) - int(begin))
+    return rooms
+
+
+def _check_registers(call: TileCall) -> None:
+    """Raise Decline where registers might be left in a dimension of another extent."""
+    for side in call.tiles:
+        if side.space == "local" and (leaving := open_dimensions(call, side)):
             raise Decline(f"the region {side} may leave dimension {leaving[0]} of {side.name}")
-    ends: list[Value | None] = []
-    for dim, extent in enumerate(extents):
-        end: Value | None = None
-        if dim in open_ones:
-            end = call.facts.simplify(plus(dst.starts[dim], extent))
-            if open_dimensions(call, dst) and not call.facts.less(as_expr(end) - 1, dst.buffer.shape[dim]):
-                end = binary("min", end, dst.buffer.shape[dim])
-        ends.append(end)
-    return replace(call, sides={**sides, "dst": replace(sides["dst"], ends=tuple(ends))})
+
+
+def _end(call: TileCall, dim: int, *, leaves: bool) -> Value:
+    """Where the elements of the call end in a dimension of dst; leaves: its region may leave the buffer."""
+    dst = call["dst"]
+    end, total = call.facts.simplify(plus(dst.starts[dim], dst.extents[dim])), dst.buffer.shape[dim]
+    return binary("min", end, total) if leaves and not call.facts.less(as_expr(end) - 1, total) else end
 
 
 def _on_room(side: Side, rooms: Mapping[int, int], call: TileCall) -> Side:

@@ -29,7 +29,10 @@ def open_dimensions(call: TileCall, side: Side) -> list[int]:
     return [
         dim
         for dim, (start, extent, total) in enumerate(zip(side.starts, side.extents, side.buffer.shape, strict=True))
-        if dim in ended or not facts.less(-1, start) or facts.less(total, start + extent) or not facts.less(start + extent - 1, total)
+        if dim in ended
+        or not facts.less(-1, start)
+        or facts.less(total, start + extent)
+        or not facts.less(start + extent - 1, total)
     ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-from tilewright.ir import Const, Expr, Region, Special, Value, const_value, rewrite
+from tilewright.ir import Const, Expr, Region, Special, const_value, rewrite
 from tilewright.ir.special import ELEMENT
 from tilewright.layout import TileLayout
 from tilewright.records import replace

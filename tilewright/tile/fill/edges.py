@@ -12,7 +12,12 @@ __all__ = ["edges"]
 
 
 @variant(
-    "fill", "memset", "zero", priority=12, keywords=("vec_len",), when=[only_in("local", "shared", "global"), one_place_each]
+    "fill",
+    "memset",
+    "zero",
+    priority=12,
+    keywords=("vec_len",),
+    when=[only_in("local", "shared", "global"), one_place_each],
 )
 def edges(call: TileCall) -> Rounds | TileFlow:
     """Runs of up to 128 bits, of which those that the buffer ends in are stored element by element."""

@@ -85,7 +85,9 @@ def _on_room(call: TileCall, side: Side, scratch: Side | None) -> Side:
     if scratch is None:
         return side
     pairs = zip(side.region.box, side.buffer.shape, strict=True)
-    box = tuple((start, extent if const_value(extent) is not None else total - start) for (start, extent), total in pairs)
+    box = tuple(
+        (start, extent if const_value(extent) is not None else total - start) for (start, extent), total in pairs
+    )
     return side_of(Region(scratch.buffer, box), call.facts)
 
 
