@@ -20,6 +20,7 @@ from tilewright.ir import (
     Buffer,
     Call,
     DeviceEntry,
+    Expr,
     Kernel,
     Region,
     ScopeId,

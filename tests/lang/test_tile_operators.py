@@ -340,7 +340,7 @@ def other_extents(x, y, m, A, B, C, D):
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "an operator without a meaning": (remainder, "mod is of integers"),
+    "an operator without a meaning": (remainder, "% is of integers"),
     "a tile as a condition": (truth, "answer for each element"),
     "bits of tiles": (inverted, "invert is of integers"),
     "a result of memory without a place": (place_of_memory, "has no place"),

@@ -7,6 +7,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import T, Tx
+from tilewright.errors import TilewrightError
 from tilewright.layout import S, tx
 
 ROWS, COLUMNS = 64, 24
@@ -114,3 +115,38 @@ def test_rows_of_odd_lengths_are_read_by_16_bytes_where_they_begin_there() -> No
     np.testing.assert_allclose(c, np.exp(b), rtol=1e-5)
     plans = [entry.plan for entry in exe.report.entries]
     assert all(what in plan for what, plan in zip(("16 bytes", "16 bytes", "x 4 elements"), plans, strict=True))
+
+
+@T.prim_func
+def clipping(a: T.handle, q: T.handle, h: T.handle, n: T.int32, m: T.int32):
+    A, Q = T.match_buffer(a, (40, COLUMNS), "float32"), T.match_buffer(q, (ROWS, COLUMNS), "float32")
+    H = T.match_buffer(h, (50, COLUMNS), "float16")
+    T.cta_id([1])
+    T.thread_id([ROWS])
+    x = T.alloc_buffer((ROWS, COLUMNS), "float32", scope="local", layout=BY_ROWS)
+    Tx.cta.fill(x, -1.0)
+    Tx.cta.copy(x[8 : 8 + n, :], A[m : m + n, :], fill=3.0)
+    Tx.cta.copy(Q, x)
+    Tx.cta.copy(x[0:n, 4:20], A[m : m + n, 4:20], clip=True)
+    Tx.cta.cast(H[0:n, :], x[0:n, :])
+
+
+@pytest.mark.parametrize(("n", "m"), [(5, 38), (50, 2), (56, 0)])
+def test_an_end_of_the_run_and_the_end_of_a_buffer_hold_both(n: int, m: int) -> None:
+    a = np.random.default_rng(n).integers(0, 9, (40, COLUMNS)).astype(np.float32)
+    kept, halves = np.zeros((ROWS, COLUMNS), np.float32), np.zeros((50, COLUMNS), np.float16)
+    tw.compile(clipping, target="sm_90a").simulate(a, kept, halves, n, m, check="all")
+
+    x, there = np.full((ROWS, COLUMNS), -1, np.float32), a[m : m + n]
+    x[8 : 8 + n] = 3
+    x[8 : 8 + len(there)] = there
+    assert np.array_equal(kept, x)
+    x[: len(there), 4:20] = there[:, 4:20]
+    assert np.array_equal(halves[:n], x[: min(n, 50)])
+    assert not halves[n:].any()
+
+
+def test_a_copy_behind_the_end_of_its_registers_is_an_error_of_bounds() -> None:
+    a, found = np.zeros((ROWS, COLUMNS), np.float32), np.zeros((ROWS, COLUMNS), np.float32)
+    with pytest.raises(TilewrightError, match=r"outside|bounds"):
+        tw.compile(chain, target="sm_90a").simulate(a, found, ROWS + 1, check="all")
