@@ -21,6 +21,7 @@ from tools.instructions import instruction_files
 from tools.language_stub import LANGUAGE_STUB, language_stub
 from tools.names import NAMES_PAGE, names_page
 from tools.pictures import step_pictures
+from tools.plans import PLANS_PAGE, plans_page
 from tools.primitives import PRIMITIVES_PAGE, STUB, primitives_page, stub
 from tools.size import ROOT
 
@@ -123,7 +124,7 @@ def _opcodes() -> str:
 
 
 if __name__ == "__main__":
-    for path, text in made().items():
+    for path, text in {**made(), PLANS_PAGE: plans_page()}.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         print(f"wrote {path.relative_to(ROOT)}")

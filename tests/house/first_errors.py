@@ -74,7 +74,7 @@ def a_name_of_triton() -> object:
 
 def a_floored_tile() -> object:
     @T.prim_func
-    def kernel(X: T.Buffer((32,), "int32")):
+    def kernel(X: T.Buffer((32,), "float32")):
         T.thread_id([32])
         with Tx.cta:
             X[:] = X // 2

@@ -57,7 +57,7 @@ CASES: dict[str, tuple[str, str]] = {
     "two coordinates as an index": ("t = T.thread_id([4, 2]); A[0, t] = 1  # here", "an index of A is one value"),
     "a list at run time": ("v = [0.0, 1.0]; x = v[T.lane_id()]  # here", "picks from a Python list"),
     "a list that is stored to": ("v = [0.0, 1.0]; v[0] += A[0]  # here", "`v\\[0\\]` is no element of a buffer"),
-    "a floored tile": ("A[:] = A // 2  # here", "tiles have no operator //"),
+    "a product of tiles": ("A[:] = A @ A  # here", "tiles have no operator @"),
     "a scalar as a register": (
         'r = T.uint32(0); T.ptx.ldmatrix(False, 1, ".b16", T.alloc_shared((64,), "float16").data, r)  # here',
         "T.ptx.ldmatrix writes r",

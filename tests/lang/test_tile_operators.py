@@ -340,9 +340,9 @@ def other_extents(x, y, m, A, B, C, D):
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "an operator without a meaning": (remainder, "tiles have no operator %"),
+    "an operator without a meaning": (remainder, "% is of integers"),
     "a tile as a condition": (truth, "answer for each element"),
-    "bits of tiles": (inverted, "no operator ~"),
+    "bits of tiles": (inverted, "invert is of integers"),
     "a result of memory without a place": (place_of_memory, "has no place"),
     "a keyword of others": (unknown_keyword, "no keyword 'dim'"),
     "an axis that is not there": (no_axis, "2 dimensions"),

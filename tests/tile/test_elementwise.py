@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
-from tests.tile.elementwise import Operand, judged
+from tests.tile.elementwise import Operand, judged, numbers
 from tests.tile.kernels import buffer
 from tests.tile.strategies import THREADS, memory_layouts, registers
 from tilewright import T, Tx
@@ -20,6 +20,7 @@ from tilewright.errors import DispatchError
 from tilewright.ir import Expr, as_expr
 from tilewright.layout import Layout, R, S, TileLayout, laneid, tx
 from tilewright.primitives import PRIMITIVES
+from tilewright.primitives.elements import INTEGRAL
 from tilewright.primitives.elementwise import ELEMENTWISE
 
 FLOATS = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn")
@@ -32,7 +33,7 @@ def calls(draw: st.DrawFn, name: str) -> tuple[str, Operand, list[Operand | Expr
     """A scope, dst, and sources: tiles that broadcast, in any memory, or numbers."""
     row = PRIMITIVES[name]
     scope = draw(st.sampled_from(list(THREADS)))
-    of_floats = row.formula.takes == "float" or draw(st.booleans())
+    of_floats = row.formula.takes == "float" or (row.formula.takes not in INTEGRAL and draw(st.booleans()))
     kinds = FLOATS if of_floats else INTEGERS
     layout, shape = draw(registers(scope, 256))
     in_registers = draw(st.booleans())
@@ -64,7 +65,10 @@ def calls(draw: st.DrawFn, name: str) -> tuple[str, Operand, list[Operand | Expr
             or shape
         )
         kind = "bool" if operand.name == "pred" else draw(st.sampled_from(kinds))
-        sources.append(tile(f"S{len(sources)}", extents, layout, kind))
+        source = tile(f"S{len(sources)}", extents, layout, kind)
+        shown = source.region.buffer.shape
+        divides = name in ("floordiv", "mod") and sources
+        sources.append(Operand(source.region, numbers(kind, shown, 9) + 1) if divides else source)
     assume(any(isinstance(source, Operand) for source in sources) or not sources)
     return scope, dst, sources
 

@@ -237,7 +237,7 @@ def test_reg_declines_a_memory_that_holds_each_element_twice() -> None:
     assert entry(registers, twice).variant == "reg"
 
 
-def test_a_symbolic_extent_is_left_to_the_fallback() -> None:
+def test_a_symbolic_extent_is_left_to_rows() -> None:
     n = Var("n")
     registers, memory = (
         Region(buffer(name, space, (8,)), ((0, n),)) for name, space in (("R", "local"), ("A", "shared"))
@@ -245,7 +245,7 @@ def test_a_symbolic_extent_is_left_to_the_fallback() -> None:
 
     _, said = resolved(copy(registers, memory, "thread"), threads=1, symbols=(n,))
 
-    assert said.variant == "fallback"
+    assert said.variant == "rows"
     assert [each.reason for each in said.tried if each.variant == "reg"] == ["the extent n of R is no constant"]
 
 

@@ -15,16 +15,15 @@ from tilewright.primitives.compute import OPERATORS
 
 __all__ = ["Computed", "Reduced", "Tiled"]
 
-_OTHERWISE = {
-    "//": "T.floor(a / b), of floats",
-    "%": "a - b * T.floor(a / b), of floats",
-    "@": "Tx.warp.gemm(D, A, B)",
-    "&": "of truths: p * q",
-    "|": "of truths: p + q",
-    "^": "of truths: p != q",
+_OTHERWISE = {"@": "Tx.warp.gemm(D, A, B)"}
+_OF_INTEGERS = {
+    "//": "T.floor(a / b)",
+    "%": "a - b * T.floor(a / b)",
     "<<": "a * 2, for each place",
-    ">>": "T.floor(a / 2), of floats, for each place",
+    ">>": "T.floor(a / 2), for each place",
+    **dict.fromkeys("&|^", "a comparison, which has bits: a < b"),
 }
+"""The operators that floats do not have, and what floats have instead."""
 _PRIMITIVES = {symbol: name for name, symbol in OPERATORS.items()}
 
 
@@ -49,6 +48,9 @@ class Tiled(Operated[object, "Computed"]):
     def __neg__(self) -> Computed:
         return Computed("neg", (self,))
 
+    def __invert__(self) -> Computed:
+        return Computed("invert", (self,))
+
     def __abs__(self) -> Computed:
         return Computed("abs", (self,))
 
@@ -70,6 +72,12 @@ class _NoTruth(Tiled):
 def _shown(value: object) -> str:
     """A whole buffer by its name."""
     return str(getattr(value, "name", value))
+
+
+def _is_float(value: object) -> bool:
+    """Is it a float, or a tile or a scalar of floats? Of an expression over tiles that is seen when it is computed."""
+    kind = getattr(value, "dtype", None)
+    return isinstance(value, float) or bool(getattr(kind, "is_float", False))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +102,12 @@ class Computed(_NoTruth):
                 allowed=f"{' '.join(_PRIMITIVES)}, the functions of T, or one element: an index for each dimension",
                 hint=_OTHERWISE.get(op),
             )
+        if op in _OF_INTEGERS and any(map(_is_float, (left, right))):
+            given, allowed = (
+                f"{_shown(left)} {op} {_shown(right)}, of floats",
+                "tiles of integers, or of bools for & | ^",
+            )
+            raise KernelError(f"{op} is of integers", given=given, allowed=allowed, hint=_OF_INTEGERS[op])
         return Computed(_PRIMITIVES[op], (left, right))
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from tilewright.dtypes import BOOL
-from tilewright.ir import Assign, Expr, If, binary, cast, select
+from tilewright.ir import Assign, Computed, Expr, If, binary, cast, select
 from tilewright.lang.expressions import compared, known_truth
 from tilewright.lang.moments import OpenBlock
 from tilewright.lang.parser import Parser, expression
@@ -100,7 +100,7 @@ def _chosen(parser: Parser, cond: object, then: tuple[object, OpenBlock], orelse
 
 @expression(ast.Compare)
 def comparison(parser: Parser, node: ast.Compare) -> object:
-    """Comparisons; a chain ``a < b < c`` is ``a < b and b < c``."""
+    """Comparisons; a chain ``a < b < c`` is ``a < b and b < c``, of tiles ``(a < b) & (b < c)``."""
     left = parser.eval(node.left)
     right = parser.eval(node.comparators[0])
     result = compared(node.ops[0], left, right)
@@ -108,7 +108,10 @@ def comparison(parser: Parser, node: ast.Compare) -> object:
         left = right
         if not isinstance(result, Expr):
             right = parser.eval(part)
-            result = result and compared(op, left, right)
+            if isinstance(result, Computed):
+                result = Computed.of("&", result, compared(op, left, right))
+            else:
+                result = result and compared(op, left, right)
             continue
         right, block = _aside(parser, partial(parser.eval, part))
         result = _joined(parser, "and", result, compared(op, left, right), block)

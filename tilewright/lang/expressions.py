@@ -148,8 +148,8 @@ def several(text: str, *values: object) -> KernelError | None:
 def negation(parser: Parser, node: ast.UnaryOp) -> object:
     symbol, python = _UNARY[type(node.op)]
     value = parser.eval(node.operand)
-    if isinstance(value, ir.Tiled) and symbol in ("~", "not"):
-        raise KernelError(f"tiles have no operator {symbol}", given=ast.unparse(node), hint="T.select(x, 0, 1)")
+    if isinstance(value, ir.Tiled) and symbol == "not":
+        raise KernelError(f"tiles have no operator {symbol}", given=ast.unparse(node), hint="~x of bools; x == 0")
     if not isinstance(value, ir.Expr):
         return python(value)
     return value if symbol == "+" else unary(symbol, value)

@@ -2865,6 +2865,9 @@ class T:
     int64: Any
     int8: Any
     @staticmethod
+    def invert(*args: Value, **keywords: Value) -> Any:
+        """The bits that `src` has not; of bools, the other one."""
+    @staticmethod
     def isfinite(x: Value) -> Any:
         """Whether x is neither infinite nor NaN."""
     @staticmethod

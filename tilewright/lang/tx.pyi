@@ -73,6 +73,39 @@ class TileFunctions:
     ) -> None:
         """`dst` gets the position of the first smallest element of `src` along `axes`; a NaN is the smallest."""
     @staticmethod
+    def bitand(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The bits that both sides have; of bools, whether both hold."""
+    @staticmethod
+    def bitor(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The bits that a side has; of bools, whether one holds."""
+    @staticmethod
+    def bitxor(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The bits that differ; of bools, whether they differ."""
+    @staticmethod
     def cast(
         dst: Tile,
         src: Tile,
@@ -234,6 +267,17 @@ class TileFunctions:
     ) -> None:
         """The largest integer not above `src`."""
     @staticmethod
+    def floordiv(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The quotient of integers, rounded down; of no meaning where `src2` is 0."""
+    @staticmethod
     def fma(
         dst: Tile,
         src: Tile,
@@ -309,6 +353,16 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """Whether `src1` is greater."""
+    @staticmethod
+    def invert(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The bits that `src` has not; of bools, the other one."""
     @staticmethod
     def le(
         dst: Tile,
@@ -411,6 +465,17 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """The smaller one."""
+    @staticmethod
+    def mod(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """What `floordiv` leaves over, with the sign of `src2`; of no meaning where that is 0."""
     @staticmethod
     def mul(
         dst: Tile,
@@ -539,6 +604,28 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """`true` where `pred` is not 0, else `false`."""
+    @staticmethod
+    def shl(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`src1 * 2**src2` of integers, modulo their range; `src2` is from 0 to their bits - 1."""
+    @staticmethod
+    def shr(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`src1 / 2**src2` of integers, rounded down; `src2` is from 0 to their bits - 1."""
     @staticmethod
     def sigmoid(
         dst: Tile,

@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.primitives.elements import all_of, arithmetic_dtype, computable, whole_vectors
+from tilewright.primitives.elements import INTEGRAL, all_of, arithmetic_dtype, computable, whole_vectors
 from tilewright.primitives.elementwise import DST, SOURCE, VEC_LEN, Array, Formula
 from tilewright.primitives.shapes import broadcasting
 from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Primitive, TileOperand
@@ -39,11 +39,15 @@ __all__ = [
 COMPUTE, FORMULA = "compute", "formula"
 NAMES = tuple("abcdefghijkl")
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "fdiv": "/", "pow": "**",
+             "floordiv": "//", "mod": "%", "shl": "<<", "shr": ">>", "bitand": "&", "bitor": "|", "bitxor": "^",
              "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}  # fmt: skip
 """How formulas write primitives of two sources."""
+SIGNS = {"neg": "-", "invert": "~"}
+"""How they write those of one."""
 _SYMBOLS: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "fdiv", ast.Pow: "pow", ast.Eq: "eq", ast.NotEq: "ne",
-    ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
+    ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.LShift: "shl", ast.RShift: "shr", ast.BitAnd: "bitand",
+    ast.BitOr: "bitor", ast.BitXor: "bitxor", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
 }  # fmt: skip
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 CAST, SELECT, PREDICATE = "cast", "select", "pred"
@@ -104,6 +108,8 @@ class FormulaStep:
         if self.formula.takes == "float" and not kind.is_float:
             raise KernelError(f"{self.name} is of floats", given=f"sources of {kind}",
                               allowed="at least one source that is a float", hint='T.cast(x, "float32")')  # fmt: skip
+        if self.formula.takes in INTEGRAL and kind.is_float:
+            raise KernelError(f"{self.name} is of integers", given=f"sources of {kind}", allowed="integers")
         return kind, BOOL if self.compares else kind
 
     def filled(self, numbers: Mapping[str, float]) -> FormulaStep:
@@ -130,8 +136,8 @@ class FormulaStep:
         texts = [source._text() if isinstance(source, FormulaStep) else _shown(source) for source in self.sources]
         if self.name in OPERATORS and not self.keywords:
             return f"({texts[0]} {OPERATORS[self.name]} {texts[1]})"
-        if self.name == "neg":
-            return f"(-{texts[0]})"
+        if self.name in SIGNS:
+            return f"({SIGNS[self.name]}{texts[0]})"
         if self.name == SELECT:
             true, false, pred = texts
             return f"({true} if {pred} else {false})"
@@ -167,6 +173,8 @@ def _step(node: ast.expr) -> Source:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = _step(node.operand)
         return -inner if isinstance(inner, (int, float)) else FormulaStep("neg", (inner,))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return FormulaStep("invert", (_step(node.operand),))
     if isinstance(node, ast.BinOp) and type(node.op) in _SYMBOLS:
         return FormulaStep(_SYMBOLS[type(node.op)], (_step(node.left), _step(node.right)))
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _SYMBOLS:

@@ -8,10 +8,12 @@ from functools import reduce
 from tilewright.dtypes import INT32, DType, common_dtype, dtype, keeps
 from tilewright.primitives.table import ElementRule, Mismatch, Tile
 
-__all__ = ["VECTOR_BYTES", "all_of", "arithmetic_dtype", "computable", "convertible", "lengths_of", "narrowed", "one_dtype",  # noqa: E501
+__all__ = ["INTEGRAL", "VECTOR_BYTES", "all_of", "arithmetic_dtype", "computable", "convertible", "lengths_of", "narrowed", "one_dtype",  # noqa: E501
            "whole_vectors"]  # fmt: skip
 
 FLOAT32 = dtype("float32")
+INTEGRAL = ("integer", "bits")
+"""What formulas take that mean nothing for floats; a bool is an integer, or a bit."""
 VECTOR_BYTES = (16, 8, 4, 2, 1)
 """The accesses that there are, the widest first."""
 
@@ -72,7 +74,7 @@ def arithmetic_dtype(sources: Iterable[DType], dst: DType, takes: str = "any", *
     kind = reduce(common_dtype, map(_computed, sources))
     if has_float and not kind.is_float:
         kind = FLOAT32
-    if takes != "any" and kind.kind == "bool":
+    if takes not in ("any", "bits") and kind.kind == "bool":
         kind = INT32
     to = _computed(dst)
     if kind.is_float and to.is_float and to.bits > kind.bits:

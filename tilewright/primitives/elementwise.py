@@ -34,8 +34,9 @@ APPROXIMATE = Keyword("approximate", Literal["none", "tanh"], "none")
 @dataclass(frozen=True, slots=True)
 class Formula:
     """The value of an element. text: over the names of the sources, as Python. takes: the types that it is computed in:
-    "float", "number" (a bool counts as 0 or 1) or "any". chosen: other texts, by the value of a keyword. rounds: the
-    function that rounds its one operation by ``rounding_mode``, of the same sources.
+    "float", "number" or "integer" (a bool counts as 0 or 1), "bits" (of integers and bools) or "any". chosen: other
+    texts, by the value of a keyword. rounds: the function that rounds its one operation by ``rounding_mode``, of the
+    same sources.
     """
 
     text: str
@@ -100,6 +101,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "fmax": np.fmax,
     "fmin": np.fmin,
     "where": np.where,
+    "invert": np.invert,
     "fma": lambda a, b, c: (a.astype(np.float64) * b + c).astype(a.dtype) if a.dtype == np.float32 else a * b + c,
     **{name: _nearest(name) for name in ("rounded_add", "rounded_sub", "rounded_mul", "rounded_div", "rounded_fma")},
 }
@@ -177,6 +179,18 @@ _ROWS: dict[str, tuple[str, Formula, str, tuple[Keyword, ...]]] = {
     "mul": ("The product.", Formula("src1 * src2", "number", rounds="rounded_mul(src1, src2"), TWO, (ROUNDING,)),
     "fdiv": ("The quotient of floats.", Formula("src1 / src2", rounds="rounded_div(src1, src2"), TWO, (ROUNDING,)),
     "pow": ("`src1` to the power `src2`.", Formula("pow(src1, src2)"), TWO, ()),
+    "floordiv": ("The quotient of integers, rounded down; of no meaning where `src2` is 0.",
+                 Formula("src1 // src2", "integer"), TWO, ()),
+    "mod": ("What `floordiv` leaves over, with the sign of `src2`; of no meaning where that is 0.",
+            Formula("src1 % src2", "integer"), TWO, ()),
+    "shl": ("`src1 * 2**src2` of integers, modulo their range; `src2` is from 0 to their bits - 1.",
+            Formula("src1 << src2", "integer"), TWO, ()),
+    "shr": ("`src1 / 2**src2` of integers, rounded down; `src2` is from 0 to their bits - 1.",
+            Formula("src1 >> src2", "integer"), TWO, ()),
+    "bitand": ("The bits that both sides have; of bools, whether both hold.", Formula("src1 & src2", "bits"), TWO, ()),
+    "bitor": ("The bits that a side has; of bools, whether one holds.", Formula("src1 | src2", "bits"), TWO, ()),
+    "bitxor": ("The bits that differ; of bools, whether they differ.", Formula("src1 ^ src2", "bits"), TWO, ()),
+    "invert": ("The bits that `src` has not; of bools, the other one.", Formula("invert(src)", "bits"), ONE, ()),
     "maximum": ("The larger one.", Formula("maximum(src1, src2)", "any", chosen={"number": "fmax(src1, src2)"}),
                 TWO, (NAN,)),
     "minimum": ("The smaller one.", Formula("minimum(src1, src2)", "any", chosen={"number": "fmin(src1, src2)"}),

@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tilewright.dtypes import BOOL
 from tilewright.layout.facts import Facts, as_int
 from tilewright.primitives.elements import narrowed
 from tilewright.primitives.shapes import equal, shown
 from tilewright.primitives.table import Array, Clipped, Mismatch, Seen, Shape, Tile, primitive
 
-__all__ = ["ACCUMULATES", "all", "any", "argmax", "argmin", "axes_of", "max", "min", "prod", "sum"]
+__all__ = ["ACCUMULATES", "all", "any", "argmax", "argmin", "axes_of", "max", "min", "ordered", "prod", "sum"]
 
 ACCUMULATES = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
 """The reductions that join two elements by an elementwise primitive, by its name."""
@@ -58,6 +59,11 @@ def of_one_kind(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch 
     return Mismatch(
         "the dtypes differ", given, "two float types or two integer types; bool counts into an integer", None
     )
+
+
+def ordered(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:
+    """As `of_one_kind`, or both bools, of which true is the larger one."""
+    return None if {tile.dtype for tile in tiles.values()} == {BOOL} else of_one_kind(tiles, keywords)
 
 
 def truths(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
@@ -124,7 +130,7 @@ def prod(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1, accum: bo
     _reduce(np.multiply, dst, src, axes, accum)
 
 
-@primitive(shapes=reduced, elements=of_one_kind)
+@primitive(shapes=reduced, elements=ordered)
 def max(
     dst: Clipped,
     src: Seen,
@@ -143,7 +149,7 @@ def max(
     _reduce(np.maximum if nan == "propagate" else np.fmax, dst, src, axes, accum, thread_reduce)
 
 
-@primitive(shapes=reduced, elements=of_one_kind)
+@primitive(shapes=reduced, elements=ordered)
 def min(
     dst: Clipped,
     src: Seen,

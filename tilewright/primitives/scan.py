@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tilewright.layout.facts import Facts
-from tilewright.primitives.reduce import of_one_kind
+from tilewright.primitives.reduce import of_one_kind, ordered
 from tilewright.primitives.shapes import equal_extents, shown
 from tilewright.primitives.table import Clipped, Mismatch, Seen, Shape, Tile, primitive
 
@@ -28,7 +28,12 @@ def equal_with_axis(
     return equal_extents(tiles, facts)
 
 
-@primitive(shapes=equal_with_axis, elements=of_one_kind)
+def joinable(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:
+    """Both floats, or both integers; bools for the larger or the smaller one."""
+    return (ordered if keywords.get("op") in ("max", "min") else of_one_kind)(tiles, keywords)
+
+
+@primitive(shapes=equal_with_axis, elements=joinable)
 def scan(
     dst: Clipped,
     src: Seen,

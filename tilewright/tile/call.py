@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.isa import Arch
     from tilewright.tile.scope import ExecScope
 
-__all__ = ["Side", "TileCall", "call_name", "checked", "own_digits", "side_of", "without_clip"]
+__all__ = ["Side", "TileCall", "call_name", "checked", "dimensions_of", "own_digits", "side_of", "without_clip"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,8 @@ class Side:
     """A tile of a call: a region of a buffer, and its part of the buffer's layout.
 
     extents: of the region. tile: the layout of the region, its origin in the offset, below ``swizzle``; None where no
-    layout describes it (``problem`` says why).
+    layout describes it (``problem`` says why). ends: where the elements of the call end in each dimension of the
+    buffer, if that is before the region does; None where it is not.
     """
 
     region: Region
@@ -39,6 +40,7 @@ class Side:
     tile: TileLayout | None = None
     swizzle: SwizzleLayout | None = None
     problem: str = ""
+    ends: tuple[Value | None, ...] = ()
 
     @property
     def buffer(self) -> Buffer:
@@ -75,6 +77,12 @@ class Side:
     def starts(self) -> tuple[Value, ...]:
         """Where the region begins, in each dimension."""
         return tuple(start for start, _ in self.region.box)
+
+    @property
+    def limits(self) -> tuple[Value, ...]:
+        """Where elements end in each dimension: those of the call, else the buffer."""
+        ends = self.ends or (None,) * len(self.extents)
+        return tuple(total if end is None else end for end, total in zip(ends, self.buffer.shape, strict=True))
 
     def at(self, element: Value, facts: RangeFacts) -> Value:
         """The storage offset of the region's ``element`` in row-major order, by the buffer's own layout."""
@@ -155,6 +163,12 @@ def own_digits(side: Side, digits: Sequence[Value], extents: Sequence[Value]) ->
         return [next(rest) if is_long else 0 for is_long in own]
     aligned = [0] * (len(own) - len(digits)) + list(digits[max(0, len(digits) - len(own)) :])
     return [digit if is_long else 0 for digit, is_long in zip(aligned, own, strict=True)]
+
+
+def dimensions_of(side: Side, extents: Sequence[Value]) -> Iterator[tuple[int, int]]:
+    """The dimensions of a side that go with one of dst, with that one."""
+    labels = own_digits(side, list(range(1, len(extents) + 1)), extents)
+    yield from ((own, int(const_value(label) or 0) - 1) for own, label in enumerate(labels) if label != 0)
 
 
 def call_name(stmt: ir.TileCallStmt) -> str:

@@ -26,11 +26,14 @@ __all__ = ["Along", "Deal", "below", "ceiling", "dealt_along", "load_run", "wide
 
 @dataclass(frozen=True, slots=True)
 class Along:
-    """Dimensions of the source, numbered together. vector: neighbours of the last one that a thread takes at a time."""
+    """Dimensions of the source, numbered together. vector: neighbours of the last one that a thread takes at a time;
+    partial: the last vector along it has fewer.
+    """
 
     dims: tuple[int, ...]
     extents: tuple[Value, ...]
     vector: int = 1
+    partial: bool = False
 
     @property
     def count(self) -> Value:
@@ -38,15 +41,19 @@ class Along:
         total: Value = 1
         for extent in self.extents[:-1]:
             total = total * extent
-        last = self.extents[-1] if self.extents else 1
-        return total * (last // self.vector if self.vector > 1 else last)
+        return total * (self.last if self.extents else 1)
+
+    @property
+    def last(self) -> Value:
+        """Vectors along the last dimension."""
+        extent = self.extents[-1]
+        return ceiling(extent, self.vector) if self.partial or self.vector == 1 else extent // self.vector
 
     def digits(self, number: Value) -> dict[int, Value]:
         """The coordinate of a vector's first element, by dimension."""
         if not self.dims:
             return {}
-        last = self.extents[-1] // self.vector if self.vector > 1 else self.extents[-1]
-        *outer, inner = digits_of(number, (*self.extents[:-1], last))
+        *outer, inner = digits_of(number, (*self.extents[:-1], self.last))
         return dict(zip(self.dims, (*outer, times(inner, self.vector)), strict=True))
 
 
@@ -116,8 +123,15 @@ def dealt_along(call: TileCall, axes: Collection[int], *, in_order: bool = False
     long = [dim for dim in order if const_value(src.extents[dim]) != 1]
     inner = _inner(call, src)
     vector = 1 if inner is None or (in_order and inner not in axes) else _vector(call, src, inner)
+    cut = 1 if inner is None or in_order or inner not in axes else _cut_vector(call, src, inner)
+    partial, vector = cut > vector, max(cut, vector)
     kept, reduced = (
-        Along(tuple(dims), tuple(src.extents[dim] for dim in dims), vector if inner in dims else 1)
+        Along(
+            tuple(dims),
+            tuple(src.extents[dim] for dim in dims),
+            vector if inner in dims else 1,
+            partial and inner in dims,
+        )
         for dims in ([dim for dim in long if dim not in axes], [dim for dim in long if dim in axes])
     )
     threads = call.scope.threads
@@ -199,14 +213,24 @@ def _vector(call: TileCall, side: Side, inner: int) -> int:
     return next((length for length in _lengths(side) if not _lacking(call, side, inner, length)), 1)
 
 
+def _cut_vector(call: TileCall, side: Side, inner: int) -> int:
+    """Elements of the widest access along a dimension that the last one along it may leave; 1 where rows are short."""
+    groups, extent = _groups(call, side), const_value(side.extents[inner])
+    whole = extent is not None and groups is not None and len(groups[inner]) == 1
+    if not whole or inner in open_dimensions(call, side):
+        return 1
+    return next((length for length in _lengths(side) if int(extent or 0) >= LONG * length
+                 and not _lacking(call, side, inner, length, cut=True)), 1)  # fmt: skip
+
+
 def _lengths(side: Side) -> list[int]:
     """Elements of vectors, the widest first."""
     return [length for nbytes in (16, 8, 4, 2, 1) if (length := 8 * nbytes // side.dtype.bits) > 1]
 
 
-def _lacking(call: TileCall, side: Side, inner: int, length: int) -> list[Expr | int]:
+def _lacking(call: TileCall, side: Side, inner: int, length: int, *, cut: bool = False) -> list[Expr | int]:
     """What keeps every ``length``-th element along ``inner`` from beginning an aligned run: facts that may be promised,
-    and remainders, which exclude it.
+    and remainders, which exclude it. cut: the last run may be partial.
     """
     facts, groups = call.facts, _groups(call, side)
     assert groups is not None
@@ -218,7 +242,7 @@ def _lacking(call: TileCall, side: Side, inner: int, length: int) -> list[Expr |
     start = facts.simplify(before + side.tile.offset_on("m") * side.dtype.bits)
     asked = [(value, length) for value in (run.extent, *others, *ends)]
     asked.append((start, length * side.dtype.bits))
-    lacking = [missing_fact(facts, value, factor) for value, factor in asked if not facts.divides(factor, value)]
+    lacking = [missing_fact(facts, value, factor) for value, factor in asked[cut:] if not facts.divides(factor, value)]
     together = side.swizzle is None or length <= 1 << side.swizzle.per_element
     return lacking if together and align * 8 % (length * side.dtype.bits) == 0 else [0, *lacking]
 
@@ -251,6 +275,9 @@ def _promised(call: TileCall, inner: int, length: int) -> tuple[TileCall, list[E
     return call, promises
 
 
+LONG = 4  # whole vectors of a row, for which the tests of a last one are worth it
+
+
 def ceiling(count: Value, by: int) -> Value:
     """How many groups of so many there are, the last one perhaps smaller."""
     return count if by == 1 else (count + (by - 1)) // by
@@ -263,21 +290,39 @@ def below(number: Value, count: Value, total: Value) -> Expr | None:
 
 
 def load_run(
-    call: TileCall, out: Builder, run: tuple[Buffer, Value, int], digits: list[Value], exists: Expr | None, else_: Expr
+    call: TileCall,
+    out: Builder,
+    run: tuple[Buffer, Value, int],
+    digits: list[Value],
+    exists: Expr | None,
+    else_: Expr,
+    cut: int | None = None,
 ) -> None:
     """A vector of the source at these coordinates, into registers; ``else_`` for each element where it does not exist.
 
-    run: the registers, the first of them and how many.
+    run: the registers, the first of them and how many. cut: the dimension that ends inside of the last vector.
     """
     registers, first, length = run
     src = call["src"]
-    if exists is not None:
+    if exists is not None or cut is not None:
         with out.each("e", length) as e:
             out.store(registers, plus(first, e), else_)
     with out.when(exists):
         offset, flat = src.place(digits, call.facts).get("m", 0), src.buffer.flat()
         if length == 1:
             out.store(registers, first, Load(flat, (as_expr(offset),)))
-        else:
+            return
+
+        def whole() -> None:
             pointer, nbytes = out.pointer("ptr", flat, offset), length * src.dtype.bits // 8
             out.call("cuda.copy_bytes", AddressOf(registers, (as_expr(first),)), pointer, nbytes)
+
+        def some(end: Value) -> None:
+            with out.each("e", length) as e, out.when(binary("<", plus(digits[cut or 0], e), end)):
+                out.store(registers, plus(first, e), Load(flat, (as_expr(plus(offset, e)),)))
+
+        if cut is None:
+            whole()
+        else:
+            end = src.extents[cut]
+            out.either(binary("<=", plus(digits[cut], length), end), whole, lambda: some(end))

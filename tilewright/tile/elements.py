@@ -24,13 +24,14 @@ from tilewright.ir import (
     const_value,
     rewrite,
     select,
+    unary,
     walk,
 )
 from tilewright.ir.fold import rounded
 from tilewright.isa.arith import ARITHMETIC
 from tilewright.primitives import PRIMITIVES, Mismatch
 from tilewright.primitives.compute import CAST, COMPARISONS, COMPUTE, FORMULA, PREDICATE, FormulaStep, formula_of
-from tilewright.primitives.elements import arithmetic_dtype, narrowed
+from tilewright.primitives.elements import INTEGRAL, arithmetic_dtype, narrowed
 from tilewright.primitives.elementwise import ROUNDING, Formula
 from tilewright.tile.call import TileCall
 
@@ -63,6 +64,7 @@ NAMES: Mapping[str, Callable[..., Expr]] = {
     "fmin": _of_numbers("min"),
     "fma": _multiplied,
     "where": select,
+    "invert": lambda a: unary("not" if a.dtype == BOOL else "~", a),
     **{f"rounded_{op}": _rounded(f"rounded_{op}") for op in ("add", "sub", "mul", "div", "fma")},
 }
 """The functions that formulas use, on expressions."""
@@ -266,6 +268,8 @@ def _kind(call: TileCall, tiles: list[DType], values: Mapping[str, Expr], dst: D
             f"{name} is of floats", f"sources of {kind}", "at least one source that is a float",
             'Tx.cast into a tile of floats first',
         ))  # fmt: skip
+    if formula.takes in INTEGRAL and kind.is_float:
+        raise call.invalid(Mismatch(f"{call.stmt.primitive} is of integers", f"sources of {kind}", "integers"))
     return kind
 
 

@@ -5,15 +5,15 @@ A row is cut into runs; those of all rows are numbered, and threads take turns. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from tilewright.dtypes import INT32, INT64
-from tilewright.ir import Expr, Value, Var, as_expr, binary, cast, const_value, row_major
+from tilewright.ir import Expr, Region, Value, Var, as_expr, binary, cast, const_value, row_major
 from tilewright.ir.widths import has_wide_strides
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall, own_digits, side_of
+from tilewright.tile.call import Side, TileCall, dimensions_of, own_digits, side_of
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.inside import open_dimensions
@@ -23,7 +23,7 @@ from tilewright.tile.round_loops import Writer, emit_rounds, once_each
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, in_batches, registers_alike
 from tilewright.tile.walks import plus, times
 
-__all__ = ["TileFlow", "by_runs", "emit_flow", "emit_runs", "flowing"]
+__all__ = ["TileFlow", "by_runs", "covered", "emit_flow", "emit_runs", "flowing", "flows_wider"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,17 +271,96 @@ def emit_flow(plan: TileFlow, call: TileCall, out: Builder) -> None:
 # Runs of either kind
 
 
+def covered(call: TileCall) -> TileCall:
+    """The same call on regions of numbers, as far as the registers go, whose elements end where only the run knows.
+
+    Each thread then has the elements that its registers can hold, and tests each access. Raises Decline where registers
+    begin at a place that is not known.
+    """
+    dst, extents = call["dst"], call["dst"].extents
+    of_run = {dim for dim, extent in enumerate(extents) if const_value(extent) is None}
+    if not of_run or "local" not in call.spaces:
+        return call
+    rooms = _rooms(call)
+    if missing := sorted(of_run - set(rooms)):
+        raise Decline(f"no tile in registers has the extent {extents[missing[0]]}")
+    sides: dict[str, Side] = {}
+    for name, side in call.sides.items():
+        own = {own: rooms[dim] for own, dim in dimensions_of(side, extents) if dim in of_run}
+        sides[name] = _on_room(side, own, call)
+    _check_registers(replace(call, sides=sides))
+    leaves = bool(open_dimensions(call, dst))
+    ends = tuple(_end(call, dim, leaves=leaves) if dim in of_run else None for dim in range(len(extents)))
+    return replace(call, sides={**sides, "dst": replace(sides["dst"], ends=ends)})
+
+
+def _rooms(call: TileCall) -> dict[int, int]:
+    """How many elements the registers of all tiles have in each dimension of dst, from where the regions begin."""
+    rooms: dict[int, int] = {}
+    for side in call.tiles:
+        for own, dim in dimensions_of(side, call["dst"].extents) if side.space == "local" else ():
+            begin, total = const_value(side.starts[own]), const_value(side.buffer.shape[own])
+            if begin is None or total is None:
+                raise Decline(f"where the region {side} of registers begins is no constant")
+            rooms[dim] = min(rooms.get(dim, int(total)), int(total) - int(begin))
+    return rooms
+
+
+def _check_registers(call: TileCall) -> None:
+    """Raise Decline where registers might be left in a dimension of another extent."""
+    for side in call.tiles:
+        if side.space == "local" and (leaving := open_dimensions(call, side)):
+            raise Decline(f"the region {side} may leave dimension {leaving[0]} of {side.name}")
+
+
+def _end(call: TileCall, dim: int, *, leaves: bool) -> Value:
+    """Where the elements of the call end in a dimension of dst; leaves: its region may leave the buffer."""
+    dst = call["dst"]
+    end, total = call.facts.simplify(plus(dst.starts[dim], dst.extents[dim])), dst.buffer.shape[dim]
+    return binary("min", end, total) if leaves and not call.facts.less(as_expr(end) - 1, total) else end
+
+
+def _on_room(side: Side, rooms: Mapping[int, int], call: TileCall) -> Side:
+    """The side with these extents in some of its dimensions."""
+    box = [(start, rooms.get(dim, extent)) for dim, (start, extent) in enumerate(side.region.box)]
+    return side_of(Region(side.buffer, tuple(box)), call.facts) if rooms else side
+
+
 def by_runs(call: TileCall) -> Rounds | TileFlow:
-    """The plan of a copy between any memories, listed or by arithmetic."""
+    """The plan of a call on any memories, listed or by arithmetic. Raises Decline."""
+    call = covered(call)
     size = call["dst"].size
     if size is None or (size > MOST_LISTED and "local" not in call.spaces):
         return flowing(call)
-    leading = registers_alike(call)
-    return by_turns(call) if leading is None else by_holders(call, leading)
+    if (leading := registers_alike(call)) is not None:
+        return by_holders(call, leading)
+    plan = by_turns(call)
+    return flowing(call) if flows_wider(call, plan.vector) else plan
+
+
+def flows_wider(call: TileCall, vector: int) -> bool:
+    """Are runs of rows, with tests of their ends, longer than ``vector``? Short rows are left as they are."""
+    last = const_value(call["dst"].extents[-1])
+    if last is None or "local" in call.spaces or not _ends_inside(call, int(last), vector):
+        return False
+    try:
+        plan = flowing(call)
+    except Decline:
+        return False
+    return plan.vector > vector and int(const_value(plan.extents[-1]) or 0) >= LONG * plan.vector
+
+
+def _ends_inside(call: TileCall, last: int, vector: int) -> bool:
+    """May a row, or all of them together, end inside of a wider run?"""
+    return any(last % length for length in vector_lengths(call) if length > vector)
+
+
+LONG = 3  # whole runs of a row, for which the tests of a last one are worth it
 
 
 def emit_runs(plan: Rounds | TileFlow, call: TileCall, out: Builder) -> None:
     """Write a plan of either kind."""
+    call = covered(call)
     if isinstance(plan, TileFlow):
         emit_flow(plan, call, out)
     else:

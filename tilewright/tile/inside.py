@@ -19,15 +19,25 @@ __all__ = ["inside", "inside_tests", "open_dimensions", "splits"]
 
 
 def open_dimensions(call: TileCall, side: Side) -> list[int]:
-    """The dimensions in which the region is not known to be inside of its buffer, and may leave it."""
+    """The dimensions in which the region is not known to be inside of its buffer, and may leave it; and those in which
+    the elements of the call end before it.
+    """
     facts = call.facts
-    if any(own is side and not operand.role.may_leave(dict(call.config)) for operand, own in call.operands):
-        return []
+    ended = [dim for dim, end in enumerate(side.ends) if end is not None]
+    if not _may_leave(call, side):
+        return ended
     return [
         dim
         for dim, (start, extent, total) in enumerate(zip(side.starts, side.extents, side.buffer.shape, strict=True))
-        if not facts.less(-1, start) or facts.less(total, start + extent) or not facts.less(start + extent - 1, total)
+        if dim in ended
+        or not facts.less(-1, start)
+        or facts.less(total, start + extent)
+        or not facts.less(start + extent - 1, total)
     ]
+
+
+def _may_leave(call: TileCall, side: Side) -> bool:
+    return all(own is not side or operand.role.may_leave(dict(call.config)) for operand, own in call.operands)
 
 
 def inside(call: TileCall, side: Side, digits: Sequence[Value]) -> Expr | None:
@@ -41,9 +51,9 @@ def inside_tests(call: TileCall, side: Side, first: Sequence[Value], last: Seque
     for dim in open_dimensions(call, side):
         start = side.starts[dim]
         begin, end = plus(start, first[dim]), plus(start, last[dim])
-        if not facts.less(-1, start):
+        if _may_leave(call, side) and not facts.less(-1, start):
             tests.append(binary(">=", begin, 0))
-        tests.append(binary("<", end, side.buffer.shape[dim]))
+        tests.append(binary("<", end, side.limits[dim]))
     return tests
 
 
@@ -57,7 +67,7 @@ def splits(call: TileCall, side: Side, order: Ints, length: int) -> str | None:
         if (along == along[:, :1]).all():
             continue
         blocks = (along[:, 0] % length == 0).all() and (along - along[:, :1] == np.arange(length)).all()
-        ends = (side.starts[dim], side.buffer.shape[dim])
+        ends = (side.starts[dim], side.limits[dim])
         if not blocks or not all(call.facts.divides(length, end) for end in ends):
             return f"{length} elements may be partly outside of dimension {dim} of {side.name}"
     return None

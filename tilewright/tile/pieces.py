@@ -4,16 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-from tilewright.ir import Const, Expr, Region, Special, Value, const_value, rewrite
+from tilewright.ir import Const, Expr, Region, Special, const_value, rewrite
 from tilewright.ir.special import ELEMENT
 from tilewright.layout import TileLayout
 from tilewright.records import replace
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall, own_digits, side_of
+from tilewright.tile.call import Side, TileCall, dimensions_of, side_of
 from tilewright.tile.dispatch import Chosen, Decline, condition
 from tilewright.tile.elements import indexed
 from tilewright.tile.inner import planned
@@ -49,7 +49,7 @@ def in_pieces(call: TileCall) -> Pieces:
         raise Decline("registers have extents that are numbers")
     cuts: list[set[int]] = [{0, int(const_value(extent) or 0)} for extent in extents]
     for side in filter(_is_cut, call.tiles):
-        for own, dim in _dimensions(side, extents):
+        for own, dim in dimensions_of(side, extents):
             cuts[dim].update(_cuts(side, own))
     boxes = tuple(product(*(list(pairwise(sorted(each))) for each in cuts)))
     if not 1 < len(boxes) <= MOST_PIECES:
@@ -69,12 +69,6 @@ def emit_pieces(plan: Pieces, call: TileCall, out: Builder) -> None:
 
 def _is_cut(side: Side) -> bool:
     return side.space == "local" and side.extents != side.buffer.shape
-
-
-def _dimensions(side: Side, extents: Sequence[Value]) -> Iterator[tuple[int, int]]:
-    """The dimensions of a side that go with one of dst, with that one."""
-    labels = own_digits(side, list(range(1, len(extents) + 1)), extents)
-    yield from ((own, int(const_value(label) or 0) - 1) for own, label in enumerate(labels) if label != 0)
 
 
 def _cuts(side: Side, dim: int) -> list[int]:
@@ -109,7 +103,7 @@ def _piece(call: TileCall, box: Box, scalars: Mapping[str, Expr]) -> TileCall:
     extents, sides = call["dst"].extents, dict[str, Side]()
     for name, side in call.sides.items():
         parts = list(side.region.box)
-        for own, dim in _dimensions(side, extents):
+        for own, dim in dimensions_of(side, extents):
             low, high = box[dim]
             parts[own] = (side.starts[own] + low, high - low)
         sides[name] = side_of(Region(side.buffer, tuple(parts)), call.facts)

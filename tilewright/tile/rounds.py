@@ -193,7 +193,7 @@ def _needs_number(call: TileCall) -> bool:
 
 
 def _is_open(call: TileCall) -> bool:
-    return any(open_dimensions(call, side) for side in call.tiles if side.space != "local")
+    return any(open_dimensions(call, side) for side in call.tiles)
 
 
 def _crooked(call: TileCall, order: Ints, length: int) -> str | None:

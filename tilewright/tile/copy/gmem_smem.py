@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import between, bits_only, constant_extents, one_place_each
-from tilewright.tile.dispatch import variant
+from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.flow import flows_wider
 from tilewright.tile.shares import Share, dealt_out, emit_copies, in_memory_order, widened
 
 __all__ = ["gmem_smem"]
@@ -18,7 +19,10 @@ __all__ = ["gmem_smem"]
 )
 def gmem_smem(call: TileCall) -> Share:
     """Neighbouring threads copy neighbouring runs of global memory, in accesses of up to 128 bits."""
-    return widened(call, lambda each: dealt_out(each, in_memory_order(each.side("global"))))
+    plan = widened(call, lambda each: dealt_out(each, in_memory_order(each.side("global"))))
+    if flows_wider(call, plan.vector):
+        raise Decline(f"{plan.vector} elements at a time; runs of rows, whose ends are tested, have more")
+    return plan
 
 
 gmem_smem.emit(emit_copies)

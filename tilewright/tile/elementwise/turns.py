@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, one_place_each, only_in
-from tilewright.tile.dispatch import elementwise
+from tilewright.tile.dispatch import Decline, elementwise
+from tilewright.tile.flow import flows_wider
 from tilewright.tile.round_loops import emit_rounds
 from tilewright.tile.rounds import Rounds, by_turns
 
@@ -14,7 +15,10 @@ __all__ = ["turns"]
 @elementwise(priority=20, when=[only_in("shared", "global"), constant_extents, one_place_each])
 def turns(call: TileCall) -> Rounds:
     """Neighbouring threads compute neighbouring runs, loaded and stored by accesses of up to 128 bits."""
-    return by_turns(call)
+    plan = by_turns(call)
+    if flows_wider(call, plan.vector):
+        raise Decline(f"{plan.vector} elements at a time; runs of rows, whose ends are tested, have more")
+    return plan
 
 
 turns.emit(emit_rounds)

@@ -5,21 +5,30 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in
 from tilewright.tile.dispatch import Decline, variant
-from tilewright.tile.flow import TileFlow, emit_runs, flowing
+from tilewright.tile.flow import TileFlow, by_runs, emit_runs, flowing, flows_wider
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_turns
 
 __all__ = ["edges"]
 
 
 @variant(
-    "fill", "memset", "zero", priority=12, keywords=("vec_len",), when=[only_in("shared", "global"), one_place_each]
+    "fill",
+    "memset",
+    "zero",
+    priority=12,
+    keywords=("vec_len",),
+    when=[only_in("local", "shared", "global"), one_place_each],
 )
 def edges(call: TileCall) -> Rounds | TileFlow:
     """Runs of up to 128 bits, of which those that the buffer ends in are stored element by element."""
     size = call["dst"].size
     if size is None or size > MOST_LISTED:
-        return flowing(call)
+        return by_runs(call)
+    if call["dst"].space == "local":
+        raise Decline("the extents of the registers are numbers")
     plan = by_turns(call)
+    if flows_wider(call, plan.vector):
+        return flowing(call)
     if not plan.parts:
         raise Decline("each run is inside or outside as a whole")
     return plan

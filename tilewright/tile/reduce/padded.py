@@ -54,6 +54,8 @@ def padded(call: TileCall) -> PaddedReduction:
     if not isinstance(layout, TileLayout) or any(const_value(start) is None for start in src.starts):
         raise Decline(f"{src.name} has no layout without a swizzle and a region of numbers")
     wide, extents = _widened(call, layout, [int(const_value(extent) or 0) for extent in shape], axes)
+    if all((src.starts[dim], src.extents[dim]) == (0, extents[dim]) for dim in axes):
+        raise Decline(f"{src.name} has all elements of the dimensions that are reduced")
     _check_positions(call, extents, axes)
     made = ScratchRegisters(side_of(Buffer("padded", src.dtype, tuple(extents), "local", wide).region(), call.facts))
     first, second, last = (planned(each) for each in _steps(call, made.side, axes))
