@@ -21,7 +21,7 @@ from tilewright import process
 from tilewright.errors import Span, ToolError
 from tilewright.load import cu_worker
 from tilewright.load.cu_headers import INSTALL, Include, header_macros, headers, includes, wheel_folders
-from tilewright.load.cu_pieces import Piece, blanked, instances, pieces
+from tilewright.load.cu_pieces import Chunk, blanked, instances, pieces
 from tilewright.load.cu_stand_ins import IMPLICIT
 from tilewright.load.cu_tree import Macros
 
@@ -82,11 +82,11 @@ class _Source:
 
     def __init__(self, name: str, file: str, text: str) -> None:
         self.name, self.file, self.text = name, file, text
-        self.dropped: list[Piece] = []
+        self.dropped: list[Chunk] = []
         self.macros: Macros | None = None  # those of all files, once they are known
 
     @cached_property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[Chunk]:
         return pieces(self.text, self.macros)
 
     def drop(self, log: str) -> bool:
@@ -142,7 +142,7 @@ def _without_host_code(
     raise _refused(sources, reported or first["log"], others)
 
 
-def _holds(text: str, piece: Piece, lines: set[int]) -> bool:
+def _holds(text: str, piece: Chunk, lines: set[int]) -> bool:
     body = text[piece.start : piece.stop]
     first = text.count("\n", 0, piece.start + len(body) - len(body.lstrip())) + 1
     return any(first <= line <= first + body.strip().count("\n") for line in lines)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tilewright.load.cu_pieces import launches
 from tilewright.load.cu_tree import Tree, below, tree_of
 
-__all__ = ["Shape", "launched"]
+__all__ = ["LaunchShape", "launched"]
 
 _DIM3 = re.compile(r"(?:dim3)?\s*[({](.*)[)}]")
 _NUMBER = re.compile(r"\b(\d[\dxXa-fA-F']*?)[uUlL]*\b")
@@ -23,7 +23,7 @@ _MOST = 1 << 31  # of a number between the angles
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LaunchShape:
     """A launch in numbers. line: of the file."""
 
     grid: tuple[int, ...]
@@ -32,7 +32,7 @@ class Shape:
     line: int
 
 
-def launched(text: str, kernel: str) -> list[Shape]:
+def launched(text: str, kernel: str) -> list[LaunchShape]:
     """The launches of a kernel whose numbers the text has, in order. kernel: as it is written, or its bare name."""
     tree = tree_of(text)
     bare = kernel.partition("<")[0].rpartition("::")[2]
@@ -44,7 +44,7 @@ def launched(text: str, kernel: str) -> list[Shape]:
         words = [_extents(word, tree, launch.line) for word in launch.words[:3]]
         if all(word is not None for word in words):
             grid, block, *rest = (word or () for word in words)
-            found.append(Shape(grid, block, rest[0][0] if rest else 0, launch.line))
+            found.append(LaunchShape(grid, block, rest[0][0] if rest else 0, launch.line))
     return found
 
 

@@ -16,7 +16,7 @@ from tilewright.load.declared import Parameter, number_name
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Launch", "Piece", "blanked", "instances", "kernels", "launches", "parameters", "pieces"]
+__all__ = ["Chunk", "HostLaunch", "blanked", "instances", "kernels", "launches", "parameters", "pieces"]
 
 _SCOPES = ("namespace_definition", "linkage_specification")
 _BRANCHES = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef", "ERROR")
@@ -29,7 +29,7 @@ _BODIES = ("compound_statement", "try_statement", "field_declaration_list", "enu
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Chunk:
     """A top-level piece of a file. start, stop: where it is. device: is it for the GPU? scope: the namespaces around it
     that have names, ``a::b::``. node: its syntax, None of a call of a macro.
     """
@@ -43,7 +43,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class HostLaunch:
     """A launch as the file has it: the kernel's name with its template's arguments, and what stands between the angles:
     grid, block, bytes of shared memory, stream. line: where it is.
     """
@@ -53,17 +53,17 @@ class Launch:
     line: int
 
 
-def pieces(text: str, macros: Macros | None = None) -> list[Piece]:
+def pieces(text: str, macros: Macros | None = None) -> list[Chunk]:
     """The pieces of a file in order, those inside of namespaces by themselves; directives for the preprocessor in
     between belong to none. macros: those of its headers, too.
     """
     tree = tree_of(text, macros)
     heads = ((start, stop, tree.between(start, stop).partition("(")[0]) for start, stop in tree.made)
-    made = [Piece(start, stop, True, bool(tree.macros.kernel.search(head))) for start, stop, head in heads]
+    made = [Chunk(start, stop, True, bool(tree.macros.kernel.search(head))) for start, stop, head in heads]
     return sorted([*_within(tree, tree.root, ""), *made], key=lambda piece: piece.start)
 
 
-def _within(tree: Tree, root: Node, scope: str) -> Iterator[Piece]:
+def _within(tree: Tree, root: Node, scope: str) -> Iterator[Chunk]:
     todo = [(child, scope) for child in reversed(root.children)]
     while todo:
         node, scope = todo.pop()
@@ -78,7 +78,7 @@ def _within(tree: Tree, root: Node, scope: str) -> Iterator[Piece]:
             yield _piece(tree, node, scope)
 
 
-def _piece(tree: Tree, node: Node, scope: str) -> Piece:
+def _piece(tree: Tree, node: Node, scope: str) -> Chunk:
     body, before = next(below(node, *_BODIES), None), node.prev_sibling
     begun = before.end_byte if before is not None else node.start_byte  # macros and attributes before it are its own
     start = max([begun, *(stop for _, stop in tree.made if stop <= node.start_byte)])
@@ -86,7 +86,7 @@ def _piece(tree: Tree, node: Node, scope: str) -> Piece:
     device = bool(tree.macros.device.search(head)) or _is_kept(tree, node)
     follows = node.next_sibling
     stop = follows.end_byte if follows is not None and follows.type == ";" else node.end_byte
-    return Piece(start, stop, device, bool(tree.macros.kernel.search(head)), scope, node)
+    return Chunk(start, stop, device, bool(tree.macros.kernel.search(head)), scope, node)
 
 
 def _is_kept(tree: Tree, node: Node) -> bool:
@@ -101,7 +101,7 @@ def _is_kept(tree: Tree, node: Node) -> bool:
     return node.type in _KEPT or is_type or bool(words & {"const", "constexpr", "alignas"})
 
 
-def blanked(text: str, dropped: Sequence[Piece]) -> str:
+def blanked(text: str, dropped: Sequence[Chunk]) -> str:
     """The text with blanks in the place of pieces, its lines where they were."""
     for piece in dropped:
         inside = re.sub(r"[^\n]", " ", text[piece.start : piece.stop])
@@ -151,7 +151,7 @@ def _declared(text: str) -> Iterator[tuple[str, list[str]]]:
             yield tree.of(name), given
 
 
-def _is_instance(piece: Piece) -> bool:
+def _is_instance(piece: Chunk) -> bool:
     return piece.node is not None and piece.node.type == "template_instantiation"
 
 
@@ -167,7 +167,7 @@ def instances(text: str) -> list[str]:
     return list(dict.fromkeys(name for name in (*launched, *named) if "<" in name))
 
 
-def launches(text: str) -> list[Launch]:
+def launches(text: str) -> list[HostLaunch]:
     """The launches of a file's host code, ``k<<<grid, block>>>(...)``, in their order."""
     tree = tree_of(text)
     found = []
@@ -176,5 +176,5 @@ def launches(text: str) -> list[Launch]:
         kernel = call.child_by_field_name("function")
         if angles is not None and kernel is not None:
             words = tuple(tree.of(each) for each in angles.named_children)
-            found.append(Launch(tree.of(kernel), words, call.start_point[0] + 1))
+            found.append(HostLaunch(tree.of(kernel), words, call.start_point[0] + 1))
     return found
