@@ -26,9 +26,10 @@ from tilewright.cli.words import as_options
 from tilewright.cuda.cu_chunks import Parameter
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
+from tilewright.explain import Finding
 from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
-from tilewright.verdict import Finding, Report, Verdict
+from tilewright.verdict import Report, Verdict
 from tilewright.view.terminal import say
 
 if TYPE_CHECKING:
@@ -208,6 +209,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     requests = ([] if asked.arg else requests_beside(asked.file)) or [one]
     kernels = [request.kernel for request in requests if request.kernel]
     module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels)
+    limits = {**limits, "max_findings": asked.max_findings}
     verdicts = [_checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits) for request in requests]
     return Report(str(asked.file), tuple(verdicts), limits)
 

@@ -226,6 +226,7 @@ class LoadedKernel:
         limit_s: float | None = host.MOST_SECONDS,
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
+        max_findings: int = host.MOST_FINDINGS,
         **named: Any,
     ) -> Run:
         """Run on the simulator; arrays are changed in place, and an access outside of an array is an error.
@@ -234,7 +235,7 @@ class LoadedKernel:
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits: as of `tilewright.simulate`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
-        limits = host.Limits(limit_s, limit_steps, limit_bytes)
+        limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
         with _in_words(((rf"(?<!\w){re.escape(self.entry.name)}(?!\w)", self.name), *self.module.words)):
             bound, passed = self._given(args, named).with_copies()
             machine = self.machine(grid, block, cluster, shared_bytes)

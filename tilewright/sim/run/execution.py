@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.errors import SimulationError
 from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
 from tilewright.sim.machine.device import Device
@@ -79,6 +80,7 @@ class Execution(Device):
         self.scalars = program.bound_scalars(scalars)
         super().__init__(program, arrays, program.grid(self.scalars), program.own_checks, precedence)
         self.program: Compiled = program
+        self.findings.most = limits.findings
         self.watch = Watch(self, limits, started)
         self.scheduler = Scheduler(self, program.segments, program.live)
         self._next = 0
@@ -111,7 +113,11 @@ class Execution(Device):
             with self.watch.alarm():
                 self._run(progress)
         except OutOfTime as stop:
-            raise self.watch.out_of_time(self.line(stop.__traceback__)) from None
+            raise self.findings.error(self.watch.out_of_time(self.line(stop.__traceback__))) from None
+        except SimulationError as last:
+            if self.unwritten == "found" or not self.findings:
+                raise
+            raise self.findings.error(last) from None
         except KeyboardInterrupt as stop:
             line = self.line(stop.__traceback__)
             where = f" at {line}" if line else ""
@@ -134,6 +140,8 @@ class Execution(Device):
                 progress(self._next, self.ctas)
         for check in self.checks:
             check.finish(self)
+        if self.findings:
+            raise self.findings.error()
 
     def admit(self) -> bool:
         """Starts the next wave; False where no CTA is left. Raises SimulationError where memory is short."""

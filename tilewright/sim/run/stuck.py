@@ -41,7 +41,9 @@ def stuck(run: Execution, what: str, batches: list[Batch], others: list[Batch]) 
             f"{most} CTAs at once, as the GPU has room for; {run.not_begun} have not begun, and those wait for them"
         )
         hint = f"a grid of at most {most} CTAs that each do more, or CTAs of fewer threads or less shared memory"
-    return SimulationError(what, given="\n".join(lines[:MOST_LINES]), allowed=missing, hint=hint, at=_at(run, first))
+    return SimulationError(
+        what, given="\n".join(lines[:MOST_LINES]), allowed=missing, hint=hint, at=_at(run, first), kind="deadlock"
+    )
 
 
 def _together(run: Execution, batch: Batch) -> str | None:

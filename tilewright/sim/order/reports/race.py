@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
+from tilewright.explain import OtherAccess
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.coordinates import coordinate_text
@@ -55,14 +56,26 @@ def report(
     if other is not None and run.unwritten == "sought" and _is_unwritten(clash):
         reader, writer = (other.op, other.at, _other(clash)), (_whose(clash), site.at, _later(clash))
         barrier, hint = tuple(BARRIERS)[min(clash.apart, 2)], _ordered(program, clash, site.at, other.at)
-        return not_yet_written(run, reader, writer, place, barrier, hint)
+        return not_yet_written(run, reader, writer, place, barrier, hint, buffer=site.line.buffer or None)
     return SimulationError(
         f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
         given=f"{site.at}: {_later(clash)}\n{did}{where}: {_other(clash)}",
         allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * clash.is_inside_warp()}",
         hint=_missing(program, clash, other, witness),
         at=site.at,
+        kind="races",
+        buffer=site.line.buffer or None,
+        place=place,
+        threads=(clash.batch.wave.thread_at(*clash.later),),
+        other=_other_access(clash, did),
     )
+
+
+def _other_access(clash: Clash, did: str) -> OtherAccess:
+    """The earlier access as a finding has it."""
+    at = clash.other.site.at if clash.other is not None else None
+    op, threads = clash.other.site.op if clash.other is not None else "", (clash.batch.wave.thread_at(*clash.earlier),)
+    return OtherAccess(op, did, at.file if at else None, at.line if at else None, threads)
 
 
 def _is_unwritten(clash: Clash) -> bool:
