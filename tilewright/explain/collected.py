@@ -74,6 +74,10 @@ class Collected:
 
     def _end(self, last: SimulationError) -> None:
         """The error that ended the run. At a limit, or where threads wait after a conflict of counts, it follows."""
+        here = (key for key, each in self.entries.items() if _line(each.error) == _line(last) and last.at)
+        if (same := next((key for key in here if self.entries[key].error.kind == last.kind), None)) is not None:
+            self.followed(same)
+            return
         kinds = {each.error.kind: key for key, each in self.entries.items()}
         cause = kinds.get("divergence") if last.kind in WAITING else next(iter(kinds.values()), None)
         if cause is not None and last.kind in (*WAITING, "limit"):

@@ -35,12 +35,13 @@ class Bounds(Check):
     def escapes(self, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
         """Tells of the first warp with lanes outside; hardware looks at the alignment before that.
 
-        Raises SimulationError for writes, as a GPU would stop there or change other bytes.
+        Raises SimulationError for writes, as a GPU would stop there or change other bytes, and for instructions that
+        give lanes parts of each other's rows.
         """
         if "alignment" in self.program.checks:
             misaligned(self.program, site, batch, outside, at)
         error = escape(self.program, site, batch, outside, at)
-        if site.write or site.goes_on or site.by_unit:
+        if site.write or site.op != "load":
             raise error
         batch.wave.run.tell(error, str(site.at), site.line.buffer)  # such a lane reads zeros
 
@@ -189,7 +190,7 @@ class Dimension:
             threads=threads_of(batch, outside),
             numbers={"index": first, "extent": extent, "dimension": dim},
         )
-        if self.write:
+        if self.write or self.op != "load":
             raise error
         run.tell(error, str(self.at), self.within.name)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.explain import OtherAccess
+from tilewright.explain import OtherAccess, Threads
 from tilewright.isa.effects import SCOPES
-from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.batch import numbers, threads_of
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.order.races.accesses import EQUAL, ROUNDED
 from tilewright.sim.order.races.clash import CHECKED, LOOSE, NUMBERED
@@ -66,9 +66,16 @@ def report(
         kind="races",
         buffer=site.line.buffer or None,
         place=place,
-        threads=(clash.batch.wave.thread_at(*clash.later),),
+        threads=_threads(clash),
         other=_other_access(clash, did),
     )
+
+
+def _threads(clash: Clash) -> tuple[Threads, ...]:
+    """The threads of the later access, the reported one first where not all are known."""
+    if clash.lanes is None:
+        return (clash.batch.wave.thread_at(*clash.later),)
+    return threads_of(clash.access.look, clash.lanes)
 
 
 def _other_access(clash: Clash, did: str) -> OtherAccess:
