@@ -18,7 +18,7 @@ from tilewright.inputs import make_arguments, shown
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.public import Public, keywords_of
-from tilewright.verdict import Verdict, verdict_on, warning_of
+from tilewright.verdict import Verdict, verdict_on
 
 if TYPE_CHECKING:
     from tilewright.sim import Run
@@ -117,7 +117,7 @@ def _name_of(kernel: Any) -> str:
 
 def _finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, known: Mapping[str, Any]) -> Verdict:
     """The verdict on a run that came to its end. told: differences from the expected arrays, and warnings."""
-    found = (*told, *(warning_of(text) for text in run.warnings))
+    found = (*told, *run.findings)
     return Verdict(
         name, "wrong" if any(one.severity == "error" for one in found) else "clean", findings=found,
         not_covered=tuple(_left(known["checks"], wanted.arrays)), instructions=run.counts.instructions,

@@ -21,7 +21,6 @@ __all__ = [
     "Verdict",
     "report_from",
     "verdict_on",
-    "warning_of",
 ]
 
 SCHEMA = "tilewright.verdict/2"
@@ -102,11 +101,6 @@ class Report:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.verdicts))
-
-
-def warning_of(text: str) -> Finding:
-    """A warning of a run."""
-    return Finding("warning", text, "warning")
 
 
 def verdict_on(

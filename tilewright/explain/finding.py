@@ -95,9 +95,10 @@ class Finding:
         return cls(error.kind, error.what, given=given, allowed=allowed, hint=error.hint, **fields)
 
     def as_v1(self) -> dict[str, Any]:
-        """Its fields as version 1 of the schema has them."""
+        """Its fields as version 1 of the schema has them; threads: the first of each of the two accesses."""
         fields = {name: value for name, value in asdict(self).items() if name in V1}
-        return fields | {"threads": [each.as_v1() for each in self.threads]}
+        every = (*self.threads[:1], *(self.other.threads[:1] if self.other else ()))
+        return fields | {"threads": [each.as_v1() for each in every]}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Finding:

@@ -43,7 +43,7 @@ class Bounds(Check):
         error = escape(self.program, site, batch, outside, at)
         if site.write or site.op != "load":
             raise error
-        batch.wave.run.tell(error, str(site.at), site.line.buffer)  # such a lane reads zeros
+        batch.wave.run.tell(error, str(site.at))  # such a lane reads zeros
 
     def watch(self, site: Site) -> Hook | None:
         """Of writes: they go nowhere where no thread may write."""
@@ -97,7 +97,7 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
         buffer=site.place.name,
         place=coordinate_text(program, site, int(found[0])),
         threads=threads_of(batch, lanes),
-        numbers={"bytes": size},
+        numbers={"bytes": size, "last": int(found.max()) + site.width - 1 - site.place.start},
     )
 
 
@@ -192,7 +192,7 @@ class Dimension:
         )
         if self.write or self.op != "load":
             raise error
-        run.tell(error, str(self.at), self.within.name)
+        run.tell(error, str(self.at))
 
 
 register(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -149,6 +149,7 @@ class Device:
     of parameters and symbols.
 
     exists: (1, warps, 32), the threads of a CTA. lines: what asynchronous operations move.
+    about: what is known of a warning, as fields of a `Finding`.
     unwritten: "used", where the use of a value that no thread had written has ended the run; "sought" in a run that
     looks for the thread that writes it later, and "found" where that has ended it.
     """
@@ -180,6 +181,7 @@ class Device:
         self.shared_bytes = program.launch.shared_bytes
         self.exists = (np.arange(self.warps * 32) < self.threads).reshape(1, self.warps, 32)
         self.warnings: list[str] = []
+        self.about: dict[str, Mapping[str, Any]] = {}
         self.findings = Collected(1)
         self.printed = Printed()
         self.steps = 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.explain import Finding
 from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
 from tilewright.sim.machine.device import Device
@@ -44,11 +45,14 @@ LANE_BYTES = 24  # bytes of temporaries per lane
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB."""
+    """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB.
+    findings: the warnings as data.
+    """
 
     counts: Counts
     warnings: list[str] = field(default_factory=list)
     output: str = ""
+    findings: list[Finding] = field(default_factory=list)
 
     def __repr__(self) -> str:
         said = [f"warning: {warning}" for warning in self.warnings]
@@ -248,4 +252,9 @@ class Execution(Device):
             if line.op in ("load", "store"):
                 name = f"{line.op} {line.space}"
                 counts.instructions[name] = counts.instructions.get(name, 0) + line.warps
-        return Run(counts, [*self.warnings, *self.printed.warnings()], "".join(self.printed.lines))
+        return Run(counts, [*self.warnings, *self.printed.warnings()], "".join(self.printed.lines), self.warned())
+
+    def warned(self) -> list[Finding]:
+        """The warnings as data."""
+        texts = (*self.warnings, *self.printed.warnings())
+        return [Finding("warning", text, "warning", **self.about.get(text, {})) for text in texts]

@@ -118,7 +118,9 @@ class Program:
                 if precedence.late is not None:
                     made.append(Made(precedence.late, other.scheduler.overtaking.first, other.steps))
                 said = {_unnumbered(text) for text in result.warnings}
-                result.warnings.extend(text for text in other.warnings if _unnumbered(text) not in said)
+                new = [one for one in other.warned() if _unnumbered(one.message) not in said]
+                result.warnings.extend(one.message for one in new)
+                result.findings.extend(new)
             return result
 
     def _execute(

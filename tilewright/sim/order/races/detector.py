@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
+from tilewright.sim.machine.coordinates import buffer_name
 from tilewright.sim.order.knowledge.locations import Locations
 from tilewright.sim.order.races.accesses import EQUAL
 from tilewright.sim.order.races.judge import clash_with_reads, lost_store
 from tilewright.sim.order.races.places import TaggedPlaces
 from tilewright.sim.order.races.tickets import Tickets
 from tilewright.sim.order.races.volatile_reads import VolatileReads
-from tilewright.sim.order.reports.race import report, warning
+from tilewright.sim.order.reports.race import report, warned, warning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,11 +42,11 @@ class Told:
     wave: Wave
     until: int
 
-    def brings(self, clash: Clash, lines: frozenset[str]) -> bool:
+    def brings(self, clash: Clash, buffer: str, lines: frozenset[str]) -> bool:
         """Does another race at the same buffer follow from it? It has no other lines, or what would have put these two
         accesses in order does so for those as well, as a barrier just before the later access would.
         """
-        if clash.site.line.buffer != self.buffer:
+        if buffer != self.buffer:
             return False
         crosses = clash.other is not None and clash.other.time < self.until <= clash.access.time
         return lines <= self.lines or (crosses and clash.batch.wave is self.wave)
@@ -154,16 +155,19 @@ class RaceDetector:
         key = (str(clash.site.at), clash.site.line.buffer)
         if key not in self.warned:
             self.warned.add(key)
-            clash.batch.wave.run.warnings.append(warning(self.program, clash))
+            run, text = clash.batch.wave.run, warning(self.program, clash)
+            run.warnings.append(text)
+            run.about[text] = warned(self.program, clash)
 
     def _tell(self, clash: Clash) -> None:
         """A race is a finding of its own, or one more at the same two lines, or it follows from one told before."""
-        run, other, buffer = clash.batch.wave.run, clash.other, clash.site.line.buffer
+        run, other = clash.batch.wave.run, clash.other
+        buffer = buffer_name(self.program, clash.site, clash.access.shown_address(clash.lane)) or ""
         lines = frozenset({str(clash.site.at), str(other.site.at if other is not None else None)})
         key = ("races", buffer, lines)
         if run.findings.again(key):
             return
-        if cause := next((each for each in self.told if each.brings(clash, lines)), None):
+        if cause := next((each for each in self.told if each.brings(clash, buffer, lines)), None):
             run.findings.followed(cause.key)
             return
         if run.unwritten == "used" and ("poison", buffer) in run.findings.entries:

@@ -64,6 +64,7 @@ def initialised_twice(wave: Wave, row: int, thread: int, offset: int, at: Span |
         hint="one m-barrier for all turns, as phases follow each other; or mbarrier.inval before",
         at=at,
         kind="races",
+        buffer=wave.run.places.shared_at(offset).name,
     )
 
 
@@ -86,6 +87,7 @@ def uninitialised(
             hint=f"T.cuda.cta_sync() by all warps between mbarrier.init and the {noun}",
             at=at,
             kind="races",
+            buffer=wave.run.places.shared_at(offset).name,
         )
     return SimulationError(
         f"{what} of another CTA, which may not have initialised it",
@@ -94,6 +96,7 @@ def uninitialised(
         hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init, before the {noun}",
         at=at,
         kind="races",
+        buffer=wave.run.places.shared_at(offset).name,
     )
 
 
@@ -110,6 +113,7 @@ def ended_early(
         hint=f"T.cuda.cta_sync() between {lines} and line {at.line if at else 0}",
         at=at,
         kind="races",
+        buffer=wave.run.places.shared_at(where[1]).name,
     )
 
 
@@ -122,6 +126,7 @@ def no_data(wave: Wave, site: Site, who: tuple[int, int], offset: int) -> Simula
         hint="T.ptx.mbarrier.inval(...) by one thread before it, after the last use",
         at=site.at,
         kind="races",
+        buffer=wave.run.places.shared_at(offset).name,
     )
 
 
@@ -134,6 +139,7 @@ def early_arrival(wave: Wave, who: str, offset: int, at: Span | None) -> Simulat
         hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",
         at=at,
         kind="races",
+        buffer=wave.run.places.shared_at(offset).name,
     )
 
 
@@ -146,6 +152,7 @@ def ends_between_signals(wave: Wave, operation: Operation, issuer: int, offset: 
         hint="mbarrier.init with the count of all that arrive, and as many bytes announced as come",
         at=operation.instruction.at,
         kind="races",
+        buffer=wave.run.places.shared_at(offset).name,
     )
 
 
@@ -164,6 +171,8 @@ def cta_may_have_ended(wave: Wave, who: tuple[int, int], where: tuple[int, int],
         hint="T.cuda.cluster_sync() before the end of the kernel",
         at=at,
         kind="races",
+        buffer=wave.run.places.shared_at(where[1]).name,
+        threads=(wave.thread_at(wave.first + who[0], who[1]),),
     )
 
 
@@ -178,6 +187,8 @@ def cta_may_not_have_begun(
         hint="T.cuda.cluster_sync() by all threads before it",
         at=at,
         kind="races",
+        buffer=wave.run.places.shared_at(where[1]).name,
+        threads=(wave.thread_at(wave.first + who[0], who[1]),),
     )
 
 
