@@ -48,6 +48,7 @@ MOST_THREADS = 1024
 MOST_CTAS, MOST_ALONG = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)  # along x, y, z
 MOST_SHARED = 227 << 10
 PATIENCE = 5.0  # seconds for a run that finds out how much shared memory a kernel touches
+ARENA = "shared memory"  # the buffer of a finding in shared memory that has none
 MADE_NAME = re.compile(r"_param_\d+$")
 Dimensions = "int | Sequence[int]"
 
