@@ -5,6 +5,6 @@ collected  the findings of a run: alike ones counted, those that follow from ano
 """
 
 from tilewright.explain.collected import Collected
-from tilewright.explain.finding import Finding, OtherAccess, Remedy, Threads
+from tilewright.explain.finding import Facts, Finding, OtherAccess, Remedy, Threads
 
-__all__ = ["Collected", "Finding", "OtherAccess", "Remedy", "Threads"]
+__all__ = ["Collected", "Facts", "Finding", "OtherAccess", "Remedy", "Threads"]

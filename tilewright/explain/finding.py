@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from tilewright.errors import Span, TilewrightError
 
-__all__ = ["Finding", "OtherAccess", "Remedy", "Threads"]
+__all__ = ["Facts", "Finding", "OtherAccess", "Remedy", "Threads"]
+
+
+Facts: TypeAlias = dict[str, Any]
+"""Fields of a `Finding` by name, of an error or a warning that is not a finding yet."""
 
 
 @dataclass(frozen=True, slots=True)

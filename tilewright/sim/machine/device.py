@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain import Collected
+from tilewright.explain import Collected, Facts
 from tilewright.host import bytes_text
 from tilewright.isa import Access, RegisterFence, Sync
 from tilewright.sim.machine.batch import where_text
@@ -181,7 +181,7 @@ class Device:
         self.shared_bytes = program.launch.shared_bytes
         self.exists = (np.arange(self.warps * 32) < self.threads).reshape(1, self.warps, 32)
         self.warnings: list[str] = []
-        self.about: dict[str, Mapping[str, Any]] = {}
+        self.about: dict[str, Facts] = {}
         self.findings = Collected(1)
         self.printed = Printed()
         self.steps = 0

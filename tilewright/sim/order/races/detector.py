@@ -33,7 +33,7 @@ __all__ = ["RaceDetector"]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldRace:
     """A race that was told. lines: of both accesses. until: the time of the later one, in its wave."""
 
     key: tuple[object, ...]
@@ -66,7 +66,7 @@ class RaceDetector:
         self.volatile = VolatileReads(orders, program.sites)
         self.tickets = Tickets(orders, self.locations)
         self.warned: set[tuple[str, str]] = set()
-        self.told: list[Told] = []
+        self.told: list[ToldRace] = []
         self.written = {site.place.window if site.place else ANYWHERE for site in program.sites if site.write}
         touched = (one for bound in program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
@@ -173,7 +173,7 @@ class RaceDetector:
         if run.unwritten == "used" and ("poison", buffer) in run.findings.entries:
             run.findings.followed(("poison", buffer))  # told as that race by the run that looks for the writer
             return
-        self.told.append(Told(key, buffer, lines, clash.batch.wave, clash.access.time))
+        self.told.append(ToldRace(key, buffer, lines, clash.batch.wave, clash.access.time))
         error = report(self.program, clash, self.orders, self.buffers, self.locations)
         if run.unwritten == "found":
             raise error

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.explain import OtherAccess, Threads
+from tilewright.explain import Facts, OtherAccess, Threads
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.batch import numbers, threads_of
 from tilewright.sim.machine.coordinates import buffer_name, coordinate_text
@@ -69,7 +69,7 @@ def report(
     )
 
 
-def _facts(program: Subject, clash: Clash) -> dict[str, Any]:
+def _facts(program: Subject, clash: Clash) -> Facts:
     """The fields of a finding: the later access, and the earlier one."""
     site, address = clash.site, clash.access.shown_address(clash.lane)
     return {
@@ -80,7 +80,7 @@ def _facts(program: Subject, clash: Clash) -> dict[str, Any]:
     }
 
 
-def warned(program: Subject, clash: Clash) -> dict[str, Any]:
+def warned(program: Subject, clash: Clash) -> Facts:
     """The fields of the warning's finding."""
     at = clash.site.at
     return {"file": at.file if at else None, "line": at.line if at else None, **_facts(program, clash)}

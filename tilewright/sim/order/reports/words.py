@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
 from tilewright.explain import OtherAccess
@@ -43,10 +43,10 @@ def not_yet_written(
     place: str,
     barrier: str,
     hint: str | None = None,
-    **facts: Any,
+    buffer: str | None = None,
 ) -> SimulationError:
     """The error for a place whose reader has found nothing there, before the writer that it races with; each is what
-    accesses it, where, and who that is. barrier: what belongs between them. facts: fields of the finding.
+    accesses it, where, and who that is. barrier: what belongs between them. buffer: that of the place.
     """
     run.unwritten = "found"
     first, then = (at.line if at else 0 for at in (writer[1], reader[1]))
@@ -61,5 +61,5 @@ def not_yet_written(
         other=OtherAccess(
             writer[0], "written", writer[1].file if writer[1] else None, writer[1].line if writer[1] else None
         ),
-        **facts,
+        buffer=buffer,
     )
