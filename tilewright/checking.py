@@ -13,11 +13,12 @@ import numpy as np
 from tilewright import host
 from tilewright.compiler import Executable, compile, unseen
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, described
+from tilewright.explain import Finding
 from tilewright.inputs import make_arguments, shown
-from tilewright.ir import AllocBuffer, Kernel, statements
+from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.public import Public, keywords_of
-from tilewright.verdict import Finding, Verdict, verdict_on, warning_of
+from tilewright.verdict import Verdict, verdict_on
 
 if TYPE_CHECKING:
     from tilewright.sim import Run
@@ -48,6 +49,7 @@ def check(
     limit_s: float | None = None,
     limit_steps: int | None = host.MOST_STEPS,
     limit_bytes: int | None = None,
+    max_findings: int = host.MOST_FINDINGS,
     **named: Any,
 ) -> Verdict:
     """Compile a kernel and run it under ``checks``; errors of the kernel become findings of the verdict, never
@@ -56,13 +58,14 @@ def check(
     kernel: ours; or one of `load_cu` or `load_ptx`, which takes ``grid=``, ``block=``, ``shared_bytes=``, ``cluster=``
     besides. args, named: copied before the run; of a kernel of ours, left out, they are random, by ``seed``, with
     symbolic extents of ``sizes``. expect: what arrays hold after it, by the name of the argument, within ``rtol`` and
-    ``atol``. Limits as of `simulate`.
+    ``atol``. Limits and ``max_findings`` as of `simulate`.
 
     >>> verdict = check(kernel, a, b, expect={"B": a.T})  # doctest: +SKIP
     >>> verdict.assert_clean()  # doctest: +SKIP
     >>> check(load_cu("scale.cu")["scale"], x, 2.0, grid=4, block=256).assert_clean()  # doctest: +SKIP
     """
-    limits = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes}
+    limits = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes,
+              "max_findings": max_findings}  # fmt: skip
     wanted = Wanted(expect or {}, rtol, atol)
     return ran(kernel, args, named, checks, limits, wanted=wanted, target=target, sizes=sizes or {}, seed=seed)[0]
 
@@ -85,7 +88,7 @@ def ran(
     arrays change.
     """
     began = monotonic()
-    name, buffers = _known_of(kernel)
+    name = _name_of(kernel)
     known: dict[str, Any] = {"inputs": {}, "checks": (), "target": None}
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", TilewrightWarning)
@@ -100,25 +103,21 @@ def ran(
             run = made.simulate(*values.values(), check=known["checks"], progress=unseen, **launch, **limits)
         except (TilewrightError, MemoryError) as error:
             known["seconds"] = monotonic() - began
-            return verdict_on(name, error, _warned(heard), buffers, **known), error
+            return verdict_on(name, error, _warned(heard), **known), error
     known["seconds"] = monotonic() - began
-    return _finished(name, run, [*_differences(values, wanted), *_warned(heard)], wanted, buffers, known), run
+    return _finished(name, run, [*_differences(values, wanted), *_warned(heard)], wanted, known), run
 
 
-def _known_of(kernel: Any) -> tuple[str, Sequence[str]]:
-    """The name of a kernel, and those of its buffers."""
+def _name_of(kernel: Any) -> str:
     if isinstance(kernel, LoadedKernel):
-        return kernel.name, (*kernel.parameters, *kernel.variables)
+        return kernel.name
     authored = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
-    name = authored.name if isinstance(authored, Kernel) else str(getattr(kernel, "__name__", kernel))
-    return name, _buffers(authored)
+    return authored.name if isinstance(authored, Kernel) else str(getattr(kernel, "__name__", kernel))
 
 
-def _finished(
-    name: str, run: Run, told: Iterable[Finding], wanted: Wanted, buffers: Sequence[str], known: Mapping[str, Any]
-) -> Verdict:
+def _finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, known: Mapping[str, Any]) -> Verdict:
     """The verdict on a run that came to its end. told: differences from the expected arrays, and warnings."""
-    found = (*told, *(warning_of(text, buffers) for text in run.warnings))
+    found = (*told, *run.findings)
     return Verdict(
         name, "wrong" if any(one.severity == "error" for one in found) else "clean", findings=found,
         not_covered=tuple(_left(known["checks"], wanted.arrays)), instructions=run.counts.instructions,
@@ -149,14 +148,6 @@ def _arguments(
         values = values or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
     names = (*names, *(f"argument {n}" for n in range(len(names), len(values))))
     return dict(zip(names, values, strict=False)), launch
-
-
-def _buffers(kernel: Any) -> list[str]:
-    """The names of a kernel's buffers."""
-    if not isinstance(kernel, Kernel):
-        return []
-    own = [stmt.buffer.name for stmt in statements(kernel.body) if isinstance(stmt, AllocBuffer)]
-    return [*own, *(buffer.name for buffer in kernel.buffers)]
 
 
 def _warned(heard: Iterable[warnings.WarningMessage]) -> list[Finding]:

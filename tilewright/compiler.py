@@ -90,16 +90,20 @@ def simulate(
     limit_s: float | None = host.MOST_SECONDS,
     limit_steps: int | None = host.MOST_STEPS,
     limit_bytes: int | None = None,
+    max_findings: int = host.MOST_FINDINGS,
     **named: Any,
 ) -> Run:
     """Run a kernel on the simulator, arrays changed in place; every check is on unless ``check`` names fewer.
 
     limit_s: seconds that the run may take. limit_steps: turns of loops, and stretches between waits, that it may take.
     limit_bytes: of shared memory and registers of the CTAs that run together; left out, what this machine has.
-    Returns counts, warnings and printed text. Raises SimulationError where a check finds something, and at a limit.
+    max_findings: as many as a run tells before it stops; 1 stops at the first.
+    Returns counts, warnings and printed text. Raises SimulationError where a check finds something, and at a limit: it
+    shows the first finding, and its ``findings`` are all of them.
     """
     made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
-    return made.simulate(*args, check=check, limit_s=limit_s, limit_steps=limit_steps, limit_bytes=limit_bytes, **named)
+    limits: dict[str, Any] = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes}
+    return made.simulate(*args, check=check, max_findings=max_findings, **limits, **named)
 
 
 def unseen(done: int, ctas: int) -> None:
@@ -356,13 +360,14 @@ class Executable:
         limit_s: float | None = host.MOST_SECONDS,
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
+        max_findings: int = host.MOST_FINDINGS,
         **named: Any,
     ) -> Run:
         """Run on the simulator with these checks and limits; see `tilewright.simulate`.
 
         progress: called with the CTAs that are done, and how many there are; left out, a terminal shows it.
         """
-        limits = host.Limits(limit_s, limit_steps, limit_bytes)
+        limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
         ordered = self.ordered(args, named, Executable.simulate)
         return self.run_program(self.program(check), ordered, progress=progress, limits=limits)
 

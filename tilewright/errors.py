@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from tilewright.explain import Finding
 
 __all__ = [
     "ArgumentError",
@@ -73,6 +76,8 @@ class TilewrightError(Exception):
     several; numbers carry units. at: the kernel's line.
     """
 
+    KIND = "tilewright"
+
     def __init__(
         self,
         what: str,
@@ -81,13 +86,33 @@ class TilewrightError(Exception):
         allowed: object = None,
         hint: str | None = None,
         at: Span | None = None,
+        kind: str | None = None,
+        **facts: Any,
     ) -> None:
+        """kind: of the finding; left out, the name of the class. facts: fields of the finding besides these."""
         super().__init__(what)
         self.what = what
+        self.kind = kind or self.KIND
+        self.facts = facts
+        self._findings: tuple[Finding, ...] = ()
         self.given = given
         self.allowed = allowed
         self.hint = hint
         self.at = at
+
+    def __init_subclass__(cls) -> None:
+        cls.KIND = cls.__name__.removesuffix("Error").lower()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All that was found, this error first: of a run that went on after it, more than one."""
+        from tilewright.explain import Finding  # upwards, and only when somebody asks
+
+        return self._findings or (Finding.of(self),)
+
+    @findings.setter
+    def findings(self, findings: tuple[Finding, ...]) -> None:
+        self._findings = findings
 
     def located(self, at: Span | None) -> TilewrightError:
         """This error with a place, unless it has a more precise one already."""
@@ -99,7 +124,16 @@ class TilewrightError(Exception):
         head = f"{self.at}: {self.what}" if self.at else self.what
         excerpt = self.at.excerpt() if self.at else []
         fields = [("given:", self.given), ("allowed:", self.allowed), ("try:", self.hint)]
-        return "\n".join([head, *excerpt, *(_field(label, value) for label, value in fields if value is not None)])
+        lines = [head, *excerpt, *(_field(label, value) for label, value in fields if value is not None)]
+        return "\n".join([*lines, *_others(self._findings[1:])])
+
+
+def _others(findings: tuple[Finding, ...]) -> list[str]:
+    """How many findings follow, and where."""
+    if not findings:
+        return []
+    many = f"{len(findings)} more finding{'s' * (len(findings) > 1)}, in `error.findings`:"
+    return [_field("then:", "\n".join([many, *(str(each).splitlines()[0] for each in findings)]))]
 
 
 def _field(label: str, value: object) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "MOST_FINDINGS",
     "MOST_SECONDS",
     "MOST_STEPS",
     "Limits",
@@ -54,6 +55,7 @@ _EXTENTS = sequence_of(Kind("an int", lambda value: hasattr(value, "__index__") 
 public = Public(ArgumentError, {"box: Iterable[int]": _EXTENTS, "steps: Iterable[int]": _EXTENTS})
 
 MOST_STEPS = 50_000_000
+MOST_FINDINGS = 20
 MOST_SECONDS = 1800.0
 MEMINFO = Path("/proc/meminfo")
 CUDA_DEVICE = 2  # DLPack's kDLCUDA
@@ -344,7 +346,8 @@ class Limits:
     """The limits of a run on the simulator. None: no limit; of nbytes, the memory of the machine.
 
     steps: turns of loops, and stretches between waits, by all CTAs that run together. nbytes: of shared memory and
-    registers of those CTAs. ctas: that the GPU has room for at once; those of a wave that ended make room.
+    registers of those CTAs. ctas: that the GPU has room for at once; those of a wave that ended make room. findings:
+    the last after which a run goes on no further.
 
     Raises ArgumentError for what is no positive number.
     """
@@ -353,8 +356,12 @@ class Limits:
     steps: int | None = MOST_STEPS
     nbytes: int | None = None
     ctas: int | None = None
+    findings: int = MOST_FINDINGS
 
     def __post_init__(self) -> None:
+        if isinstance(self.findings, bool) or not isinstance(self.findings, int) or self.findings < 1:
+            allowed = "a whole number above 0; 1 stops at the first finding"
+            raise ArgumentError("max_findings is no limit", given=repr(self.findings), allowed=allowed)
         for name, value in (("limit_s", self.seconds), ("limit_steps", self.steps), ("limit_bytes", self.nbytes)):
             kinds = (int, float) if name == "limit_s" else (int,)
             if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not value > 0):

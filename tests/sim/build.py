@@ -17,6 +17,7 @@ import numpy as np
 
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import Span
+from tilewright.host import Limits
 from tilewright.ir import (
     AddressOf,
     AllocBuffer,
@@ -169,11 +170,11 @@ class Lowered:
             authored=tuple(self.authored),
         )
 
-    def run(self, check: str = "all", **given: Any) -> Run:
+    def run(self, check: str = "all", limits: Limits | None = None, **given: Any) -> Run:
         """Arrays by the buffer's name, scalars by theirs."""
         arrays = {f"{name}_ptr": value for name, value in given.items() if isinstance(value, np.ndarray)}
         scalars = {name: value for name, value in given.items() if not isinstance(value, np.ndarray)}
-        return Program(self.kernel(), parse_checks(check)).run(arrays, scalars)
+        return Program(self.kernel(), parse_checks(check)).run(arrays, scalars, limits=limits)
 
 
 tid, lane, warp, cta = special("tid"), special("laneid"), special("warpid"), special("ctaid.x")

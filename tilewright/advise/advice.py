@@ -14,10 +14,10 @@ from tilewright.advise.accesses import IDLE, Accesses, Sectors, cause, record
 from tilewright.advise.search import Choice, cost_now, search
 from tilewright.advise.tiles import Cannot, SharedTile, tiles_of, with_layout
 from tilewright.errors import SimulationError, TilewrightError
+from tilewright.explain import Finding
 from tilewright.inputs import make_arguments
 from tilewright.layout import ComposeLayout, Layout, S, SwizzleMode, mma_shared_layout
 from tilewright.records import replace
-from tilewright.verdict import Finding, finding_of
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -160,7 +160,7 @@ def _findings(exe: Executable, args: tuple[Any, ...]) -> tuple[Finding, ...]:
     try:
         exe.simulate(*_copies(args), check="all")
     except SimulationError as error:
-        return (finding_of(error, [buffer.name for buffer in exe.kernel.buffers]),)
+        return error.findings
     return ()
 
 

@@ -26,11 +26,12 @@ from tilewright.checking import LAUNCH, ran
 from tilewright.cli.words import as_options
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
+from tilewright.explain import Finding
 from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_launches import launched
 from tilewright.load.declared import Parameter
-from tilewright.verdict import Finding, Report, Verdict
+from tilewright.verdict import Report, Verdict
 from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
@@ -217,6 +218,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels, asked.option)
     if one.block is None and requests == [one] and asked.file.suffix != ".ptx":
         requests = [_as_launched(module, one, asked.file)]
+    limits = {**limits, "max_findings": asked.max_findings}
     verdicts = [_checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits) for request in requests]
     return Report(str(asked.file), tuple(verdicts), limits)
 

@@ -57,6 +57,8 @@ def check(
     checks: Annotated[str, typer.Option("--check", help="all, default, none, or names with commas.")] = "all",
     gpu: Annotated[bool, typer.Option("--gpu", help="Launch it on the GPU, too, and compare.")] = False,
     json: Json = False,
+    schema: Annotated[int, typer.Option(min=1, max=2, help="Version of what --json prints.")] = 2,
+    max_findings: Annotated[int, typer.Option(min=1, help="Stop after so many; 1: at the first.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
     limit: Limit = None,
     size: Sizes = None,

@@ -26,10 +26,11 @@ from tilewright.checking import check
 from tilewright.cli.kernels import constants, kernel_named, kernels_of, split_place
 from tilewright.cli.words import report_with_options
 from tilewright.errors import TilewrightError
+from tilewright.explain import Finding
 from tilewright.inputs import make_arguments, parse_limits, parse_sizes
 from tilewright.ir import Kernel
 from tilewright.process import hold
-from tilewright.verdict import Finding, Report, Verdict, report_from, verdict_on
+from tilewright.verdict import Report, Verdict, report_from, verdict_on
 from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Asked:
     checks: str
     gpu: bool
     json: bool
+    schema: int
+    max_findings: int
     seed: int
     limit: list[str]
     size: list[str]
@@ -96,7 +99,7 @@ def judged(asked: Asked, context: Context) -> Report:
         return judged_here(asked)
     report = report_with_options(judged_apart(str(context.params["file"]), options_of(context), asked.limit))
     if asked.json:
-        say(json.dumps(report.as_dict(), indent=2))
+        say(json.dumps(report.as_dict(asked.schema), indent=2))
         return report
     for verdict in report.verdicts:  # what cannot be run as asked is an error of usage
         (complain if verdict.status == "refused" else say)(str(verdict))
@@ -230,7 +233,8 @@ def _judged(kernel: Kernel, kernels: list[Kernel], asked: Asked, **limits: Any) 
     try:
         own = {name: size for name, size in parse_sizes(constants(asked.size)).items() if name not in others}
         made = make_arguments(kernel, constants(asked.arg), own, asked.seed)
-        return check(kernel, *made.values(), checks=asked.checks, target=asked.arch, **limits)
+        return check(kernel, *made.values(), checks=asked.checks, target=asked.arch,
+                     max_findings=asked.max_findings, **limits)  # fmt: skip
     except (TilewrightError, MemoryError) as error:
         return verdict_on(kernel.name, error)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tilewright.errors import TilewrightError
-from tilewright.load.words import Words, reworded, said
-from tilewright.verdict import Finding, Report
+from tilewright.load.words import Words, in_words, reworded
+from tilewright.verdict import Report
 
 __all__ = ["as_command", "as_options", "report_with_options"]
 
@@ -48,10 +48,8 @@ def as_command(error: E, options: str) -> E:
 
 def report_with_options(report: Report) -> Report:
     """The same report, its findings in the words of the command line."""
-    verdicts = (replace(each, findings=tuple(map(_finding, each.findings))) for each in report.verdicts)
+    verdicts = []
+    for each in report.verdicts:
+        findings = tuple(in_words(one, OPTIONS) for one in each.findings)
+        verdicts.append(replace(each, findings=findings))
     return replace(report, verdicts=tuple(verdicts))
-
-
-def _finding(found: Finding) -> Finding:
-    given, allowed, hint = (text and said(text, OPTIONS) for text in (found.given, found.allowed, found.hint))
-    return replace(found, message=said(found.message, OPTIONS), given=given, allowed=allowed, hint=hint)

@@ -28,7 +28,7 @@ from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.declared import Parameter
 from tilewright.load.reach import SharedReach
-from tilewright.load.words import PTX, Words, reworded, said
+from tilewright.load.words import PTX, Words, in_words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.mangled import MANGLED, plain_name, qualified_name
 from tilewright.ptx.names import all_statements, number_dtype
@@ -48,7 +48,7 @@ MOST_THREADS = 1024
 MOST_CTAS, MOST_ALONG = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)  # along x, y, z
 MOST_SHARED = 227 << 10
 PATIENCE = 5.0  # seconds for a run that finds out how much shared memory a kernel touches
-BEYOND = re.compile(r"shared memory, bytes \d+ to (\d+)")  # as the check of bounds says it
+ARENA = "shared memory"  # the buffer of a finding in shared memory that has none
 MADE_NAME = re.compile(r"_param_\d+$")
 Dimensions = "int | Sequence[int]"
 
@@ -226,6 +226,7 @@ class LoadedKernel:
         limit_s: float | None = host.MOST_SECONDS,
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
+        max_findings: int = host.MOST_FINDINGS,
         **named: Any,
     ) -> Run:
         """Run on the simulator; arrays are changed in place, and an access outside of an array is an error.
@@ -234,7 +235,7 @@ class LoadedKernel:
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits: as of `tilewright.simulate`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
-        limits = host.Limits(limit_s, limit_steps, limit_bytes)
+        limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
         with _in_words(((rf"(?<!\w){re.escape(self.entry.name)}(?!\w)", self.name), *self.module.words)):
             bound, passed = self._given(args, named).with_copies()
             machine = self.machine(grid, block, cluster, shared_bytes)
@@ -243,6 +244,7 @@ class LoadedKernel:
                 run = self._run(lowered, program, bound, progress, limits)
             bound.check_unchanged(passed)
         run.warnings[:] = [said(text, self.module.words) for text in run.warnings]
+        run.findings[:] = [in_words(one, self.module.words) for one in run.findings]
         return run
 
     def _run(
@@ -390,11 +392,11 @@ def _about_shared(machine: Machine, lowered: Lowered, touched: Callable[[Machine
     try:
         yield
     except SimulationError as error:
-        reached, launch = BEYOND.match(str(error.given)), lowered.kernel.launch
-        if reached is None or launch is None or not _has_dynamic(lowered.kernel):
+        launch, is_beyond = lowered.kernel.launch, error.kind == "bounds" and error.facts.get("buffer") == ARENA
+        if not is_beyond or launch is None or not _has_dynamic(lowered.kernel):
             raise
         start = launch.shared_bytes - max(1, machine.dynamic_bytes)
-        needed = int(reached[1]) + 1 - start
+        needed = int(error.facts["numbers"]["last"]) + 1 - start
         error.allowed = f"{machine.dynamic_bytes} bytes of dynamic shared memory, from byte {start} on"
         if 0 < needed <= MOST_SHARED - start:
             end = touched(replace(machine, dynamic_bytes=MOST_SHARED - start))

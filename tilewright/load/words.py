@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilewright.errors import TilewrightError
+from tilewright.explain import Finding
 from tilewright.isa import INSTRUCTIONS
 
-__all__ = ["CUDA", "NUMBA", "PTX", "TRITON", "Words", "reworded", "said"]
+__all__ = ["CUDA", "NUMBA", "PTX", "TRITON", "Words", "in_words", "reworded", "said"]
 
 Words = Sequence[tuple[str, "str | Callable[[re.Match[str]], str]"]]
 
@@ -138,6 +140,12 @@ def _filled(word: str) -> Callable[[re.Match[str]], str]:
     return lambda found: word.format(*found.groups(""))
 
 
+def in_words(finding: Finding, words: Words) -> Finding:
+    """The same finding, its fields in other words."""
+    given, allowed, hint = (text and said(text, words) for text in (finding.given, finding.allowed, finding.hint))
+    return replace(finding, message=said(finding.message, words), given=given, allowed=allowed, hint=hint)
+
+
 def reworded(error: TilewrightError, words: Words) -> TilewrightError:
     """The same error, its fields in other words."""
     error.what = said(error.what, words)
@@ -146,4 +154,6 @@ def reworded(error: TilewrightError, words: Words) -> TilewrightError:
         said(value, words) if isinstance(value, str) else value for value in (error.given, error.allowed)
     )
     error.hint = said(error.hint, words) if error.hint else error.hint
+    if len(error.findings) > 1:
+        error.findings = tuple(in_words(one, words) for one in error.findings)
     return error

@@ -49,6 +49,7 @@ def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Add
         f"in {where_text(batch, bad)}",
         allowed=f"a multiple of {site.width} bytes",
         at=site.at,
+        kind="alignment",
     )
 
 

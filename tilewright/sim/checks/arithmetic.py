@@ -73,6 +73,7 @@ class Operands:
             allowed="a divisor other than 0" if divides else f"a count of 0 to {bits - 1}, for {bits} bits",
             hint=None if const_value(self.expr.b) is not None else f"T.select({holds}, {self.expr}, 0)",
             at=self.at,
+            kind="arithmetic",
         )
 
 
@@ -144,6 +145,7 @@ class OpenResult:
             given=f"{' and '.join(shown)} in {where_text(batch, lanes)}",
             allowed=self._undefined.allowed,
             at=self.at,
+            kind="arithmetic",
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.alignment import misaligned
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.batch import first_of, first_warp, where_text
+from tilewright.sim.machine.batch import first_of, first_warp, threads_of, where_text
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.machine.places import ARENA
 
@@ -33,10 +33,17 @@ class Bounds(Check):
     """The check of buffers' bounds: sites call `escapes` for lanes whose access is outside."""
 
     def escapes(self, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
-        """Raises SimulationError for the first warp with lanes outside; hardware looks at the alignment before that."""
+        """Tells of the first warp with lanes outside; hardware looks at the alignment before that.
+
+        Raises SimulationError for writes, as a GPU would stop there or change other bytes, and for instructions that
+        give lanes parts of each other's rows.
+        """
         if "alignment" in self.program.checks:
             misaligned(self.program, site, batch, outside, at)
-        escape(self.program, site, batch, outside, at)
+        error = escape(self.program, site, batch, outside, at)
+        if site.write or site.op != "load":
+            raise error
+        batch.wave.run.tell(error, str(site.at))  # such a lane reads zeros
 
     def watch(self, site: Site) -> Hook | None:
         """Of writes: they go nowhere where no thread may write."""
@@ -67,11 +74,12 @@ def written_constant(op: str, place: Place, who: str, at: Span | None) -> Simula
         allowed="reads of constant memory (`__constant__`, .const) and of the kernel's parameters (.param)",
         hint="a variable of global memory (`__device__`, .global), or a copy of it in registers",
         at=at,
+        kind="bounds",
     )
 
 
-def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
-    """Raises SimulationError for the first warp with lanes outside of the site's buffer. at: bytes in its window."""
+def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Address) -> SimulationError:
+    """The error for the first warp with lanes outside of the site's buffer. at: bytes in its window."""
     assert site.place is not None
     lanes = np.broadcast_to(outside, (*batch.shape[:2], outside.shape[2]))
     found = np.broadcast_to(at.full(), batch.shape)[lanes]
@@ -79,12 +87,17 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
     verb = "writes" if site.write else "reads"
     by, hint = site.advice
     span = _span(program, site, int(found[0]), int(found.max()) + site.width - 1, size)
-    raise SimulationError(
+    return SimulationError(
         f"{by or site.op} {verb} outside of {site.place.name}",
         given=f"{span} in {where_text(batch, lanes)}",
         allowed=program.extent_text(site.place, size, batch.wave.run.scalars),
         hint=hint,
         at=site.at,
+        kind="bounds",
+        buffer=site.place.name,
+        place=coordinate_text(program, site, int(found[0])),
+        threads=threads_of(batch, lanes),
+        numbers={"bytes": size, "last": int(found.max()) + site.width - 1 - site.place.start},
     )
 
 
@@ -107,7 +120,7 @@ class ChosenPointer:
             here = left if site is self.sites[-1] else left & (start >= place.base) & (start < place.base + size)
             outside = here & ((address < place.base) | (address + site.width > place.base + size))
             if outside.any():
-                escape(batch.wave.run.program, site, batch, outside, at.shifted(place.start - place.base))
+                raise escape(batch.wave.run.program, site, batch, outside, at.shifted(place.start - place.base))
             left = left & ~here
 
 
@@ -166,13 +179,20 @@ class Dimension:
             index = f"{index}, where the region ends,"
         run = batch.wave.run
         shape = run.program.shape_text(self.within.name, run.scalars)
-        raise SimulationError(
+        error = SimulationError(
             f"{self.within.by or self.op} {'writes' if self.write else 'reads'} outside of {self.within.name}",
             given=f"{index} in {where}",
             allowed=f"0..{extent - 1}{shape and f', {shape}'}",
             hint=self.within.hint,
             at=self.at,
+            kind="bounds",
+            buffer=self.within.name,
+            threads=threads_of(batch, outside),
+            numbers={"index": first, "extent": extent, "dimension": dim},
         )
+        if self.write or self.op != "load":
+            raise error
+        run.tell(error, str(self.at))
 
 
 register(

@@ -31,6 +31,7 @@ class Leaks(Check):
             allowed="an end after all asynchronous operations on its memory are complete, and waited for",
             hint=f"{completion_text(operation, issuer, home)}, before the end of the kernel",
             at=operation.instruction.at,
+            kind="leaks",
         )
 
     def ended(self, wave: Wave) -> None:
@@ -43,6 +44,7 @@ class Leaks(Check):
                     given=f"{taken.columns} columns from column {taken.first}, CTA {wave.cta_name(row)}",
                     allowed="a dealloc for every alloc",
                     at=taken.at,
+                    kind="leaks",
                 )
 
 

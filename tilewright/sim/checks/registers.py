@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.explain import Remedy
 from tilewright.isa import INSTRUCTIONS, RegisterFence
 from tilewright.sim.checks.base import Check, register
 
@@ -89,13 +90,17 @@ class Unfenced(Check):
         rows, warps = (each[:, ::32] // unit for each, unit in zip(operation.issuers.each(), (1, 32), strict=True))
         never = ~uses.fenced[rows, warps]
         if never.any():
-            raise _lacks(operation, never, f"before the first {operation.name} of a warp", "before it")
+            error = _lacks(operation, never, f"before the first {operation.name} of a warp", "before it")
+            operation.batch.wave.run.tell(error, str(operation.instruction.at))
+            return
         for place, address, nbytes, _ in operation.registers():
             first, end = address.lo - place.start, address.hi - place.start + nbytes
             found = uses.of(place)[rows, warps, first // WORD : -(-end // WORD)].max(-1)
             if found.any():
                 at = [*uses.numbers][int(found.max()) - 1].at
-                raise _lacks(operation, found > 0, f"after {place.name} was used at {at}", "in between")
+                error = _lacks(operation, found > 0, f"after {place.name} was used at {at}", "in between")
+                error.facts |= {"buffer": place.name}
+                operation.batch.wave.run.tell(error, str(operation.instruction.at), place.name)
 
 
 def _lacks(operation: Operation, where: Bools, what: str, place: str) -> SimulationError:
@@ -109,6 +114,9 @@ def _lacks(operation: Operation, where: Bools, what: str, place: str) -> Simulat
         allowed="a fence by each of the four warps between other uses of these registers and the operation",
         hint=f"T.{fence}() {place}",
         at=operation.instruction.at,
+        kind="registers",
+        operation=operation.name,
+        remedy=Remedy("fence", "warp", (operation.instruction.at.line,) if operation.instruction.at else ()),
     )
 
 

@@ -242,7 +242,7 @@ class Turns:
 
     def _livelock(self, batch: Batch, mask: Mask, why: str) -> SimulationError:
         given, hint = f"{where_text(batch, mask.full)}: {why}", HOISTED if self.hoisted else None
-        return SimulationError("livelock: a loop goes on for ever", given=given, hint=hint, at=self.at)
+        return SimulationError("livelock: a loop goes on for ever", given=given, hint=hint, at=self.at, kind="livelock")
 
 
 def _equal(before: tuple[Value, ...], state: tuple[Value, ...]) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.explain import Threads
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Value
 from tilewright.sim.machine.masks import Mask
@@ -308,6 +309,40 @@ def first_warp(lanes: Bools) -> tuple[int, int]:
 def first_of(values: Value, lanes: Bools) -> int:
     """The number that the first of these lanes has."""
     return int(np.broadcast_to(values, lanes.shape)[lanes][0])
+
+
+def threads_of(batch: Look, lanes: Bools) -> tuple[Threads, ...]:
+    """All of these lanes of a batch, as ranges: CTAs that follow each other and have the same warps and lanes are one
+    entry. lanes: (CTAs, warps, 32), or what broadcasts to it.
+    """
+    full, found = np.broadcast_to(lanes, batch.shape), dict[object, list[tuple[int, int]]]()
+    ctas, warps = numbers(batch.ctas), numbers(batch.warps)
+    for k in np.flatnonzero(full.any((1, 2))).tolist():
+        row, kinds = ctas[k] + batch.wave.first, dict[tuple[int, int], list[tuple[int, int]]]()
+        for warp in np.flatnonzero(full[k].any(-1)).tolist():
+            for run in _runs(np.flatnonzero(full[k, warp])):
+                _extend(kinds.setdefault(run, []), warps[warp])
+        _extend(found.setdefault(tuple((run, tuple(each)) for run, each in kinds.items()), []), row)
+    return tuple(
+        Threads(batch.wave.cta_at(span[0]), span, warp, run)
+        for kind, spans in found.items()
+        for span in spans
+        for run, each in kind  # type: ignore[attr-defined]  # the key made above
+        for warp in each
+    )
+
+
+def _runs(numbers: Ints) -> list[tuple[int, int]]:
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
+    return [(int(part[0]), int(part[-1])) for part in parts]
+
+
+def _extend(spans: list[tuple[int, int]], number: int) -> None:
+    """Add a number above all others to spans of numbers."""
+    if spans and spans[-1][1] == number - 1:
+        spans[-1] = spans[-1][0], number
+    else:
+        spans.append((number, number))
 
 
 def where_text(batch: Look, lanes: Bools, shown: Bools | None = None) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
 
-__all__ = ["authored_text", "coordinate_text", "element_text", "is_dealt_out"]
+__all__ = ["authored_text", "buffer_name", "coordinate_text", "element_text", "is_dealt_out"]
 
 MOST_ELEMENTS = 1 << 22
 
@@ -60,6 +60,15 @@ def authored_text(program: Subject, expr: Expr) -> str:
         return Var(f"{authored.name}[...]" if byte is None else element_text(program, place, byte), part.dtype)
 
     return str(rewrite(expr, shown))
+
+
+def buffer_name(program: Subject, site: Site, address: int) -> str | None:
+    """The buffer that has a byte which a site touches; in shared memory without buffers the variable there."""
+    if site.place is None:
+        return site.line.buffer or None
+    place = program.places.shared_at(address) if site.place is program.places.arena else site.place
+    view = program.view_at(place.name, address - place.start, site.at)
+    return view.buffer.name if view is not None else place.name
 
 
 def is_dealt_out(buffer: Buffer) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.explain import Collected, Facts
 from tilewright.host import bytes_text
 from tilewright.isa import Access, RegisterFence, Sync
 from tilewright.sim.machine.batch import where_text
@@ -18,7 +19,7 @@ from tilewright.sim.machine.places import blocks_of
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from tilewright.errors import Span
     from tilewright.ir import Number
@@ -148,6 +149,7 @@ class Device:
     of parameters and symbols.
 
     exists: (1, warps, 32), the threads of a CTA. lines: what asynchronous operations move.
+    about: what is known of a warning, as fields of a `Finding`.
     unwritten: "used", where the use of a value that no thread had written has ended the run; "sought" in a run that
     looks for the thread that writes it later, and "found" where that has ended it.
     """
@@ -179,6 +181,8 @@ class Device:
         self.shared_bytes = program.launch.shared_bytes
         self.exists = (np.arange(self.warps * 32) < self.threads).reshape(1, self.warps, 32)
         self.warnings: list[str] = []
+        self.about: dict[str, Facts] = {}
+        self.findings = Collected(1)
         self.printed = Printed()
         self.steps = 0
         self.unwritten = ""
@@ -189,6 +193,16 @@ class Device:
     def ctas(self) -> int:
         """CTAs of the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
+
+    def tell(self, error: SimulationError, *about: Hashable) -> None:
+        """A finding after which the run goes on. Raises it once there are as many as wanted, or where it is what the
+        run has looked for.
+
+        about: what is at fault; findings of one kind that have it in common come from one mistake.
+        """
+        if self.unwritten == "found":
+            raise error
+        self.findings.tell((error.kind, *about), error)
 
     def warn(self, text: str) -> None:
         """Say something once."""
@@ -240,6 +254,7 @@ class Device:
                 given=f"{mask.lanes} of {mask.warps * 32} lanes active",
                 allowed="all lanes of the warp",
                 at=at,
+                kind="divergence",
             )
         for check in self.checks:
             check.warps_met(batch, mask)

@@ -101,4 +101,5 @@ def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span 
         allowed=f"{lanes_text(wanted[warp])} of the warp, together",
         hint="move it out of the condition that splits the warp",
         at=at,
+        kind="divergence",
     )

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.ir import AddressOf, Expr, Load, const_value, walk
 from tilewright.isa import INSTRUCTIONS
-from tilewright.sim.machine.batch import first_of, where_text
+from tilewright.sim.machine.batch import first_of, threads_of, where_text
 from tilewright.sim.machine.coordinates import authored_text, coordinate_text, element_text, is_dealt_out
 from tilewright.sim.machine.memory import MemoryRows, initialised
 from tilewright.sim.machine.registers import Registers
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Shadows", "sound"]
 
 T = TypeVar("T")
+DECIDES = ("an address", "an extent", "a condition", "a barrier", "a loop bound")  # uses that say how a run goes on
 
 
 class _Argument:
@@ -134,8 +135,24 @@ class Shadows:
             return
         bad = mask.full & ~octets.all(-1)
         if bad.any():
-            batch.wave.run.unwritten = "used"
-            raise self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
+            self._tell(batch, bad, use, at, what, origin)
+
+    def _tell(self, batch: Batch, bad: Bools, use: str, at: Span | None, what: Expr | str, origin: Origin) -> None:
+        """One finding for each buffer; a value that comes from a read outside of it, or from a race, follows from that.
+
+        Raises it where the value decides or is an address: nothing after that would mean anything.
+        """
+        run, place = batch.wave.run, origin[0].place if origin[0] is not None else None
+        cause = run.findings.about(place.name) if place is not None else None
+        if cause is not None and use not in DECIDES:
+            run.findings.followed(cause)
+            return
+        run.unwritten = "used"
+        error = self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
+        error.facts = {"threads": threads_of(batch, bad), "buffer": place.name if place is not None else None}
+        if use in DECIDES:
+            raise error
+        run.tell(error, place.name if place is not None else str(at))
 
     def _undefined(self, batch: Batch, bad: Bools, use: str, at: Span | None) -> SimulationError | None:
         """The error for a value that is unknown since an operation left it open: of these lanes, if they had one."""
@@ -164,6 +181,7 @@ class Shadows:
             "must have been written",
             hint=_maker(site) or _writer(batch.wave.run.program, site, what, at),
             at=at,
+            kind="poison",
         )
 
 

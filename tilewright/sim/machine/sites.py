@@ -99,6 +99,8 @@ class Site:
         guarded = not self.contains(batch, at)
         if guarded:
             mask = self._within(batch, mask, at)
+            if not mask.full.any():
+                return mask, guarded
         if self.lanes < 32:
             mask = mask.narrowed(np.arange(32).reshape(1, 1, 32) < self.lanes) or mask
         self.count(batch, mask, at)
@@ -277,8 +279,15 @@ class Site:
         shadows = batch.wave.shadows
         if self.place.space == "global":
             return initialised(self.width)
+        if not self.contains(batch, at):  # told by the check of bounds: what a lane finds there counts as initialised
+            mask = Mask(mask.shape, mask.full & ~self._outside(batch, mask, at))
+            if not mask.full.any():
+                return initialised(self.width)
         look, lanes = shadows.view(batch, mask, at)
-        block, there = shadows.storage(self.place), harmless(at, lanes) if lanes.array is not None else at
+        block, there = (
+            shadows.storage(self.place),
+            harmless(at, lanes) if lanes.array is not None else at,
+        )
         return block.load(look, self._in_block(look, block, there), self.width)
 
     def store_flags(

@@ -132,6 +132,7 @@ class Barriers:
                 given=self.wave.warp_name(numbers(batch.ctas)[cta], numbers(batch.warps)[warp]),
                 allowed="one arrive and one wait, by turns",
                 at=place.at,
+                kind="divergence",
             )
         window = self.between[batch.ctas, batch.warps]
         window[here] = not waits
@@ -185,7 +186,11 @@ class Barriers:
     def _check(self, place: BarrierSite, number: int, wanted: Ints) -> None:
         if not 0 <= number <= NAMED or (number == NAMED and place.sync and place.sync.scope != "cluster"):
             raise SimulationError(
-                f"{place.name}: there is no barrier {number}", given=str(number), allowed="0..15", at=place.at
+                f"{place.name}: there is no barrier {number}",
+                given=str(number),
+                allowed="0..15",
+                at=place.at,
+                kind="divergence",
             )
         if len(wanted) != 1 or wanted[0] % WARP or wanted[0] <= 0:
             raise SimulationError(
@@ -193,18 +198,22 @@ class Barriers:
                 given=", ".join(map(str, wanted)) + " threads",
                 allowed="one positive multiple of 32",
                 at=place.at,
+                kind="divergence",
             )
 
     def _count(self, batch: Batch, place: BarrierSite, rows: Ints, number: int, here: Bools, wanted: int) -> None:
         arriving = here.sum(1) * WARP
         pending = self.arrived[rows, number] > 0
         if (pending & (arriving > 0) & (self.expected[rows, number] != wanted)).any():
-            raise SimulationError(
+            error = SimulationError(
                 f"{place.name}: barrier {number} is expected by two counts",
                 given=f"{wanted} threads here, {self.expected[rows, number][pending][0]} where others wait",
                 allowed="the same count everywhere",
                 at=place.at,
+                kind="divergence",
+                numbers={"wanted": wanted, "elsewhere": int(self.expected[rows, number][pending][0])},
             )
+            self.wave.run.tell(error, "barrier", number)
         np.add.at(self.arrived[:, number], rows, arriving)
         self.expected[np.unique(rows[arriving > 0]), number] = wanted
         own = np.array(numbers(batch.ctas))
@@ -221,6 +230,7 @@ class Barriers:
                 given=f"{int(self.arrived[touched, number].max())} threads arrived",
                 allowed=f"{wanted} threads",
                 at=place.at,
+                kind="divergence",
             )
         self._complete(touched[self.arrived[touched, number] == wanted], number, place.sync)
 
@@ -300,5 +310,6 @@ def _of_warps(batch: Batch, place: BarrierSite, what: str, values: Value) -> Val
             given=f"{first[at[:2]][0]} and {named[at]} in warp {numbers(batch.warps)[at[1]]}",
             allowed=f"{what} for the whole warp",
             at=place.at,
+            kind="divergence",
         )
     return first[..., 0]

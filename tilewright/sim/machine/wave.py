@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from tilewright.explain import Threads
 from tilewright.ir.special import LANE, SPECIALS, WARP
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.memory import MemoryRows
@@ -125,10 +126,20 @@ class Wave:
             return number
         return self.coordinates[name][ctas].astype(np.int32).reshape(-1, 1, 1)
 
+    def cta_at(self, cta: int) -> tuple[int, int, int]:
+        """The coordinate of a CTA, counted in the grid."""
+        found = self._coordinates_of(np.array([cta]))
+        x, y, z = (int(found[f"ctaid.{axis}"][0]) for axis in AXES)
+        return x, y, z
+
+    def thread_at(self, cta: int, thread: int) -> Threads:
+        """A thread as a finding has it. cta: counted in the grid."""
+        warp, lane = divmod(thread, 32)
+        return Threads(self.cta_at(cta), (cta, cta), (warp, warp), (lane, lane))
+
     def cta_name(self, row: int) -> str:
         """``(3, 0, 0)`` as a kernel counts; also of a CTA of another wave, by its distance from the first one here."""
-        found = self._coordinates_of(np.array([self.first + row]))
-        return "(" + ", ".join(str(int(found[f"ctaid.{axis}"][0])) for axis in AXES) + ")"
+        return f"({', '.join(map(str, self.cta_at(self.first + row)))})"
 
     def warp_name(self, row: int, warp: int) -> str:
         """``CTA (3, 0, 0), warp 1``."""

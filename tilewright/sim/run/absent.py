@@ -91,4 +91,5 @@ def _without(batch: Batch, place: BarrierSite, skipped: Bools, why: str, parting
         allowed="a barrier that all threads of the CTA come to, but for those that have returned",
         hint=f"move it out of {where}",
         at=place.at,
+        kind="divergence",
     )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.errors import SimulationError
+from tilewright.explain import Finding
 from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
 from tilewright.sim.machine.device import Device
@@ -43,11 +45,14 @@ LANE_BYTES = 24  # bytes of temporaries per lane
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB."""
+    """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB.
+    findings: the warnings as data.
+    """
 
     counts: Counts
     warnings: list[str] = field(default_factory=list)
     output: str = ""
+    findings: list[Finding] = field(default_factory=list)
 
     def __repr__(self) -> str:
         said = [f"warning: {warning}" for warning in self.warnings]
@@ -79,6 +84,7 @@ class Execution(Device):
         self.scalars = program.bound_scalars(scalars)
         super().__init__(program, arrays, program.grid(self.scalars), program.own_checks, precedence)
         self.program: Compiled = program
+        self.findings.most = limits.findings
         self.watch = Watch(self, limits, started)
         self.scheduler = Scheduler(self, program.segments, program.live)
         self._next = 0
@@ -111,7 +117,11 @@ class Execution(Device):
             with self.watch.alarm():
                 self._run(progress)
         except OutOfTime as stop:
-            raise self.watch.out_of_time(self.line(stop.__traceback__)) from None
+            raise self.findings.error(self.watch.out_of_time(self.line(stop.__traceback__))) from None
+        except SimulationError as last:
+            if self.unwritten == "found" or not self.findings:
+                raise
+            raise self.findings.error(last) from None
         except KeyboardInterrupt as stop:
             line = self.line(stop.__traceback__)
             where = f" at {line}" if line else ""
@@ -134,6 +144,8 @@ class Execution(Device):
                 progress(self._next, self.ctas)
         for check in self.checks:
             check.finish(self)
+        if self.findings:
+            raise self.findings.error()
 
     def admit(self) -> bool:
         """Starts the next wave; False where no CTA is left. Raises SimulationError where memory is short."""
@@ -240,4 +252,9 @@ class Execution(Device):
             if line.op in ("load", "store"):
                 name = f"{line.op} {line.space}"
                 counts.instructions[name] = counts.instructions.get(name, 0) + line.warps
-        return Run(counts, [*self.warnings, *self.printed.warnings()], "".join(self.printed.lines))
+        return Run(counts, [*self.warnings, *self.printed.warnings()], "".join(self.printed.lines), self.warned())
+
+    def warned(self) -> list[Finding]:
+        """The warnings as data."""
+        texts = (*self.warnings, *self.printed.warnings())
+        return [Finding("warning", text, "warning", **self.about.get(text, {})) for text in texts]

@@ -214,6 +214,7 @@ class Watch:
             allowed=setting + (", which is the default" if default else ""),
             hint=f"a larger {name}, or {name}=None for none" if default else None,
             at=at,
+            kind="limit",
         )
 
     @contextmanager
@@ -249,6 +250,7 @@ class Watch:
                 given=f"{bytes_text(needed)} for {what}",
                 allowed=f"{bytes_text(room)}, {limit}",
                 at=at,
+                kind="limit",
             )
 
 

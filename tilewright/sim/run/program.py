@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Program"]
 
+MORE_FINDINGS = 1000  # besides that race
 MORE_STEPS = 10_000  # that a run may take to come from a value that is missing to the thread that writes it
 
 
@@ -117,7 +118,9 @@ class Program:
                 if precedence.late is not None:
                     made.append(Made(precedence.late, other.scheduler.overtaking.first, other.steps))
                 said = {_unnumbered(text) for text in result.warnings}
-                result.warnings.extend(text for text in other.warnings if _unnumbered(text) not in said)
+                new = [one for one in other.warned() if _unnumbered(one.message) not in said]
+                result.warnings.extend(one.message for one in new)
+                result.findings.extend(new)
             return result
 
     def _execute(
@@ -131,13 +134,19 @@ class Program:
             run.run(progress)
         except SimulationError as missing:
             if run.unwritten == "used" and "races" in run.program.checks:
-                limits = replace(run.watch.limits, seconds=None, steps=MORE_STEPS + 4 * (run.steps + run.watch.turns))
+                steps = MORE_STEPS + 4 * (run.steps + run.watch.turns)
+                limits = replace(run.watch.limits, seconds=None, steps=steps, findings=MORE_FINDINGS)
                 again = Execution(run.program, _copied(before), run.scalars, limits, precedence=run.precedence)
                 again.unwritten = "sought"
                 try:
                     again.run(lambda done, ctas: None)
                 except SimulationError as race:
-                    raise (race if again.unwritten == "found" else missing) from None
+                    if again.unwritten != "found":
+                        raise missing from None
+                    if not run.findings:
+                        raise race from None
+                    run.findings.told_as("poison", race)
+                    raise run.findings.error() from None
             raise
 
 

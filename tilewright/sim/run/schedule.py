@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Scheduler"]
 
-LIVELOCK = "livelock: every thread that is left polls, and nothing changes"
+STUCK = {
+    "livelock": "every thread that is left polls, and nothing changes",
+    "divergence": "a warp cannot meet, its lanes are apart",
+    "deadlock": "no thread can go on",
+}
 
 
 class Scheduler:
@@ -352,7 +356,7 @@ class Scheduler:
                 return True
             if self.gathering:
                 return False
-            self._stuck(LIVELOCK, self.polling)
+            self._stuck("livelock", self.polling)
         self._look_again()
         return True
 
@@ -391,16 +395,16 @@ class Scheduler:
     def _check_finished(self) -> None:
         apart = [batch for batch in self.gathering if not self._waits_for_lanes_that_wait(batch)]
         if apart:
-            self._stuck("divergence: a warp cannot meet, its lanes are apart", [*apart, *self.waiting, *self.polling])
+            self._stuck("divergence", [*apart, *self.waiting, *self.polling])
         if self.waiting or self.asking:
-            self._stuck("deadlock: no thread can go on", [*self.waiting, *self.asking])
+            self._stuck("deadlock", [*self.waiting, *self.asking])
         if self.polling:
-            self._stuck(LIVELOCK, self.polling)
+            self._stuck("livelock", self.polling)
 
     def _waits_for_lanes_that_wait(self, batch: Batch) -> bool:
         """Are the other lanes of each of its warps at an m-barrier, or polling? Otherwise they would come."""
         coming = self.warps_in(batch.wave, [*self.asking, *self.polling])
         return bool(coming[batch.ctas, batch.warps][batch.mask.full.any(-1)].all())
 
-    def _stuck(self, what: str, batches: list[Batch]) -> None:
-        raise stuck(self.run, what, batches, [batch for batch in self.held if batch not in batches])
+    def _stuck(self, kind: str, batches: list[Batch]) -> None:
+        raise stuck(self.run, kind, STUCK[kind], batches, [batch for batch in self.held if batch not in batches])

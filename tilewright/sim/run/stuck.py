@@ -25,7 +25,7 @@ __all__ = ["stuck"]
 MOST_LINES = 32
 
 
-def stuck(run: Execution, what: str, batches: list[Batch], others: list[Batch]) -> SimulationError:
+def stuck(run: Execution, kind: str, what: str, batches: list[Batch], others: list[Batch]) -> SimulationError:
     """The error: ``batches`` are to blame, the others wait as well."""
     lines = [line for batch in (*batches, *others) for line in _places(run, batch)]
     first = min(batches, key=lambda batch: batch.segment)
@@ -41,7 +41,14 @@ def stuck(run: Execution, what: str, batches: list[Batch], others: list[Batch]) 
             f"{most} CTAs at once, as the GPU has room for; {run.not_begun} have not begun, and those wait for them"
         )
         hint = f"a grid of at most {most} CTAs that each do more, or CTAs of fewer threads or less shared memory"
-    return SimulationError(what, given="\n".join(lines[:MOST_LINES]), allowed=missing, hint=hint, at=_at(run, first))
+    return SimulationError(
+        f"{kind}: {what}",
+        given="\n".join(lines[:MOST_LINES]),
+        allowed=missing,
+        hint=hint,
+        at=_at(run, first),
+        kind=kind,
+    )
 
 
 def _together(run: Execution, batch: Batch) -> str | None:

@@ -50,7 +50,7 @@ def check_issue(operations: Operations, operation: Operation) -> None:
         elif one.space == "shared":
             _touch_bytes(operations, operation, own, one)
         elif found := operations.global_writes.begin(operations, operation, one):
-            raise early_write(operations, operation, one, found)
+            operations.tell(early_write(operations, operation, one, found), found[1], found[4])
     operations.scoreboard.begun(operation, parts, own)
     operations.remote.add(operation, own)
     if operation.signals:
@@ -69,7 +69,7 @@ def _touch_bytes(operations: Operations, operation: Operation, own: Ints, every:
             _touch_bytes(operations, operation, own, every)
             return
         if early is not None:
-            raise early_operation(operations, operation, one, *early)
+            operations.tell(early_operation(operations, operation, one, *early), *early[1:])
         if not one.writes:
             scoreboard.hold(operation, own, one, where)
             continue
@@ -77,7 +77,8 @@ def _touch_bytes(operations: Operations, operation: Operation, own: Ints, every:
         lost = one.touches & (scoreboard.filling[where] != mine)
         if lost.any() and not one.combines:
             earlier = operations.parts[int(scoreboard.filling[where][lost][0])]
-            raise early_operation(operations, operation, one, np.argwhere(lost)[0], earlier, "written")
+            error = early_operation(operations, operation, one, np.argwhere(lost)[0], earlier, "written")
+            operations.tell(error, earlier, "written")
 
 
 def _early(
@@ -145,7 +146,8 @@ def _check_order(
         if not in_order.all() and (wrong := ~in_order[actor][:, None] & (before == number)).any():
             k = int(np.argmax(wrong.any(1)))
             place = lane[k][wrong[k]], column[k][wrong[k]]
-            raise early_tmem_operation(operations, operations.parts[number], now, int(actor[k]), place, did)
+            earlier = operations.parts[number]
+            operations.tell(early_tmem_operation(operations, earlier, now, int(actor[k]), place, did), earlier, did)
 
 
 def _complete_unfenced(operations: Operations, now: Operation, actor: Ints, number: int, did: str) -> Bools:
@@ -169,5 +171,5 @@ def check_freed(operations: Operations, place: tuple[int, int], taken: Taken, at
         complete = operations.clocks.parts[row, warp][before] & (SEEN | HEARD) != 0
         if not complete.all():
             earlier = operations.parts[int(before[~complete].min())]
-            raise freed_early(operations, earlier, place, at, did)
+            operations.tell(freed_early(operations, earlier, place, at, did), earlier, did)
         before[...] = 0

@@ -54,7 +54,7 @@ def check_in_flight(operations: Operations, site: Site, batch: Batch, mask: Mask
             loading.used[batch.ctas, batch.warps] |= waiting
             continue
         did = "filled" if any(held) else "read"
-        raise early_use(operations, name, earlier, (row, warp), site.at, did)
+        operations.tell(early_use(operations, name, earlier, (row, warp), site.at, did), earlier, did)
 
 
 def check_stored(operations: Operations | None, mask: Mask, batch: Batch, at: Span | None) -> None:
@@ -99,7 +99,8 @@ def check_shared(
             if not complete.all():
                 k = int(np.argmin(complete))
                 earlier = operations.parts[int(number[k])]
-                raise early_access(operations, site, earlier, (int(rows[k]), int(knowers[k])), int(warps[k]), did)
+                place = int(rows[k]), int(knowers[k])
+                operations.tell(early_access(operations, site, earlier, place, int(warps[k]), did), earlier, did)
 
 
 def check_global(operations: Operations, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
@@ -133,6 +134,5 @@ def _check_each(
             earlier = operations.parts[number]
             if earlier.operation is operation and not operations.clocks.parts[rows[k], knowers[k], number] & SEEN:
                 place = (int(rows[k]), int(knowers[k]))
-                raise early_access(
-                    operations, site, earlier, place, int(warps[k]), "writing" if one.writes else "reading"
-                )
+                did = "writing" if one.writes else "reading"
+                operations.tell(early_access(operations, site, earlier, place, int(warps[k]), did), earlier, did)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.explain import OtherAccess
 from tilewright.sim.order.asynchronous.global_writes import GlobalWrites
 from tilewright.sim.order.asynchronous.parts import OperationPart, Parts
 from tilewright.sim.order.asynchronous.scoreboard import Scoreboard
@@ -22,13 +23,15 @@ from tilewright.sim.order.rules.remote_operations import RemoteOperations
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tilewright.errors import Span
+    from tilewright.errors import SimulationError, Span
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.order.knowledge.known import Flags
 
 __all__ = ["Operations"]
+
+DONE = {"reading": "read", "writing": "written", "filled": "written"}
 
 
 class Operations:
@@ -58,6 +61,14 @@ class Operations:
         if (key := (str(earlier.at), str(at), did)) not in self.warned:
             self.warned.add(key)
             self.wave.run.warn(f"{at}: {text()}")
+
+    def tell(self, error: SimulationError, earlier: Operation | OperationPart, did: str) -> None:
+        """An access comes too early: a finding about the earlier operation, and what that may still do."""
+        operation = earlier.operation if isinstance(earlier, OperationPart) else earlier
+        at, done = operation.instruction.at, DONE.get(did, did)
+        other = OtherAccess(operation.name, done, at.file if at else None, at.line if at else None)
+        error.facts |= {"operation": operation.name, "other": other}
+        self.wave.run.tell(error, str(at), done)
 
     def new_parts(self, operation: Operation) -> tuple[list[OperationPart], Ints]:
         """The parts of an operation, and for each of its actors the number of its own."""

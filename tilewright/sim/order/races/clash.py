@@ -32,7 +32,7 @@ class Clash:
     what changed in between. `NUMBERED`: the earlier one, a write, comes before a fence, and that before a number that
     was taken before the number of the later one's CTA. Empty for an error.
     at_once: are both of one execution of a statement? relaxed: are both volatile, and is an order relied on that they
-    have not got?
+    have not got? lanes: (CTAs, warps, 32), all that race at the later access, where that is known.
     """
 
     access: AccessRecord
@@ -43,6 +43,7 @@ class Clash:
     excuse: str = ""
     at_once: bool = False
     relaxed: bool = False
+    lanes: Bools | None = None
 
     @property
     def is_benign(self) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
+from tilewright.sim.machine.coordinates import buffer_name
 from tilewright.sim.order.knowledge.locations import Locations
 from tilewright.sim.order.races.accesses import EQUAL
 from tilewright.sim.order.races.judge import clash_with_reads, lost_store
 from tilewright.sim.order.races.places import TaggedPlaces
 from tilewright.sim.order.races.tickets import Tickets
 from tilewright.sim.order.races.volatile_reads import VolatileReads
-from tilewright.sim.order.reports.race import report, warning
+from tilewright.sim.order.reports.race import report, warned, warning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +31,27 @@ if TYPE_CHECKING:
 
 __all__ = ["RaceDetector"]
 
+
+@dataclass(frozen=True, slots=True)
+class ToldRace:
+    """A race that was told. lines: of both accesses. until: the time of the later one, in its wave."""
+
+    key: tuple[object, ...]
+    buffer: str
+    lines: frozenset[str]
+    wave: Wave
+    until: int
+
+    def brings(self, clash: Clash, buffer: str, lines: frozenset[str]) -> bool:
+        """Does another race at the same buffer follow from it? It has no other lines, or what would have put these two
+        accesses in order does so for those as well, as a barrier just before the later access would.
+        """
+        if buffer != self.buffer:
+            return False
+        crosses = clash.other is not None and clash.other.time < self.until <= clash.access.time
+        return lines <= self.lines or (crosses and clash.batch.wave is self.wave)
+
+
 ANYWHERE = 0  # where pointers of run time write
 
 
@@ -43,6 +66,7 @@ class RaceDetector:
         self.volatile = VolatileReads(orders, program.sites)
         self.tickets = Tickets(orders, self.locations)
         self.warned: set[tuple[str, str]] = set()
+        self.told: list[ToldRace] = []
         self.written = {site.place.window if site.place else ANYWHERE for site in program.sites if site.write}
         touched = (one for bound in program.operations for one in bound.form.touched)
         if any(one.write and one.space not in ("tmem", "shared") for one in touched):
@@ -66,7 +90,7 @@ class RaceDetector:
         return self.buffers[window]
 
     def access(self, places: TaggedPlaces, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        """Lanes touch places. Raises SimulationError where that races with an earlier access; else it is remembered."""
+        """Lanes touch places. Where that races with an earlier access it is told; in any case it is remembered."""
         order = self.orders[batch.wave]
         access = places.access(order.clocks, site, *batch.busy(mask, at))
         self._judge(access)
@@ -122,12 +146,35 @@ class RaceDetector:
         return clash is not None and clash.excuse == EQUAL, unknown
 
     def _report(self, clash: Clash | None) -> None:
-        """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
+        """Tells of a race; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
         if not clash.is_benign:
-            raise report(self.program, clash, self.orders, self.buffers, self.locations)
+            self._tell(clash)
+            return
         key = (str(clash.site.at), clash.site.line.buffer)
         if key not in self.warned:
             self.warned.add(key)
-            clash.batch.wave.run.warnings.append(warning(self.program, clash))
+            run, text = clash.batch.wave.run, warning(self.program, clash)
+            run.warnings.append(text)
+            run.about[text] = warned(self.program, clash)
+
+    def _tell(self, clash: Clash) -> None:
+        """A race is a finding of its own, or one more at the same two lines, or it follows from one told before."""
+        run, other = clash.batch.wave.run, clash.other
+        buffer = buffer_name(self.program, clash.site, clash.access.shown_address(clash.lane)) or ""
+        lines = frozenset({str(clash.site.at), str(other.site.at if other is not None else None)})
+        key = ("races", buffer, lines)
+        if run.findings.again(key):
+            return
+        if cause := next((each for each in self.told if each.brings(clash, buffer, lines)), None):
+            run.findings.followed(cause.key)
+            return
+        if run.unwritten == "used" and ("poison", buffer) in run.findings.entries:
+            run.findings.followed(("poison", buffer))  # told as that race by the run that looks for the writer
+            return
+        self.told.append(ToldRace(key, buffer, lines, clash.batch.wave, clash.access.time))
+        error = report(self.program, clash, self.orders, self.buffers, self.locations)
+        if run.unwritten == "found":
+            raise error
+        run.findings.tell(key, error)

@@ -111,7 +111,8 @@ def farthest_clash(access: AccessRecord, racing: Pairs, *, with_writer: bool) ->
     other = access.places.log.find(int(racing.other_cta[k]), int(racing.time[k]))
     alike = with_writer and access.site.write and bool(are_plain(access, racing).all())
     alike = alike and bool(access.finds_equal()[racing.lanes(access.look.shape)].all())
-    return Clash(access, racing.lane(k), racing.earlier(k), other, with_writer, EQUAL if alike else "")
+    lanes, excuse = racing.lanes(access.look.shape), EQUAL if alike else ""
+    return Clash(access, racing.lane(k), racing.earlier(k), other, with_writer, excuse, lanes=lanes)
 
 
 def are_plain(access: AccessRecord, pairs: Pairs) -> Bools:

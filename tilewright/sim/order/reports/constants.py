@@ -26,6 +26,7 @@ def constant_written(
         allowed="reads through the cache of constants of what nobody writes while the kernel runs",
         hint="no __ldg, and no __restrict__ or const for an array that is written too",
         at=read.site.at,
+        kind="races",
     )
 
 

@@ -57,6 +57,7 @@ def early_operation(
         allowed=COMPLETE,
         hint=missing_step(operations, earlier, (row, knower), at, fences=False, reads=did == "read"),
         at=at,
+        kind="races",
     )
 
 
@@ -78,6 +79,7 @@ def early_write(
         allowed=COMPLETE,
         hint=hint,
         at=at,
+        kind="races",
     )
 
 
@@ -100,6 +102,7 @@ def early_tmem_operation(
         allowed=COMPLETE,
         hint=missing_step(operations, earlier, (row, knower), at, queues=_may_queue(operations, earlier, now, actor)),
         at=at,
+        kind="races",
     )
 
 
@@ -119,6 +122,7 @@ def freed_early(
         allowed="dealloc after everyone has waited for their operations, and met",
         hint=missing_step(operations, earlier, place, at, fences=False),
         at=at,
+        kind="races",
     )
 
 
@@ -157,6 +161,8 @@ def early_use(
         allowed="registers after the warp has waited for its loads",
         hint=missing_step(operations, earlier, warp, at),
         at=at,
+        kind="races",
+        buffer=name,
     )
 
 
@@ -175,4 +181,6 @@ def early_access(
         allowed=f"{'a store' if site.write else 'a load'} after that {KIND[doing]} is known to be complete",
         hint=missing_step(operations, earlier, place, site.at, fences=False, reads=doing == "reading"),
         at=site.at,
+        kind="races",
+        buffer=site.line.buffer or None,
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
+from tilewright.explain import Facts, OtherAccess, Threads
 from tilewright.isa.effects import SCOPES
-from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.sim.machine.batch import numbers, threads_of
+from tilewright.sim.machine.coordinates import buffer_name, coordinate_text
 from tilewright.sim.order.races.accesses import EQUAL, ROUNDED
 from tilewright.sim.order.races.clash import CHECKED, LOOSE, NUMBERED
 from tilewright.sim.order.reports.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.races.places import TaggedPlaces
     from tilewright.sim.order.wave import WaveOrder
 
-__all__ = ["report", "warning"]
+__all__ = ["report", "warned", "warning"]
 
 VOLATILE = "fences between the data and the flag on both sides: volatile orders no other access"
 IN_STEP = "; the lanes of a warp are not in step since sm_70"
@@ -50,19 +51,53 @@ def report(
     did = "written" if clash.with_writer else "read"
     where = f" at {other.at}" if other is not None and other.at else ""
     where += f" by {other.op}, waited for at {other.over}" if other is not None and other.over else ""
-    place = coordinate_text(program, site, clash.access.shown_address(clash.lane))
+    facts = _facts(program, clash)
+    place = facts["place"]
     run = clash.batch.wave.run
     if other is not None and run.unwritten == "sought" and _is_unwritten(clash):
         reader, writer = (other.op, other.at, _other(clash)), (_whose(clash), site.at, _later(clash))
         barrier, hint = tuple(BARRIERS)[min(clash.apart, 2)], _ordered(program, clash, site.at, other.at)
-        return not_yet_written(run, reader, writer, place, barrier, hint)
+        return not_yet_written(run, reader, writer, place, barrier, hint, buffer=facts["buffer"])
     return SimulationError(
         f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
         given=f"{site.at}: {_later(clash)}\n{did}{where}: {_other(clash)}",
         allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * clash.is_inside_warp()}",
         hint=_missing(program, clash, other, witness),
         at=site.at,
+        kind="races",
+        **facts,
     )
+
+
+def _facts(program: Subject, clash: Clash) -> Facts:
+    """The fields of a finding: the later access, and the earlier one."""
+    site, address = clash.site, clash.access.shown_address(clash.lane)
+    return {
+        "buffer": buffer_name(program, site, address),
+        "place": coordinate_text(program, site, address),
+        "threads": _threads(clash),
+        "other": _other_access(clash, "written" if clash.with_writer else "read"),
+    }
+
+
+def warned(program: Subject, clash: Clash) -> Facts:
+    """The fields of the warning's finding."""
+    at = clash.site.at
+    return {"file": at.file if at else None, "line": at.line if at else None, **_facts(program, clash)}
+
+
+def _threads(clash: Clash) -> tuple[Threads, ...]:
+    """The threads of the later access, the reported one first where not all are known."""
+    if clash.lanes is None:
+        return (clash.batch.wave.thread_at(*clash.later),)
+    return threads_of(clash.access.look, clash.lanes)
+
+
+def _other_access(clash: Clash, did: str) -> OtherAccess:
+    """The earlier access as a finding has it."""
+    at = clash.other.site.at if clash.other is not None else None
+    op, threads = clash.other.site.op if clash.other is not None else "", (clash.batch.wave.thread_at(*clash.earlier),)
+    return OtherAccess(op, did, at.file if at else None, at.line if at else None, threads)
 
 
 def _is_unwritten(clash: Clash) -> bool:

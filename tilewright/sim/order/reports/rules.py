@@ -41,6 +41,7 @@ def barrier_reused(wave: Wave, barrier: int, row: int, warp: int, at: Span | Non
         allowed="an arrival after a thread that has waited there: it may be counted in that meeting else",
         hint="a barrier of another number, or a count of all threads that meet",
         at=at,
+        kind="races",
     )
 
 
@@ -50,6 +51,7 @@ def ends_between(wave: Wave, row: int, warp: int) -> SimulationError:
         "a warp ends that has arrived at the cluster's barrier and not waited there",
         given=wave.warp_name(row, warp),
         allowed="one arrive and one wait, by turns",
+        kind="races",
     )
 
 
@@ -61,6 +63,8 @@ def initialised_twice(wave: Wave, row: int, thread: int, offset: int, at: Span |
         allowed="mbarrier.init once, or mbarrier.inval before it",
         hint="one m-barrier for all turns, as phases follow each other; or mbarrier.inval before",
         at=at,
+        kind="races",
+        buffer=wave.run.places.shared_at(offset).name,
     )
 
 
@@ -82,6 +86,8 @@ def uninitialised(
             allowed=f"{article} {noun} after a meeting with the thread of mbarrier.init",
             hint=f"T.cuda.cta_sync() by all warps between mbarrier.init and the {noun}",
             at=at,
+            kind="races",
+            buffer=wave.run.places.shared_at(offset).name,
         )
     return SimulationError(
         f"{what} of another CTA, which may not have initialised it",
@@ -89,6 +95,8 @@ def uninitialised(
         allowed=f"{article} {noun} after the CTAs have met behind mbarrier.init",
         hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init, before the {noun}",
         at=at,
+        kind="races",
+        buffer=wave.run.places.shared_at(offset).name,
     )
 
 
@@ -104,6 +112,8 @@ def ended_early(
         allowed="mbarrier.inval after all threads that use the m-barrier have met",
         hint=f"T.cuda.cta_sync() between {lines} and line {at.line if at else 0}",
         at=at,
+        kind="races",
+        buffer=wave.run.places.shared_at(where[1]).name,
     )
 
 
@@ -115,6 +125,8 @@ def no_data(wave: Wave, site: Site, who: tuple[int, int], offset: int) -> Simula
         allowed="mbarrier instructions, until mbarrier.inval has ended it",
         hint="T.ptx.mbarrier.inval(...) by one thread before it, after the last use",
         at=site.at,
+        kind="races",
+        buffer=wave.run.places.shared_at(offset).name,
     )
 
 
@@ -126,6 +138,8 @@ def early_arrival(wave: Wave, who: str, offset: int, at: Span | None) -> Simulat
         allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
         hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",
         at=at,
+        kind="races",
+        buffer=wave.run.places.shared_at(offset).name,
     )
 
 
@@ -137,6 +151,8 @@ def ends_between_signals(wave: Wave, operation: Operation, issuer: int, offset: 
         allowed="a phase that waits for all arrivals and bytes of the operations that begin together",
         hint="mbarrier.init with the count of all that arrive, and as many bytes announced as come",
         at=operation.instruction.at,
+        kind="races",
+        buffer=wave.run.places.shared_at(offset).name,
     )
 
 
@@ -154,6 +170,9 @@ def cta_may_have_ended(wave: Wave, who: tuple[int, int], where: tuple[int, int],
         allowed="a CTA that ends after all that others do in its shared memory",
         hint="T.cuda.cluster_sync() before the end of the kernel",
         at=at,
+        kind="races",
+        buffer=wave.run.places.shared_at(where[1]).name,
+        threads=(wave.thread_at(wave.first + who[0], who[1]),),
     )
 
 
@@ -167,6 +186,9 @@ def cta_may_not_have_begun(
         allowed="an access after the CTAs of the cluster have met, as all of them have begun then",
         hint="T.cuda.cluster_sync() by all threads before it",
         at=at,
+        kind="races",
+        buffer=wave.run.places.shared_at(where[1]).name,
+        threads=(wave.thread_at(wave.first + who[0], who[1]),),
     )
 
 
@@ -184,4 +206,5 @@ def ends_before_operation(operation: Operation, issuer: int, home: int, *, is_kn
         allowed="an end after a thread of the CTA has waited for the operation, or met one that has",
         hint=hint,
         at=operation.instruction.at,
+        kind="races",
     )

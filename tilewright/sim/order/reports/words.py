@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
+from tilewright.explain import OtherAccess
 from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
 from tilewright.sim.machine.coordinates import element_text
 
@@ -42,9 +43,10 @@ def not_yet_written(
     place: str,
     barrier: str,
     hint: str | None = None,
+    buffer: str | None = None,
 ) -> SimulationError:
     """The error for a place whose reader has found nothing there, before the writer that it races with; each is what
-    accesses it, where, and who that is. barrier: what belongs between them.
+    accesses it, where, and who that is. barrier: what belongs between them. buffer: that of the place.
     """
     run.unwritten = "found"
     first, then = (at.line if at else 0 for at in (writer[1], reader[1]))
@@ -54,4 +56,10 @@ def not_yet_written(
         allowed="a value that has been written, by an access that is known to come before",
         hint=hint or f"line {first} before line {then}, and {barrier} between them",
         at=reader[1],
+        kind="races",
+        place=place,
+        other=OtherAccess(
+            writer[0], "written", writer[1].file if writer[1] else None, writer[1].line if writer[1] else None
+        ),
+        buffer=buffer,
     )

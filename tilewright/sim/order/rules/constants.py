@@ -54,6 +54,8 @@ def _check_buffer(places: TaggedPlaces, wave: Wave) -> None:
             write, address = writes[which[first[k]]], int(own[k]) * places.grain
             if not alone[k]:
                 one, other = (divmod(int(number), THREADS) for number in (reader[k], writer[first[k]]))
-                raise constant_written(wave, read, write, one, other, address)
+                error = constant_written(wave, read, write, one, other, address)
+                wave.run.tell(error, str(read.site.at), str(write.site.at))
+                continue
             if (text := constant_rewritten(wave, read, write, address)) not in wave.run.warnings:
                 wave.run.warnings.append(text)

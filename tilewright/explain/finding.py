@@ -1,0 +1,131 @@
+"""A finding: fields from the place where it is found to the person or program that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+from tilewright.errors import Span, TilewrightError
+
+__all__ = ["Facts", "Finding", "OtherAccess", "Remedy", "Threads"]
+
+
+Facts: TypeAlias = dict[str, Any]
+"""Fields of a `Finding` by name, of an error or a warning that is not a finding yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """Threads of CTAs that follow each other: the same warps and lanes of each.
+
+    cta: the first of them, (x, y, z). ctas: their numbers in the grid, x fastest. warps, lanes: of a CTA, of a warp.
+    All ranges hold both ends; None: all that there are.
+    """
+
+    cta: tuple[int, int, int]
+    ctas: tuple[int, int]
+    warps: tuple[int, int] | None = None
+    lanes: tuple[int, int] | None = None
+
+    def as_v1(self) -> dict[str, Any]:
+        """The first CTA and warp, as version 1 of the schema has them."""
+        lanes = self.lanes and "..".join(str(lane) for lane in dict.fromkeys(self.lanes))
+        return {"cta": self.cta, "warp": self.warps and self.warps[0], "lanes": lanes}
+
+
+@dataclass(frozen=True, slots=True)
+class OtherAccess:
+    """The other one of two accesses. op: what makes it; did: "written" or "read"."""
+
+    op: str
+    did: str
+    file: str | None = None
+    line: int | None = None
+    threads: tuple[Threads, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, initialise, other. scope: warp, cta,
+    cluster, gpu or sys. where: lines between which the step belongs, one or two of them. why: a sentence.
+    """
+
+    step: str
+    scope: str | None = None
+    where: tuple[int, ...] = ()
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was found.
+
+    kind: the check that found it, or for a kernel that does not compile what refused it: kernel, dispatch, instruction,
+    target, argument, layout, tool; results: other values than expected; limit; warning. place: the element of
+    ``buffer``, as the kernel names it. threads: all of them. other: the access that it clashes with. operation: an
+    asynchronous one that takes part. phase: parity of an m-barrier's phase. numbers: such as bytes announced and
+    wanted. count: how often it was found at these lines. follows: how many more were found that come from this one.
+    given, allowed, hint: what a report prints beside them.
+    """
+
+    kind: str
+    message: str
+    severity: str = "error"
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    buffer: str | None = None
+    threads: tuple[Threads, ...] = ()
+    given: str | None = None
+    allowed: str | None = None
+    hint: str | None = None
+    place: str | None = None
+    other: OtherAccess | None = None
+    operation: str | None = None
+    phase: int | None = None
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    remedy: Remedy | None = None
+    count: int = 1
+    follows: int = 0
+
+    @classmethod
+    def of(cls, error: TilewrightError, **more: Any) -> Finding:
+        """An error as a finding. more: fields that the error does not know."""
+        at: Span | None = error.at
+        given, allowed = (None if text is None else str(text) for text in (error.given, error.allowed))
+        place = {"file": at.file, "line": at.line, "column": at.column} if at else {}
+        fields: dict[str, Any] = {**place, **error.facts, **more}
+        return cls(error.kind, error.what, given=given, allowed=allowed, hint=error.hint, **fields)
+
+    def as_v1(self) -> dict[str, Any]:
+        """Its fields as version 1 of the schema has them; threads: the first of each of the two accesses."""
+        fields = {name: value for name, value in asdict(self).items() if name in V1}
+        every = (*self.threads[:1], *(self.other.threads[:1] if self.other else ()))
+        return fields | {"threads": [each.as_v1() for each in every]}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Finding:
+        """Inverse of ``dataclasses.asdict``, also after JSON has made lists of tuples."""
+        other, remedy = fields["other"], fields["remedy"]
+        return cls(**{
+            **fields,
+            "threads": _threads(fields["threads"]),
+            "other": other and OtherAccess(**{**other, "threads": _threads(other["threads"])}),
+            "remedy": remedy and Remedy(**{**remedy, "where": tuple(remedy["where"])}),
+        })  # fmt: skip
+
+    def __str__(self) -> str:
+        place = f"{self.file.rsplit('/', 1)[-1]}:{self.line}: " if self.file and self.line else ""
+        times = f" ({self.count:,} times)" if self.count > 1 else ""
+        fields = [("given", self.given), ("allowed", self.allowed), ("try", self.hint)]
+        more = [f"  {name + ':':<9}" + text.replace("\n", "\n" + " " * 11) for name, text in fields if text]
+        return "\n".join([f"{place}{self.message} [{self.kind}]{times}", *more])
+
+
+V1 = ("kind", "message", "severity", "file", "line", "column", "buffer", "given", "allowed", "hint")
+
+
+def _threads(rows: Iterable[Mapping[str, Any]]) -> tuple[Threads, ...]:
+    made = ({name: value if value is None else tuple(value) for name, value in row.items()} for row in rows)
+    return tuple(Threads(**row) for row in made)  # type: ignore[arg-type]  # as many numbers as were written
