@@ -70,7 +70,8 @@ def check_stored(operations: Operations | None, mask: Mask, batch: Batch, at: Sp
             row, warp = int(rows[0]), int(numbers[0])
             name, use = loading.use
             earlier = loading.part(warp, int(operations.parts.ranks[row]))
-            raise early_use(operations, name, earlier, (row, warp), use, "filled", stored=at)
+            operations.tell(early_use(operations, name, earlier, (row, warp), use, "filled", stored=at), earlier, "filled")
+            loading.used[batch.ctas, batch.warps] &= ~hasty
 
 
 def check_shared(
