@@ -70,7 +70,8 @@ def check_stored(operations: Operations | None, mask: Mask, batch: Batch, at: Sp
             row, warp = int(rows[0]), int(numbers[0])
             name, use = loading.use
             earlier = loading.part(warp, int(operations.parts.ranks[row]))
-            operations.tell(early_use(operations, name, earlier, (row, warp), use, "filled", stored=at), earlier, "filled")
+            early = early_use(operations, name, earlier, (row, warp), use, "filled", stored=at)
+            operations.tell(early, earlier, "filled")
             loading.used[batch.ctas, batch.warps] &= ~hasty
 
 
