@@ -1,0 +1,343 @@
+"""The gradients of attention, on Hopper: three kernels, of which the second does the products.
+
+`prepare` computes what each query needs, Delta = sum(dO * O) and its LSE in base 2, and clears the sums of dQ. In
+`gradients` a CTA has a tile of keys and their values, and goes through all tiles of queries that see them:
+
+    S.T = K Q.T,  dP.T = V dO.T,  P = exp2(S * c - LSE),  dS = P * (dP - Delta)
+    dV += P.T dO,  dK += dS.T Q,  dQ += dS K
+
+Two warpgroups have half of the keys each. Scores are computed turned, so that P.T and dS.T are in registers as the
+products want them; dS goes through shared memory for dQ alone. Sums of dQ over tiles of keys are in memory: a warp of
+its own has the copy engine add to them. `convert` scales and rounds these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import gcd, log2, e
+from typing import Any
+
+import tilewright as tw
+from tilewright.kernels.arrays import Array, expect, info_of, kind_of, like
+from tilewright.lang import T, Tx
+from tilewright.layout import R, S, TileLayout, tid_in_wg, tx, wgmma_fragment
+
+__all__ = ["attention_backward"]
+
+LOG2E = log2(e)
+DS, FULL, EMPTY = 1, 2, 4  # named barriers: dS is there; of each warpgroup, its part of dQ is there, or has been read
+SECTION_BYTES = 40 << 20  # of Q, dO and dQ that the second-level cache holds
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardKind:
+    """kind: elements. d, dv: of a key and of a value, padded to tiles. queries, keys: of a tile. softcap: are there
+    soft caps? first, last: is a query's first, or last, key bounded? stages: of Q and dO, and of dS.
+    """
+
+    kind: str
+    d: int
+    dv: int
+    queries: int
+    keys: int = 128
+    softcap: bool = False
+    first: bool = False
+    last: bool = False
+    deterministic: bool = False
+    stages: tuple[int, int] = (2, 2)
+
+    def array(self, pointer: Any, batch: Any, heads: Any, rows: Any, columns: Any) -> Any:
+        """An argument whose rows begin at multiples of 16 bytes."""
+        steps = [T.int64() for _ in range(3)]
+        found = T.match_buffer(pointer, (batch, heads, rows, columns), self.kind, strides=(*steps, 1))
+        for step in steps:
+            T.assume(step % 8 == 0)
+        return found
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Rows and columns of a warpgroup's part of dQ: half of the rows, or all and half of the columns."""
+        return (64, self.d) if self.queries == 128 else (64, self.d // 2)
+
+    def place(self, who: Any, first: Any = 0) -> tuple[slice, slice]:
+        """Where that part lies, in a tile of dQ whose first row is given."""
+        rows, columns = self.part
+        down, right = (who * rows, 0) if self.queries == 128 else (0, who * columns)
+        return slice(first + down, first + down + rows), slice(right, right + columns)
+
+    @property
+    def sums(self) -> tuple[int, ...]:
+        """The shape of a tile of the sums of dQ: for each warpgroup the runs of its threads, of four numbers."""
+        return 2, self.part[1] // 8, 128, 4
+
+
+@cache
+def prepare(form: BackwardKind) -> tw.Executable:
+    """Delta and LSE of each query in base 2, and zeros for the sums of dQ."""
+    lanes = gcd(form.dv // 8, 32)  # of a row
+    rows = form.queries
+    high = 256 // lanes
+    held = TileLayout(S[(rows // high, high, form.dv // 8 // lanes, lanes, 8) :
+                        (form.dv // lanes, lanes @ tx, 8, 1 @ tx, 1)])  # fmt: skip
+    each = TileLayout(S[(rows // high, high, 1) : (1, lanes @ tx, 1)] + R[lanes : 1 @ tx])
+
+    @T.prim_func
+    def attention_prepare(o: T.handle, do: T.handle, lse: T.handle, lse2: T.handle, delta: T.handle, sums: T.handle):
+        batch, heads, m, dv, tiles = T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
+        O, DO = [form.array(x, batch, heads, m, dv) for x in (o, do)]
+        LSE = T.match_buffer(lse, (batch, heads, m), "float32")
+        LSE2, DELTA = [T.match_buffer(x, (batch, heads, tiles, rows), "float32") for x in (lse2, delta)]
+        SUMS = T.match_buffer(sums, (batch, heads, tiles, rows * form.d), "float32")
+        T.assume(dv % 8 == 0)
+        tile, head, b = T.cta_id([tiles, heads, batch])
+        thread = T.thread_id([256])
+        first: T.let = tile * rows
+        x, y = [T.alloc_local((rows, form.dv), form.kind, layout=held) for _ in "xy"]
+        both = T.alloc_local((rows, form.dv), "float32", layout=held)
+        Tx.cta.copy(x, O[b, head, first : first + rows, 0 : form.dv], fill=0)
+        Tx.cta.copy(y, DO[b, head, first : first + rows, 0 : form.dv], fill=0)
+        both[:] = x * y
+        total = T.alloc_local((rows, 1), "float32", layout=each)
+        total[:] = T.sum(both, axis=1, keepdims=True)
+        DELTA[b, head, tile, :] = total[:, 0]
+        Tx.cta.fill(SUMS[b, head, tile, :], 0.0)
+        if thread < rows:
+            known: T.float32 = T.infinity("float32")  # so that a query past the end has no weights
+            if first + thread < m:
+                known = LSE[b, head, first + thread] * LOG2E
+            LSE2[b, head, tile, thread] = T.select(known == -T.infinity("float32"), 0.0, known)
+
+    return tw.compile(attention_prepare, target="sm_90a")
+
+
+@cache
+def convert(form: BackwardKind) -> tw.Executable:
+    """dQ of its sums."""
+
+    @T.prim_func
+    def attention_convert(sums: T.handle, dq: T.handle, scale: T.float32):
+        batch, heads, m, d, tiles = T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
+        SUMS = T.match_buffer(sums, (batch, heads, tiles, *form.sums), "float32")
+        DQ = form.array(dq, batch, heads, m, d)
+        T.assume(d % 8 == 0)
+        tile, head, b = T.cta_id([tiles, heads, batch])
+        who, thread = T.warpgroup_id([2]), T.thread_id_in_wg([128])
+        part = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
+        mine = T.meta_var(part.local())
+        for j in T.unroll(form.sums[1]):
+            for i in T.vectorized(4):
+                mine[4 * j + i] = SUMS[b, head, tile, who, j, thread, i]
+        part[:] *= scale
+        rows, columns = T.meta_var(form.place(who, tile * form.queries))
+        Tx.wg.copy(DQ[b, head, rows, columns], part, clip=True)
+
+    return tw.compile(attention_convert, target="sm_90a")
+
+
+class Near:
+    """What a CTA has in shared memory, and the rings."""
+
+    def __init__(self, form: BackwardKind) -> None:
+        pool = T.SMEMPool()
+        many, ds = form.stages
+        self.k, self.v = (pool.alloc_mma((form.keys, wide), form.kind) for wide in (form.d, form.dv))
+        self.q, self.do = (pool.alloc_mma((many, form.queries, wide), form.kind) for wide in (form.d, form.dv))
+        self.ds = pool.alloc_mma((ds, form.keys, form.queries), form.kind)
+        self.dq = pool.alloc(form.sums, "float32", align=128)
+        self.lse, self.delta = (pool.alloc((many, form.queries), "float32", align=128) for _ in "ld")
+        self.ring_kv = T.Pipeline(pool, 1, consumers=8)
+        self.ring_q, self.ring_do = (T.Pipeline(pool, many, consumers=8) for _ in "qd")
+
+
+@T.inline
+def multiply(D, A, B, accum, turn_a=False, turn_b=False):
+    """Issue a product of a warpgroup."""
+    T.ptx.wgmma.fence()
+    Tx.wg.gemm_async(D, A, B, accum, transA=turn_a, transB=turn_b)
+    T.ptx.wgmma.commit_group()
+
+
+@T.inline
+def leave(take):
+    """The warp has read a stage, and goes on to the next."""
+    take.release()
+    take.advance()
+
+
+@T.inline
+def load(form, near, far, place, part):
+    """Issue the copies of the keys, the values, and all tiles of queries that see them."""
+    Q, K, V, DO, LSE, DELTA = T.meta_var(far)
+    b, head, group = T.meta_var(place)
+    first, begin, end = T.meta_var(part)
+    put_kv = near.ring_kv.producer(form.keys * (form.d + form.dv) * 2)
+    put_q = near.ring_q.producer(form.queries * (form.d * 2 + 4))
+    put_do = near.ring_do.producer(form.queries * (form.dv * 2 + 4))
+    put_kv.acquire()
+    Tx.copy_async(near.k, K[b, head, first : first + form.keys, 0 : form.d], mbar=put_kv.full)
+    Tx.copy_async(near.v, V[b, head, first : first + form.keys, 0 : form.dv], mbar=put_kv.full)
+    for h in T.serial(head * group, head * group + group, unroll=False):
+        for i in T.serial(begin, end, unroll=False):
+            row: T.let = i * form.queries
+            put_q.acquire()
+            Tx.copy_async(near.q[put_q.stage], Q[b, h, row : row + form.queries, 0 : form.d], mbar=put_q.full)
+            Tx.copy_async(near.lse[put_q.stage], LSE[b, h, i, :], mbar=put_q.full)
+            put_q.advance()
+            put_do.acquire()
+            Tx.copy_async(near.do[put_do.stage], DO[b, h, row : row + form.queries, 0 : form.dv], mbar=put_do.full)
+            Tx.copy_async(near.delta[put_do.stage], DELTA[b, h, i, :], mbar=put_do.full)
+            put_do.advance()
+
+
+@T.inline
+def add(form, near, SUMS, TURNS, place, part):
+    """A warp has the copy engine add the parts of dQ to their sums, as they come."""
+    b, head, group = T.meta_var(place)
+    n, begin, end, opens = T.meta_var(part)
+    for h in T.serial(head * group, head * group + group, unroll=False):
+        for i in T.serial(begin, end, unroll=False):
+            for who in T.unroll(2):
+                T.ptx.bar.sync(FULL + who, 160)
+                if T.ptx.elect_sync():
+                    Tx.copy_async(SUMS[b, h, i, who], near.dq[who], use_tma_reduce="add")
+                    T.ptx.cp_async.bulk.commit_group()
+                    T.ptx.cp_async.bulk.wait_group(0, read=True)
+                T.cuda.warp_sync()
+                T.ptx.bar.arrive(EMPTY + who, 160)
+    if T.ptx.elect_sync():
+        T.ptx.cp_async.bulk.wait_group(0)
+
+
+@T.inline
+def hide(form, scores, key, query, n, low, high):
+    """Keys that do not exist count nothing, nor those that a query must not see."""
+    seen = T.meta_var(lambda i, j: [key + i < n, *([key + i >= query + j + low] if form.first else ()),
+                                    *([key + i <= query + j + high] if form.last else ())])  # fmt: skip
+    Tx.wg.select(scores, scores, -T.infinity("float32"), lambda i, j: every(seen(i, j)))
+
+
+def every(conditions: list[Any]) -> Any:
+    first, *rest = conditions
+    for each in rest:
+        first = first & each
+    return first
+
+
+@cache
+def gradients(form: BackwardKind) -> tw.Executable:
+    """dK, dV and the sums of dQ."""
+    columns = TileLayout(S[(1, form.queries // 8, 4, 2) : (1, 2, 1 @ tid_in_wg, 1)] + R[(4, 8) : (32 @ tid_in_wg, 4 @ tid_in_wg)])
+    shape = (64, form.queries)
+
+    @T.prim_func
+    def attention_gradients(q: T.handle, k: T.handle, v: T.handle, do: T.handle, lse: T.handle, delta: T.handle,
+                            sums: T.handle, turns: T.handle, dk: T.handle, dv: T.handle, c: T.float32,
+                            scale: T.float32, cap: T.float32, low: T.int32, high: T.int32, section: T.int32):  # fmt: skip
+        batch, heads, heads_kv, m, n, d, d_v, tiles = [T.int32() for _ in range(8)]
+        Q, DO = form.array(q, batch, heads, m, d), form.array(do, batch, heads, m, d_v)
+        K, V = form.array(k, batch, heads_kv, n, d), form.array(v, batch, heads_kv, n, d_v)
+        DK, DV = form.array(dk, batch, heads_kv, n, d), form.array(dv, batch, heads_kv, n, d_v)
+        LSE, DELTA = [T.match_buffer(x, (batch, heads, tiles, form.queries), "float32") for x in (lse, delta)]
+        SUMS = T.match_buffer(sums, (batch, heads, tiles, *form.sums), "float32")
+        T.assume(d % 8 == 0)
+        T.assume(d_v % 8 == 0)
+        T.func_attr({"min_blocks": 1})
+        part, head, b = T.cta_id([T.ceildiv(n, form.keys), heads_kv, batch])
+        role, warp, thread = T.warpgroup_id([3]), T.warp_id_in_wg([4]), T.thread_id_in_wg([128])
+        near = T.meta_var(Near(form))
+        near.ring_do.ready()
+        place = T.meta_var((b, head, heads // heads_kv))
+        first: T.let = part * form.keys
+        begin: T.let = T.max(first - high, 0) // form.queries if form.last else 0
+        end: T.let = T.min(T.ceildiv(T.max(first + form.keys - low, 0), form.queries), tiles) if form.first else tiles
+
+        with T.WarpgroupRole(role, 0, 24):
+            if warp == 0 and T.ptx.elect_sync():
+                load(form, near, (Q, K, V, DO, LSE, DELTA), place, (first, begin, end))
+            if warp == 1:
+                add(form, near, SUMS, turns, place, (part, begin, end, 0))
+
+        with T.WarpgroupRole(role, (1, 3), 240, increase=True):
+            who: T.let = role - 1
+            key = T.meta_var(first + who * 64)
+            take_kv, take_q, take_do = near.ring_kv.consumer(), near.ring_q.consumer(), near.ring_do.consumer()
+            s, dp = [T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape)) for _ in "sp"]
+            p, ds = [T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind)) for _ in "ps"]
+            level, delta_of = [T.alloc_local((1, form.queries), "float32", layout=columns) for _ in "ld"]
+            dk_sum, dv_sum = [T.alloc_local((64, wide), "float32", layout=wgmma_fragment(64, wide)) for wide in (form.d, form.dv)]
+            dq = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
+            turn = T.PipelineState(form.stages[1], 0)
+            dk_sum[:] = 0
+            dv_sum[:] = 0
+            own = T.meta_var(slice(who * 64, who * 64 + 64))
+            rows, columns_dq = T.meta_var(form.place(who))
+            take_kv.wait()
+            for h in T.serial(heads // heads_kv, unroll=False):
+                for i in T.serial(begin, end, unroll=False):
+                    take_q.wait()
+                    multiply(s, near.k[own, :], near.q[take_q.stage], False)
+                    take_do.wait()
+                    multiply(dp, near.v[own, :], near.do[take_do.stage], False)
+                    level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
+                    delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
+                    T.ptx.wgmma.wait_group(1)
+                    s[:] = T.exp2(s * c - level)
+                    hide(form, s, key, i * form.queries, n, low, high)
+                    p[:] = s
+                    T.ptx.wgmma.wait_group(0)
+                    ds[:] = s * (dp - delta_of)
+                    Tx.wg.copy(near.ds[turn.stage, own, :], ds)
+                    T.ptx.fence.proxy_async("shared::cta")
+                    multiply(dv_sum, p, near.do[take_do.stage], True, turn_b=True)
+                    T.ptx.bar.sync(DS, 256)
+                    multiply(dq, near.ds[turn.stage, :, rows], near.k[:, columns_dq], False, turn_a=True, turn_b=True)
+                    T.ptx.wgmma.wait_group(1)
+                    leave(take_do)
+                    multiply(dk_sum, ds, near.q[take_q.stage], True, turn_b=True)
+                    T.ptx.wgmma.wait_group(1)
+                    if (i != begin) | (h != 0):
+                        T.ptx.bar.sync(EMPTY + who, 160)
+                    mine = T.meta_var(dq.local())
+                    for j in T.unroll(form.sums[1]):
+                        for x in T.vectorized(4):
+                            near.dq[who, j, thread, x] = mine[4 * j + x]
+                    T.ptx.fence.proxy_async("shared::cta")
+                    T.ptx.bar.arrive(FULL + who, 160)
+                    T.ptx.wgmma.wait_group(0)
+                    leave(take_q)
+                    turn.advance()
+            dk_sum[:] *= scale
+            Tx.wg.copy(DK[b, head, key : key + 64, 0 : form.d], dk_sum, clip=True)
+            Tx.wg.copy(DV[b, head, key : key + 64, 0 : form.dv], dv_sum, clip=True)
+
+    return tw.compile(attention_gradients, target="sm_90a")
+
+
+def tiles_of(d: int) -> tuple[int, int]:
+    """Queries of a tile, and how wide keys and values are there."""
+    return (128, 64) if d <= 64 else (64, 128)
+
+
+def attention_backward(
+    q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, *, causal: bool = False,
+    scale: float | None = None, window: tuple[int, int] = (-1, -1), softcap: float = 0.0, deterministic: bool = False,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """dq, dk and dv of ``out = attention(q, k, v)``, from ``out``, its ``lse`` and the slope ``dout``."""
+    queries, wide = tiles_of(q.shape[-1])
+    batch, heads, m, d = q.shape
+    n = k.shape[2]
+    scale = d**-0.5 if scale is None else scale
+    left, right = window
+    right = 0 if causal else right
+    shift = n - m
+    form = BackwardKind(kind_of(q), wide, wide, queries, first=left >= 0, last=right >= 0)
+    tiles = -(-m // queries)
+    lse2, delta = (like(q, (batch, heads, tiles, queries), "float32") for _ in "ld")
+    sums = like(q, (batch, heads, tiles, queries * wide), "float32")
+    dq, dk, dv = like(q), like(k), like(v)
+    prepare(form)(out, dout, lse, lse2, delta, sums)
+    gradients(form)(q, k, v, dout, lse2, delta, sums.reshape(batch, heads, tiles, *form.sums), 0, dk, dv,
+                    scale * LOG2E, scale, softcap, shift - left, shift + right, 1)  # fmt: skip
+    convert(form)(sums.reshape(batch, heads, tiles, *form.sums), dq, scale)
+    return dq, dk, dv
