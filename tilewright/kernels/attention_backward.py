@@ -15,25 +15,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from math import gcd, log2, e
+from math import e, gcd, log2
 from typing import Any
 
 import tilewright as tw
-from tilewright.kernels.arrays import Array, expect, info_of, kind_of, like
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, tx, wgmma_fragment
 
-__all__ = ["attention_backward"]
+__all__ = ["LOG2E", "BackwardKind", "convert", "gradients", "prepare"]
 
 LOG2E = log2(e)
 DS, FULL, EMPTY = 1, 2, 4  # named barriers: dS is there; of each warpgroup, its part of dQ is there, or has been read
-SECTION_BYTES = 40 << 20  # of Q, dO and dQ that the second-level cache holds
 
 
 @dataclass(frozen=True, slots=True)
 class BackwardKind:
-    """kind: elements. d, dv: of a key and of a value, padded to tiles. queries, keys: of a tile. softcap: are there
-    soft caps? first, last: is a query's first, or last, key bounded? stages: of Q and dO, and of dS.
+    """kind: elements. d, dv: of a key and of a value, padded to tiles. queries, keys: of a tile. first, last: is a
+    query's first, or last, key bounded? stages: of Q and dO, and of dS.
     """
 
     kind: str
@@ -41,10 +39,8 @@ class BackwardKind:
     dv: int
     queries: int
     keys: int = 128
-    softcap: bool = False
     first: bool = False
     last: bool = False
-    deterministic: bool = False
     stages: tuple[int, int] = (2, 2)
 
     def array(self, pointer: Any, batch: Any, heads: Any, rows: Any, columns: Any) -> Any:
@@ -54,6 +50,13 @@ class BackwardKind:
         for step in steps:
             T.assume(step % 8 == 0)
         return found
+
+    def sees(self, key: Any, query: Any, n: Any, low: Any, high: Any) -> Any:
+        """Is a key, of n, one of those that a query sees, from query + low to query + high?"""
+        found = key < n
+        if self.first:
+            found = found & (key >= query + low)
+        return found & (key <= query + high) if self.last else found
 
     @property
     def part(self) -> tuple[int, int]:
@@ -191,10 +194,10 @@ def load(form, near, far, place, part):
 
 
 @T.inline
-def add(form, near, SUMS, TURNS, place, part):
+def add(near, SUMS, place, part):
     """A warp has the copy engine add the parts of dQ to their sums, as they come."""
     b, head, group = T.meta_var(place)
-    n, begin, end, opens = T.meta_var(part)
+    begin, end = T.meta_var(part)
     for h in T.serial(head * group, head * group + group, unroll=False):
         for i in T.serial(begin, end, unroll=False):
             for who in T.unroll(2):
@@ -211,17 +214,8 @@ def add(form, near, SUMS, TURNS, place, part):
 
 @T.inline
 def hide(form, scores, key, query, n, low, high):
-    """Keys that do not exist count nothing, nor those that a query must not see."""
-    seen = T.meta_var(lambda i, j: [key + i < n, *([key + i >= query + j + low] if form.first else ()),
-                                    *([key + i <= query + j + high] if form.last else ())])  # fmt: skip
-    Tx.wg.select(scores, scores, -T.infinity("float32"), lambda i, j: every(seen(i, j)))
-
-
-def every(conditions: list[Any]) -> Any:
-    first, *rest = conditions
-    for each in rest:
-        first = first & each
-    return first
+    """The weights of keys that do not exist, or that a query must not see, are 0, whatever their scores."""
+    Tx.wg.select(scores, scores, 0.0, lambda i, j: form.sees(key + i, query + j, n, low, high))
 
 
 @cache
@@ -232,8 +226,8 @@ def gradients(form: BackwardKind) -> tw.Executable:
 
     @T.prim_func
     def attention_gradients(q: T.handle, k: T.handle, v: T.handle, do: T.handle, lse: T.handle, delta: T.handle,
-                            sums: T.handle, turns: T.handle, dk: T.handle, dv: T.handle, c: T.float32,
-                            scale: T.float32, cap: T.float32, low: T.int32, high: T.int32, section: T.int32):  # fmt: skip
+                            sums: T.handle, dk: T.handle, dv: T.handle, c: T.float32, scale: T.float32,
+                            low: T.int32, high: T.int32):  # fmt: skip
         batch, heads, heads_kv, m, n, d, d_v, tiles = [T.int32() for _ in range(8)]
         Q, DO = form.array(q, batch, heads, m, d), form.array(do, batch, heads, m, d_v)
         K, V = form.array(k, batch, heads_kv, n, d), form.array(v, batch, heads_kv, n, d_v)
@@ -256,7 +250,7 @@ def gradients(form: BackwardKind) -> tw.Executable:
             if warp == 0 and T.ptx.elect_sync():
                 load(form, near, (Q, K, V, DO, LSE, DELTA), place, (first, begin, end))
             if warp == 1:
-                add(form, near, SUMS, turns, place, (part, begin, end, 0))
+                add(near, SUMS, place, (begin, end))
 
         with T.WarpgroupRole(role, (1, 3), 240, increase=True):
             who: T.let = role - 1
@@ -280,15 +274,15 @@ def gradients(form: BackwardKind) -> tw.Executable:
                     take_do.wait()
                     multiply(dp, near.v[own, :], near.do[take_do.stage], False)
                     level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
-                    delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
                     T.ptx.wgmma.wait_group(1)
                     s[:] = T.exp2(s * c - level)
                     hide(form, s, key, i * form.queries, n, low, high)
-                    p[:] = s
                     T.ptx.wgmma.wait_group(0)
+                    delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
                     ds[:] = s * (dp - delta_of)
                     Tx.wg.copy(near.ds[turn.stage, own, :], ds)
                     T.ptx.fence.proxy_async("shared::cta")
+                    p[:] = s
                     multiply(dv_sum, p, near.do[take_do.stage], True, turn_b=True)
                     T.ptx.bar.sync(DS, 256)
                     multiply(dq, near.ds[turn.stage, :, rows], near.k[:, columns_dq], False, turn_a=True, turn_b=True)
@@ -311,33 +305,4 @@ def gradients(form: BackwardKind) -> tw.Executable:
             Tx.wg.copy(DK[b, head, key : key + 64, 0 : form.d], dk_sum, clip=True)
             Tx.wg.copy(DV[b, head, key : key + 64, 0 : form.dv], dv_sum, clip=True)
 
-    return tw.compile(attention_gradients, target="sm_90a")
-
-
-def tiles_of(d: int) -> tuple[int, int]:
-    """Queries of a tile, and how wide keys and values are there."""
-    return (128, 64) if d <= 64 else (64, 128)
-
-
-def attention_backward(
-    q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, *, causal: bool = False,
-    scale: float | None = None, window: tuple[int, int] = (-1, -1), softcap: float = 0.0, deterministic: bool = False,
-) -> tuple[Array, Array, Array]:  # fmt: skip
-    """dq, dk and dv of ``out = attention(q, k, v)``, from ``out``, its ``lse`` and the slope ``dout``."""
-    queries, wide = tiles_of(q.shape[-1])
-    batch, heads, m, d = q.shape
-    n = k.shape[2]
-    scale = d**-0.5 if scale is None else scale
-    left, right = window
-    right = 0 if causal else right
-    shift = n - m
-    form = BackwardKind(kind_of(q), wide, wide, queries, first=left >= 0, last=right >= 0)
-    tiles = -(-m // queries)
-    lse2, delta = (like(q, (batch, heads, tiles, queries), "float32") for _ in "ld")
-    sums = like(q, (batch, heads, tiles, queries * wide), "float32")
-    dq, dk, dv = like(q), like(k), like(v)
-    prepare(form)(out, dout, lse, lse2, delta, sums)
-    gradients(form)(q, k, v, dout, lse2, delta, sums.reshape(batch, heads, tiles, *form.sums), 0, dk, dv,
-                    scale * LOG2E, scale, softcap, shift - left, shift + right, 1)  # fmt: skip
-    convert(form)(sums.reshape(batch, heads, tiles, *form.sums), dq, scale)
-    return dq, dk, dv
+    return tw.compile(attention_gradients, target="sm_90a", fast_math=True)

@@ -78,7 +78,8 @@ def awaited(races: RaceDetector, operations: Operations, waiting: Waiting) -> No
         read_now = over & ~operations.have_read.get(operation.number, np.zeros_like(over))
         for one in operation.reads if reads else operation.touched:
             _did(races, operation, one, read_now if reads or not one.writes else over, waiting.at)
-        operations.noted_read(operation, over)
+        if reads:
+            operations.noted_read(operation, over)
         if not reads and operation.is_remote:
             races.orders[operation.batch.wave].remote.awaited(operation, over)
     if not reads:
