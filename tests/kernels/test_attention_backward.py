@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 import tilewright as tw
 from tilewright.errors import ArgumentError
-from tilewright.kernels.attention_backward import BackwardKind, convert, gradients, prepare
+from tilewright.kernels.attention_backward import gradients
 from tilewright.kernels.attention_backward_calls import attention_backward
+from tilewright.kernels.attention_backward_rows import BackwardKind, convert, prepare
 
 Array = NDArray[Any]
 

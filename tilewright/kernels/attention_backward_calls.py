@@ -6,7 +6,8 @@ import math
 
 from tilewright.errors import ArgumentError
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, public
-from tilewright.kernels.attention_backward import LOG2E, BackwardKind, convert, gradients, prepare
+from tilewright.kernels.attention_backward import gradients
+from tilewright.kernels.attention_backward_rows import LOG2E, BackwardKind, convert, prepare
 
 __all__ = ["attention_backward"]
 
@@ -30,7 +31,7 @@ def attention_backward(
     window: tuple[int, int] = (-1, -1),
     scale: float | None = None,
 ) -> tuple[Array, Array, Array]:
-    """dq, dk and dv: the gradients of a sum of ``out * dout``, where out and lse are what attention gave for q, k and v.
+    """dq, dk and dv: gradients of the sum of ``out * dout``, where attention gave out and lse for q, k and v.
 
     q, out, dout: (B, H, S_q, D), k, v: (B, H_kv, S_k, D), bfloat16 or float16, D 64 or 128, H a multiple of H_kv. lse:
     (B, H, S_q), float32, natural; -inf where a query sees no key. causal: "top-left", query i sees the keys up to i, or
