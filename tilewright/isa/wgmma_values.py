@@ -96,9 +96,11 @@ def is_summed_in_float32(mods: Mapping[str, object]) -> bool:
 
 
 def add_product(total: Floats, a: Array, b: Array, kind: str, *, sign: int = 1) -> None:
-    """Adds to D, (n, 64, N), the products of A, (n, 64, bytes), and B, (n, N, bytes); or of fewer B, of which each is
-    for as many A that follow each other.
+    """Adds to D, (n, 64, N), the products of A, (n, 64, bytes), and B, (n, N, bytes); or of fewer A or B, of which
+    each is for as many D that follow each other.
     """
+    if len(a) < len(total):
+        a = a.repeat(len(total) // len(a), axis=0)
     share = len(total) // len(b)
     step = max(1, ISSUERS_AT_ONCE // share)
     for first in range(0, len(b), step):

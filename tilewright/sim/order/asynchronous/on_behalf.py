@@ -75,8 +75,11 @@ def awaited(races: RaceDetector, operations: Operations, waiting: Waiting) -> No
     alone = [each for each in operations.awaited(waiting) if each[0].issuers.lanes == 1]
     for operation, own, over in alone:
         operations.scoreboard.retire(operation, own, over, reads=reads)
+        read_now = over & ~operations.have_read.get(operation.number, np.zeros_like(over))
         for one in operation.reads if reads else operation.touched:
-            _did(races, operation, one, over, waiting.at)
+            _did(races, operation, one, read_now if reads or not one.writes else over, waiting.at)
+        if reads:
+            operations.noted_read(operation, over)
         if not reads and operation.is_remote:
             races.orders[operation.batch.wave].remote.awaited(operation, over)
     if not reads:

@@ -40,7 +40,8 @@ class Operations:
     unawaited: those that some thread has not waited for, and which threads, (n, lanes).
     warned: of an operation and a later line, what was said already.
     committed: what commits, or signals of their own, will publish, and up to when they come after each thread. commits:
-    those that a part may still need, with the parity of the phase that each helps to end.
+    those that a part may still need, with the parity of the phase that each helps to end. have_read: of an unawaited
+    operation, by its number, the actors that have waited until its sources were read.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -53,6 +54,7 @@ class Operations:
         self.committed: dict[int, tuple[Known, Times]] = {}
         self.global_writes = GlobalWrites(self.wave)
         self.commits: list[tuple[Operation, int]] = []
+        self.have_read: dict[int, Bools] = {}
         self.waits: deque[Waiting] = deque(maxlen=WAITS)
         self.warned: set[tuple[str, str, str]] = set()
 
@@ -159,7 +161,14 @@ class Operations:
                 self.remote.has_read(operation, over)
             yield operation, own, over
         self.unawaited = [each for each in self.unawaited if each[2].any()]
+        left = {operation.number for operation, _, _ in self.unawaited}
+        self.have_read = {number: actors for number, actors in self.have_read.items() if number in left}
         self.scoreboard.awaited(waiting)
+
+    def noted_read(self, operation: Operation, over: Bools) -> None:
+        """These actors have waited until an operation had read its sources: later waits say nothing new of that."""
+        before = self.have_read.get(operation.number)
+        self.have_read[operation.number] = over if before is None else before | over
 
     def _part_writes(self, operation: Operation, own: Ints, now: Bools, over: Bools) -> None:
         """Warps know that their parts of an operation have read: what these write has other numbers from now on."""

@@ -1,0 +1,199 @@
+"""The gradients of attention, on Hopper: three kernels, of which the second does the products.
+
+`prepare` computes what each query needs, Delta = sum(dO * O) and its LSE in base 2, and clears the sums of dQ. In
+`gradients` a CTA has a tile of keys and their values, and goes through all tiles of queries that see them:
+
+    S.T = K Q.T,  dP.T = V dO.T,  P = exp2(S * c - LSE),  dS = P * (dP - Delta)
+    dV += P.T dO,  dK += dS.T Q,  dQ += dS K
+
+Two warpgroups have half of the keys each. Scores are computed turned, so that P.T and dS.T are in registers as the
+products want them; dS goes through shared memory for dQ alone. Sums of dQ over tiles of keys are in memory: a warp of
+its own has the copy engine add to them. `convert` scales and rounds these.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import tilewright as tw
+from tilewright.kernels.attention_backward_rows import BackwardKind
+from tilewright.lang import T, Tx
+from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
+
+__all__ = ["gradients"]
+
+DS, FULL, EMPTY = 1, 2, 4  # named barriers: dS is there; of each warpgroup, its part of dQ is there, or has been read
+
+
+class Near:
+    """What a CTA has in shared memory, and the rings."""
+
+    def __init__(self, form: BackwardKind) -> None:
+        pool = T.SMEMPool()
+        many, ds = form.stages
+        self.k, self.v = (pool.alloc_mma((form.keys, wide), form.kind) for wide in (form.d, form.dv))
+        self.q, self.do = (pool.alloc_mma((many, form.queries, wide), form.kind) for wide in (form.d, form.dv))
+        self.ds = pool.alloc_mma((ds, form.keys, form.queries), form.kind)
+        self.dq = pool.alloc(form.sums, "float32", align=128)
+        self.lse, self.delta = (pool.alloc((many, form.queries), "float32", align=128) for _ in "ld")
+        self.ring_kv = T.Pipeline(pool, 1, consumers=8)
+        self.ring_q, self.ring_do = (T.Pipeline(pool, many, consumers=8) for _ in "qd")
+
+
+@T.inline
+def multiply(D, A, B, accum, turn_a=False, turn_b=False):
+    """Issue a product of a warpgroup."""
+    T.ptx.wgmma.fence()
+    Tx.wg.gemm_async(D, A, B, accum, transA=turn_a, transB=turn_b)
+    T.ptx.wgmma.commit_group()
+
+
+@T.inline
+def leave(take):
+    """The warp has read a stage, and goes on to the next."""
+    take.release()
+    take.advance()
+
+
+@T.inline
+def load(form, near, far, place, part):
+    """Issue the copies of the keys, the values, and all tiles of queries that see them."""
+    Q, K, V, DO, LSE, DELTA = T.meta_var(far)
+    b, head, group = T.meta_var(place)
+    first, begin, end = T.meta_var(part)
+    put_kv = near.ring_kv.producer(form.keys * (form.d + form.dv) * 2)
+    put_q = near.ring_q.producer(form.queries * (form.d * 2 + 4))
+    put_do = near.ring_do.producer(form.queries * (form.dv * 2 + 4))
+    put_kv.acquire()
+    Tx.copy_async(near.k, K[b, head, first : first + form.keys, 0 : form.d], mbar=put_kv.full)
+    Tx.copy_async(near.v, V[b, head, first : first + form.keys, 0 : form.dv], mbar=put_kv.full)
+    for h in T.serial(head * group, head * group + group, unroll=False):
+        for i in T.serial(begin, end, unroll=False):
+            row: T.let = i * form.queries
+            put_q.acquire()
+            Tx.copy_async(near.q[put_q.stage], Q[b, h, row : row + form.queries, 0 : form.d], mbar=put_q.full)
+            Tx.copy_async(near.lse[put_q.stage], LSE[b, h, i, :], mbar=put_q.full)
+            put_q.advance()
+            put_do.acquire()
+            Tx.copy_async(near.do[put_do.stage], DO[b, h, row : row + form.queries, 0 : form.dv], mbar=put_do.full)
+            Tx.copy_async(near.delta[put_do.stage], DELTA[b, h, i, :], mbar=put_do.full)
+            put_do.advance()
+
+
+@T.inline
+def add(near, SUMS, place, part):
+    """A warp has the copy engine add the parts of dQ to their sums, as they come."""
+    b, head, group = T.meta_var(place)
+    begin, end = T.meta_var(part)
+    for h in T.serial(head * group, head * group + group, unroll=False):
+        for i in T.serial(begin, end, unroll=False):
+            for who in T.unroll(2):
+                T.ptx.bar.sync(FULL + who, 160)
+                if T.ptx.elect_sync():
+                    Tx.copy_async(SUMS[b, h, i, who], near.dq[who], use_tma_reduce="add")
+                    T.ptx.cp_async.bulk.commit_group()
+                    T.ptx.cp_async.bulk.wait_group(0, read=True)
+                T.cuda.warp_sync()
+                T.ptx.bar.arrive(EMPTY + who, 160)
+    if T.ptx.elect_sync():
+        T.ptx.cp_async.bulk.wait_group(0)
+
+
+@T.inline
+def hide(form, scores, key, query, n, low, high):
+    """The weights of keys that do not exist, or that a query must not see, are 0, whatever their scores."""
+    Tx.wg.select(scores, scores, 0.0, lambda i, j: form.sees(key + i, query + j, n, low, high))
+
+
+@cache
+def gradients(form: BackwardKind) -> tw.Executable:  # noqa: PLR0915  # one kernel
+    """dK, dV and the sums of dQ."""
+    columns = TileLayout(
+        S[(1, form.queries // 8, 4, 2) : (1, 2, 1 @ tid_in_wg, 1)] + R[(4, 8) : (32 @ tid_in_wg, 4 @ tid_in_wg)]
+    )
+    shape = (64, form.queries)
+
+    @T.prim_func
+    def attention_gradients(q: T.handle, k: T.handle, v: T.handle, do: T.handle, lse: T.handle, delta: T.handle,  # noqa: PLR0915
+                            sums: T.handle, dk: T.handle, dv: T.handle, c: T.float32, scale: T.float32,
+                            low: T.int32, high: T.int32):  # fmt: skip
+        batch, heads, heads_kv, m, n, d, d_v, tiles = [T.int32() for _ in range(8)]
+        Q, DO = form.array(q, batch, heads, m, d), form.array(do, batch, heads, m, d_v)
+        K, V = form.array(k, batch, heads_kv, n, d), form.array(v, batch, heads_kv, n, d_v)
+        DK, DV = form.array(dk, batch, heads_kv, n, d), form.array(dv, batch, heads_kv, n, d_v)
+        LSE, DELTA = [T.match_buffer(x, (batch, heads, tiles, form.queries), "float32") for x in (lse, delta)]
+        SUMS = T.match_buffer(sums, (batch, heads, tiles, *form.sums), "float32")
+        T.assume(d % 8 == 0)
+        T.assume(d_v % 8 == 0)
+        T.func_attr({"min_blocks": 1})
+        part, head, b = T.cta_id([T.ceildiv(n, form.keys), heads_kv, batch])
+        role, warp, thread = T.warpgroup_id([3]), T.warp_id_in_wg([4]), T.thread_id_in_wg([128])
+        near = T.meta_var(Near(form))
+        near.ring_do.ready()
+        place = T.meta_var((b, head, heads // heads_kv))
+        first: T.let = part * form.keys
+        begin: T.let = T.max(first - high, 0) // form.queries if form.last else 0
+        end: T.let = T.min(T.ceildiv(T.max(first + form.keys - low, 0), form.queries), tiles) if form.first else tiles
+
+        with T.WarpgroupRole(role, 0, 24):
+            if warp == 0 and T.ptx.elect_sync():
+                load(form, near, (Q, K, V, DO, LSE, DELTA), place, (first, begin, end))
+            if warp == 1:
+                add(near, SUMS, place, (begin, end))
+
+        with T.WarpgroupRole(role, (1, 3), 240, increase=True):
+            who: T.let = role - 1
+            key = T.meta_var(first + who * 64)
+            take_kv, take_q, take_do = near.ring_kv.consumer(), near.ring_q.consumer(), near.ring_do.consumer()
+            s, dp = [T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape)) for _ in "sp"]
+            p, ds = [T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind)) for _ in "ps"]
+            level, delta_of = [T.alloc_local((1, form.queries), "float32", layout=columns) for _ in "ld"]
+            dk_sum, dv_sum = [
+                T.alloc_local((64, wide), "float32", layout=wgmma_fragment(64, wide)) for wide in (form.d, form.dv)
+            ]
+            dq = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
+            turn = T.PipelineState(form.stages[1], 0)
+            dk_sum[:] = 0
+            dv_sum[:] = 0
+            own = T.meta_var(slice(who * 64, who * 64 + 64))
+            rows, columns_dq = T.meta_var(form.place(who))
+            take_kv.wait()
+            for h in T.serial(heads // heads_kv, unroll=False):
+                for i in T.serial(begin, end, unroll=False):
+                    take_q.wait()
+                    multiply(s, near.k[own, :], near.q[take_q.stage], False)
+                    take_do.wait()
+                    multiply(dp, near.v[own, :], near.do[take_do.stage], False)
+                    level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
+                    T.ptx.wgmma.wait_group(1)
+                    s[:] = T.exp2(s * c - level)
+                    hide(form, s, key, i * form.queries, n, low, high)
+                    T.ptx.wgmma.wait_group(0)
+                    delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
+                    ds[:] = s * (dp - delta_of)
+                    Tx.wg.copy(near.ds[turn.stage, own, :], ds)
+                    T.ptx.fence.proxy_async("shared::cta")
+                    p[:] = s
+                    multiply(dv_sum, p, near.do[take_do.stage], True, turn_b=True)
+                    T.ptx.bar.sync(DS, 256)
+                    multiply(dq, near.ds[turn.stage, :, rows], near.k[:, columns_dq], False, turn_a=True, turn_b=True)
+                    T.ptx.wgmma.wait_group(1)
+                    leave(take_do)
+                    multiply(dk_sum, ds, near.q[take_q.stage], True, turn_b=True)
+                    T.ptx.wgmma.wait_group(1)
+                    if (i != begin) | (h != 0):
+                        T.ptx.bar.sync(EMPTY + who, 160)
+                    mine = T.meta_var(dq.local())
+                    for j in T.unroll(form.sums[1]):
+                        for x in T.vectorized(4):
+                            near.dq[who, j, thread, x] = mine[4 * j + x]
+                    T.ptx.fence.proxy_async("shared::cta")
+                    T.ptx.bar.arrive(FULL + who, 160)
+                    T.ptx.wgmma.wait_group(0)
+                    leave(take_q)
+                    turn.advance()
+            dk_sum[:] *= scale
+            Tx.wg.copy(DK[b, head, key : key + 64, 0 : form.d], dk_sum, clip=True)
+            Tx.wg.copy(DV[b, head, key : key + 64, 0 : form.dv], dv_sum, clip=True)
+
+    return tw.compile(attention_gradients, target="sm_90a", fast_math=True)
