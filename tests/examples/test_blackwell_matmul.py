@@ -47,7 +47,6 @@ def calls(kernel: Kernel, word: str) -> list[Evaluate]:
         ("try_wait", 0, "more arrivals than its phase waited for"),
         ("try_wait", 1, "may still not have written"),
         ("try_wait", 2, "which tcgen05.mma has not written yet"),
-        ("after_thread_sync", 1, "tcgen05.ld touches tensor memory that tcgen05.mma may still not have written"),
         ("wait.ld", 0, "is used while tcgen05.ld may not have filled it"),
         ("expect_tx", 0, "deadlock"),
     ],
@@ -60,3 +59,14 @@ def test_no_step_can_be_left_out(word: str, number: int, what: str) -> None:
         run(without(kernel, step))
 
     assert what in error.value.what
+
+
+def test_a_fence_that_lacks_behind_a_wait_is_a_warning() -> None:
+    kernel = EXAMPLE.blackwell_matmul
+
+    c, wanted, warnings = run(without(kernel, calls(kernel, "after_thread_sync")[1]))
+
+    assert np.array_equal(c, wanted)
+    assert [
+        "without a fence between their threads: T.ptx.tcgen05.fence.after_thread_sync()" in each for each in warnings
+    ] == [True]

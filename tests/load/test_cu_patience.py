@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from contextlib import suppress
 from time import process_time
 
@@ -46,6 +48,14 @@ SCANNERS = (
     lambda text: with_fields({"k": (Parameter("p", "P"),)}, text),
     lambda text: list(cu_headers.includes(text)),
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _no_collection() -> Iterator[None]:
+    """What the tests before have left is not collected, and counted, here."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def test_a_comment_of_400_letters_before_a_field_of_a_templates_type_is_read_at_once() -> None:

@@ -47,10 +47,10 @@ __global__ void product(const uint4* a, const uint4* b, float* c) {
             multiply(d, descriptor(shared_address(tile_a[2 * k]), 128), descriptor(shared_address(tile_b[2 * k]), 64), idesc, k > 0);
         asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(shared_address(&done)) : "memory");
     }
-    wait(shared_address(&done), 0);
 #ifndef BUG
-    fence_after();
+    wait(shared_address(&done), 0);
 #endif
+    fence_after();
     for (int j = 0; j < 64; j += 4) {
         unsigned x, y, z, w;
         asm volatile("tcgen05.ld.sync.aligned.32x32b.x4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(d + (t / 32 * 32 << 16) + j));
