@@ -1,0 +1,189 @@
+"""Variants of attention's kernel: which keys a query sees, tiles, and the parts that all variants share, used while the
+kernel is parsed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.dtypes import dtype
+from tilewright.lang import T, Tx
+from tilewright.layout import R, S, TileLayout, tid_in_wg
+
+__all__ = ["LANES", "ROW", "AttentionKind", "AttentionPlace", "AttentionTiles"]
+
+ROWS = 64  # queries of a warpgroup
+SHARED_BYTES, BARRIER_BYTES = 227 << 10, 1024  # of a CTA; for barriers
+REGISTERS = {1: (None, None), 2: (40, 232), 3: (32, 160)}  # by groups: of a thread that copies, of one that multiplies
+SWIZZLES = {32: 1, 64: 2, 128: 3}  # by the bytes of a row
+ROW = TileLayout(S[(4, 2, 8) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg)] + R[4 : 1 @ tid_in_wg])
+"""One number for each row of a warpgroup's scores."""
+LANES = TileLayout(S[(4, 2, 8, 4) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg, 1 @ tid_in_wg)])
+"""One for each of the four lanes that share a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionTiles:
+    """groups: warpgroups of a CTA, with 64 queries each. keys: of a stage. turns: do the groups take turns at the tensor
+    cores? cluster: CTAs that share the stages, each with other queries of a head. dynamic: are tiles drawn from a
+    counter? stages: of the rings of keys and of values.
+    """
+
+    groups: int = 2
+    keys: int = 128
+    turns: bool = True
+    cluster: int = 1
+    dynamic: bool = False
+    stages: int = 2
+
+    @property
+    def queries(self) -> int:
+        """Of a CTA."""
+        return ROWS * self.groups
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionKind:
+    """kind: elements of q, k and v; result: those of out. width, width_v: elements of a query and of a value. first,
+    last: has a query a first, a last key that it sees, beside those that there are? softcap: are scores bent? bias: the
+    elements of what is added to the scores, "" where there is none. packed: are sequences one after the other? scales:
+    has every head factors of q, k and v?
+    """
+
+    kind: str
+    result: str
+    width: int
+    width_v: int
+    first: bool = False
+    last: bool = False
+    softcap: bool = False
+    bias: str = ""
+    packed: bool = False
+    scales: bool = False
+
+    def array(self, pointer: Any, shape: tuple[Any, ...], kind: str = "") -> Any:
+        """An argument, (batch, heads, length, width), whose rows begin at multiples of 16 bytes."""
+        kind = kind or self.kind
+        steps = tuple(T.int64() for _ in range(3))
+        found = T.match_buffer(pointer, shape, kind, strides=(*steps, 1))
+        for step in steps:
+            T.assume(step % (128 // dtype(kind).bits) == 0)
+        return found
+
+    def near(self, pool: Any, shape: tuple[int, ...], kind: str = "") -> Any:
+        """Tiles in shared memory, with the widest swizzle that the width has."""
+        kind = kind or self.kind
+        row = shape[-1] * dtype(kind).bits // 8
+        return pool.alloc_mma(shape, kind, SWIZZLES[next(each for each in (128, 64, 32) if row % each == 0)])
+
+    def stage_bytes(self, tiles: AttentionTiles) -> tuple[int, int, int]:
+        """Of a tile of queries, of a stage of keys and of one of values."""
+        each = dtype(self.kind).bits // 8
+        return (tiles.queries * self.width * each, tiles.keys * self.width * each, tiles.keys * self.width_v * each)
+
+    def has_room(self, tiles: AttentionTiles) -> bool:
+        """Has shared memory room for results of its own? They take the place of their queries otherwise."""
+        queries, keys, values = self.stage_bytes(tiles)
+        results = tiles.queries * self.width_v * dtype(self.result).bits // 8
+        return queries + tiles.stages * (keys + values) + results + BARRIER_BYTES <= SHARED_BYTES
+
+
+@T.meta_class
+class AttentionPlace:
+    """The tiles that a CTA has, one after the other: whose queries, ``batch`` and ``head``, from ``row`` on, and the
+    ``steps`` through the keys, tile by tile backwards down to tile ``begin``.
+
+    start_q, start_k: where a packed sequence begins. m, n: its lengths. shift: the key at which the window of query 0
+    is aligned. `Any`: values of the language.
+    """
+
+    def __init__(
+        self, form: AttentionKind, tiles: AttentionTiles, extents: Any, window: Any, walk: Any, queue: Any, *,
+        draws: bool,
+    ) -> None:  # fmt: skip
+        self.form, self.tiles = form, tiles
+        batch, self.heads, self.heads_kv, *self.lengths = extents
+        self.parts = T.ceildiv(self.lengths[0], tiles.queries * tiles.cluster)
+        walked = ("tile", batch * self.heads, self.parts, *walk)
+        self.walk = (T.DynamicScheduler2D(*walked, queue=queue, draws=draws) if tiles.dynamic
+                     else T.ClusterPersistentScheduler2D(*walked))  # fmt: skip
+        self.left, self.right, self.bottom = window
+        self.batch, self.head, self.row = (T.local_scalar("int32") for _ in "bhr")
+        self.begin, self.steps, self.shift = (T.local_scalar("int32") for _ in "bss")
+        self.start_q, self.start_k, self.m, self.n = (
+            (T.local_scalar("int32") for _ in "qkmn") if form.packed else (0, 0, *self.lengths)
+        )
+
+    def first(self, cluster: Any, rank: Any) -> None:
+        """The first tile."""
+        self.rank = rank
+        self.walk.init(cluster)
+        self._settle()
+
+    def next(self) -> None:
+        """The next tile."""
+        self.walk.next_tile()
+        self._settle()
+
+    @property
+    def at(self) -> Any:
+        """The first dimension of the arrays."""
+        return 0 if self.form.packed else self.batch
+
+    @property
+    def head_kv(self) -> Any:
+        return self.head // (self.heads // self.heads_kv)
+
+    def _settle(self) -> None:
+        every, part = self.walk.m_idx, self.walk.n_idx
+        if self.form.last or self.form.packed:
+            part = self.parts - 1 - part  # those with most keys begin first
+        self.batch = every // self.heads
+        self.head = every - self.batch * self.heads
+        self.row = (part * self.tiles.cluster + self.rank) * self.tiles.queries
+        if self.form.packed:
+            with T.If(self.walk.valid()), T.Then():
+                self._unpack()
+        self.shift = (self.n - self.m) * self.bottom
+        keys = self.tiles.keys
+        end, first = self.n, 0
+        if self.form.last:
+            end = T.min(end, self.row + self.tiles.queries + self.shift + self.right)
+        if self.form.first:
+            first = T.max(self.row + self.shift - self.left, 0)
+        self.steps = T.ceildiv(T.max(end, 1), keys)
+        self.begin = T.min(first // keys, self.steps - 1)
+        self.steps = self.steps - self.begin
+
+    def _unpack(self) -> None:
+        starts_q, starts_k = self.starts
+        self.start_q, self.start_k = starts_q[self.batch], starts_k[self.batch]
+        self.m = starts_q[self.batch + 1] - self.start_q
+        self.n = starts_k[self.batch + 1] - self.start_k
+
+    def hidden(self, below: Any) -> tuple[Any, Any]:
+        """Of the steps after the first, how many must look which keys a group's queries see: at the beginning, and in
+        the end. below: where in the tile the group's queries begin.
+        """
+        row, keys, more = self.row + below + self.shift, self.tiles.keys, self.steps - 1
+        late, early = 0, 0
+        if self.form.last:
+            seen = T.max(T.min(self.n, row + self.right + 1), 0) // keys  # tiles that the last query sees all of
+            late = T.min(T.max(self.begin + more - seen, 0), more)
+        if self.form.first:
+            first = T.ceildiv(T.max(row + ROWS - 1 - self.left, 0), keys)
+            early = T.min(T.max(first - self.begin, 0), more - late)
+        return late, early
+
+    def sees(self, below: Any, block: Any) -> Any:
+        """Of a tile of keys: does query i of a group see key j?"""
+        first, row = block * self.tiles.keys, self.row + below + self.shift
+
+        def seen(i: Any, j: Any) -> Any:
+            found = first + j < self.n
+            if self.form.last:
+                found = found & (first + j <= row + i + self.right)
+            return found & (first + j >= row + i - self.left) if self.form.first else found
+
+        return seen
