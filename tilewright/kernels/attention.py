@@ -19,6 +19,7 @@ from tilewright.layout import wgmma_fragment
 __all__ = ["forward"]
 
 LN2 = math.log(2)
+HAND_OVER, STORE = 6, 10  # the first of the named barriers of warpgroups that write to shared memory
 
 
 @T.inline
@@ -96,16 +97,30 @@ def weigh(scores, most, total, shrunk, scale, sees):
 
 
 @T.inline
+def hand_over(weights, scores, shared, who):
+    """The tensor cores get the weights: in registers, or by way of shared memory."""
+    if not shared:
+        weights[:] = scores
+    else:
+        part = T.alloc_local(scores.shape, weights.dtype, layout=wgmma_fragment(*scores.shape))
+        part[:] = scores
+        T.cuda.warpgroup_sync(HAND_OVER + who)  # all warps' products have read the last ones
+        Tx.wg.copy(weights, part)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.warpgroup_sync(HAND_OVER + who)
+
+
+@T.inline
 def store(out, slab, sums, who, warp):
     """A warpgroup stores its results by way of a slab of shared memory."""
     part = T.alloc_local(sums.shape, out.dtype, layout=wgmma_fragment(*sums.shape))
     part[:] = sums
     if warp == 0 and T.ptx.elect_sync():
         T.ptx.cp_async.bulk.wait_group(0, read=True)  # the slab has been read
-    T.cuda.warpgroup_sync(8 + who)
+    T.cuda.warpgroup_sync(STORE + who)
     Tx.wg.copy(slab, part)
     T.ptx.fence.proxy_async("shared::cta")
-    T.cuda.warpgroup_sync(8 + who)
+    T.cuda.warpgroup_sync(STORE + who)
     if warp == 0 and T.ptx.elect_sync():
         Tx.copy_async(out, slab)
         T.ptx.cp_async.bulk.commit_group()
@@ -133,6 +148,7 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
         keys = form.near(pool, (tiles.stages, tiles.keys, form.width))
         values = form.near(pool, (tiles.stages, tiles.keys, form.width_v))
         slabs = form.near(pool, (tiles.queries, form.width_v), form.result) if form.has_room(tiles) else queries
+        handed = form.near(pool, (tiles.queries, tiles.keys)) if tiles.shared_weights else None
         readers = T.meta_var(4 * tiles.groups)
         queue = T.meta_var(T.TileQueue(pool, T.match_buffer(counter, (1,), "int32"), readers) if tiles.dynamic else None)
         rings = T.meta_var([T.Pipeline(pool, 1, consumers=readers)] + [
@@ -158,7 +174,8 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
             take_q, take_k, take_v = [ring.consumer() for ring in rings]
             mine, slab = T.meta_var((queries[below : below + ROWS, :], slabs[below : below + ROWS, : form.width_v]))
             scores = T.alloc_local((64, tiles.keys), "float32", layout=wgmma_fragment(64, tiles.keys))
-            weights = T.alloc_local((64, tiles.keys), form.kind, layout=wgmma_fragment(64, tiles.keys, "A", form.kind))
+            weights = T.meta_var(handed[below : below + ROWS, :]) if tiles.shared_weights else T.alloc_local(
+                (64, tiles.keys), form.kind, layout=wgmma_fragment(64, tiles.keys, "A", form.kind))
             sums = T.alloc_local((64, form.width_v), "float32", layout=wgmma_fragment(64, form.width_v))
             most, shrunk = [T.alloc_local((64, 1), "float32", layout=ROW) for _ in "ms"]
             total = T.alloc_local((64, 1, 4, 1), "float32", layout=LANES)
@@ -175,7 +192,7 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
                 take_q.wait()
                 score(scores, mine, keys, take_k, (), take_v, turns, who)
                 weigh(scores, most, total, shrunk, scale, place.sees(below, block))
-                weights[:] = scores
+                hand_over(weights, scores, tiles.shared_weights, who)
                 for number, looks in ((late, True), (place.steps - 1 - late - early, False), (early, True)):
                     for _ in T.serial(number, unroll=False):
                         block = block - 1
@@ -184,7 +201,7 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
                         T.ptx.wgmma.wait_group(0)  # the sums
                         leave(take_v)
                         sums[:] *= shrunk
-                        weights[:] = scores
+                        hand_over(weights, scores, tiles.shared_weights, who)
                 if form.has_room(tiles):
                     leave(take_q)
                 take_v.wait()

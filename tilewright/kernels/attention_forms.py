@@ -27,7 +27,8 @@ LANES = TileLayout(S[(4, 2, 8, 4) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg, 1 @ tid_i
 class AttentionTiles:
     """groups: warpgroups of a CTA, with 64 queries each. keys: of a stage. turns: do the groups take turns at the tensor
     cores? cluster: CTAs that share the stages, each with other queries of a head. dynamic: are tiles drawn from a
-    counter? stages: of the rings of keys and of values.
+    counter? stages: of the rings of keys and of values. shared_weights: do the tensor cores read the weights in shared
+    memory, instead of in registers?
     """
 
     groups: int = 2
@@ -36,6 +37,7 @@ class AttentionTiles:
     cluster: int = 1
     dynamic: bool = False
     stages: int = 2
+    shared_weights: bool = False
 
     @property
     def queries(self) -> int:
@@ -86,6 +88,7 @@ class AttentionKind:
         """Has shared memory room for results of its own? They take the place of their queries otherwise."""
         queries, keys, values = self.stage_bytes(tiles)
         results = tiles.queries * self.width_v * dtype(self.result).bits // 8
+        results += tiles.queries * tiles.keys * dtype(self.kind).bits // 8 * tiles.shared_weights
         return queries + tiles.stages * (keys + values) + results + BARRIER_BYTES <= SHARED_BYTES
 
 
