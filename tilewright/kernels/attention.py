@@ -214,6 +214,9 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
                 row = T.meta_var(place.start_q + place.row + below)
                 store(OUT[place.at, place.head, row : row + 64, :], slab, sums, who, warp)
                 if not form.has_room(tiles):
+                    if warp == 0 and T.ptx.elect_sync():
+                        T.ptx.cp_async.bulk.wait_group(0, read=True)  # the results, where the next queries come
+                    T.cuda.warp_sync()
                     leave(take_q)
                 most[:] = (most * scale + T.log2(whole.view(64, 1))) * LN2
                 Tx.wg.copy(LSE[place.at, place.head, row : row + 64, :], most, clip=True)
