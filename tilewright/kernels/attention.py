@@ -12,14 +12,25 @@ import math
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.attention_forms import LANES, ROW, ROWS, REGISTERS, AttentionKind, AttentionPlace, AttentionTiles
+from tilewright.kernels.attention_forms import (
+    LANES,
+    REGISTERS,
+    ROW,
+    ROWS,
+    AttentionKind,
+    AttentionPlace,
+    AttentionTiles,
+    hand_over,
+    leave,
+    multiply,
+    store,
+)
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
 
 __all__ = ["forward"]
 
 LN2 = math.log(2)
-HAND_OVER, STORE = 6, 10  # the first of the named barriers of warpgroups that write to shared memory
 
 
 @T.inline
@@ -52,21 +63,6 @@ def bring_all(near, far, puts, place):
 
 
 @T.inline
-def multiply(D, a, b, accum, turned):
-    """Issue a product of a warpgroup."""
-    T.ptx.wgmma.fence()
-    Tx.wg.gemm_async(D, a, b, accum, transB=turned)
-    T.ptx.wgmma.commit_group()
-
-
-@T.inline
-def leave(take):
-    """The warp has read a stage, and goes on to the next."""
-    take.release()
-    take.advance()
-
-
-@T.inline
 def score(scores, mine, keys, take_k, last, take_v, turns, who):
     """In the group's turn the next scores begin, and ``last``: weights times values. Then the scores are there."""
     take_k.wait()
@@ -85,7 +81,7 @@ def score(scores, mine, keys, take_k, last, take_v, turns, who):
 @T.inline
 def weigh(scores, most, total, shrunk, scale, sees):
     """Scores become weights; what was summed up so far counts ``shrunk``, as the largest score may have grown."""
-    if sees:
+    if callable(sees):
         Tx.wg.select(scores, scores, -T.infinity("float32"), sees)
     larger = T.max(most, T.max(scores, axis=1, keepdims=True))
     base = T.select(larger > -T.infinity("float32"), larger, 0.0) if sees else larger  # a query may see no key
@@ -96,49 +92,24 @@ def weigh(scores, most, total, shrunk, scale, sees):
     total[:] = total * shrunk.view(64, 1, 1, 1) + T.sum(of_lanes, axis=(1, 3), keepdims=True)
 
 
-@T.inline
-def hand_over(weights, scores, shared, who):
-    """The tensor cores get the weights: in registers, or by way of shared memory."""
-    if not shared:
-        weights[:] = scores
-    else:
-        part = T.alloc_local(scores.shape, weights.dtype, layout=wgmma_fragment(*scores.shape))
-        part[:] = scores
-        T.cuda.warpgroup_sync(HAND_OVER + who)  # all warps' products have read the last ones
-        Tx.wg.copy(weights, part)
-        T.ptx.fence.proxy_async("shared::cta")
-        T.cuda.warpgroup_sync(HAND_OVER + who)
-
-
-@T.inline
-def store(out, slab, sums, who, warp):
-    """A warpgroup stores its results by way of a slab of shared memory."""
-    part = T.alloc_local(sums.shape, out.dtype, layout=wgmma_fragment(*sums.shape))
-    part[:] = sums
-    if warp == 0 and T.ptx.elect_sync():
-        T.ptx.cp_async.bulk.wait_group(0, read=True)  # the slab has been read
-    T.cuda.warpgroup_sync(STORE + who)
-    Tx.wg.copy(slab, part)
-    T.ptx.fence.proxy_async("shared::cta")
-    T.cuda.warpgroup_sync(STORE + who)
-    if warp == 0 and T.ptx.elect_sync():
-        Tx.copy_async(out, slab)
-        T.ptx.cp_async.bulk.commit_group()
-
-
 @cache
 def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
-    """softmax(q k / scale) v, row by row."""
+    """softmax(q k scale) v, row by row. scale: that of the scores as they are weighed, times log2 e; bend, cap: of
+    `AttentionKind.shape`.
+    """
 
     @T.prim_func
     def attention(q: T.handle, k: T.handle, v: T.handle, out: T.handle, lse: T.handle, counter: T.handle,
-                  ctas: T.int32, section: T.int32, scale: T.float32, left: T.int32, right: T.int32,
+                  bias: T.handle, starts_q: T.handle, starts_k: T.handle, ctas: T.int32, section: T.int32,
+                  longest: T.int32, scale: T.float32, bend: T.float32, cap: T.float32, left: T.int32, right: T.int32,
                   bottom: T.int32):  # fmt: skip
         batch, heads, heads_kv, m, n = T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
         Q, K = form.array(q, (batch, heads, m, form.width)), form.array(k, (batch, heads_kv, n, form.width))
         V = form.array(v, (batch, heads_kv, n, form.width_v))
         OUT = form.array(out, (batch, heads, m, form.width_v), form.result)
         LSE = T.match_buffer(lse, (batch, heads, m, 1), "float32")
+        BIAS = form.added(bias, (batch, heads, m, n))
+        sequences, starts = T.meta_var(form.sequences(starts_q, starts_k, batch, longest, m))
         T.func_attr({"min_blocks": 1})  # so that the registers at entry are known
         cluster, rank = T.cluster_id([ctas]), T.cta_id_in_cluster([tiles.cluster])
         group, warp = T.warpgroup_id([1 + tiles.groups]), T.warp_id_in_wg([4])
@@ -155,12 +126,13 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
             T.Pipeline(pool, tiles.stages, consumers=readers, cluster=tiles.cluster) for _ in "kv"])  # fmt: skip
         rings[2].ready()
 
-        extents, window, walk = T.meta_var(((batch, heads, heads_kv, m, n), (left, right, bottom), (ctas, section)))
+        extents = T.meta_var((sequences[0], heads, heads_kv, sequences[1], n))
+        window, walk = T.meta_var(((left, right, bottom), (ctas, section)))
 
         with T.WarpgroupRole(group, 0, REGISTERS[tiles.groups][0]):
             if warp == 0 and T.ptx.elect_sync():
                 puts = T.meta_var([r.producer(b) for r, b in zip(rings, form.stage_bytes(tiles), strict=True)])
-                place = AttentionPlace(form, tiles, extents, window, walk, queue, draws=True)
+                place = AttentionPlace(form, tiles, extents, starts, window, walk, queue, draws=True)
                 place.first(cluster, rank)
                 while place.walk.valid():
                     bring_all((queries, keys, values), (Q, K, V), puts, place)
@@ -182,7 +154,7 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
             turns = T.meta_var(T.Turns(tiles.groups) if tiles.turns else None)
             if turns:
                 turns.begin(who)
-            place = AttentionPlace(form, tiles, extents, window, walk, queue, draws=False)
+            place = AttentionPlace(form, tiles, extents, starts, window, walk, queue, draws=False)
             place.first(cluster, rank)
             while place.walk.valid():
                 late, early = T.meta_var(place.hidden(below))
@@ -191,13 +163,15 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
                 most[:], total[:], sums[:] = -T.infinity("float32"), 0.0, 0.0
                 take_q.wait()
                 score(scores, mine, keys, take_k, (), take_v, turns, who)
+                form.shape(scores, BIAS, place, below, block, bend, cap)
                 weigh(scores, most, total, shrunk, scale, place.sees(below, block))
                 hand_over(weights, scores, tiles.shared_weights, who)
                 for number, looks in ((late, True), (place.steps - 1 - late - early, False), (early, True)):
                     for _ in T.serial(number, unroll=False):
                         block = block - 1
                         score(scores, mine, keys, take_k, (sums, weights, values), take_v, turns, who)
-                        weigh(scores, most, total, shrunk, scale, place.sees(below, block) if looks else None)
+                        form.shape(scores, BIAS, place, below, block, bend, cap)
+                        weigh(scores, most, total, shrunk, scale, place.sees(below, block) if looks else form.bias)
                         T.ptx.wgmma.wait_group(0)  # the sums
                         leave(take_v)
                         sums[:] *= shrunk
@@ -211,15 +185,14 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
                 whole = T.sum(total, axis=2, keepdims=True)
                 share = T.select(whole > 0.0, 1.0 / whole, 0.0)
                 sums[:] *= share.view(64, 1)
-                row = T.meta_var(place.start_q + place.row + below)
-                store(OUT[place.at, place.head, row : row + 64, :], slab, sums, who, warp)
+                store(OUT, place, below, slab, sums, who, warp)
                 if not form.has_room(tiles):
                     if warp == 0 and T.ptx.elect_sync():
                         T.ptx.cp_async.bulk.wait_group(0, read=True)  # the results, where the next queries come
                     T.cuda.warp_sync()
                     leave(take_q)
                 most[:] = (most * scale + T.log2(whole.view(64, 1))) * LN2
-                Tx.wg.copy(LSE[place.at, place.head, row : row + 64, :], most, clip=True)
+                Tx.wg.copy(place.rows(LSE, below), most, clip=True)
                 place.next()
             if warp == 0 and T.ptx.elect_sync():
                 T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tilewright import host
+import numpy as np
+
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TargetError, choices
 from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
@@ -24,7 +25,8 @@ __all__ = ["attention", "sdpa"]
 
 KINDS = ("bfloat16", "float16")
 WIDTHS = (64, 96, 128, 192, 256)
-LAYOUTS = {"bhsd": (0, 1, 2, 3), "bshd": (0, 2, 1, 3)}  # the dimensions in the kernel's order
+LAYOUTS = {"bhsd": 4, "bshd": 4, "packed": 3}  # their dimensions; the last, of sequences one after the other
+ALIGNMENTS = ("top-left", "bottom-right")
 ALIGNED = 16  # bytes: rows begin at multiples
 CACHED_BYTES = 32 << 20  # of keys and values that the L2 cache holds while others work on them
 EVERYWHERE = -1  # of a window: no limit
@@ -61,7 +63,7 @@ def chosen(form: AttentionKind, sizes: AttentionSizes, processors: int) -> tuple
     """Tiles, how many clusters of CTAs, and how many heads are gone through together."""
     tiles = next(each for each in _candidates(form, sizes) if processors < 16 or has_registers(form, each))
     parts = -(-sizes.m // (tiles.queries * tiles.cluster))
-    each = sizes.n * (form.width + form.width_v) * dtype(form.kind).bits // 8 * sizes.heads_kv / sizes.heads
+    each = max(sizes.n, 1) * (form.width + form.width_v) * dtype(form.kind).bits // 8 * sizes.heads_kv / sizes.heads
     section = max(1, min(sizes.batch * sizes.heads, int(CACHED_BYTES // each))) if form.last or form.packed else 1
     return tiles, max(1, min(parts * sizes.batch * sizes.heads, processors // tiles.cluster)), section
 
@@ -69,6 +71,8 @@ def chosen(form: AttentionKind, sizes: AttentionSizes, processors: int) -> tuple
 def _candidates(form: AttentionKind, sizes: AttentionSizes) -> list[AttentionTiles]:
     width = max(form.width, form.width_v)
     dynamic = form.last or form.packed
+    if form.bias or form.softcap or form.shaped:
+        return [AttentionTiles(2, 64, turns=width <= 128, dynamic=dynamic)]
     if width <= 64:
         return [AttentionTiles(3 if sizes.m > 1024 else 2, 128, dynamic=dynamic), AttentionTiles(2, 128, dynamic=dynamic)]
     if width <= 128:
@@ -88,15 +92,14 @@ def has_registers(form: AttentionKind, tiles: AttentionTiles) -> bool:
 # The operator
 
 
-def outputs(q: Array, k: Array, v: Array, layout: str, left: int, right: int, bottom: bool, scale: float) -> Arrays:
+def outputs(q: Array, k: Array, v: Array, bias: Array, starts_q: Array, starts_k: Array, layout: str, *numbers: Any) -> Arrays:  # fmt: skip
     expect("q", q, KINDS)
-    for name, array in (("k", k), ("v", v)):
-        expect(name, array, (kind_of(q),))
     for name, array in (("q", q), ("k", k), ("v", v)):
-        if len(array.shape) != 4:
-            raise ArgumentError(f"{name} has not four dimensions", given=f"shape {tuple(array.shape)}",
-                                allowed=f"four, in the order {layout!r}")  # fmt: skip
-    queries, keys, values = (upright(array, layout).shape for array in (q, k, v))
+        expect(name, array, (kind_of(q),))
+        if len(array.shape) != LAYOUTS[layout]:
+            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
+                                allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
+    queries, keys, values = (tuple(upright(array, layout).shape) for array in (q, k, v))
     fits = keys[:3] == values[:3] and keys[0] == queries[0] and keys[3] == queries[3] and keys[1] > 0
     if not fits or queries[1] % keys[1]:
         raise ArgumentError("q, k and v do not fit", given=", ".join(f"{tuple(x.shape)}" for x in (q, k, v)),
@@ -105,12 +108,13 @@ def outputs(q: Array, k: Array, v: Array, layout: str, left: int, right: int, bo
     if keys[3] not in WIDTHS or values[3] not in WIDTHS or values[3] > keys[3]:
         raise ArgumentError("no kernel for this width", given=f"{keys[3]} of q and k, {values[3]} of v",
                             allowed=f"{choices(None, WIDTHS)}; that of v at most that of q and k")  # fmt: skip
-    made = like(q, (*q.shape[:3], v.shape[3]))
-    return made, like(q, queries[:3], "float32")
+    if bias is not None:
+        expect("bias", bias, (*KINDS, "float32"))
+    return like(q, (*q.shape[:-1], v.shape[-1])), like(q, queries[1:3] if layout == "packed" else queries[:3], "float32")
 
 
 def run(results: Arrays, args: Arrays) -> Launches:
-    q, k, v, layout, left, right, bottom, scale = args
+    q, k, v, bias, starts_q, starts_k, layout, longest, left, right, bottom, scale, softcap = args
     out, lse = results
     if 0 in lse.shape:
         return
@@ -119,17 +123,29 @@ def run(results: Arrays, args: Arrays) -> Launches:
         filled(lse, -math.inf)
         return
     q, k, v = (laid_out(upright(array, layout)) for array in (q, k, v))
-    form = AttentionKind(kind_of(q), kind_of(out), q.shape[3], v.shape[3], left != EVERYWHERE, right != EVERYWHERE)
-    sizes = AttentionSizes(q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2])
+    packed = layout == "packed"
+    form = AttentionKind(
+        kind_of(q), kind_of(out), q.shape[3], v.shape[3], left != EVERYWHERE, right != EVERYWHERE, softcap != 0,
+        "" if bias is None else kind_of(bias), shaped=scale <= 0, packed=packed,
+    )  # fmt: skip
+    sizes = AttentionSizes(starts_q.shape[0] - 1 if packed else q.shape[0], q.shape[1], k.shape[1],
+                           longest if packed else q.shape[2], k.shape[2])  # fmt: skip
     tiles, clusters, section = chosen(form, sizes, multiprocessors(q))
     counter = filled(like(lse, (1,), "int32"), 0) if tiles.dynamic else 0
-    yield forward(form, tiles), (q, k, v, upright(out, layout), lse[..., None], counter, clusters, section,
-                                 scale * math.log2(math.e), left, right, int(bottom))  # fmt: skip
+    bend = 1.0
+    if form.bias or form.softcap or form.shaped:
+        bend, scale = scale / (softcap or 1.0), 1.0
+    yield forward(form, tiles), (
+        q, k, v, upright(out, layout), (lse[None] if packed else lse)[..., None], counter,
+        0 if bias is None else bias, starts_q if packed else 0, starts_k if packed else 0, clusters, section, longest,
+        scale * math.log2(math.e), bend, softcap, left, right, int(bottom),
+    )  # fmt: skip
 
 
 FORWARD = TorchOperator(
     "attention",
-    "(Tensor q, Tensor k, Tensor v, str layout, int left, int right, bool bottom, float scale) -> (Tensor, Tensor)",
+    "(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? starts_q, Tensor? starts_k, str layout, int longest, int left,"
+    " int right, bool bottom, float scale, float softcap) -> (Tensor, Tensor)",
     outputs,
     run,
     runs_on_nothing=True,
@@ -145,28 +161,111 @@ def attention(
     causal: bool | str = False,
     window: tuple[int, int] | None = None,
     scale: float | None = None,
+    softcap: float = 0.0,
+    bias: Array = None,
     lse: bool = False,
     layout: str = "bhsd",
+    cu_seqlens: Array = None,
+    longest: int | None = None,
+    dropout: float = 0.0,
 ) -> Any:
-    """softmax(q k^T scale) v, row by row; with ``lse`` also the logarithms of the sums of exponentials, float32.
+    """softmax(q k^T scale + bias) v, row by row; with ``lse`` also the logarithms of the sums, natural, float32.
 
-    q: (B, H, S_q, D). k: (B, H_kv, S_k, D). v: (B, H_kv, S_k, D_v). float16 or bfloat16; layout "bshd": heads after
-    lengths. H is a multiple of H_kv. causal: "top-left", query i sees the keys up to i; "bottom-right", up to
-    i + S_k - S_q; True where both are the same. window: how many keys before and after that one are seen, -1 for all.
-    A query that sees no key gets zeros, and -inf. scale: 1 / sqrt(D) if left out.
+    q: (B, H, S_q, D). k: (B, H_kv, S_k, D). v: (B, H_kv, S_k, D_v). float16 or bfloat16; layout "bshd": (B, S, H, D).
+    H is a multiple of H_kv, D and D_v are 64, 96, 128, 192 or 256, D_v at most D. A query that sees no key gets zeros,
+    and -inf. scale: 1 / sqrt(D) if left out. softcap: c of c tanh(x / c), to which scores are bent. bias: as many
+    dimensions as the scores, (B, H, S_q, S_k), each of them or 1; -inf hides a key.
+
+    causal: "top-left", query i sees the keys up to i; "bottom-right", up to i + S_k - S_q; True where both are the same.
+    window: how many keys before and after that one are seen, -1 for all; "bottom-right" unless causal says otherwise.
+    cu_seqlens: int32, where sequences begin and the last one ends in q, k and v, (sum of lengths, heads, D); a pair of
+    these for q and for k. longest: no sequence has more queries; the sum if left out, which takes time for nothing.
+
+    Raises ArgumentError for a dropout, which this kernel does not have, and for arrays that do not fit.
     """
-    if layout not in LAYOUTS:
-        raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, tuple(LAYOUTS)))
-    left, right, bottom = _window(q, k, causal, window, layout)
-    scale = _scale(scale, q)
-    found = FORWARD(q, k, v, layout, left, right, bottom, scale)
+    if dropout:
+        raise ArgumentError("attention has no dropout", given=f"dropout={dropout}", allowed="dropout=0.0")
+    starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, cu_seqlens)
+    if starts_q is not None:
+        layout = "packed"
+        _check_starts(starts_q, starts_k, bias)
+    elif layout not in ("bhsd", "bshd"):
+        raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, ("bhsd", "bshd")))
+    if not 0.0 <= softcap < math.inf:
+        raise ArgumentError("no such softcap", given=str(softcap), allowed="a number above 0; 0 for none")
+    alike = starts_q is starts_k if layout == "packed" else _length(q, layout) == _length(k, layout)
+    left, right, bottom = _window(causal, window, alike=alike)
+    if bias is not None:
+        bias = _broadcast(bias, (*upright(q, layout).shape[:3], upright(k, layout).shape[2]))
+    if longest is None:
+        longest = q.shape[0] if layout == "packed" else 0
+    found = FORWARD(q, k, v, bias, starts_q, starts_k, layout, longest, left, right, bottom,
+                    float(q.shape[-1] ** -0.5 if scale is None else scale), float(softcap))  # fmt: skip
     return found if lse else found[0]
 
 
-def _window(q: Array, k: Array, causal: bool | str, window: Any, layout: str) -> tuple[int, int, bool]:
-    """Of the operator: how many keys before and after, and are the last query and the last key beside each other?"""
-    return EVERYWHERE, 0 if causal else EVERYWHERE, causal != "top-left"
+def _length(array: Array, layout: str) -> int:
+    return int(array.shape[layout.index("s")]) if len(array.shape) == LAYOUTS[layout] else -1
 
 
-def _scale(scale: float | None, q: Array) -> float:
-    return float(q.shape[-1] ** -0.5 if scale is None else scale)
+def _check_starts(starts_q: Array, starts_k: Array, bias: Array) -> None:
+    for name, array in (("cu_seqlens of q", starts_q), ("cu_seqlens of k", starts_k)):
+        expect(name, array, ("int32",), shape=starts_q.shape[:1])
+    if bias is not None or starts_q.shape[0] < 2:
+        raise ArgumentError("these packed sequences do not fit", given="a bias" if bias is not None else "no sequence",
+                            allowed="one sequence at least, without a bias")  # fmt: skip
+
+
+def _window(causal: bool | str, window: tuple[int, int] | None, *, alike: bool) -> tuple[int, int, bool]:
+    """How many keys before and after a query's own it sees, and are the last query and the last key beside each other?
+
+    alike: are there as many keys as queries?
+    """
+    if isinstance(causal, str) and causal not in ALIGNMENTS:
+        raise ArgumentError("no such alignment", given=f"causal={causal!r}", allowed=choices(causal, ALIGNMENTS))
+    if causal is True and not alike:
+        raise ArgumentError("queries and keys are not as many, and causal does not say which are beside each other",
+                            given="causal=True", allowed=choices(None, ALIGNMENTS))  # fmt: skip
+    left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
+    if min(left, right) < EVERYWHERE:
+        raise ArgumentError("no such window", given=str(window), allowed="two numbers of keys, -1 for all")
+    return left, 0 if causal else right, causal != "top-left"
+
+
+def _broadcast(array: Array, shape: tuple[int, ...]) -> Array:
+    """Raises ArgumentError for an array that is not of this shape when its ones are repeated."""
+    given = tuple(array.shape)
+    if len(given) > len(shape) or any(a not in (1, b) for a, b in zip(given[::-1], shape[::-1], strict=False)):
+        raise ArgumentError("the shape of bias does not fit", given=f"shape {given}",
+                            allowed=f"shape {tuple(shape)}, any of them 1")  # fmt: skip
+    return array.expand(shape) if hasattr(array, "expand") else np.broadcast_to(array, shape)
+
+
+@public.names
+def sdpa(
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Array:
+    """`torch.nn.functional.scaled_dot_product_attention`, with its arguments; causal is aligned top-left.
+
+    Raises ArgumentError for what it does not take: a dropout, other than four dimensions, a mask and is_causal at once,
+    heads that are not as many without enable_gqa, and what `attention` does not take.
+    """
+    if attn_mask is not None and is_causal:
+        raise ArgumentError("a mask beside is_causal", given="both", allowed="one of them")
+    if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
+        raise ArgumentError("query and key have different heads", given=f"{tuple(query.shape)}, {tuple(key.shape)}",
+                            allowed="as many of both, or enable_gqa=True")  # fmt: skip
+    if attn_mask is not None and kind_of(attn_mask) == "bool":
+        hidden = filled(like(query, attn_mask.shape), 0)
+        hidden[~attn_mask] = -math.inf
+        attn_mask = hidden
+    return attention(query, key, value, causal="top-left" if is_causal else False, scale=scale, bias=attn_mask,
+                     dropout=dropout_p)  # fmt: skip

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.dtypes import dtype
+from tilewright.ir import const_value
 from tilewright.lang import T, Tx
-from tilewright.layout import R, S, TileLayout, tid_in_wg
+from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 
-__all__ = ["LANES", "ROW", "AttentionKind", "AttentionPlace", "AttentionTiles"]
+__all__ = ["LANES", "ROW", "AttentionKind", "AttentionPlace", "AttentionTiles", "hand_over", "leave", "multiply", "store"]
 
+HAND_OVER, STORE = 6, 10  # the first of the named barriers of warpgroups that write to shared memory
 ROWS = 64  # queries of a warpgroup
 SHARED_BYTES, BARRIER_BYTES = 227 << 10, 1024  # of a CTA; for barriers
 REGISTERS = {1: (None, None), 2: (40, 232), 3: (32, 160)}  # by groups: of a thread that copies, of one that multiplies
@@ -49,8 +51,8 @@ class AttentionTiles:
 class AttentionKind:
     """kind: elements of q, k and v; result: those of out. width, width_v: elements of a query and of a value. first,
     last: has a query a first, a last key that it sees, beside those that there are? softcap: are scores bent? bias: the
-    elements of what is added to the scores, "" where there is none. packed: are sequences one after the other? scales:
-    has every head factors of q, k and v?
+    elements of what is added to the scores, "" where there is none. shaped: are scores scaled before anything else, as
+    a scale below 0 asks for? packed: are sequences one after the other, in a batch of one?
     """
 
     kind: str
@@ -61,8 +63,8 @@ class AttentionKind:
     last: bool = False
     softcap: bool = False
     bias: str = ""
+    shaped: bool = False
     packed: bool = False
-    scales: bool = False
 
     def array(self, pointer: Any, shape: tuple[Any, ...], kind: str = "") -> Any:
         """An argument, (batch, heads, length, width), whose rows begin at multiples of 16 bytes."""
@@ -72,6 +74,23 @@ class AttentionKind:
         for step in steps:
             T.assume(step % (128 // dtype(kind).bits) == 0)
         return found
+
+    def added(self, pointer: Any, shape: tuple[Any, ...]) -> Any:
+        """What is added to the scores, with any strides, 0 among them; None if nothing is."""
+        steps = tuple(T.int64() for _ in shape) if self.bias else ()
+        return T.match_buffer(pointer, shape, self.bias, strides=steps) if self.bias else None
+
+    def sequences(self, starts_q: Any, starts_k: Any, batch: Any, longest: Any, m: Any) -> tuple[Any, Any]:
+        """How many there are, with how many queries at most; and where packed ones begin and end."""
+        if not self.packed:
+            return (batch, m), ()
+        ends = T.int32()
+        return (ends - 1, longest), [T.match_buffer(each, (ends,), "int32") for each in (starts_q, starts_k)]
+
+    def shape(self, scores: Any, bias: Any, place: Any, below: Any, block: Any, bend: Any, cap: Any) -> None:
+        """Scores, times ``bend``, go through cap tanh(x / cap), with ``bend`` divided by the cap; then comes the bias."""
+        if self.shaped or self.softcap or self.bias:
+            shape_scores(self, scores, bias, place, below, block, bend, cap)
 
     def near(self, pool: Any, shape: tuple[int, ...], kind: str = "") -> Any:
         """Tiles in shared memory, with the widest swizzle that the width has."""
@@ -102,10 +121,10 @@ class AttentionPlace:
     """
 
     def __init__(
-        self, form: AttentionKind, tiles: AttentionTiles, extents: Any, window: Any, walk: Any, queue: Any, *,
-        draws: bool,
+        self, form: AttentionKind, tiles: AttentionTiles, extents: Any, starts: Any, window: Any, walk: Any,
+        queue: Any, *, draws: bool,
     ) -> None:  # fmt: skip
-        self.form, self.tiles = form, tiles
+        self.form, self.tiles, self.starts = form, tiles, starts
         batch, self.heads, self.heads_kv, *self.lengths = extents
         self.parts = T.ceildiv(self.lengths[0], tiles.queries * tiles.cluster)
         walked = ("tile", batch * self.heads, self.parts, *walk)
@@ -165,6 +184,24 @@ class AttentionPlace:
         self.m = starts_q[self.batch + 1] - self.start_q
         self.n = starts_k[self.batch + 1] - self.start_k
 
+    def is_inside(self, below: Any) -> Any:
+        """Does a group's tile end before its packed sequence does? The copy engine knows the end of any other."""
+        return self.row + below + ROWS <= self.m if self.form.packed else True
+
+    def rows(self, array: Any, below: Any) -> Any:
+        """The rows of a group's queries in an array; of numbers, no row of the next packed sequence."""
+        if self.form.packed and const_value(array.shape[3]) == 1:
+            return self.own_rows(array, below)
+        first = self.start_q + self.row + below
+        return array[self.at, self.head, first : first + ROWS, :]
+
+    def own_rows(self, array: Any, below: Any) -> Any:
+        """The rows of a group's queries in a view of the packed sequence, which a clipped copy does not leave."""
+        width, first = array.shape[3], self.row + below
+        step = 1 if const_value(width) == 1 else self.heads * width
+        view = T.decl_buffer((self.m, width), data=array.ptr_to([0, self.head, self.start_q, 0]), strides=(step, 1))
+        return view[first : first + ROWS, :]
+
     def hidden(self, below: Any) -> tuple[Any, Any]:
         """Of the steps after the first, how many must look which keys a group's queries see: at the beginning, and in
         the end. below: where in the tile the group's queries begin.
@@ -190,3 +227,65 @@ class AttentionPlace:
             return found & (first + j >= row + i - self.left) if self.form.first else found
 
         return seen
+
+
+@T.inline
+def multiply(D, a, b, accum, turned):
+    """Issue a product of a warpgroup."""
+    T.ptx.wgmma.fence()
+    Tx.wg.gemm_async(D, a, b, accum, transB=turned)
+    T.ptx.wgmma.commit_group()
+
+
+@T.inline
+def leave(take):
+    """The warp has read a stage, and goes on to the next."""
+    take.release()
+    take.advance()
+
+
+@T.inline
+def hand_over(weights, scores, shared, who):
+    """The tensor cores get the weights: in registers, or by way of shared memory."""
+    if not shared:
+        weights[:] = scores
+    else:
+        part = T.alloc_local(scores.shape, weights.dtype, layout=wgmma_fragment(*scores.shape))
+        part[:] = scores
+        T.cuda.warpgroup_sync(HAND_OVER + who)  # all warps' products have read the last ones
+        Tx.wg.copy(weights, part)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.warpgroup_sync(HAND_OVER + who)
+
+
+@T.inline
+def store(out, place, below, slab, sums, who, warp):
+    """A warpgroup stores its results by way of a slab of shared memory, the last ones of a packed sequence directly."""
+    part = T.alloc_local(sums.shape, out.dtype, layout=wgmma_fragment(*sums.shape))
+    part[:] = sums
+    if warp == 0 and T.ptx.elect_sync():
+        T.ptx.cp_async.bulk.wait_group(0, read=True)  # the slab has been read
+    T.cuda.warpgroup_sync(STORE + who)
+    Tx.wg.copy(slab, part)
+    T.ptx.fence.proxy_async("shared::cta")
+    T.cuda.warpgroup_sync(STORE + who)
+    if warp == 0 and T.ptx.elect_sync():
+        if place.is_inside(below):
+            Tx.copy_async(place.rows(out, below), slab)
+        T.ptx.cp_async.bulk.commit_group()
+    if place.form.packed:
+        if not place.is_inside(below):
+            Tx.wg.copy(place.own_rows(out, below), part, clip=True)
+
+
+@T.inline
+def shape_scores(form, scores, bias, place, below, block, bend, cap):
+    """`AttentionKind.shape`."""
+    scores[:] = scores * bend
+    if form.softcap:
+        scores[:] = T.tanh(scores) * cap
+    if form.bias:
+        part = T.alloc_local(scores.shape, form.bias, layout=wgmma_fragment(*scores.shape))
+        row, column = T.meta_var((place.row + below, block * place.tiles.keys))
+        Tx.wg.copy(part, bias[place.at, place.head, row : row + 64, column : column + scores.shape[1]], fill=0)
+        scores[:] = scores + part
