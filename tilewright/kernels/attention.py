@@ -24,6 +24,7 @@ from tilewright.kernels.attention_forms import (
     leave,
     multiply,
     store,
+    store_rows,
 )
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
@@ -192,7 +193,7 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
                     T.cuda.warp_sync()
                     leave(take_q)
                 most[:] = (most * scale + T.log2(whole.view(64, 1))) * LN2
-                Tx.wg.copy(place.rows(LSE, below), most, clip=True)
+                store_rows(LSE, place, below, most)
                 place.next()
             if warp == 0 and T.ptx.elect_sync():
                 T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.dtypes import dtype
-from tilewright.ir import const_value
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 
-__all__ = ["LANES", "ROW", "AttentionKind", "AttentionPlace", "AttentionTiles", "hand_over", "leave", "multiply", "store"]
+__all__ = ["LANES", "ROW", "AttentionKind", "AttentionPlace", "AttentionTiles", "hand_over", "leave", "multiply", "store", "store_rows"]
 
 HAND_OVER, STORE = 6, 10  # the first of the named barriers of warpgroups that write to shared memory
 ROWS = 64  # queries of a warpgroup
@@ -165,8 +164,7 @@ class AttentionPlace:
         self.head = every - self.batch * self.heads
         self.row = (part * self.tiles.cluster + self.rank) * self.tiles.queries
         if self.form.packed:
-            with T.If(self.walk.valid()), T.Then():
-                self._unpack()
+            self._unpack()
         self.shift = (self.n - self.m) * self.bottom
         keys = self.tiles.keys
         end, first = self.n, 0
@@ -180,27 +178,19 @@ class AttentionPlace:
 
     def _unpack(self) -> None:
         starts_q, starts_k = self.starts
-        self.start_q, self.start_k = starts_q[self.batch], starts_k[self.batch]
-        self.m = starts_q[self.batch + 1] - self.start_q
-        self.n = starts_k[self.batch + 1] - self.start_k
+        which = T.min(self.batch, starts_q.shape[0] - 2)  # beyond the last tile, where no value counts
+        self.start_q, self.start_k = starts_q[which], starts_k[which]
+        self.m = starts_q[which + 1] - self.start_q
+        self.n = starts_k[which + 1] - self.start_k
 
     def is_inside(self, below: Any) -> Any:
         """Does a group's tile end before its packed sequence does? The copy engine knows the end of any other."""
         return self.row + below + ROWS <= self.m if self.form.packed else True
 
     def rows(self, array: Any, below: Any) -> Any:
-        """The rows of a group's queries in an array; of numbers, no row of the next packed sequence."""
-        if self.form.packed and const_value(array.shape[3]) == 1:
-            return self.own_rows(array, below)
+        """The rows of a group's queries in an array."""
         first = self.start_q + self.row + below
         return array[self.at, self.head, first : first + ROWS, :]
-
-    def own_rows(self, array: Any, below: Any) -> Any:
-        """The rows of a group's queries in a view of the packed sequence, which a clipped copy does not leave."""
-        width, first = array.shape[3], self.row + below
-        step = 1 if const_value(width) == 1 else self.heads * width
-        view = T.decl_buffer((self.m, width), data=array.ptr_to([0, self.head, self.start_q, 0]), strides=(step, 1))
-        return view[first : first + ROWS, :]
 
     def hidden(self, below: Any) -> tuple[Any, Any]:
         """Of the steps after the first, how many must look which keys a group's queries see: at the beginning, and in
@@ -259,6 +249,17 @@ def hand_over(weights, scores, shared, who):
 
 
 @T.inline
+def store_rows(out, place, below, part):
+    """A warpgroup stores its rows from registers, those that its sequence has."""
+    many: T.let = place.m
+    first: T.let = place.start_q
+    width, row = T.meta_var((part.shape[1], place.row + below))
+    step = T.meta_var(place.heads * width if width > 1 else 1)
+    own = T.decl_buffer((many, width), data=out.ptr_to([place.at, place.head, first, 0]), strides=(step, 1))
+    Tx.wg.copy(own[row : row + 64, :], part, clip=True)
+
+
+@T.inline
 def store(out, place, below, slab, sums, who, warp):
     """A warpgroup stores its results by way of a slab of shared memory, the last ones of a packed sequence directly."""
     part = T.alloc_local(sums.shape, out.dtype, layout=wgmma_fragment(*sums.shape))
@@ -275,7 +276,7 @@ def store(out, place, below, slab, sums, who, warp):
         T.ptx.cp_async.bulk.commit_group()
     if place.form.packed:
         if not place.is_inside(below):
-            Tx.wg.copy(place.own_rows(out, below), part, clip=True)
+            store_rows(out, place, below, part)
 
 
 @T.inline
