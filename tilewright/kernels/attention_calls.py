@@ -72,12 +72,12 @@ def _candidates(form: AttentionKind, sizes: AttentionSizes) -> list[AttentionTil
     width = max(form.width, form.width_v)
     dynamic = form.last or form.packed
     if form.bias or form.softcap or form.shaped:
-        return [AttentionTiles(2, 64, turns=width <= 128, dynamic=dynamic)]
+        return [AttentionTiles(2, keys, turns=width <= 128, dynamic=dynamic) for keys in (64, 32)]
     if width <= 64:
         return [AttentionTiles(3 if sizes.m > 1024 else 2, 128, dynamic=dynamic), AttentionTiles(2, 128, dynamic=dynamic)]
     if width <= 128:
         return [AttentionTiles(2, 128, dynamic=dynamic)]
-    return [AttentionTiles(2, 80 if width == 256 else 96, turns=False, dynamic=dynamic)]
+    return [AttentionTiles(2, keys, turns=False, dynamic=dynamic) for keys in (80 if width == 256 else 96, 64, 32)]
 
 
 @cache
