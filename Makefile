@@ -3,6 +3,7 @@
 #   make test      what CI runs: lint, types, import contracts, tests
 #   make test-long everything that make test takes a sample of: all mutants of the memory model's suite (minutes)
 #   make test-gpu  on a CUDA device: hardware against simulator, every instruction and variant
+#   make test-editors  pyright reads kernels as editors do, by the stub of `T`
 #   make mistakes  seeded mistakes of pipelines on a Hopper GPU, each in a process of its own
 #   make sanitize  the examples under compute-sanitizer; rewrites their table of benchmarks/RESULTS.md
 #   make bench     ratios against other projects, in an environment of their own; rewrites those tables
@@ -19,7 +20,7 @@ PIP   := -m pip install -qq --disable-pip-version-check
 GPU_PYTHON ?= $(VENV)/python
 GPU_READY  := $(if $(filter $(VENV)/%,$(GPU_PYTHON)),venv)
 
-.PHONY: venv demo test lint test-long test-gpu mistakes sanitize bench bench-gpu docs docs-serve size clean
+.PHONY: venv demo test lint test-long test-gpu test-editors mistakes sanitize bench bench-gpu docs docs-serve size clean
 
 demo: venv
 	$(VENV)/tilewright demo
@@ -39,6 +40,10 @@ test-long: venv
 
 test-gpu: $(GPU_READY)
 	$(GPU_PYTHON) -m pytest tests/gpu -m gpu -n 8 -p no:benchmark --gpu-report benchmarks/results/gpu_conformance.json
+
+test-editors: venv
+	$(VENV)/python $(PIP) --constraint constraints.txt --editable '.[editors]'
+	$(VENV)/basedpyright
 
 mistakes: $(GPU_READY)
 	$(GPU_PYTHON) -m tests.gpu.mistakes benchmarks/results/gpu_mistakes.json

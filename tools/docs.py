@@ -1,4 +1,4 @@
-"""Files that ``make docs`` makes from the code: the reference pages, the stub of ``Tx``, and pictures."""
+"""Files that ``make docs`` makes from the code: the reference pages, the stubs of ``T`` and ``Tx``, and pictures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tilewright.layout import Layout
 from tilewright.ptx.flow import FLOW
 from tilewright.ptx.instructions import OWN
 from tilewright.view import memory_grid, plain, svg
+from tools.api import api_files
 from tools.instructions import instruction_files
+from tools.language_stub import LANGUAGE_STUB, language_stub
 from tools.names import NAMES_PAGE, names_page
 from tools.pictures import step_pictures
 from tools.primitives import PRIMITIVES_PAGE, STUB, primitives_page, stub
@@ -79,11 +81,13 @@ def _as_code(here: str) -> str:
 def made() -> Mapping[Path, str]:
     """Every file that is made, with its text; of the page on tensor memory the parts between marks are."""
     files = {
+        **api_files(),
         **instruction_files(),
         **step_pictures(),
         NAMES_PAGE: names_page(),
         PRIMITIVES_PAGE: primitives_page(),
         STUB: stub(),
+        LANGUAGE_STUB: language_stub(),
     }
     text = TENSOR_PAGE.read_text(encoding="utf-8")
     for name, shows, layout, shape in PICTURES:

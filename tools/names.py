@@ -8,6 +8,7 @@ from types import ModuleType
 
 from tilewright.dtypes import NAMES
 from tilewright.ir import ELEMENT, SPECIALS
+from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import (
     bindings,
     blocks,
@@ -29,6 +30,7 @@ from tilewright.lang import (
     types,
     values,
 )
+from tilewright.lang.instructions import FORMS
 from tilewright.lang.types import ALIASES
 from tools.size import ROOT
 
@@ -49,6 +51,8 @@ GROUPS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Tensor maps", (tensor_maps,)),
     ("Names of kernels written elsewhere", (forms,)),
 )
+FUNCTIONS = {name: value for name, value in FORMS.items() if "." not in name and name not in INSTRUCTIONS}
+"""Functions of tiles and numbers that are several instructions, such as ``T.relu``."""
 _HEAD = """\
 # Names of T
 
@@ -66,7 +70,8 @@ def names_page() -> str:
     for title, parts in GROUPS:
         lines += [f"## {title}", "", "| name | is |", "| --- | --- |"]
         for part in parts:
-            new = {name: value for name, value in part.EXPORTS.items() if name not in told}
+            own = {**part.EXPORTS, **(FUNCTIONS if part is tile_functions else {})}
+            new = {name: value for name, value in own.items() if name not in told}
             told |= new.keys()
             lines += [_row(name, value) for name, value in new.items()]
         lines += [*(_dtypes() if types in parts else ()), ""]

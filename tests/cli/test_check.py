@@ -98,7 +98,6 @@ def test_ptx_has_the_same_report_and_a_limit_stops_it(tmp_path: Path, monkeypatc
 
 
 def test_a_toml_file_beside_it_says_what_is_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tomllib")
     args = [text for text in ARGS if ":" in text or "=" in text]
     file.with_suffix(".toml").write_text(f"[[check]]\ngrid = 4\nblock = 32\nargs = {json.dumps(args)}\n")
 

@@ -321,6 +321,20 @@ def _draw(
 
 
 @app.command()
+def mcp() -> None:
+    """Serve an agent: these commands as tools of the Model Context Protocol, over standard input and output.
+
+    \b
+    Examples:
+      pip install 'tilewright[mcp]'
+      tilewright mcp
+    """
+    from tilewright.serve.mcp import server
+
+    server().run("stdio")
+
+
+@app.command()
 def doctor() -> None:
     """Say what this machine can do, and what to install for more.
 

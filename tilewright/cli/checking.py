@@ -13,6 +13,7 @@ The arguments come from the command line, or from a TOML file of the same name b
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -90,10 +91,10 @@ def requests_beside(path: Path) -> list[Request]:
     beside = path.with_suffix(".toml")
     if not beside.is_file():
         return []
-    try:
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ImportError:
-        raise ArgumentError(f"{beside.name} needs Python 3.11", hint="the options of tilewright check") from None
+    else:
+        import tomli as tomllib
     try:
         tables = tomllib.loads(beside.read_text(encoding="utf-8")).get("check", [])
     except tomllib.TOMLDecodeError as error:

@@ -93,7 +93,8 @@ class Instructions:
     def __signature__(self) -> inspect.Signature:
         """What `inspect` shows: the parameters of the row, or of the form."""
         shown = _signature_of(FORMS[self._name]) if self._name in FORMS else None
-        if shown is None or any(each.kind is each.VAR_POSITIONAL for each in shown.parameters.values()):
+        takes_all = shown is not None and any(each.kind is each.VAR_POSITIONAL for each in shown.parameters.values())
+        if shown is None or (takes_all and self._name in INSTRUCTIONS):
             return _signature(self._name)  # a form that takes whatever the row takes
         return shown
 

@@ -34,7 +34,7 @@ from tilewright.lang import (
     values,
 )
 from tilewright.lang.elsewhere import hint_for
-from tilewright.lang.instructions import instructions, is_name
+from tilewright.lang.instructions import FORMS, instructions, is_name
 from tilewright.lang.public import public
 from tilewright.lang.types import ALIASES, TypeName, UnknownName
 
@@ -73,7 +73,7 @@ class SpecialNamespace:
 
 
 class KernelLanguage:
-    """The namespace ``T``. Its names are `Any` to a type checker: a kernel is parsed, not run by Python."""
+    """The namespace ``T``. Type checkers and editors read `t.pyi`, which `make docs` makes from the same tables."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):  # Python's own protocols ask for these
@@ -101,7 +101,9 @@ class KernelLanguage:
             return None
 
     def __dir__(self) -> list[str]:
-        return sorted({*_NAMES, *(name.partition(".")[0] for name in (*INSTRUCTIONS, *SPECIALS)), *NAMES, *ALIASES})
+        return sorted(
+            {*_NAMES, *(name.partition(".")[0] for name in (*INSTRUCTIONS, *FORMS, *SPECIALS)), *NAMES, *ALIASES}
+        )
 
     def __repr__(self) -> str:
         return "T"
