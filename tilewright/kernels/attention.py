@@ -122,7 +122,9 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
         slabs = form.near(pool, (tiles.queries, form.width_v), form.result) if form.has_room(tiles) else queries
         handed = form.near(pool, (tiles.queries, tiles.keys)) if tiles.shared_weights else None
         readers = T.meta_var(4 * tiles.groups)
-        queue = T.meta_var(T.TileQueue(pool, T.match_buffer(counter, (1,), "int32"), readers) if tiles.dynamic else None)
+        queue = T.meta_var(
+            T.TileQueue(pool, T.match_buffer(counter, (1,), "int32"), readers) if tiles.dynamic else None
+        )
         rings = T.meta_var([T.Pipeline(pool, 1, consumers=readers)] + [
             T.Pipeline(pool, tiles.stages, consumers=readers, cluster=tiles.cluster) for _ in "kv"])  # fmt: skip
         rings[2].ready()
@@ -147,8 +149,11 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
             take_q, take_k, take_v = [ring.consumer() for ring in rings]
             mine, slab = T.meta_var((queries[below : below + ROWS, :], slabs[below : below + ROWS, : form.width_v]))
             scores = T.alloc_local((64, tiles.keys), "float32", layout=wgmma_fragment(64, tiles.keys))
-            weights = T.meta_var(handed[below : below + ROWS, :]) if tiles.shared_weights else T.alloc_local(
-                (64, tiles.keys), form.kind, layout=wgmma_fragment(64, tiles.keys, "A", form.kind))
+            weights = (
+                T.meta_var(handed[below : below + ROWS, :])
+                if tiles.shared_weights
+                else T.alloc_local((64, tiles.keys), form.kind, layout=wgmma_fragment(64, tiles.keys, "A", form.kind))
+            )
             sums = T.alloc_local((64, form.width_v), "float32", layout=wgmma_fragment(64, form.width_v))
             most, shrunk = [T.alloc_local((64, 1), "float32", layout=ROW) for _ in "ms"]
             total = T.alloc_local((64, 1, 4, 1), "float32", layout=LANES)

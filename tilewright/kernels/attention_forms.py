@@ -11,7 +11,18 @@ from tilewright.dtypes import dtype
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 
-__all__ = ["LANES", "ROW", "AttentionKind", "AttentionPlace", "AttentionTiles", "hand_over", "leave", "multiply", "store", "store_rows"]
+__all__ = [
+    "LANES",
+    "ROW",
+    "AttentionKind",
+    "AttentionPlace",
+    "AttentionTiles",
+    "hand_over",
+    "leave",
+    "multiply",
+    "store",
+    "store_rows",
+]
 
 HAND_OVER, STORE = 6, 10  # the first of the named barriers of warpgroups that write to shared memory
 ROWS = 64  # queries of a warpgroup

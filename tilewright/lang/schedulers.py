@@ -13,7 +13,6 @@ from tilewright.lang.meta import meta_class
 from tilewright.lang.pipelines import ClusterPersistentScheduler2D
 from tilewright.lang.pool import SMEMPool
 from tilewright.lang.roles import Pipeline
-from tilewright.lang.scalars import local_scalar
 
 __all__ = ["EXPORTS"]
 
