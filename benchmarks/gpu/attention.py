@@ -62,11 +62,12 @@ def captured(call: Callable[[], Any], count: int) -> Callable[[], Any]:
 
     call()
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
+    graph: Any = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(count):
             call()
-    return graph.replay
+    replay: Callable[[], Any] = graph.replay
+    return replay
 
 
 def seconds(q: Any, k: Any, v: Any, *, causal: bool, count: int) -> dict[str, float]:

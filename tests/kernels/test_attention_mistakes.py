@@ -1,4 +1,4 @@
-"""Mistakes in attention's pipelines: each wait, fence, barrier, arrival and order of its source, removed or moved, is told.
+"""Mistakes in attention's pipelines: each wait, fence, barrier, arrival and order of its source, removed or moved.
 
 The kernel's two files are read, one place is changed, and the rest runs as it is, on a few tiles of keys under all
 checks: two tiles of queries for one CTA, so that rings, turns and slabs go around.
@@ -188,7 +188,8 @@ def built(mistake: Mistake, folder: Path) -> ModuleType:
         path = folder / f"changed_{name}.py"
         path.write_text(texts[name])
         spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[path.stem] = module
         spec.loader.exec_module(module)

@@ -6,26 +6,16 @@ by their values, its threads turn scores into weights; meanwhile another group h
 stays and goes from tile to tile; the rings go on over them. `attention_forms` has the masks and the sizes of tiles.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # noqa: I001  # the names of a page, on two lines
 
 import math
 from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.attention_forms import (
-    LANES,
-    REGISTERS,
-    ROW,
-    ROWS,
-    AttentionKind,
-    AttentionPlace,
-    AttentionTiles,
-    hand_over,
-    leave,
-    multiply,
-    store,
-    store_rows,
-)
+    LANES, REGISTERS, ROW, ROWS, AttentionKind, AttentionPlace, AttentionTiles,
+    hand_over, leave, multiply, store, store_rows,
+)  # fmt: skip
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
 
@@ -94,13 +84,13 @@ def weigh(scores, most, total, shrunk, scale, sees):
 
 
 @cache
-def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
+def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:  # noqa: C901, PLR0915  # a kernel's parts
     """softmax(q k scale) v, row by row. scale: that of the scores as they are weighed, times log2 e; bend, cap: of
     `AttentionKind.shape`.
     """
 
     @T.prim_func
-    def attention(q: T.handle, k: T.handle, v: T.handle, out: T.handle, lse: T.handle, counter: T.handle,
+    def attention(q: T.handle, k: T.handle, v: T.handle, out: T.handle, lse: T.handle, counter: T.handle,  # noqa: C901, PLR0915
                   bias: T.handle, starts_q: T.handle, starts_k: T.handle, ctas: T.int32, section: T.int32,
                   longest: T.int32, scale: T.float32, bend: T.float32, cap: T.float32, left: T.int32, right: T.int32,
                   bottom: T.int32):  # fmt: skip

@@ -99,7 +99,9 @@ def has_registers(form: AttentionKind, tiles: AttentionTiles) -> bool:
 # The operator
 
 
-def outputs(q: Array, k: Array, v: Array, bias: Array, starts_q: Array, starts_k: Array, layout: str, *numbers: Any) -> Arrays:  # fmt: skip
+def outputs(
+    q: Array, k: Array, v: Array, bias: Array, starts_q: Array, starts_k: Array, layout: str, *numbers: Any
+) -> Arrays:
     expect("q", q, KINDS)
     for name, array in (("q", q), ("k", k), ("v", v)):
         expect(name, array, (kind_of(q),))
@@ -137,8 +139,8 @@ def run(results: Arrays, args: Arrays) -> Launches:
         kind_of(q), kind_of(out), q.shape[3], v.shape[3], left != EVERYWHERE, right != EVERYWHERE, softcap != 0,
         "" if bias is None else kind_of(bias), shaped=scale <= 0, packed=packed,
     )  # fmt: skip
-    sizes = AttentionSizes(starts_q.shape[0] - 1 if packed else q.shape[0], q.shape[1], k.shape[1],
-                           longest if packed else q.shape[2], k.shape[2])  # fmt: skip
+    batch, most = (starts_q.shape[0] - 1, longest) if packed else (q.shape[0], q.shape[2])
+    sizes = AttentionSizes(batch, q.shape[1], k.shape[1], most, k.shape[2])
     tiles, clusters, section = chosen(form, sizes, multiprocessors(q))
     counter = filled(like(lse, (1,), "int32"), 0) if tiles.dynamic else 0
     bend = 1.0
@@ -153,8 +155,8 @@ def run(results: Arrays, args: Arrays) -> Launches:
 
 FORWARD = TorchOperator(
     "attention",
-    "(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? starts_q, Tensor? starts_k, str layout, int longest, int left,"
-    " int right, bool bottom, float scale, float softcap) -> (Tensor, Tensor)",
+    "(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? starts_q, Tensor? starts_k, str layout, int longest,"
+    " int left, int right, bool bottom, float scale, float softcap) -> (Tensor, Tensor)",
     outputs,
     run,
     runs_on_nothing=True,
@@ -185,7 +187,7 @@ def attention(
     and -inf. scale: 1 / sqrt(D) if left out. softcap: c of c tanh(x / c), to which scores are bent. bias: as many
     dimensions as the scores, (B, H, S_q, S_k), each of them or 1; -inf hides a key.
 
-    causal: "top-left", query i sees the keys up to i; "bottom-right", up to i + S_k - S_q; True where both are the same.
+    causal: "top-left", query i sees the keys up to i; "bottom-right", up to i + S_k - S_q; True where both are one.
     window: how many keys before and after that one are seen, -1 for all; "bottom-right" unless causal says otherwise.
     cu_seqlens: int32, where sequences begin and the last one ends in q, k and v, (sum of lengths, heads, D); a pair of
     these for q and for k. longest: no sequence has more queries; the sum if left out, which takes time for nothing.

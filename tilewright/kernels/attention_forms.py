@@ -37,10 +37,10 @@ LANES = TileLayout(S[(4, 2, 8, 4) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg, 1 @ tid_i
 
 @dataclass(frozen=True, slots=True)
 class AttentionTiles:
-    """groups: warpgroups of a CTA, with 64 queries each. keys: of a stage. turns: do the groups take turns at the tensor
-    cores? cluster: CTAs that share the stages, each with other queries of a head. dynamic: are tiles drawn from a
-    counter? stages: of the rings of keys and of values. shared_weights: do the tensor cores read the weights in shared
-    memory, instead of in registers?
+    """groups: warpgroups of a CTA, with 64 queries each. keys: of a stage. turns: do the groups take turns at the
+    tensor cores? cluster: CTAs that share the stages, each with other queries of a head. dynamic: are tiles drawn from
+    a counter? stages: of the rings of keys and of values. shared_weights: do the tensor cores read the weights in
+    shared memory, instead of in registers?
     """
 
     groups: int = 2
@@ -98,7 +98,7 @@ class AttentionKind:
         return (ends - 1, longest), [T.match_buffer(each, (ends,), "int32") for each in (starts_q, starts_k)]
 
     def shape(self, scores: Any, bias: Any, place: Any, below: Any, block: Any, bend: Any, cap: Any) -> None:
-        """Scores, times ``bend``, go through cap tanh(x / cap), with ``bend`` divided by the cap; then comes the bias."""
+        """Scores, times ``bend``, go through cap tanh(x / cap), whose 1 / cap ``bend`` has; then comes the bias."""
         if self.shaped or self.softcap or self.bias:
             shape_scores(self, scores, bias, place, below, block, bend, cap)
 
@@ -285,9 +285,8 @@ def store(out, place, below, slab, sums, who, warp):
         if place.is_inside(below):
             Tx.copy_async(place.rows(out, below), slab)
         T.ptx.cp_async.bulk.commit_group()
-    if place.form.packed:
-        if not place.is_inside(below):
-            store_rows(out, place, below, part)
+    if place.form.packed and not place.is_inside(below):
+        store_rows(out, place, below, part)
 
 
 @T.inline

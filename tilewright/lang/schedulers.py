@@ -12,7 +12,7 @@ from tilewright.lang.instructions import row_call
 from tilewright.lang.meta import meta_class
 from tilewright.lang.pipelines import ClusterPersistentScheduler2D
 from tilewright.lang.pool import SMEMPool
-from tilewright.lang.roles import Pipeline
+from tilewright.lang.roles import Consumer, Pipeline
 
 __all__ = ["EXPORTS"]
 
@@ -47,16 +47,16 @@ class DynamicScheduler2D(ClusterPersistentScheduler2D):
         queue: TileQueue, draws: bool,
     ) -> None:  # fmt: skip
         ClusterPersistentScheduler2D.__init__(self, prefix, num_m_tiles, num_n_tiles, num_ctas, l2_group_size)
-        self.queue, self.draws = queue, draws
+        self.queue = queue
         self.place = queue.ring.producer() if draws else queue.ring.consumer()
 
     def next_tile(self) -> None:
         """Go on to the tile whose number is the next that nobody has."""
-        if self.draws:
+        if not isinstance(self.place, Consumer):
             self._draw()
         else:
             self.place.wait()
-            self.tile = self.queue.numbers[self.place.stage]
+            self.tile = self.queue.numbers[self.place.stage]  # type: ignore[assignment]  # one element: a load
             row_call("cuda.warp_sync")  # all lanes have read it
             self.place.release()
         self.place.advance()
@@ -68,7 +68,7 @@ class DynamicScheduler2D(ClusterPersistentScheduler2D):
         last = binary("-", binary("+", binary("*", self.rows, self.columns), self.clusters), 1)
         where(binary("==", self.tile, last), lambda: row_call("cuda.atomic_exch", counter, 0))
         ring.empty.wait(stage, self.place.phase)
-        current("a tile that is drawn").write(self.queue.numbers[stage], self.tile)
+        current("a tile that is drawn").write(self.queue.numbers[stage], self.tile)  # type: ignore[arg-type]  # likewise
         ring.full.arrive(stage)
 
 
