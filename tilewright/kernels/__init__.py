@@ -10,6 +10,7 @@ make a call like one before cheap, `arrays` handles the arrays of the libraries.
 """
 
 from tilewright.kernels.add_rms_norm import add_rms_norm
+from tilewright.kernels.attention_calls import attention, sdpa
 from tilewright.kernels.cross_entropy import cross_entropy
 from tilewright.kernels.layer_norm import layer_norm
 from tilewright.kernels.products import matmul
@@ -22,6 +23,7 @@ from tilewright.kernels.transpose import transpose
 
 __all__ = [
     "add_rms_norm",
+    "attention",
     "column_sum",
     "cross_entropy",
     "layer_norm",
@@ -30,6 +32,7 @@ __all__ = [
     "rms_norm",
     "row_argmax",
     "row_sum",
+    "sdpa",
     "silu_mul",
     "softmax",
     "transpose",

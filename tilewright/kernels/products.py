@@ -74,7 +74,11 @@ def zeros(array: Array, shape: Any, kind: str | None = None) -> Array:
 
 
 def filled(to: Array, number: float) -> Array:
-    to[...] = number
+    """The array, with this number in each place; torch by `fill_`, which remembered calls can do again."""
+    if host.is_torch(to):
+        to.fill_(number)
+    else:
+        to[...] = number
     return to
 
 

@@ -119,7 +119,7 @@ class ClusterPersistentScheduler2D:
     """
 
     def __init__(
-        self, prefix: str, num_m_tiles: Value, num_n_tiles: Value, num_clusters: Value, l2_group_size: int = 8
+        self, prefix: str, num_m_tiles: Value, num_n_tiles: Value, num_clusters: Value, l2_group_size: Value = 8
     ) -> None:
         self.prefix, self.group = prefix, l2_group_size
         self.rows, self.columns, self.clusters = num_m_tiles, num_n_tiles, num_clusters

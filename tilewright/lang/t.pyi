@@ -15,6 +15,9 @@ from tilewright.lang.pipelines import SmemDescriptor as _SmemDescriptor
 from tilewright.lang.roles import Pipeline as _Pipeline
 from tilewright.lang.roles import TCGen05Bar as _TCGen05Bar
 from tilewright.lang.roles import TMABar as _TMABar
+from tilewright.lang.schedulers import DynamicScheduler2D as _DynamicScheduler2D
+from tilewright.lang.schedulers import TileQueue as _TileQueue
+from tilewright.lang.schedulers import Turns as _Turns
 from tilewright.layout.axes import Axis as _Axis
 from tilewright.layout.compose import ComposeLayout as _ComposeLayout
 from tilewright.layout.iters import Iter as _Iter
@@ -2538,6 +2541,7 @@ class T:
         """``A: T.Buffer((128, 64), "float16")``: a parameter that is an array in global memory."""
     ClusterPersistentScheduler2D = _ClusterPersistentScheduler2D
     ComposeLayout = _ComposeLayout
+    DynamicScheduler2D = _DynamicScheduler2D
     @staticmethod
     def Else() -> Any:
         """What happens where the condition of the ``T.If`` around it does not hold."""
@@ -2598,6 +2602,8 @@ class T:
     def Then() -> Any:
         """What happens where the condition of the ``T.If`` around it holds."""
     TileLayout = _TileLayout
+    TileQueue = _TileQueue
+    Turns = _Turns
     @staticmethod
     def Var(name: Value = ..., dtype: Value = ..., ty: Value = ...) -> Any:
         """A variable with a dtype, or with a type that is a pointer: the annotation of a ``T.let``."""

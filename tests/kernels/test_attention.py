@@ -1,0 +1,191 @@
+"""`kernels.attention` and `kernels.sdpa` with all checks of the simulator on, beside attention in double precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import tilewright as tw
+from tilewright import kernels
+from tilewright.errors import ArgumentError
+
+Array = NDArray[Any]
+CLOSE = {"bfloat16": 1.5e-2, "float16": 2e-3}
+
+
+@pytest.fixture(autouse=True)
+def all_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every launch runs under all checks; a warning is a failure."""
+    simulate = tw.Executable.simulate
+
+    def checked(self: tw.Executable, *args: Any, **how: Any) -> Any:
+        done = simulate(self, *args, **{**how, "check": "all"})
+        assert not done.warnings
+        return done
+
+    monkeypatch.setattr(tw.Executable, "simulate", checked)
+
+
+def drawn(*shape: int, kind: str = "bfloat16") -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(kind)
+
+
+def seen(m: int, n: int, left: int = -1, right: int = -1, *, shift: int = 0) -> Array:
+    """Which keys, (n,), each of m queries sees."""
+    i, j = np.arange(m)[:, None] + shift, np.arange(n)
+    return ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right))
+
+
+def expected(q: Array, k: Array, v: Array, sees: Any = True, *, scale: float | None = None, cap: float = 0.0,
+             bias: Any = 0.0) -> tuple[Array, Array]:  # fmt: skip
+    """The results and the logarithms of sums, one number after the other in double precision."""
+    many = q.shape[-3] // k.shape[-3]
+    q, k, v = q.astype(float), np.repeat(k.astype(float), many, -3), np.repeat(v.astype(float), many, -3)
+    scores = q @ k.swapaxes(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = np.where(sees, (cap * np.tanh(scores / cap) if cap else scores) + bias, -np.inf)
+    most = scores.max(-1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(np.isinf(most), 0, most))
+    total = weights.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        return weights @ v / np.where(total > 0, total, 1), (np.where(np.isinf(most), 0, most) + np.log(total))[..., 0]
+
+
+def agrees(found: tuple[Array, Array], wanted: tuple[Array, Array]) -> None:
+    kind = str(found[0].dtype)
+    assert np.abs(found[0].astype(float) - wanted[0]).max() < CLOSE[kind]
+    assert np.array_equal(np.isinf(found[1]), np.isinf(wanted[1]))
+    finite = np.isfinite(wanted[1])
+    assert np.allclose(found[1][finite], wanted[1][finite], atol=1e-3)
+
+
+@pytest.mark.parametrize(("width", "width_v"), [(64, 64), (96, 96), (128, 128), (192, 128), (256, 256)])
+def test_every_width_of_queries_and_of_values(width: int, width_v: int) -> None:
+    q, k, v = drawn(1, 2, 70, width), drawn(1, 2, 90, width), drawn(1, 2, 90, width_v)
+    agrees(kernels.attention(q, k, v, lse=True), expected(q, k, v))
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (129, 1), (3, 260), (128, 128)])
+@pytest.mark.parametrize("causal", ["top-left", "bottom-right"])
+def test_any_lengths_with_either_alignment(m: int, n: int, causal: str) -> None:
+    q, k, v = (drawn(2, 1, rows, 64, kind="float16") for rows in (m, n, n))
+    sees = seen(m, n, right=0, shift=n - m if causal == "bottom-right" else 0)
+    agrees(kernels.attention(q, k, v, causal=causal, lse=True), expected(q, k, v, sees))
+
+
+@pytest.mark.parametrize("window", [(20, 5), (0, 0), (-1, 3), (140, -1)])
+def test_a_window_is_aligned_at_the_last_key(window: tuple[int, int]) -> None:
+    q, k, v = drawn(1, 1, 150, 64), drawn(1, 1, 300, 64), drawn(1, 1, 300, 64)
+    agrees(kernels.attention(q, k, v, window=window, lse=True), expected(q, k, v, seen(150, 300, *window, shift=150)))
+
+
+def test_several_heads_share_one_of_keys_and_heads_come_after_lengths() -> None:
+    q, k, v = drawn(2, 4, 70, 64), drawn(2, 2, 90, 64), drawn(2, 2, 90, 64)
+    out, lse = kernels.attention(*(x.swapaxes(1, 2) for x in (q, k, v)), layout="bshd", lse=True)
+    agrees((out.swapaxes(1, 2), lse), expected(q, k, v))
+
+
+def test_a_soft_cap_bends_scores_before_they_are_hidden() -> None:
+    q, k, v = (drawn(1, 1, 70, 64) for _ in range(3))
+    wanted = expected(q, k, v, seen(70, 70, right=0), cap=2.0)
+    agrees(kernels.attention(q, k, v, causal=True, softcap=2.0, lse=True), wanted)
+
+
+@pytest.mark.parametrize("shape", [(70, 90), (2, 1, 90), (1, 1, 70, 1)])
+@pytest.mark.parametrize("kind", ["bfloat16", "float32"])
+def test_a_bias_is_repeated_and_hides_where_it_is_minus_infinity(shape: tuple[int, ...], kind: str) -> None:
+    q, k, v = drawn(1, 2, 70, 64), drawn(1, 2, 90, 64), drawn(1, 2, 90, 64)
+    bias = drawn(*shape, kind=kind)
+    bias[..., 1:4, :] = -np.inf  # of one row: of none
+    agrees(kernels.attention(q, k, v, bias=bias, lse=True), expected(q, k, v, bias=bias.astype(float)))
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5, 2.0])
+def test_any_scale(scale: float) -> None:
+    q, k, v = (drawn(1, 1, 70, 64) for _ in range(3))
+    agrees(kernels.attention(q, k, v, scale=scale, lse=True), expected(q, k, v, scale=scale))
+
+
+def test_packed_sequences_do_not_touch_each_other() -> None:
+    lengths = [(5, 9), (70, 0), (64, 130), (0, 3), (130, 70)]
+    starts_q, starts_k = (np.cumsum([0, *each]).astype(np.int32) for each in zip(*lengths, strict=True))
+    q, k, v = drawn(int(starts_q[-1]), 2, 64), drawn(int(starts_k[-1]), 1, 64), drawn(int(starts_k[-1]), 1, 64)
+    out, lse = kernels.attention(q, k, v, causal="bottom-right", cu_seqlens=(starts_q, starts_k), longest=130, lse=True)
+    for (m, n), a, b in zip(lengths, starts_q, starts_k, strict=False):
+        if m:
+            one = [x.swapaxes(0, 1) for x in (q[a : a + m], k[b : b + n], v[b : b + n])]
+            found = out[a : a + m].swapaxes(0, 1), lse[:, a : a + m]
+            agrees(found, expected(*one, seen(m, n, right=0, shift=n - m)))
+
+
+def test_rows_of_any_strides_are_taken() -> None:
+    q, k, v = drawn(1, 70, 3, 2, 64).transpose(2, 0, 3, 1, 4)  # one array for all, as of one product
+    odd = drawn(1, 2, 70, 65)[..., 1:]  # rows that begin anywhere are copied
+    agrees(kernels.attention(q, k, v, lse=True), expected(q, k, v))
+    agrees(kernels.attention(q, odd, v, lse=True), expected(q, odd, v))
+
+
+def test_without_keys_every_row_is_zero() -> None:
+    q, k = drawn(1, 1, 3, 64), drawn(1, 1, 0, 64)
+    out, lse = kernels.attention(q, k, k, lse=True)
+    assert not out.any()
+    assert np.isneginf(lse).all()
+
+
+def test_sdpa_takes_a_mask_and_aligns_at_the_first_key() -> None:
+    q, k, v = drawn(1, 2, 70, 64), drawn(1, 1, 90, 64), drawn(1, 1, 90, 64)
+    mask = np.random.default_rng(0).random((70, 90)) < 0.5
+    mask[3] = False
+    found = kernels.sdpa(q, k, v, mask, enable_gqa=True)
+    assert np.abs(found.astype(float) - expected(q, k, v, mask)[0]).max() < CLOSE["bfloat16"]
+    found = kernels.sdpa(q, k, v, is_causal=True, enable_gqa=True)
+    assert np.abs(found.astype(float) - expected(q, k, v, seen(70, 90, right=0))[0]).max() < CLOSE["bfloat16"]
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({"dropout": 0.1}, "attention has no dropout"),
+        ({"causal": True}, "does not say which are beside each other"),
+        ({"causal": "left"}, "no such alignment"),
+        ({"layout": "sbhd"}, "no such layout"),
+        ({"window": (-2, 0)}, "no such window"),
+        ({"softcap": -1.0}, "no such softcap"),
+        ({"bias": np.zeros((2, 70, 90), np.float32)}, "the shape of bias does not fit"),
+        ({"cu_seqlens": np.array([0, 5], np.int64)}, "cu_seqlens of q has a dtype"),
+    ],
+)
+def test_what_it_does_not_take_is_refused_by_name(how: dict[str, Any], told: str) -> None:
+    with pytest.raises(ArgumentError, match=told):
+        kernels.attention(drawn(1, 1, 70, 64), drawn(1, 1, 90, 64), drawn(1, 1, 90, 64), **how)
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "v", "told"),
+    [
+        ((1, 1, 8, 80), (1, 1, 8, 80), (1, 1, 8, 80), "no kernel for this width"),
+        ((1, 1, 8, 64), (1, 1, 8, 64), (1, 1, 8, 128), "no kernel for this width"),
+        ((1, 3, 8, 64), (1, 2, 8, 64), (1, 2, 8, 64), "do not fit"),
+        ((1, 1, 8, 64), (1, 1, 8, 64), (1, 1, 9, 64), "do not fit"),
+        ((8, 64), (8, 64), (8, 64), "the dimensions of q do not fit"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(q: Any, k: Any, v: Any, told: str) -> None:
+    with pytest.raises(ArgumentError, match=told):
+        kernels.attention(drawn(*q), drawn(*k), drawn(*v))
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({"dropout_p": 0.1}, "attention has no dropout"),
+        ({"attn_mask": np.ones((8, 8), bool), "is_causal": True}, "a mask beside is_causal"),
+        ({}, "different heads"),
+    ],
+)
+def test_sdpa_says_what_it_does_not_take(how: dict[str, Any], told: str) -> None:
+    heads = 1 if how else 2
+    with pytest.raises(ArgumentError, match=told):
+        kernels.sdpa(drawn(1, heads, 8, 64), drawn(1, 1, 8, 64), drawn(1, 1, 8, 64), **how)

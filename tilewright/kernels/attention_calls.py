@@ -1,0 +1,282 @@
+"""`kernels.attention` and `kernels.sdpa`: the arrays, what a query sees, and the choice of tiles.
+
+Arrays are (batch, heads, length, width) or (batch, length, heads, width) as the caller says; sequences of several
+lengths are packed, (all lengths, heads, width). Rows of 16 bytes that lie anywhere are read where they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.errors import ArgumentError, TargetError, choices
+from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
+from tilewright.kernels.attention import forward
+from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
+from tilewright.kernels.products import filled
+
+__all__ = ["attention", "sdpa"]
+
+KINDS = ("bfloat16", "float16")
+WIDTHS = (64, 96, 128, 192, 256)
+LAYOUTS = {"bhsd": 4, "bshd": 4, "packed": 3}  # their dimensions; the last, of sequences one after the other
+ALIGNMENTS = ("top-left", "bottom-right")
+ALIGNED = 16  # bytes: rows begin at multiples
+CACHED_BYTES = 32 << 20  # of keys and values that the L2 cache holds while others work on them
+EVERYWHERE = -1  # of a window: no limit
+
+
+def upright(array: Array, layout: str) -> Array:
+    """An array as (batch, heads, length, width); a packed one is a batch of one."""
+    if layout == "packed":
+        return array.swapaxes(0, 1)[None]
+    return array if layout == "bhsd" else array.swapaxes(1, 2)
+
+
+def laid_out(array: Array) -> Array:
+    """The array itself where a tensor map takes its strides, or a copy."""
+    info, each = info_of(array), dtype(kind_of(array)).bits // 8
+    *steps, last = (int(step) for step in info.steps)
+    aligned = all(step * each % ALIGNED == 0 and step > 0 for step in steps) and (info.address or 0) % ALIGNED == 0
+    return array if aligned and last == 1 else contiguous(array)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSizes:
+    """batch, heads of queries and of keys, queries and keys of a sequence, the longest if they are packed."""
+
+    batch: int
+    heads: int
+    heads_kv: int
+    m: int
+    n: int
+
+
+@cache
+def chosen(form: AttentionKind, sizes: AttentionSizes, processors: int) -> tuple[AttentionTiles, int, int]:
+    """Tiles, how many clusters of CTAs, and how many heads are gone through together."""
+    tiles = next(each for each in _candidates(form, sizes) if processors < 16 or has_registers(form, each))
+    parts = -(-sizes.m // (tiles.queries * tiles.cluster))
+    each = max(sizes.n, 1) * (form.width + form.width_v) * dtype(form.kind).bits // 8 * sizes.heads_kv / sizes.heads
+    section = max(1, min(sizes.batch * sizes.heads, int(CACHED_BYTES // each))) if form.last or form.packed else 1
+    return tiles, max(1, min(parts * sizes.batch * sizes.heads, processors // tiles.cluster)), section
+
+
+def _candidates(form: AttentionKind, sizes: AttentionSizes) -> list[AttentionTiles]:
+    """The tiles that were fastest on an H200, then some with fewer registers."""
+    width = max(form.width, form.width_v)
+    dynamic = form.last or form.packed
+    if form.bias or form.softcap or form.shaped:
+        return [AttentionTiles(2, keys, turns=width <= 128, dynamic=dynamic) for keys in (64, 32)]
+    small = AttentionTiles(2, 128, turns=dynamic or sizes.n > 1024, dynamic=dynamic)
+    if width <= 64 and not dynamic:
+        return [*([AttentionTiles(3, 128)] if sizes.m > 1024 else []), small]
+    if width <= 64:
+        return [*([AttentionTiles(2, 224, dynamic=True)] if sizes.n >= 8192 else []), small]
+    if width <= 128:
+        is_long = sizes.n >= (16384 if dynamic else 4096)
+        return [*([AttentionTiles(2, 160, dynamic=dynamic)] if is_long else []), small]
+    most = 80 if width == 256 else 96
+    turns = dynamic and width == 256
+    return [AttentionTiles(2, keys, turns=turns, dynamic=dynamic or width == 256) for keys in (most, 64, 32)]
+
+
+@cache
+def has_registers(form: AttentionKind, tiles: AttentionTiles) -> bool:
+    """Does the kernel assemble without spills?"""
+    try:
+        return bool(forward(form, tiles).assembly)
+    except TargetError:
+        return False
+
+
+# The operator
+
+
+def outputs(
+    q: Array, k: Array, v: Array, bias: Array, starts_q: Array, starts_k: Array, layout: str, *numbers: Any
+) -> Arrays:
+    expect("q", q, KINDS)
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        expect(name, array, (kind_of(q),))
+        if len(array.shape) != LAYOUTS[layout]:
+            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
+                                allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
+    queries, keys, values = (tuple(upright(array, layout).shape) for array in (q, k, v))
+    fits = keys[:3] == values[:3] and keys[0] == queries[0] and keys[3] == queries[3] and keys[1] > 0
+    if not fits or queries[1] % keys[1]:
+        raise ArgumentError("q, k and v do not fit", given=", ".join(f"{tuple(x.shape)}" for x in (q, k, v)),
+                            allowed="one batch, as many keys as values, heads of q a multiple of those of k and v,"
+                                    " one width of q and k")  # fmt: skip
+    if keys[3] not in WIDTHS or values[3] not in WIDTHS or values[3] > keys[3]:
+        raise ArgumentError("no kernel for this width", given=f"{keys[3]} of q and k, {values[3]} of v",
+                            allowed=f"{choices(None, WIDTHS)}; that of v at most that of q and k")  # fmt: skip
+    if bias is not None:
+        expect("bias", bias, (*KINDS, "float32"))
+    return like(q, (*q.shape[:-1], v.shape[-1])), like(
+        q, queries[1:3] if layout == "packed" else queries[:3], "float32"
+    )
+
+
+def run(results: Arrays, args: Arrays) -> Launches:
+    q, k, v, bias, starts_q, starts_k, layout, longest, left, right, bottom, scale, softcap = args
+    out, lse = results
+    if 0 in lse.shape:
+        return
+    if 0 in k.shape:
+        filled(out, 0)
+        filled(lse, -math.inf)
+        return
+    q, k, v = (laid_out(upright(array, layout)) for array in (q, k, v))
+    packed = layout == "packed"
+    form = AttentionKind(
+        kind_of(q), kind_of(out), q.shape[3], v.shape[3], left != EVERYWHERE, right != EVERYWHERE, softcap != 0,
+        "" if bias is None else kind_of(bias), shaped=scale <= 0, packed=packed,
+    )  # fmt: skip
+    batch, most = (starts_q.shape[0] - 1, longest) if packed else (q.shape[0], q.shape[2])
+    sizes = AttentionSizes(batch, q.shape[1], k.shape[1], most, k.shape[2])
+    tiles, clusters, section = chosen(form, sizes, multiprocessors(q))
+    counter = filled(like(lse, (1,), "int32"), 0) if tiles.dynamic else 0
+    bend = 1.0
+    if form.bias or form.softcap or form.shaped:
+        bend, scale = scale / (softcap or 1.0), 1.0
+    yield forward(form, tiles), (
+        q, k, v, upright(out, layout), (lse[None] if packed else lse)[..., None], counter,
+        0 if bias is None else bias, starts_q if packed else 0, starts_k if packed else 0, clusters, section, longest,
+        scale * math.log2(math.e), bend, softcap, left, right, int(bottom),
+    )  # fmt: skip
+
+
+FORWARD = TorchOperator(
+    "attention",
+    "(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? starts_q, Tensor? starts_k, str layout, int longest,"
+    " int left, int right, bool bottom, float scale, float softcap) -> (Tensor, Tensor)",
+    outputs,
+    run,
+    runs_on_nothing=True,
+)
+
+
+@public.names
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    causal: bool | str = False,
+    window: tuple[int, int] | None = None,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    bias: Array = None,
+    lse: bool = False,
+    layout: str = "bhsd",
+    cu_seqlens: Array = None,
+    longest: int | None = None,
+    dropout: float = 0.0,
+) -> Any:
+    """softmax(q k^T scale + bias) v, row by row; with ``lse`` also the logarithms of the sums, natural, float32.
+
+    q: (B, H, S_q, D). k: (B, H_kv, S_k, D). v: (B, H_kv, S_k, D_v). float16 or bfloat16; layout "bshd": (B, S, H, D).
+    H is a multiple of H_kv, D and D_v are 64, 96, 128, 192 or 256, D_v at most D. A query that sees no key gets zeros,
+    and -inf. scale: 1 / sqrt(D) if left out. softcap: c of c tanh(x / c), to which scores are bent. bias: as many
+    dimensions as the scores, (B, H, S_q, S_k), each of them or 1; -inf hides a key.
+
+    causal: "top-left", query i sees the keys up to i; "bottom-right", up to i + S_k - S_q; True where both are one.
+    window: how many keys before and after that one are seen, -1 for all; "bottom-right" unless causal says otherwise.
+    cu_seqlens: int32, where sequences begin and the last one ends in q, k and v, (sum of lengths, heads, D); a pair of
+    these for q and for k. longest: no sequence has more queries; the sum if left out, which takes time for nothing.
+
+    Raises ArgumentError for a dropout, which this kernel does not have, and for arrays that do not fit.
+    """
+    if dropout:
+        raise ArgumentError("attention has no dropout", given=f"dropout={dropout}", allowed="dropout=0.0")
+    starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, cu_seqlens)
+    if starts_q is not None:
+        layout = "packed"
+        _check_starts(starts_q, starts_k, bias)
+    elif layout not in ("bhsd", "bshd"):
+        raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, ("bhsd", "bshd")))
+    if not 0.0 <= softcap < math.inf:
+        raise ArgumentError("no such softcap", given=str(softcap), allowed="a number above 0; 0 for none")
+    alike = starts_q is starts_k if layout == "packed" else _length(q, layout) == _length(k, layout)
+    left, right, bottom = _window(causal, window, alike=alike)
+    if bias is not None:
+        bias = _broadcast(bias, (*upright(q, layout).shape[:3], upright(k, layout).shape[2]))
+    if longest is None:
+        longest = q.shape[0] if layout == "packed" else 0
+    found = FORWARD(q, k, v, bias, starts_q, starts_k, layout, longest, left, right, bottom,
+                    float(q.shape[-1] ** -0.5 if scale is None else scale), float(softcap))  # fmt: skip
+    return found if lse else found[0]
+
+
+def _length(array: Array, layout: str) -> int:
+    return int(array.shape[layout.index("s")]) if len(array.shape) == LAYOUTS[layout] else -1
+
+
+def _check_starts(starts_q: Array, starts_k: Array, bias: Array) -> None:
+    for name, array in (("cu_seqlens of q", starts_q), ("cu_seqlens of k", starts_k)):
+        expect(name, array, ("int32",), shape=starts_q.shape[:1])
+    if bias is not None or starts_q.shape[0] < 2:
+        raise ArgumentError("these packed sequences do not fit", given="a bias" if bias is not None else "no sequence",
+                            allowed="one sequence at least, without a bias")  # fmt: skip
+
+
+def _window(causal: bool | str, window: tuple[int, int] | None, *, alike: bool) -> tuple[int, int, bool]:
+    """How many keys before and after a query's own it sees, and are the last query and the last key beside each other?
+
+    alike: are there as many keys as queries?
+    """
+    if isinstance(causal, str) and causal not in ALIGNMENTS:
+        raise ArgumentError("no such alignment", given=f"causal={causal!r}", allowed=choices(causal, ALIGNMENTS))
+    if causal is True and not alike:
+        raise ArgumentError("queries and keys are not as many, and causal does not say which are beside each other",
+                            given="causal=True", allowed=choices(None, ALIGNMENTS))  # fmt: skip
+    left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
+    if min(left, right) < EVERYWHERE:
+        raise ArgumentError("no such window", given=str(window), allowed="two numbers of keys, -1 for all")
+    return left, 0 if causal else right, causal != "top-left"
+
+
+def _broadcast(array: Array, shape: tuple[int, ...]) -> Array:
+    """Raises ArgumentError for an array that is not of this shape when its ones are repeated."""
+    given = tuple(array.shape)
+    if len(given) > len(shape) or any(a not in (1, b) for a, b in zip(given[::-1], shape[::-1], strict=False)):
+        raise ArgumentError("the shape of bias does not fit", given=f"shape {given}",
+                            allowed=f"shape {tuple(shape)}, any of them 1")  # fmt: skip
+    return array.expand(shape) if hasattr(array, "expand") else np.broadcast_to(array, shape)
+
+
+@public.names
+def sdpa(
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Array:
+    """`torch.nn.functional.scaled_dot_product_attention`, with its arguments; causal is aligned top-left.
+
+    Raises ArgumentError for what it does not take: a dropout, other than four dimensions, a mask and is_causal at once,
+    heads that are not as many without enable_gqa, and what `attention` does not take.
+    """
+    if attn_mask is not None and is_causal:
+        raise ArgumentError("a mask beside is_causal", given="both", allowed="one of them")
+    if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
+        raise ArgumentError("query and key have different heads", given=f"{tuple(query.shape)}, {tuple(key.shape)}",
+                            allowed="as many of both, or enable_gqa=True")  # fmt: skip
+    if attn_mask is not None and kind_of(attn_mask) == "bool":
+        hidden = filled(like(query, attn_mask.shape), 0)
+        hidden[~attn_mask] = -math.inf
+        attn_mask = hidden
+    return attention(query, key, value, causal="top-left" if is_causal else False, scale=scale, bias=attn_mask,
+                     dropout=dropout_p)  # fmt: skip

@@ -1,0 +1,302 @@
+"""Variants of attention's kernel: which keys a query sees, tiles, and the parts that all variants share, used while the
+kernel is parsed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.dtypes import dtype
+from tilewright.lang import T, Tx
+from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
+
+__all__ = [
+    "LANES",
+    "ROW",
+    "AttentionKind",
+    "AttentionPlace",
+    "AttentionTiles",
+    "hand_over",
+    "leave",
+    "multiply",
+    "store",
+    "store_rows",
+]
+
+HAND_OVER, STORE = 6, 10  # the first of the named barriers of warpgroups that write to shared memory
+ROWS = 64  # queries of a warpgroup
+SHARED_BYTES, BARRIER_BYTES = 227 << 10, 1024  # of a CTA; for barriers
+REGISTERS = {1: (None, None), 2: (40, 232), 3: (32, 160)}  # by groups: of a thread that copies, of one that multiplies
+SWIZZLES = {32: 1, 64: 2, 128: 3}  # by the bytes of a row
+ROW = TileLayout(S[(4, 2, 8) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg)] + R[4 : 1 @ tid_in_wg])
+"""One number for each row of a warpgroup's scores."""
+LANES = TileLayout(S[(4, 2, 8, 4) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg, 1 @ tid_in_wg)])
+"""One for each of the four lanes that share a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionTiles:
+    """groups: warpgroups of a CTA, with 64 queries each. keys: of a stage. turns: do the groups take turns at the
+    tensor cores? cluster: CTAs that share the stages, each with other queries of a head. dynamic: are tiles drawn from
+    a counter? stages: of the rings of keys and of values. shared_weights: do the tensor cores read the weights in
+    shared memory, instead of in registers?
+    """
+
+    groups: int = 2
+    keys: int = 128
+    turns: bool = True
+    cluster: int = 1
+    dynamic: bool = False
+    stages: int = 2
+    shared_weights: bool = False
+
+    @property
+    def queries(self) -> int:
+        """Of a CTA."""
+        return ROWS * self.groups
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionKind:
+    """kind: elements of q, k and v; result: those of out. width, width_v: elements of a query and of a value. first,
+    last: has a query a first, a last key that it sees, beside those that there are? softcap: are scores bent? bias: the
+    elements of what is added to the scores, "" where there is none. shaped: are scores scaled before anything else, as
+    a scale below 0 asks for? packed: are sequences one after the other, in a batch of one?
+    """
+
+    kind: str
+    result: str
+    width: int
+    width_v: int
+    first: bool = False
+    last: bool = False
+    softcap: bool = False
+    bias: str = ""
+    shaped: bool = False
+    packed: bool = False
+
+    def array(self, pointer: Any, shape: tuple[Any, ...], kind: str = "") -> Any:
+        """An argument, (batch, heads, length, width), whose rows begin at multiples of 16 bytes."""
+        kind = kind or self.kind
+        steps = tuple(T.int64() for _ in range(3))
+        found = T.match_buffer(pointer, shape, kind, strides=(*steps, 1))
+        for step in steps:
+            T.assume(step % (128 // dtype(kind).bits) == 0)
+        return found
+
+    def added(self, pointer: Any, shape: tuple[Any, ...]) -> Any:
+        """What is added to the scores, with any strides, 0 among them; None if nothing is."""
+        steps = tuple(T.int64() for _ in shape) if self.bias else ()
+        return T.match_buffer(pointer, shape, self.bias, strides=steps) if self.bias else None
+
+    def sequences(self, starts_q: Any, starts_k: Any, batch: Any, longest: Any, m: Any) -> tuple[Any, Any]:
+        """How many there are, with how many queries at most; and where packed ones begin and end."""
+        if not self.packed:
+            return (batch, m), ()
+        ends = T.int32()
+        return (ends - 1, longest), [T.match_buffer(each, (ends,), "int32") for each in (starts_q, starts_k)]
+
+    def shape(self, scores: Any, bias: Any, place: Any, below: Any, block: Any, bend: Any, cap: Any) -> None:
+        """Scores, times ``bend``, go through cap tanh(x / cap), whose 1 / cap ``bend`` has; then comes the bias."""
+        if self.shaped or self.softcap or self.bias:
+            shape_scores(self, scores, bias, place, below, block, bend, cap)
+
+    def near(self, pool: Any, shape: tuple[int, ...], kind: str = "") -> Any:
+        """Tiles in shared memory, with the widest swizzle that the width has."""
+        kind = kind or self.kind
+        row = shape[-1] * dtype(kind).bits // 8
+        return pool.alloc_mma(shape, kind, SWIZZLES[next(each for each in (128, 64, 32) if row % each == 0)])
+
+    def stage_bytes(self, tiles: AttentionTiles) -> tuple[int, int, int]:
+        """Of a tile of queries, of a stage of keys and of one of values."""
+        each = dtype(self.kind).bits // 8
+        return (tiles.queries * self.width * each, tiles.keys * self.width * each, tiles.keys * self.width_v * each)
+
+    def has_room(self, tiles: AttentionTiles) -> bool:
+        """Has shared memory room for results of its own? They take the place of their queries otherwise."""
+        queries, keys, values = self.stage_bytes(tiles)
+        results = tiles.queries * self.width_v * dtype(self.result).bits // 8
+        results += tiles.queries * tiles.keys * dtype(self.kind).bits // 8 * tiles.shared_weights
+        return queries + tiles.stages * (keys + values) + results + BARRIER_BYTES <= SHARED_BYTES
+
+
+@T.meta_class
+class AttentionPlace:
+    """The tiles that a CTA has, one after the other: whose queries, ``batch`` and ``head``, from ``row`` on, and the
+    ``steps`` through the keys, tile by tile backwards down to tile ``begin``.
+
+    start_q, start_k: where a packed sequence begins. m, n: its lengths. shift: the key at which the window of query 0
+    is aligned. `Any`: values of the language.
+    """
+
+    def __init__(
+        self, form: AttentionKind, tiles: AttentionTiles, extents: Any, starts: Any, window: Any, walk: Any,
+        queue: Any, *, draws: bool,
+    ) -> None:  # fmt: skip
+        self.form, self.tiles, self.starts = form, tiles, starts
+        batch, self.heads, self.heads_kv, *self.lengths = extents
+        self.parts = T.ceildiv(self.lengths[0], tiles.queries * tiles.cluster)
+        walked = ("tile", batch * self.heads, self.parts, *walk)
+        self.walk = (T.DynamicScheduler2D(*walked, queue=queue, draws=draws) if tiles.dynamic
+                     else T.ClusterPersistentScheduler2D(*walked))  # fmt: skip
+        self.left, self.right, self.bottom = window
+        self.batch, self.head, self.row = (T.local_scalar("int32") for _ in "bhr")
+        self.begin, self.steps, self.shift = (T.local_scalar("int32") for _ in "bss")
+        self.start_q, self.start_k, self.m, self.n = (
+            (T.local_scalar("int32") for _ in "qkmn") if form.packed else (0, 0, *self.lengths)
+        )
+
+    def first(self, cluster: Any, rank: Any) -> None:
+        """The first tile."""
+        self.rank = rank
+        self.walk.init(cluster)
+        self._settle()
+
+    def next(self) -> None:
+        """The next tile."""
+        self.walk.next_tile()
+        self._settle()
+
+    @property
+    def at(self) -> Any:
+        """The first dimension of the arrays."""
+        return 0 if self.form.packed else self.batch
+
+    @property
+    def head_kv(self) -> Any:
+        return self.head // (self.heads // self.heads_kv)
+
+    def _settle(self) -> None:
+        every, part = self.walk.m_idx, self.walk.n_idx
+        if self.form.last or self.form.packed:
+            part = self.parts - 1 - part  # those with most keys begin first
+        self.batch = every // self.heads
+        self.head = every - self.batch * self.heads
+        self.row = (part * self.tiles.cluster + self.rank) * self.tiles.queries
+        if self.form.packed:
+            self._unpack()
+        self.shift = (self.n - self.m) * self.bottom
+        keys = self.tiles.keys
+        end, first = self.n, 0
+        if self.form.last:
+            end = T.min(end, self.row + self.tiles.queries + self.shift + self.right)
+        if self.form.first:
+            first = T.max(self.row + self.shift - self.left, 0)
+        self.steps = T.ceildiv(T.max(end, 1), keys)
+        self.begin = T.min(first // keys, self.steps - 1)
+        self.steps = self.steps - self.begin
+
+    def _unpack(self) -> None:
+        starts_q, starts_k = self.starts
+        which = T.min(self.batch, starts_q.shape[0] - 2)  # beyond the last tile, where no value counts
+        self.start_q, self.start_k = starts_q[which], starts_k[which]
+        self.m = starts_q[which + 1] - self.start_q
+        self.n = starts_k[which + 1] - self.start_k
+
+    def is_inside(self, below: Any) -> Any:
+        """Does a group's tile end before its packed sequence does? The copy engine knows the end of any other."""
+        return self.row + below + ROWS <= self.m if self.form.packed else True
+
+    def rows(self, array: Any, below: Any) -> Any:
+        """The rows of a group's queries in an array."""
+        first = self.start_q + self.row + below
+        return array[self.at, self.head, first : first + ROWS, :]
+
+    def hidden(self, below: Any) -> tuple[Any, Any]:
+        """Of the steps after the first, how many must look which keys a group's queries see: at the beginning, and in
+        the end. below: where in the tile the group's queries begin.
+        """
+        row, keys, more = self.row + below + self.shift, self.tiles.keys, self.steps - 1
+        late, early = 0, 0
+        if self.form.last:
+            seen = T.max(T.min(self.n, row + self.right + 1), 0) // keys  # tiles that the last query sees all of
+            late = T.min(T.max(self.begin + more - seen, 0), more)
+        if self.form.first:
+            first = T.ceildiv(T.max(row + ROWS - 1 - self.left, 0), keys)
+            early = T.min(T.max(first - self.begin, 0), more - late)
+        return late, early
+
+    def sees(self, below: Any, block: Any) -> Any:
+        """Of a tile of keys: does query i of a group see key j?"""
+        first, row = block * self.tiles.keys, self.row + below + self.shift
+
+        def seen(i: Any, j: Any) -> Any:
+            found = first + j < self.n
+            if self.form.last:
+                found = found & (first + j <= row + i + self.right)
+            return found & (first + j >= row + i - self.left) if self.form.first else found
+
+        return seen
+
+
+@T.inline
+def multiply(D, a, b, accum, turned):
+    """Issue a product of a warpgroup."""
+    T.ptx.wgmma.fence()
+    Tx.wg.gemm_async(D, a, b, accum, transB=turned)
+    T.ptx.wgmma.commit_group()
+
+
+@T.inline
+def leave(take):
+    """The warp has read a stage, and goes on to the next."""
+    take.release()
+    take.advance()
+
+
+@T.inline
+def hand_over(weights, scores, shared, who):
+    """The tensor cores get the weights: in registers, or by way of shared memory."""
+    if not shared:
+        weights[:] = scores
+    else:
+        part = T.alloc_local(scores.shape, weights.dtype, layout=wgmma_fragment(*scores.shape))
+        part[:] = scores
+        T.cuda.warpgroup_sync(HAND_OVER + who)  # all warps' products have read the last ones
+        Tx.wg.copy(weights, part)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.warpgroup_sync(HAND_OVER + who)
+
+
+@T.inline
+def store_rows(out, place, below, part):
+    """A warpgroup stores its rows from registers, those that its sequence has."""
+    many: T.let = place.m
+    first: T.let = place.start_q
+    width, row = T.meta_var((part.shape[1], place.row + below))
+    step = T.meta_var(place.heads * width if width > 1 else 1)
+    own = T.decl_buffer((many, width), data=out.ptr_to([place.at, place.head, first, 0]), strides=(step, 1))
+    Tx.wg.copy(own[row : row + 64, :], part, clip=True)
+
+
+@T.inline
+def store(out, place, below, slab, sums, who, warp):
+    """A warpgroup stores its results by way of a slab of shared memory, the last ones of a packed sequence directly."""
+    part = T.alloc_local(sums.shape, out.dtype, layout=wgmma_fragment(*sums.shape))
+    part[:] = sums
+    if warp == 0 and T.ptx.elect_sync():
+        T.ptx.cp_async.bulk.wait_group(0, read=True)  # the slab has been read
+    T.cuda.warpgroup_sync(STORE + who)
+    Tx.wg.copy(slab, part)
+    T.ptx.fence.proxy_async("shared::cta")
+    T.cuda.warpgroup_sync(STORE + who)
+    if warp == 0 and T.ptx.elect_sync():
+        if place.is_inside(below):
+            Tx.copy_async(place.rows(out, below), slab)
+        T.ptx.cp_async.bulk.commit_group()
+    if place.form.packed and not place.is_inside(below):
+        store_rows(out, place, below, part)
+
+
+@T.inline
+def shape_scores(form, scores, bias, place, below, block, bend, cap):
+    """`AttentionKind.shape`."""
+    scores[:] = scores * bend
+    if form.softcap:
+        scores[:] = T.tanh(scores) * cap
+    if form.bias:
+        part = T.alloc_local(scores.shape, form.bias, layout=wgmma_fragment(*scores.shape))
+        row, column = T.meta_var((place.row + below, block * place.tiles.keys))
+        Tx.wg.copy(part, bias[place.at, place.head, row : row + 64, column : column + scores.shape[1]], fill=0)
+        scores[:] = scores + part
