@@ -22,6 +22,7 @@ from tilewright.lang import (
     pool,
     roles,
     scalars,
+    schedulers,
     scopes,
     settings,
     tensor_maps,
@@ -47,7 +48,7 @@ GROUPS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Types", (types,)),
     ("Facts and settings", (settings, meta)),
     ("Shared and tensor memory, dealt out", (pool, tmem_pool)),
-    ("Barriers, pipelines, roles of warps", (pipelines, roles)),
+    ("Barriers, pipelines, roles of warps", (pipelines, roles, schedulers)),
     ("Tensor maps", (tensor_maps,)),
     ("Names of kernels written elsewhere", (forms,)),
 )

@@ -54,12 +54,12 @@ MISTAKES = {
     ),
     "the last values are not waited for": Mistake(
         "reads values",
-        "                take_v.wait()\n                multiply",
-        "                multiply",
+        "    take_v.wait()\n    multiply",
+        "    multiply",
     ),
     "queries are not waited for": Mistake(
         "reads queries",
-        "                take_q.wait()\n",
+        "    take_q.wait()\n",
     ),
     "a stage is filled before it is free": Mistake(
         "more arrivals than its phase",
@@ -81,7 +81,7 @@ MISTAKES = {
     ),
     "sums are not waited for": Mistake(
         "sums is used while",
-        "                        T.ptx.wgmma.wait_group(0)  # the sums\n",
+        "            T.ptx.wgmma.wait_group(0)  # the sums\n",
     ),
     "keys are left while they are read": Mistake(
         "writes keys",
@@ -90,13 +90,13 @@ MISTAKES = {
     ),
     "values are left while they are read": Mistake(
         "writes values",
-        "                        T.ptx.wgmma.wait_group(0)  # the sums\n                        leave(take_v)",
-        "                        leave(take_v)\n                        T.ptx.wgmma.wait_group(0)",
+        "            T.ptx.wgmma.wait_group(0)  # the sums\n            leave(take_v)",
+        "            leave(take_v)\n            T.ptx.wgmma.wait_group(0)",
     ),
     "queries are left before the last scores": Mistake(
         "for its next phase",
-        "                take_q.wait()\n",
-        "                take_q.wait()\n                take_q.release()\n",
+        "    take_q.wait()\n",
+        "    take_q.wait()\n    take_q.release()\n",
     ),
     "a stage is left and not gone on from": Mistake(
         "for its next phase",
@@ -124,19 +124,19 @@ MISTAKES = {
     ),
     "shared memory ends while it is read": Mistake(
         "the CTA may end while",
-        "                T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA",
-        "                pass",
+        "        T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA",
+        "        pass",
     ),
     "queries come where results lie": Mistake(
         "writes queries",
-        "                        T.ptx.cp_async.bulk.wait_group(0, read=True)  # the results",
-        "                        pass  # the results",
+        "                T.ptx.cp_async.bulk.wait_group(0, read=True)  # the results",
+        "                pass  # the results",
         *WIDE,
     ),
     "nobody has the first turn": Mistake(
         "deadlock",
-        "                turns.begin(who)\n",
-        "                pass\n",
+        "        turns.begin(who)\n",
+        "        pass\n",
     ),
     "a turn is not passed on": Mistake(
         "deadlock",
@@ -160,7 +160,7 @@ MISTAKES = {
     ),
     "a CTA ends before its peer has read": Mistake(
         "which may have ended by then",
-        "                    puts[2].drain()\n",
+        "        puts[2].drain()\n",
         "",
         CLUSTER,
     ),

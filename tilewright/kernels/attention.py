@@ -14,7 +14,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels.attention_forms import (
     LANES, REGISTERS, ROW, ROWS, AttentionKind, AttentionPlace, AttentionTiles,
-    hand_over, leave, multiply, store, store_rows,
+    bring, hand_over, leave, multiply, rings_of, store, store_rows,
 )  # fmt: skip
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
@@ -22,19 +22,6 @@ from tilewright.layout import wgmma_fragment
 __all__ = ["forward"]
 
 LN2 = math.log(2)
-
-
-@T.inline
-def bring(near, far, put, place, block, start):
-    """Issue the copy of a tile of keys or values; each CTA of a cluster copies a part of it, for all of them."""
-    ctas = T.meta_var(place.tiles.cluster)
-    rows = T.meta_var(place.tiles.keys // ctas)
-    part = T.meta_var(place.rank * rows)
-    first = T.meta_var(start + block * place.tiles.keys + part)
-    put.acquire()
-    Tx.copy_async(near[put.stage, part : part + rows, :], far[place.at, place.head_kv, first : first + rows, :],
-                  mbar=put.full, cta_mask=2**ctas - 1 if ctas > 1 else None)  # fmt: skip
-    put.advance()
 
 
 @T.inline
@@ -83,14 +70,96 @@ def weigh(scores, most, total, shrunk, scale, sees):
     total[:] = total * shrunk.view(64, 1, 1, 1) + T.sum(of_lanes, axis=(1, 3), keepdims=True)
 
 
+@T.inline
+def fill(rings, near, far, place, cluster, rank):
+    """One thread copies what the CTA's tiles need."""
+    sizes = T.meta_var(place.form.stage_bytes(place.tiles))
+    puts = T.meta_var([ring.producer(size) for ring, size in zip(rings, sizes, strict=True)])
+    place.first(cluster, rank)
+    while place.walk.valid():
+        bring_all(near, far, puts, place)
+        place.next()
+    if place.tiles.cluster > 1:
+        puts[1].drain()
+        puts[2].drain()
+
+
+@T.inline
+def attend(place, below, who, turns, takes, near, state, bias, numbers):
+    """A warpgroup goes through all keys of its tile: sums of values, total weights, largest scores."""
+    form, shared = T.meta_var((place.form, place.tiles.shared_weights))
+    (take_q, take_k, take_v), (mine, keys, values) = T.meta_var(takes), T.meta_var(near)
+    (scores, weights, sums, most, shrunk, total), (scale, bend, cap) = T.meta_var(state), T.meta_var(numbers)
+    late, early = T.meta_var(place.hidden(below))
+    block = T.local_scalar("int32")
+    block = place.begin + place.steps - 1
+    most[:], total[:], sums[:] = -T.infinity("float32"), 0.0, 0.0
+    take_q.wait()
+    score(scores, mine, keys, take_k, (), take_v, turns, who)
+    form.shape(scores, bias, place, below, block, bend, cap)
+    weigh(scores, most, total, shrunk, scale, place.sees(below, block))
+    hand_over(weights, scores, shared, who)
+    for number, looks in ((late, True), (place.steps - 1 - late - early, False), (early, True)):
+        for _ in T.serial(number, unroll=False):
+            block = block - 1
+            score(scores, mine, keys, take_k, (sums, weights, values), take_v, turns, who)
+            form.shape(scores, bias, place, below, block, bend, cap)
+            weigh(scores, most, total, shrunk, scale, place.sees(below, block) if looks else form.bias)
+            T.ptx.wgmma.wait_group(0)  # the sums
+            leave(take_v)
+            sums[:] *= shrunk
+            hand_over(weights, scores, shared, who)
+    if form.has_room(place.tiles):
+        leave(take_q)
+    take_v.wait()
+    multiply(sums, weights, values[take_v.stage], True, True)
+    T.ptx.wgmma.wait_group(0)
+    leave(take_v)
+
+
+@T.inline
+def work(rings, near, slabs, handed, far, place, turns, cluster, rank, who, warp, numbers):
+    """A warpgroup attends to its queries of the CTA's tiles, and stores results and logarithms of sums."""
+    form, tiles = T.meta_var((place.form, place.tiles))
+    below = T.meta_var(who * ROWS)
+    takes = [ring.consumer() for ring in rings]
+    mine, slab = T.meta_var((near[0][below : below + ROWS, :], slabs[below : below + ROWS, : form.width_v]))
+    scores = T.alloc_local((64, tiles.keys), "float32", layout=wgmma_fragment(64, tiles.keys))
+    weights = T.meta_var(handed[below : below + ROWS, :]) if handed else T.alloc_local(
+        (64, tiles.keys), form.kind, layout=wgmma_fragment(64, tiles.keys, "A", form.kind))  # fmt: skip
+    sums = T.alloc_local((64, form.width_v), "float32", layout=wgmma_fragment(64, form.width_v))
+    most, shrunk = [T.alloc_local((64, 1), "float32", layout=ROW) for _ in "ms"]
+    total = T.alloc_local((64, 1, 4, 1), "float32", layout=LANES)
+    state = T.meta_var((scores, weights, sums, most, shrunk, total))
+    if turns:
+        turns.begin(who)
+    place.first(cluster, rank)
+    while place.walk.valid():
+        attend(place, below, who, turns, takes, (mine, near[1], near[2]), state, far[2], numbers)
+        whole = T.sum(total, axis=2, keepdims=True)
+        share = T.select(whole > 0.0, 1.0 / whole, 0.0)
+        sums[:] *= share.view(64, 1)
+        store(far[0], place, below, slab, sums, who, warp)
+        if not form.has_room(tiles):
+            if warp == 0 and T.ptx.elect_sync():
+                T.ptx.cp_async.bulk.wait_group(0, read=True)  # the results, where the next queries come
+            T.cuda.warp_sync()
+            leave(takes[0])
+        most[:] = (most * numbers[0] + T.log2(whole.view(64, 1))) * LN2
+        store_rows(far[1], place, below, most)
+        place.next()
+    if warp == 0 and T.ptx.elect_sync():
+        T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA
+
+
 @cache
-def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:  # noqa: C901, PLR0915  # a kernel's parts
+def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
     """softmax(q k scale) v, row by row. scale: that of the scores as they are weighed, times log2 e; bend, cap: of
     `AttentionKind.shape`.
     """
 
     @T.prim_func
-    def attention(q: T.handle, k: T.handle, v: T.handle, out: T.handle, lse: T.handle, counter: T.handle,  # noqa: C901, PLR0915
+    def attention(q: T.handle, k: T.handle, v: T.handle, out: T.handle, lse: T.handle, counter: T.handle,
                   bias: T.handle, starts_q: T.handle, starts_k: T.handle, ctas: T.int32, section: T.int32,
                   longest: T.int32, scale: T.float32, bend: T.float32, cap: T.float32, left: T.int32, right: T.int32,
                   bottom: T.int32):  # fmt: skip
@@ -111,86 +180,19 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:  # noq
         values = form.near(pool, (tiles.stages, tiles.keys, form.width_v))
         slabs = form.near(pool, (tiles.queries, form.width_v), form.result) if form.has_room(tiles) else queries
         handed = form.near(pool, (tiles.queries, tiles.keys)) if tiles.shared_weights else None
-        readers = T.meta_var(4 * tiles.groups)
-        queue = T.meta_var(
-            T.TileQueue(pool, T.match_buffer(counter, (1,), "int32"), readers) if tiles.dynamic else None
-        )
-        rings = T.meta_var([T.Pipeline(pool, 1, consumers=readers)] + [
-            T.Pipeline(pool, tiles.stages, consumers=readers, cluster=tiles.cluster) for _ in "kv"])  # fmt: skip
+        rings, queue = T.meta_var(rings_of(pool, tiles, counter))
         rings[2].ready()
-
+        near, far = T.meta_var(((queries, keys, values), (OUT, LSE, BIAS)))
         extents = T.meta_var((sequences[0], heads, heads_kv, sequences[1], n))
-        window, walk = T.meta_var(((left, right, bottom), (ctas, section)))
+        given = T.meta_var((form, tiles, extents, starts, (left, right, bottom), (ctas, section), queue))
 
         with T.WarpgroupRole(group, 0, REGISTERS[tiles.groups][0]):
             if warp == 0 and T.ptx.elect_sync():
-                puts = T.meta_var([r.producer(b) for r, b in zip(rings, form.stage_bytes(tiles), strict=True)])
-                place = AttentionPlace(form, tiles, extents, starts, window, walk, queue, draws=True)
-                place.first(cluster, rank)
-                while place.walk.valid():
-                    bring_all((queries, keys, values), (Q, K, V), puts, place)
-                    place.next()
-                if tiles.cluster > 1:
-                    puts[1].drain()
-                    puts[2].drain()
+                fill(rings, near, (Q, K, V), AttentionPlace(*given, draws=True), cluster, rank)
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), REGISTERS[tiles.groups][1], increase=True):
             who: T.let = group - 1
-            below = T.meta_var(who * ROWS)
-            take_q, take_k, take_v = [ring.consumer() for ring in rings]
-            mine, slab = T.meta_var((queries[below : below + ROWS, :], slabs[below : below + ROWS, : form.width_v]))
-            scores = T.alloc_local((64, tiles.keys), "float32", layout=wgmma_fragment(64, tiles.keys))
-            weights = (
-                T.meta_var(handed[below : below + ROWS, :])
-                if tiles.shared_weights
-                else T.alloc_local((64, tiles.keys), form.kind, layout=wgmma_fragment(64, tiles.keys, "A", form.kind))
-            )
-            sums = T.alloc_local((64, form.width_v), "float32", layout=wgmma_fragment(64, form.width_v))
-            most, shrunk = [T.alloc_local((64, 1), "float32", layout=ROW) for _ in "ms"]
-            total = T.alloc_local((64, 1, 4, 1), "float32", layout=LANES)
-            turns = T.meta_var(T.Turns(tiles.groups) if tiles.turns else None)
-            if turns:
-                turns.begin(who)
-            place = AttentionPlace(form, tiles, extents, starts, window, walk, queue, draws=False)
-            place.first(cluster, rank)
-            while place.walk.valid():
-                late, early = T.meta_var(place.hidden(below))
-                block = T.local_scalar("int32")
-                block = place.begin + place.steps - 1
-                most[:], total[:], sums[:] = -T.infinity("float32"), 0.0, 0.0
-                take_q.wait()
-                score(scores, mine, keys, take_k, (), take_v, turns, who)
-                form.shape(scores, BIAS, place, below, block, bend, cap)
-                weigh(scores, most, total, shrunk, scale, place.sees(below, block))
-                hand_over(weights, scores, tiles.shared_weights, who)
-                for number, looks in ((late, True), (place.steps - 1 - late - early, False), (early, True)):
-                    for _ in T.serial(number, unroll=False):
-                        block = block - 1
-                        score(scores, mine, keys, take_k, (sums, weights, values), take_v, turns, who)
-                        form.shape(scores, BIAS, place, below, block, bend, cap)
-                        weigh(scores, most, total, shrunk, scale, place.sees(below, block) if looks else form.bias)
-                        T.ptx.wgmma.wait_group(0)  # the sums
-                        leave(take_v)
-                        sums[:] *= shrunk
-                        hand_over(weights, scores, tiles.shared_weights, who)
-                if form.has_room(tiles):
-                    leave(take_q)
-                take_v.wait()
-                multiply(sums, weights, values[take_v.stage], True, True)
-                T.ptx.wgmma.wait_group(0)
-                leave(take_v)
-                whole = T.sum(total, axis=2, keepdims=True)
-                share = T.select(whole > 0.0, 1.0 / whole, 0.0)
-                sums[:] *= share.view(64, 1)
-                store(OUT, place, below, slab, sums, who, warp)
-                if not form.has_room(tiles):
-                    if warp == 0 and T.ptx.elect_sync():
-                        T.ptx.cp_async.bulk.wait_group(0, read=True)  # the results, where the next queries come
-                    T.cuda.warp_sync()
-                    leave(take_q)
-                most[:] = (most * scale + T.log2(whole.view(64, 1))) * LN2
-                store_rows(LSE, place, below, most)
-                place.next()
-            if warp == 0 and T.ptx.elect_sync():
-                T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA
+            place = AttentionPlace(*given, draws=False)
+            turns = T.meta_var(T.WarpgroupTurns(tiles.groups) if tiles.turns else None)
+            work(rings, near, slabs, handed, far, place, turns, cluster, rank, who, warp, (scale, bend, cap))
 
     return tw.compile(attention, target="sm_90a", fast_math=True)

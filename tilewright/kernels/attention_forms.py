@@ -17,9 +17,11 @@ __all__ = [
     "AttentionKind",
     "AttentionPlace",
     "AttentionTiles",
+    "bring",
     "hand_over",
     "leave",
     "multiply",
+    "rings_of",
     "store",
     "store_rows",
 ]
@@ -228,6 +230,27 @@ class AttentionPlace:
             return found & (first + j >= row + i - self.left) if self.form.first else found
 
         return seen
+
+
+def rings_of(pool: Any, tiles: AttentionTiles, counter: Any) -> tuple[list[Any], Any]:
+    """The rings of queries, keys and values, and the queue of tiles, if they are drawn."""
+    readers = 4 * tiles.groups
+    queue = T.TileQueue(pool, T.match_buffer(counter, (1,), "int32"), readers) if tiles.dynamic else None
+    pairs = [T.Pipeline(pool, tiles.stages, consumers=readers, cluster=tiles.cluster) for _ in "kv"]
+    return [T.Pipeline(pool, 1, consumers=readers), *pairs], queue
+
+
+@T.inline
+def bring(near, far, put, place, block, start):
+    """Issue the copy of a tile of keys or values; each CTA of a cluster copies a part of it, for all of them."""
+    ctas = T.meta_var(place.tiles.cluster)
+    rows = T.meta_var(place.tiles.keys // ctas)
+    part = T.meta_var(place.rank * rows)
+    first = T.meta_var(start + block * place.tiles.keys + part)
+    put.acquire()
+    Tx.copy_async(near[put.stage, part : part + rows, :], far[place.at, place.head_kv, first : first + rows, :],
+                  mbar=put.full, cta_mask=2**ctas - 1 if ctas > 1 else None)  # fmt: skip
+    put.advance()
 
 
 @T.inline

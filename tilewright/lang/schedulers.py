@@ -73,7 +73,7 @@ class DynamicScheduler2D(ClusterPersistentScheduler2D):
 
 
 @meta_class
-class Turns:
+class WarpgroupTurns:
     """Warpgroups take turns at the tensor cores: each waits at a named barrier of its own for the one before it.
 
     first: the number of the first group's barrier; the others follow. All groups take equally many turns.
@@ -96,5 +96,5 @@ class Turns:
         row_call("ptx.bar.arrive", binary("+", after, self.first), 256)
 
 
-EXPORTS: dict[str, object] = {each.__name__: each for each in (TileQueue, DynamicScheduler2D, Turns)}
+EXPORTS: dict[str, object] = {each.__name__: each for each in (TileQueue, DynamicScheduler2D, WarpgroupTurns)}
 """The names of ``T`` that this file defines, with what they stand for."""

@@ -17,7 +17,7 @@ from tilewright.lang.roles import TCGen05Bar as _TCGen05Bar
 from tilewright.lang.roles import TMABar as _TMABar
 from tilewright.lang.schedulers import DynamicScheduler2D as _DynamicScheduler2D
 from tilewright.lang.schedulers import TileQueue as _TileQueue
-from tilewright.lang.schedulers import Turns as _Turns
+from tilewright.lang.schedulers import WarpgroupTurns as _WarpgroupTurns
 from tilewright.layout.axes import Axis as _Axis
 from tilewright.layout.compose import ComposeLayout as _ComposeLayout
 from tilewright.layout.iters import Iter as _Iter
@@ -2603,7 +2603,6 @@ class T:
         """What happens where the condition of the ``T.If`` around it holds."""
     TileLayout = _TileLayout
     TileQueue = _TileQueue
-    Turns = _Turns
     @staticmethod
     def Var(name: Value = ..., dtype: Value = ..., ty: Value = ...) -> Any:
         """A variable with a dtype, or with a type that is a pointer: the annotation of a ``T.let``."""
@@ -2615,6 +2614,7 @@ class T:
     @staticmethod
     def WarpgroupRole(wg: Value, i: Value, regs: int | None = ..., increase: Flag = ...) -> Any:
         """``with T.WarpgroupRole(wg, i):`` what warpgroup ``i`` does, or those from ``i[0]`` up to before ``i[1]``."""
+    WarpgroupTurns = _WarpgroupTurns
     @staticmethod
     def abs(x: Value) -> Any:
         """The magnitude of x; the smallest integer stays as it is."""
