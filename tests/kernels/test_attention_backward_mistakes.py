@@ -18,42 +18,42 @@ FORM = BackwardKind("bfloat16", 64, 64, 128, stages=(1, 2))
 TILES = 3
 
 MISTAKES = {
-    "keys and values are not waited for": ("            take_kv.wait()\n", "", "reads"),
-    "queries are not waited for": ("                    take_q.wait()\n", "", "reads"),
-    "gradients of results are not waited for": ("                    take_do.wait()\n", "", "reads"),
+    "keys and values are not waited for": ("    take_kv.wait()\n", "", "reads"),
+    "queries are not waited for": ("    take_q.wait()\n", "", "reads"),
+    "gradients of results are not waited for": ("    take_do.wait()\n", "", "reads"),
     "queries come before their place is free": ("            put_q.acquire()\n", "", "may still not have written"),
     "products begin without their fence": ("    T.ptx.wgmma.fence()\n", "", "lacks a fence"),
     "products are in no group": ("    T.ptx.wgmma.commit_group()\n", "", "is used while"),
     "a place is left and not gone on from": ("    take.advance()\n", "", "for its next phase"),
     "scores are not waited for": (
-        "wait_group(1)\n                    s[:]",
-        "wait_group(2)\n                    s[:]",
+        "wait_group(1)\n    s[:]",
+        "wait_group(2)\n    s[:]",
         "is used while",
     ),
     "slopes of weights are not waited for": (
-        "T.ptx.wgmma.wait_group(0)\n                    delta_of",
-        "T.ptx.wgmma.wait_group(1)\n                    delta_of",
+        "T.ptx.wgmma.wait_group(0)\n    delta_of",
+        "T.ptx.wgmma.wait_group(1)\n    delta_of",
         "is used while",
     ),
     "dS is not shown to the tensor cores": (
-        'ds)\n                    T.ptx.fence.proxy_async("shared::cta")\n',
+        'ds)\n    T.ptx.fence.proxy_async("shared::cta")\n',
         "ds)\n",
         "proxy fence",
     ),
-    "dS is read before all have written": ("                    T.ptx.bar.sync(DS, 256)\n", "", "race"),
+    "dS is read before all have written": ("    T.ptx.bar.sync(DS, 256)\n", "", "race"),
     "dQ is not waited for": (
-        "True, turn_b=True)\n                    T.ptx.wgmma.wait_group(1)\n                    if",
-        "True, turn_b=True)\n                    if",
+        "True, turn_b=True)\n    T.ptx.wgmma.wait_group(1)\n    if",
+        "True, turn_b=True)\n    if",
         "is used while",
     ),
     "dQ is overwritten while it is added": (
-        "                    if (i != begin) | (h != 0):\n                        T.ptx.bar.sync(EMPTY + who, 160)\n",
+        "    if not is_first:\n        T.ptx.bar.sync(EMPTY + who, 160)\n",
         "",
         "race: store writes",
     ),
     "dQ is not shown to the copy engine": (
-        '                    T.ptx.fence.proxy_async("shared::cta")\n                    T.ptx.bar.arrive(FULL',
-        "                    T.ptx.bar.arrive(FULL",
+        '    T.ptx.fence.proxy_async("shared::cta")\n    T.ptx.bar.arrive(FULL',
+        "    T.ptx.bar.arrive(FULL",
         "proxy fence",
     ),
     "dQ is added before it is there": ("                T.ptx.bar.sync(FULL + who, 160)\n", "", "race: store writes"),
@@ -63,8 +63,8 @@ MISTAKES = {
         "read",
     ),
     "queries are left while they are read": (
-        "                    T.ptx.wgmma.wait_group(0)\n                    leave(take_q)",
-        "                    leave(take_q)",
+        "    T.ptx.wgmma.wait_group(0)\n    leave(take_q)",
+        "    leave(take_q)",
         "may still not have read",
     ),
 }

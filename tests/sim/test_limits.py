@@ -94,14 +94,14 @@ def long_tile_call() -> Any:
 def long_product() -> Any:
     @T.prim_func
     def product(c: T.Buffer((4,), "float32")):
-        T.cta_id([1 << 15])
+        T.cta_id([1 << 17])
         T.thread_id([1024])
         a, b, d = T.alloc_local((8,), "float16"), T.alloc_local((4,), "float16"), T.alloc_local((4,), "float32")
         for i in range(8):
             a[i] = T.float16(1)
         for i in range(4):
             b[i], d[i] = T.float16(1), T.float32(0)
-        T.ptx.mma("m16n8k16", "f32.f16.f16.f32", d[0:4], a[0:8], b[0:4], d[0:4])  # 1,048,576 of them
+        T.ptx.mma("m16n8k16", "f32.f16.f16.f32", d[0:4], a[0:8], b[0:4], d[0:4])  # 4,194,304 of them
         c[0] = d[0]
 
     return product, np.zeros(4, np.float32)

@@ -100,21 +100,79 @@ def add(near, SUMS, place, part):
 
 
 @T.inline
-def hide(form, scores, key, query, n, low, high):
-    """The weights of keys that do not exist, or that a query must not see, are 0, whatever their scores."""
-    Tx.wg.select(scores, scores, 0.0, lambda i, j: form.sees(key + i, query + j, n, low, high))
+def differentiate(form, near, own, takes, turn, state, seen, who, thread, c, is_first):
+    """One tile of queries: its parts of dK and dV to the sums of a warpgroup, its part of dQ to shared memory."""
+    (take_q, take_do), (rows, columns_dq) = T.meta_var(takes), T.meta_var(form.place(who))
+    key, query, n, low, high = T.meta_var(seen)
+    (s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum) = T.meta_var(state)
+    take_q.wait()
+    multiply(s, near.k[own, :], near.q[take_q.stage], False)
+    take_do.wait()
+    multiply(dp, near.v[own, :], near.do[take_do.stage], False)
+    level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
+    T.ptx.wgmma.wait_group(1)
+    s[:] = T.exp2(s * c - level)
+    Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, n, low, high))  # unseen: 0, whatever the score
+    T.ptx.wgmma.wait_group(0)
+    delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
+    ds[:] = s * (dp - delta_of)
+    Tx.wg.copy(near.ds[turn.stage, own, :], ds)
+    T.ptx.fence.proxy_async("shared::cta")
+    p[:] = s
+    multiply(dv_sum, p, near.do[take_do.stage], True, turn_b=True)
+    T.ptx.bar.sync(DS, 256)
+    multiply(dq, near.ds[turn.stage, :, rows], near.k[:, columns_dq], False, turn_a=True, turn_b=True)
+    T.ptx.wgmma.wait_group(1)
+    leave(take_do)
+    multiply(dk_sum, ds, near.q[take_q.stage], True, turn_b=True)
+    T.ptx.wgmma.wait_group(1)
+    if not is_first:
+        T.ptx.bar.sync(EMPTY + who, 160)
+    mine = T.meta_var(dq.local())
+    for j in T.unroll(form.sums[1]):
+        for x in T.vectorized(4):
+            near.dq[who, j, thread, x] = mine[4 * j + x]
+    T.ptx.fence.proxy_async("shared::cta")
+    T.ptx.bar.arrive(FULL + who, 160)
+    T.ptx.wgmma.wait_group(0)
+    leave(take_q)
+    turn.advance()
+
+
+@T.inline
+def work(form, near, far, place, part, who, thread, numbers):
+    """A warpgroup adds up dK and dV of its keys over all tiles of queries that see them."""
+    (DK, DV, n), (b, head, group), (first, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
+    (c, scale, low, high), shape, key = T.meta_var(numbers), (64, form.queries), T.meta_var(first + who * 64)
+    columns = T.meta_var(TileLayout(S[(1, form.queries // 8, 4, 2) : (1, 2, 1 @ tid_in_wg, 1)]
+                                    + R[(4, 8) : (32 @ tid_in_wg, 4 @ tid_in_wg)]))  # fmt: skip
+    take_kv, take_q, take_do = near.ring_kv.consumer(), near.ring_q.consumer(), near.ring_do.consumer()
+    s, dp = [T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape)) for _ in "sp"]
+    p, ds = [T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind)) for _ in "ps"]
+    level, delta_of = [T.alloc_local((1, form.queries), "float32", layout=columns) for _ in "ld"]
+    dk_sum, dv_sum = [T.alloc_local((64, w), "float32", layout=wgmma_fragment(64, w)) for w in (form.d, form.dv)]
+    dq = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
+    state = T.meta_var(((s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum)))
+    turn = T.PipelineState(form.stages[1], 0)
+    dk_sum[:] = 0
+    dv_sum[:] = 0
+    own = T.meta_var(slice(who * 64, who * 64 + 64))
+    take_kv.wait()
+    for h in T.serial(group, unroll=False):
+        for i in T.serial(begin, end, unroll=False):
+            seen, is_first = T.meta_var(((key, i * form.queries, n, low, high), (i == begin) & (h == 0)))
+            differentiate(form, near, own, (take_q, take_do), turn, state, seen, who, thread, c, is_first)
+    dk_sum[:] *= scale
+    Tx.wg.copy(DK[b, head, key : key + 64, 0 : form.d], dk_sum, clip=True)
+    Tx.wg.copy(DV[b, head, key : key + 64, 0 : form.dv], dv_sum, clip=True)
 
 
 @cache
-def gradients(form: BackwardKind) -> tw.Executable:  # noqa: PLR0915  # one kernel
+def gradients(form: BackwardKind) -> tw.Executable:
     """dK, dV and the sums of dQ."""
-    columns = TileLayout(
-        S[(1, form.queries // 8, 4, 2) : (1, 2, 1 @ tid_in_wg, 1)] + R[(4, 8) : (32 @ tid_in_wg, 4 @ tid_in_wg)]
-    )
-    shape = (64, form.queries)
 
     @T.prim_func
-    def attention_gradients(q: T.handle, k: T.handle, v: T.handle, do: T.handle, lse: T.handle, delta: T.handle,  # noqa: PLR0915
+    def attention_gradients(q: T.handle, k: T.handle, v: T.handle, do: T.handle, lse: T.handle, delta: T.handle,
                             sums: T.handle, dk: T.handle, dv: T.handle, c: T.float32, scale: T.float32,
                             low: T.int32, high: T.int32):  # fmt: skip
         batch, heads, heads_kv, m, n, d, d_v, tiles = [T.int32() for _ in range(8)]
@@ -142,58 +200,6 @@ def gradients(form: BackwardKind) -> tw.Executable:  # noqa: PLR0915  # one kern
                 add(near, SUMS, place, (begin, end))
 
         with T.WarpgroupRole(role, (1, 3), 240, increase=True):
-            who: T.let = role - 1
-            key = T.meta_var(first + who * 64)
-            take_kv, take_q, take_do = near.ring_kv.consumer(), near.ring_q.consumer(), near.ring_do.consumer()
-            s, dp = [T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape)) for _ in "sp"]
-            p, ds = [T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind)) for _ in "ps"]
-            level, delta_of = [T.alloc_local((1, form.queries), "float32", layout=columns) for _ in "ld"]
-            dk_sum, dv_sum = [
-                T.alloc_local((64, wide), "float32", layout=wgmma_fragment(64, wide)) for wide in (form.d, form.dv)
-            ]
-            dq = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
-            turn = T.PipelineState(form.stages[1], 0)
-            dk_sum[:] = 0
-            dv_sum[:] = 0
-            own = T.meta_var(slice(who * 64, who * 64 + 64))
-            rows, columns_dq = T.meta_var(form.place(who))
-            take_kv.wait()
-            for h in T.serial(heads // heads_kv, unroll=False):
-                for i in T.serial(begin, end, unroll=False):
-                    take_q.wait()
-                    multiply(s, near.k[own, :], near.q[take_q.stage], False)
-                    take_do.wait()
-                    multiply(dp, near.v[own, :], near.do[take_do.stage], False)
-                    level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
-                    T.ptx.wgmma.wait_group(1)
-                    s[:] = T.exp2(s * c - level)
-                    hide(form, s, key, i * form.queries, n, low, high)
-                    T.ptx.wgmma.wait_group(0)
-                    delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
-                    ds[:] = s * (dp - delta_of)
-                    Tx.wg.copy(near.ds[turn.stage, own, :], ds)
-                    T.ptx.fence.proxy_async("shared::cta")
-                    p[:] = s
-                    multiply(dv_sum, p, near.do[take_do.stage], True, turn_b=True)
-                    T.ptx.bar.sync(DS, 256)
-                    multiply(dq, near.ds[turn.stage, :, rows], near.k[:, columns_dq], False, turn_a=True, turn_b=True)
-                    T.ptx.wgmma.wait_group(1)
-                    leave(take_do)
-                    multiply(dk_sum, ds, near.q[take_q.stage], True, turn_b=True)
-                    T.ptx.wgmma.wait_group(1)
-                    if (i != begin) | (h != 0):
-                        T.ptx.bar.sync(EMPTY + who, 160)
-                    mine = T.meta_var(dq.local())
-                    for j in T.unroll(form.sums[1]):
-                        for x in T.vectorized(4):
-                            near.dq[who, j, thread, x] = mine[4 * j + x]
-                    T.ptx.fence.proxy_async("shared::cta")
-                    T.ptx.bar.arrive(FULL + who, 160)
-                    T.ptx.wgmma.wait_group(0)
-                    leave(take_q)
-                    turn.advance()
-            dk_sum[:] *= scale
-            Tx.wg.copy(DK[b, head, key : key + 64, 0 : form.d], dk_sum, clip=True)
-            Tx.wg.copy(DV[b, head, key : key + 64, 0 : form.dv], dv_sum, clip=True)
+            work(form, near, (DK, DV, n), place, (first, begin, end), role - 1, thread, (c, scale, low, high))
 
     return tw.compile(attention_gradients, target="sm_90a", fast_math=True)

@@ -42,21 +42,7 @@ def attention_backward(
 
     Raises ArgumentError for arrays that do not fit.
     """
-    for name, array in (("q", q), ("k", k), ("v", v), ("out", out), ("dout", dout)):
-        expect(name, array, KINDS if name == "q" else (kind_of(q),))
-        if len(array.shape) != 4:
-            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
-                                allowed="(batch, heads, length, width)")  # fmt: skip
-    batch, heads, m, width = q.shape
-    heads_kv, n = k.shape[1:3]
-    if width not in WIDTHS or heads_kv < 1 or heads % heads_kv:
-        raise ArgumentError("q and k do not fit", given=f"{tuple(q.shape)}, {tuple(k.shape)}",
-                            allowed="a width of 64 or 128; heads of q a multiple of those of k")  # fmt: skip
-    for name, array in (("k", k), ("v", v)):
-        expect(name, array, shape=(batch, heads_kv, n, width), kinds=KINDS)
-    for name, array in (("out", out), ("dout", dout)):
-        expect(name, array, shape=q.shape, kinds=KINDS)
-    expect("lse", lse, ("float32",), shape=(batch, heads, m))
+    batch, heads, m, n, width = _sizes(q, k, v, out, lse, dout)
     left, right, shift = _seen(causal, window, n - m)
     q, k, v, out, lse, dout = (contiguous(x) for x in (q, k, v, out, lse, dout))
     dq, dk, dv = like(q), like(k), like(v)
@@ -73,6 +59,26 @@ def attention_backward(
     gradients(form)(q, k, v, dout, lse2, delta, sums, dk, dv, scale * LOG2E, scale, shift - left, shift + right)
     convert(form)(sums, dq, scale)
     return dq, dk, dv
+
+
+def _sizes(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array) -> tuple[int, int, int, int, int]:
+    """Batch, heads, queries, keys, width. Raises ArgumentError for arrays that do not fit."""
+    for name, array in (("q", q), ("k", k), ("v", v), ("out", out), ("dout", dout)):
+        expect(name, array, KINDS if name == "q" else (kind_of(q),))
+        if len(array.shape) != 4:
+            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
+                                allowed="(batch, heads, length, width)")  # fmt: skip
+    batch, heads, m, width = q.shape
+    heads_kv, n = k.shape[1:3]
+    if width not in WIDTHS or heads_kv < 1 or heads % heads_kv:
+        raise ArgumentError("q and k do not fit", given=f"{tuple(q.shape)}, {tuple(k.shape)}",
+                            allowed="a width of 64 or 128; heads of q a multiple of those of k")  # fmt: skip
+    for name, array in (("k", k), ("v", v)):
+        expect(name, array, shape=(batch, heads_kv, n, width), kinds=KINDS)
+    for name, array in (("out", out), ("dout", dout)):
+        expect(name, array, shape=q.shape, kinds=KINDS)
+    expect("lse", lse, ("float32",), shape=(batch, heads, m))
+    return batch, heads, m, n, width
 
 
 def _seen(causal: bool | str, window: tuple[int, int], more: int) -> tuple[int, int, int]:
