@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.checking import LAUNCH, ran
+from tilewright.checking import LAUNCH, Policy, ran
 from tilewright.cli.words import as_options
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
-from tilewright.explain import Finding
+from tilewright.explain import BUILDS, Finding, parse_idioms
 from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_launches import launched
@@ -219,7 +219,10 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     if one.block is None and requests == [one] and asked.file.suffix != ".ptx":
         requests = [_as_launched(module, one, asked.file)]
     limits = {**limits, "max_findings": asked.max_findings}
-    verdicts = [_checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits) for request in requests]
+    policy = Policy(asked.both, parse_idioms(asked.strict or ()))
+    verdicts = [
+        _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits, policy=policy) for request in requests
+    ]
     return Report(str(asked.file), tuple(verdicts), limits)
 
 
@@ -248,7 +251,9 @@ def _kernel(module: LoadedModule, request: Request) -> LoadedKernel:
     return module[names[0]]
 
 
-def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any]) -> Verdict:
+def _checked(
+    module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any], policy: Policy
+) -> Verdict:
     kernel = _kernel(module, request)
     random = np.random.default_rng(request.seed)
     for text in request.globals:
@@ -262,7 +267,7 @@ def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, 
     args = _arguments(kernel, request, random)
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if gpu else []
     launch: dict[str, Any] = {name: getattr(request, name) for name in LAUNCH}
-    verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True)
+    verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True, policy=policy)
     if verdict.status == "refused" and isinstance(outcome, TilewrightError):
         raise outcome
     if gpu and verdict:
@@ -289,11 +294,14 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None
     say(f"{verdict.kernel}: {verdict.status}")
     if isinstance(outcome, TilewrightError):
         say(str(as_options(outcome)))
-    for finding in verdict.findings:
+    shown = len(outcome.findings) if isinstance(outcome, TilewrightError) else 0
+    for number, finding in enumerate(verdict.findings):
         if finding.severity == "warning":
             say(f"warning: {finding.message}")
-        elif not isinstance(outcome, TilewrightError):
-            say(f"  {finding.message}")
+        elif number >= shown:
+            say(str(finding))
+        elif len(finding.builds) == 1:
+            say(f"  line {finding.line}: {BUILDS[finding.builds[0]]}")
     if not isinstance(outcome, TilewrightError | MemoryError):
         say()
         say(str(outcome.counts))

@@ -58,6 +58,10 @@ def check(
     gpu: Annotated[bool, typer.Option("--gpu", help="Launch it on the GPU, too, and compare.")] = False,
     json: Json = False,
     schema: Annotated[int, typer.Option(min=1, max=2, help="Version of what --json prints.")] = 2,
+    both: Annotated[bool, typer.Option("--both/--no-both", help="Of a .cu file: as optimised, and as written.")] = True,
+    strict: Annotated[
+        list[str] | None, typer.Option(help="Tell of a benign idiom: equal-values, all; repeatable.")
+    ] = None,
     max_findings: Annotated[int, typer.Option(min=1, help="Stop after so many; 1: at the first.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
     limit: Limit = None,

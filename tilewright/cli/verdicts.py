@@ -64,6 +64,8 @@ class Asked:
     gpu: bool
     json: bool
     schema: int
+    both: bool
+    strict: list[str]
     max_findings: int
     seed: int
     limit: list[str]

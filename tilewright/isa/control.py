@@ -19,12 +19,17 @@ def unseen(machine: Machine, *registers: Lanes) -> None:
     """No effect on values: registers have names here, and the simulator runs one grid after the other."""
 
 
+def of_warpgroup(machine: Machine, registers: Lanes) -> None:
+    """No effect on values, but the four warps of a warpgroup do it, each with the same number."""
+    machine.done_by_warpgroup(registers)
+
+
 single(
     "ptx.setmaxnreg",
     Ptx("setmaxnreg{inc}.sync.aligned.u32", {"inc": {True: ".inc", False: ".dec"}}),
     only("sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a", "sm_121f"),
     'PTX ISA, "Miscellaneous Instructions: setmaxnreg"',
-    Meaning(unseen, on="machine"),
+    Meaning(of_warpgroup, on="machine"),
     params=("inc", "n"),
     operands=(reads("n", "imm"),),
     lanes=WHOLE_WARP,

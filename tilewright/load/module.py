@@ -28,6 +28,7 @@ from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.declared import Parameter
 from tilewright.load.reach import SharedReach
+from tilewright.load.straight import straightened
 from tilewright.load.words import PTX, Words, in_words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.mangled import MANGLED, plain_name, qualified_name
@@ -77,7 +78,9 @@ class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
     parameters: a kernel's parameters as its author wrote them, by the kernel's plain name. types: the dtypes of
-    variables as their author wrote them, by their names with namespaces. words: what reports call things.
+    variables as their author wrote them, by their names with namespaces. words: what reports call things. builds: what
+    compiles its source in another way, by name: "unoptimised", "exact" (without fused products and sums). most_blocks:
+    that a kernel may have, once functions are in the place of their calls.
     """
 
     def __init__(
@@ -92,7 +95,10 @@ class LoadedModule:
         self.words = ((MANGLED, lambda found: module.shown.get(found[0]) or qualified_name(found[0])), *words)
         self.names = dict(names)
         self.parameters = dict(parameters)
+        self.builds: Mapping[str, Callable[[], LoadedModule]] = {}
+        self.most_blocks: int | None = None
         self._loaded: dict[str, LoadedKernel] = {}
+        self._built: dict[str, LoadedModule] = {}
 
     @property
     def kernels(self) -> list[str]:
@@ -117,6 +123,21 @@ class LoadedModule:
     def set_globals(self) -> Mapping[str, NDArray[np.uint8]]:
         """The bytes of the variables that have been accessed, by symbol."""
         return dict(self.globals.made)  # type: ignore[attr-defined]  # a _Globals
+
+    def put_globals(self, values: Mapping[str, NDArray[np.uint8]]) -> None:
+        """Set the bytes of variables, by symbol, of those that are there; all others are as in the beginning."""
+        made = self.globals.made  # type: ignore[attr-defined]  # a _Globals
+        made.clear()
+        for symbol in values.keys() & {*self.globals.variables}:  # type: ignore[attr-defined]  # a _Globals
+            place = self.globals.raw(symbol)  # type: ignore[attr-defined]  # a _Globals
+            if place.size == values[symbol].size:
+                place[...] = values[symbol]
+
+    def built(self, build: str) -> LoadedModule:
+        """The module of the same source, compiled in another way."""
+        if build not in self._built:
+            self._built[build] = self.builds[build]()
+        return self._built[build]
 
     @at_the_edge
     def __getitem__(self, name: str) -> LoadedKernel:
@@ -191,6 +212,12 @@ class LoadedKernel:
     def name(self) -> str:
         """The kernel's name in its source."""
         return plain_name(self.entry.name)
+
+    def built(self, build: str) -> LoadedKernel:
+        """The same kernel, compiled in another way: see `LoadedModule`."""
+        made = self.module.built(build)[self.entry.name]
+        made.written = self.written
+        return made
 
     @property
     def variables(self) -> list[str]:
@@ -288,7 +315,13 @@ class LoadedKernel:
         return self._lowered(self._given(args, named), self.machine(grid, block, cluster, shared_bytes)).kernel
 
     def _lowered(self, bound: Given, machine: Machine) -> Lowered:
-        return lower(self.module.module, self.entry, bound.buffers(), machine)
+        made = lower(self.module.module, self.entry, bound.buffers(), machine)
+        kernel, most = straightened(made.kernel), self.module.most_blocks
+        if most is not None and kernel.graph is not None and (many := len(kernel.graph.blocks)) > most:
+            raise SimulationError(
+                "its text is too long to run", given=f"{many} blocks", allowed=f"{most}", kind="limit"
+            )
+        return replace(made, kernel=kernel)
 
     def _program(self, bound: Given, machine: Machine, check: str | Iterable[str]) -> tuple[Lowered, Program]:
         from tilewright.sim import Program, parse_checks

@@ -18,6 +18,7 @@ pending, operation, issuers, units
 awaiting            the statements by which threads learn that one is complete, for messages
 answers             what the functions of an asynchronous row give, checked as they run
 sync, precedence    barriers; which batch goes first where several may
+dependence          does what a thread stores depend on what another one has read?
 skipping            who came to barriers, and who went on behind one without having come to it
 uniform             warps that hold the same
 """

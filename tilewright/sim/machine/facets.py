@@ -194,6 +194,11 @@ class Facet(_View):
     def write_text(self, count: int, line: Callable[[int], str]) -> None:
         self.batch.wave.run.printed.add(count, line, self.at)
 
+    def done_by_warpgroup(self, value: Array) -> None:
+        run = self.batch.wave.run
+        for check in run.checks:
+            check.done_by_warpgroup(self.batch, self.mask, np.asarray(value), self.at)
+
     def fault(self, what: str, lanes: Bools, *, hint: str | None = None) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""
         shown = np.broadcast_to(lanes, self.batch.shape)

@@ -136,6 +136,8 @@ class Order(Check):
             order.cluster.arrived(who, barrier)
         else:
             order.barriers.arrived(who, barrier, sync.at)
+            if sync.sync is None or sync.sync.scope == "cta":
+                order.barriers.came_to(who, sync)
         known = order.clocks.published(who)
         order.meetings[barrier].add(rows[which], known if orders else known.of_execution(order.clocks.size))
         for k in range(len(who)) if not orders else ():
@@ -237,9 +239,10 @@ class Order(Check):
         operations = order.operations
         assert operations is not None
         self._expand(operation.batch.wave)
-        key, unfenced = str(operation.instruction.at), ""
+        key, unfenced = str(operation.instruction.at), None
         if key not in self.warned:
-            unfenced = next((text for proxy in order.proxies for text in proxy.unfenced_by(operation)), "")
+            found = [each for proxy in order.proxies for each in proxy.unfenced_by(operation)]
+            unfenced = min(found, key=lambda each: not each.is_wrong, default=None)
         order.mbarriers.issued(operation)
         if operation.issuers.lanes > 1:
             rows, threads = operation.issuers.each()
@@ -252,9 +255,12 @@ class Order(Check):
             for access in places_of(self.races, operation, one):
                 self.races.meet(access)
         order.remote.issued(operation)
-        if unfenced:
+        if unfenced is not None:
             self.warned.add(key)
-            operation.batch.wave.run.warnings.append(f"{key}: {operation.name} {unfenced}")
+            if unfenced.is_wrong:
+                operation.batch.wave.run.tell(unfenced.error(operation), key, "unfenced")
+            else:
+                operation.batch.wave.run.warnings.append(unfenced.warning(operation))
 
     def completing(self, operation: Operation) -> None:
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""

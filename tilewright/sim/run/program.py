@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +17,10 @@ from tilewright.ir.tensor_map import MapFields, mapped
 from tilewright.isa import resident_ctas
 from tilewright.process import one_blas_thread
 from tilewright.sim.codegen.compiled import Compiled
+from tilewright.sim.machine.dependence import Dependence
 from tilewright.sim.machine.places import Group, groups_of
 from tilewright.sim.machine.precedence import PATIENT, Made, Precedence, others
+from tilewright.sim.machine.unknown import as_a_whole
 from tilewright.sim.run.execution import Execution, Run
 
 if TYPE_CHECKING:
@@ -104,7 +107,7 @@ class Program:
         for site in program.sites:
             site.reset()
         watched = "races" in program.checks and not program.groups and any(site.sem != "weak" for site in program.sites)
-        before = _copied(arrays) if watched else arrays
+        before = _copied(arrays) if "races" in program.checks else arrays
         with np.errstate(all="ignore"), one_blas_thread():
             first = Execution(program, arrays, scalars, limits)
             self._execute(first, before, progress)
@@ -131,7 +134,7 @@ class Program:
         before: the arrays as the run has found them.
         """
         try:
-            run.run(progress)
+            self._excusing(run, before, progress)
         except SimulationError as missing:
             if run.unwritten == "used" and "races" in run.program.checks:
                 steps = MORE_STEPS + 4 * (run.steps + run.watch.turns)
@@ -148,6 +151,38 @@ class Program:
                     run.findings.told_as("poison", race)
                     raise run.findings.error() from None
             raise
+
+    def _excusing(
+        self, run: Execution, before: Mapping[str, Array], progress: Callable[[int, int], None] | None
+    ) -> None:
+        """The whole grid. Of races that a dependence of data may excuse another run finds out whether it does; those
+        that it does not are told by a third one.
+        """
+        stop: SimulationError | None = None
+        try:
+            run.run(progress)
+        except SimulationError as error:
+            stop = error
+        if run.doubts:
+            dependence = Dependence(run.doubts.values())
+            with suppress(SimulationError), as_a_whole():
+                self._again(run, before, dependence=dependence)
+            for key in dependence.holds:
+                text, run.about[text] = run.doubts[key].excuse
+                run.warnings.append(text)
+            if run.doubts.keys() - dependence.holds:
+                self._again(run, before, excused=dependence.holds)
+        if stop is not None:
+            raise stop
+
+    @staticmethod
+    def _again(run: Execution, before: Mapping[str, Array], **known: Any) -> None:
+        """The same run on copies of what it has found."""
+        limits = run.watch.limits
+        again = Execution(run.program, _copied(before), run.scalars, limits, precedence=run.precedence)
+        for name, value in known.items():
+            setattr(again, name, value)
+        again.run(lambda done, ctas: None)
 
 
 def _unnumbered(warning: str) -> str:
