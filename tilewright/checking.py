@@ -24,7 +24,7 @@ from tilewright.verdict import Verdict, verdict_on
 if TYPE_CHECKING:
     from tilewright.sim import Run
 
-__all__ = ["Policy", "check", "ran"]
+__all__ = ["EXPLORED", "Policy", "check", "ran"]
 
 public = Public(ArgumentError, {})
 
@@ -33,6 +33,7 @@ ALWAYS_LEFT = (
     "outcomes of weak memory that no interleaving has",
     "speed",
 )
+EXPLORED = 4  # orders by chance of a kernel of others whose threads see which came first
 LAUNCH = ("grid", "block", "shared_bytes", "cluster")  # of a kernel that others wrote
 
 
@@ -53,6 +54,8 @@ def check(
     max_findings: int = host.MOST_FINDINGS,
     both: bool = True,
     strict: str | Iterable[str] = (),
+    explore: int | None = None,
+    replay: str | None = None,
     **named: Any,
 ) -> Verdict:
     """Compile a kernel and run it under ``checks``; errors of the kernel become findings of the verdict, never
@@ -62,14 +65,16 @@ def check(
     besides. args, named: copied before the run; of a kernel of ours, left out, they are random, by ``seed``, with
     symbolic extents of ``sizes``. expect: what arrays hold after it, by the name of the argument, within ``rtol`` and
     ``atol``. Limits and ``max_findings`` as of `simulate`. Of a kernel of `load_cu`, both: does it run as it is
-    written, too, and not only as the compiler optimises it? strict: benign idioms that are told all the same.
+    written, too, and not only as the compiler optimises it? strict: benign idioms that are told all the same. explore,
+    replay: as of `simulate`; left out, a kernel of others is explored a little.
 
     >>> verdict = check(kernel, a, b, expect={"B": a.T})  # doctest: +SKIP
     >>> verdict.assert_clean()  # doctest: +SKIP
     >>> check(load_cu("scale.cu")["scale"], x, 2.0, grid=4, block=256).assert_clean()  # doctest: +SKIP
     """
     limits = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes,
-              "max_findings": max_findings}  # fmt: skip
+              "max_findings": max_findings, "replay": replay}  # fmt: skip
+    limits["explore"] = (EXPLORED if isinstance(kernel, LoadedKernel) else 0) if explore is None else explore
     wanted = Wanted(expect or {}, rtol, atol)
     policy = Policy(both, parse_idioms(strict))
     return ran(kernel, args, named, checks, limits, wanted=wanted, target=target, sizes=sizes or {}, seed=seed,
@@ -181,7 +186,8 @@ def _of_both(
     try:
         other, copies = again("unoptimised")
         told: list[Finding] = []
-        if verdict and other and (told := [*apart(values, copies)]):
+        differs = isinstance(outcome, TilewrightError | MemoryError) or outcome.may_differ
+        if verdict and other and not differs and (told := [*apart(values, copies)]):
             exact, found = again("exact")
             told = [*apart(found, copies)] if exact else []  # else products and sums that are one explain it
     except ToolError as error:
@@ -203,7 +209,7 @@ def _finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, know
     return Verdict(
         name, "wrong" if any(one.severity == "error" for one in found) else "clean", findings=found,
         not_covered=tuple(_left(known["checks"], wanted.arrays)), instructions=run.counts.instructions,
-        bank_conflicts=run.counts.bank_conflicts, output=run.output, **known,
+        bank_conflicts=run.counts.bank_conflicts, output=run.output, orders=run.orders, **known,
     )  # fmt: skip
 
 

@@ -12,11 +12,12 @@ import tilewright as tw
 from tests.load.shipped import ALL_LANES, MISTAKES, MOST, SUM, Shipped, floats, reduced
 from tilewright.explain import IDIOMS
 from tilewright.load.cu_headers import wheel_folders
+from tilewright.verdict import Verdict
 
 BY_NAME = pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case.name)
 
 
-def verdict(case: Shipped, *, right: bool, **options: object) -> tw.Verdict:
+def verdict(case: Shipped, *, right: bool, **options: object) -> Verdict:
     if "#include" in case.text and not wheel_folders():
         pytest.skip("NVIDIA's headers are not installed: pip install tilewright[cu]")
     module = tw.load_cu(case.version(right=right))

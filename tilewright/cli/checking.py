@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.checking import LAUNCH, Policy, ran
+from tilewright.checking import EXPLORED, LAUNCH, Policy, ran
 from tilewright.cli.words import as_options
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
@@ -219,9 +219,11 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     if one.block is None and requests == [one] and asked.file.suffix != ".ptx":
         requests = [_as_launched(module, one, asked.file)]
     limits = {**limits, "max_findings": asked.max_findings}
+    choices_made = {"explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
     policy = Policy(asked.both, parse_idioms(asked.strict or ()))
     verdicts = [
-        _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits, policy=policy) for request in requests
+        _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made}, policy=policy)
+        for request in requests
     ]
     return Report(str(asked.file), tuple(verdicts), limits)
 

@@ -62,6 +62,8 @@ def check(
     strict: Annotated[
         list[str] | None, typer.Option(help="Tell of a benign idiom: equal-values, all; repeatable.")
     ] = None,
+    explore: Annotated[int | None, typer.Option(min=0, help="Orders by chance of a kernel with waits.")] = None,
+    replay: Annotated[str | None, typer.Option(help="One choice, as a finding has it: seed:3, refuse:1.")] = None,
     max_findings: Annotated[int, typer.Option(min=1, help="Stop after so many; 1: at the first.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
     limit: Limit = None,

@@ -254,15 +254,18 @@ class LoadedKernel:
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         max_findings: int = host.MOST_FINDINGS,
+        explore: int = 0,
+        replay: str | None = None,
         **named: Any,
     ) -> Run:
         """Run on the simulator; arrays are changed in place, and an access outside of an array is an error.
 
         args: arrays for pointers, numbers, bytes of structures. block: what the kernel asks for, where it does.
-        shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits: as of `tilewright.simulate`.
+        shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits, explore, replay: as of
+        `tilewright.simulate`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
-        limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
+        limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings, explore=explore, replay=replay)
         with _in_words(((rf"(?<!\w){re.escape(self.entry.name)}(?!\w)", self.name), *self.module.words)):
             bound, passed = self._given(args, named).with_copies()
             machine = self.machine(grid, block, cluster, shared_bytes)

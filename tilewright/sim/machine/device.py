@@ -192,6 +192,7 @@ class Device:
         self.printed = Printed()
         self.steps = 0
         self.unwritten = ""
+        self.has_clock = False  # has a thread looked at a clock?
         self.doubts: dict[Hashable, Doubt] = {}
         self.dependence: Dependence | None = None
         self.excused: Collection[Hashable] | None = None

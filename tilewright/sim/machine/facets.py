@@ -189,6 +189,7 @@ class Facet(_View):
 
     def clock(self) -> int:
         self.batch.wave.run.steps += 1
+        self.batch.wave.run.has_clock = True
         return self.batch.wave.run.steps
 
     def write_text(self, count: int, line: Callable[[int], str]) -> None:

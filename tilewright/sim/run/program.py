@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +15,13 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.host import Limits
 from tilewright.ir.tensor_map import MapFields, mapped
-from tilewright.isa import resident_ctas
+from tilewright.isa import bind, resident_ctas
 from tilewright.process import one_blas_thread
 from tilewright.sim.codegen.compiled import Compiled
+from tilewright.sim.codegen.values import calls_of
 from tilewright.sim.machine.dependence import Dependence
 from tilewright.sim.machine.places import Group, groups_of
-from tilewright.sim.machine.precedence import PATIENT, Made, Precedence, others
+from tilewright.sim.machine.precedence import FORWARDS, PATIENT, REFUSING, Made, Precedence, others, seeded
 from tilewright.sim.machine.unknown import as_a_whole
 from tilewright.sim.run.execution import Execution, Run
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Program"]
 
+TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the first run orders by chance may take together, or so many seconds
 MORE_FINDINGS = 1000  # besides that race
 MORE_STEPS = 10_000  # that a run may take to come from a value that is missing to the thread that writes it
 
@@ -109,22 +112,38 @@ class Program:
         watched = "races" in program.checks and not program.groups and any(site.sem != "weak" for site in program.sites)
         before = _copied(arrays) if "races" in program.checks else arrays
         with np.errstate(all="ignore"), one_blas_thread():
-            first = Execution(program, arrays, scalars, limits)
+            chosen = Precedence.of(limits.replay) if limits.replay is not None else FORWARDS
+            code = self._of(program.groups, pauses=True) if chosen.stops else program
+            first = Execution(code, arrays, scalars, limits, precedence=chosen)
             self._execute(first, before, progress)
             started = first.watch.started
             result = first.result()
             made: list[Made] = []
-            for precedence in _other_orders(program, made, first.steps) if watched else ():
-                code = self._of(program.groups, pauses=True) if precedence.late and precedence.late.stops else program
+            others = _other_orders(program, made, first.steps, limits) if watched and limits.replay is None else ()
+            orders, began = [str(first.precedence)], monotonic()
+            least = max(TIMES * (began - started), LEAST_SECONDS)
+            for precedence in others:
+                if precedence.seed is not None and monotonic() - began > least:
+                    break
+                code = self._of(program.groups, pauses=True) if precedence.stops else program
                 other = Execution(code, _copied(before), scalars, limits, precedence=precedence, started=started)
-                self._execute(other, before, lambda done, ctas: None)
+                self._explore(other, before)
+                orders.append(str(precedence))
                 if precedence.late is not None:
                     made.append(Made(precedence.late, other.scheduler.overtaking.first, other.steps))
                 said = {_unnumbered(text) for text in result.warnings}
                 new = [one for one in other.warned() if _unnumbered(one.message) not in said]
                 result.warnings.extend(one.message for one in new)
-                result.findings.extend(new)
-            return result
+                result.findings.extend(replace(one, choice=str(precedence)) for one in new)
+            return replace(result, orders=tuple(orders), may_differ=first.has_clock or _sees_order(program))
+
+    def _explore(self, other: Execution, before: Mapping[str, Array]) -> None:
+        """A run in another order; what it finds is said to be shown by that."""
+        try:
+            self._execute(other, before, lambda done, ctas: None)
+        except SimulationError as error:
+            error.findings = tuple(replace(one, choice=str(other.precedence)) for one in error.findings)
+            raise
 
     def _execute(
         self, run: Execution, before: Mapping[str, Array], progress: Callable[[int, int], None] | None
@@ -204,10 +223,30 @@ def _encoded(
         yield each.name, fields.at(base + (each.start(scalars) if each.is_made else 0)).encode()
 
 
-def _other_orders(program: Compiled, made: list[Made], steps: int) -> Iterator[Precedence]:
+def _sees_order(program: Compiled) -> bool:
+    """Do threads see which came first?"""
+    return program.asks or any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites)
+
+
+def _may_refuse(program: Compiled) -> bool:
+    """Does the answer of a wait decide where a thread goes on, other than to the same wait again?"""
+    graph = program.kernel.graph
+    waiting = [
+        (number, block.end.targets) for number, block in enumerate(graph.blocks if graph is not None else ())
+        if any(bind(call).form.signal_of("wait") for stmt in block.body for call in calls_of(stmt))
+    ]  # fmt: skip
+    return program.asks or any(number not in targets for number, targets in waiting)
+
+
+def _other_orders(program: Compiled, made: list[Made], steps: int, limits: Limits) -> Iterator[Precedence]:
     """Do threads see which came first? Then the race check makes runs in other orders as well."""
-    if program.asks or any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites):
+    sees = _sees_order(program)
+    if sees:
         for check in program.own_checks:
             yield from others(check.strong, made, steps, asks=program.asks)
     if any(check.doubtful for check in program.own_checks):
         yield PATIENT
+    if _may_refuse(program):
+        yield from REFUSING
+    if sees:
+        yield from seeded(limits.explore)
