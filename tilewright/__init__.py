@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
+    from tilewright.sequences import launch, sequence
     from tilewright.tuning import autotune
 
 __version__ = "0.1.0"
@@ -29,8 +30,10 @@ __all__ = [
     "check_numba",
     "check_triton",
     "compile",
+    "launch",
     "load_cu",
     "load_ptx",
+    "sequence",
     "simulate",
     "torch_op",
 ]
@@ -40,6 +43,8 @@ _COMPILER = ("Executable", "compile", "simulate", "torch_op")
 _LOADED = ("check_numba", "check_triton", "load_cu", "load_ptx")
 _HOMES = {
     "check": "checking",
+    "launch": "sequences",
+    "sequence": "sequences",
     "T": "lang",
     "autotune": "tuning",
     "TensorMap": "host",

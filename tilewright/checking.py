@@ -24,7 +24,7 @@ from tilewright.verdict import Verdict, verdict_on
 if TYPE_CHECKING:
     from tilewright.sim import Run
 
-__all__ = ["EXPLORED", "Policy", "check", "ran"]
+__all__ = ["EXPLORED", "LAUNCH", "Policy", "Trial", "Wanted", "check", "copies_of", "ran"]
 
 public = Public(ArgumentError, {})
 
@@ -121,9 +121,9 @@ def ran(
         values, launch = _arguments(made, args, named, sizes, seed)
     except (TilewrightError, MemoryError) as error:
         return verdict_on(name, error, seconds=monotonic() - began, inputs={}), error
-    trial = _Trial(name, made, names, launch, limits, wanted)
+    trial = Trial(name, made, names, launch, limits, wanted)
     if not in_place:
-        values = _copies(values)
+        values = copies_of(values)
     if not (policy.both and isinstance(made, LoadedKernel) and made.module.builds):
         verdict, outcome = trial.run(values)
     else:
@@ -131,12 +131,12 @@ def ran(
     return policy.applied(verdict) if isinstance(made, LoadedKernel) else verdict, outcome
 
 
-def _copies(values: Mapping[str, Any]) -> dict[str, Any]:
+def copies_of(values: Mapping[str, Any]) -> dict[str, Any]:
     return {each: host.copied(value) for each, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class Trial:
     """What runs, and how."""
 
     name: str
@@ -168,16 +168,16 @@ TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the optimised build the other one 
 
 
 def _of_both(
-    trial: _Trial, made: LoadedKernel, values: Mapping[str, Any]
+    trial: Trial, made: LoadedKernel, values: Mapping[str, Any]
 ) -> tuple[Verdict, Run | TilewrightError | MemoryError]:
     """The verdict on both builds, see `tilewright.builds`; what came of the optimised one."""
-    before, variables = _copies(values), {name: value.copy() for name, value in made.module.set_globals().items()}
+    before, variables = copies_of(values), {name: value.copy() for name, value in made.module.set_globals().items()}
     verdict, outcome = trial.run(values)
     if verdict.status not in ("clean", "wrong"):
         return verdict, outcome
 
     def again(build: str) -> tuple[Verdict, dict[str, Any]]:
-        other, copies = made.built(build), _copies(before)
+        other, copies = made.built(build), copies_of(before)
         other.module.put_globals(variables)
         seconds = max(TIMES * verdict.seconds, LEAST_SECONDS)
         limits = {**trial.limits, "limit_s": min(seconds, trial.limits.get("limit_s") or seconds)}

@@ -31,6 +31,7 @@ from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_launches import launched
 from tilewright.load.declared import Parameter
+from tilewright.sequences import launch, sequence
 from tilewright.verdict import Report, Verdict
 from tilewright.view.terminal import complain, say
 
@@ -213,6 +214,8 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
     one = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, tuple(asked.arg), asked.checks,
                   tuple(asked.const), asked.seed)  # fmt: skip
+    if asked.in_order:
+        return _in_order(asked, limits)
     requests = ([] if asked.arg else requests_beside(asked.file)) or [one]
     kernels = [request.kernel for request in requests if request.kernel]
     module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels, asked.option)
@@ -226,6 +229,33 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
         for request in requests
     ]
     return Report(str(asked.file), tuple(verdicts), limits)
+
+
+def _in_order(asked: Asked, limits: Mapping[str, Any]) -> Report:
+    """The verdicts on the launches of a file, in their order. Raises ArgumentError for arguments that nobody gives."""
+    found = launched(asked.file.read_text(encoding="utf-8", errors="replace"))
+    if not found:
+        raise ArgumentError(f"{asked.file.name} has no launch in numbers", allowed="kernel<<<4, 256>>>(x, n)")
+    names = [each.kernel for each in found]
+    module = loaded(asked.file, asked.arch, asked.define, asked.include, names, asked.option)
+    random = np.random.default_rng(asked.seed)
+    made = dict(made_argument(text, random) for text in asked.arg)
+    lacks = sorted({word for each in found for word in each.arguments if isinstance(word, str) and word not in made})
+    if lacks:
+        hint = " ".join(f"--arg {name}:f32[1024]" for name in lacks)
+        raise ArgumentError("the launches take arguments whose values nobody gives", given=", ".join(lacks), hint=hint)
+    launches = [
+        launch(module[each.kernel], *(made[word] if isinstance(word, str) else word for word in each.arguments),
+               grid=each.grid, block=each.block, shared_bytes=each.shared_bytes, pdl=asked.pdl and number > 0)
+        for number, each in enumerate(found)
+    ]  # fmt: skip
+    report = sequence(
+        *launches, checks=asked.checks, both=asked.both, strict=asked.strict or (), explore=asked.explore,
+        limit_s=limits.get("limit_s"), max_findings=asked.max_findings,
+    )  # fmt: skip
+    if not asked.json:
+        say(str(report))
+    return replace(report, file=str(asked.file))
 
 
 def _as_launched(module: LoadedModule, request: Request, file: Path) -> Request:

@@ -64,6 +64,11 @@ def check(
     ] = None,
     explore: Annotated[int | None, typer.Option(min=0, help="Orders by chance of a kernel with waits.")] = None,
     replay: Annotated[str | None, typer.Option(help="One choice, as a finding has it: seed:3, refuse:1.")] = None,
+    in_order: Annotated[
+        bool,
+        typer.Option("--sequence", help="The launches of the .cu file in order; --arg by the host's names."),
+    ] = False,
+    pdl: Annotated[bool, typer.Option("--pdl", help="Of a sequence: each may begin before the last one ends.")] = False,
     max_findings: Annotated[int, typer.Option(min=1, help="Stop after so many; 1: at the first.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
     limit: Limit = None,

@@ -68,6 +68,8 @@ class Asked:
     strict: list[str]
     explore: int | None
     replay: str | None
+    in_order: bool
+    pdl: bool
     max_findings: int
     seed: int
     limit: list[str]

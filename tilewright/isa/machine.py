@@ -166,6 +166,10 @@ class Machine(Protocol):
         """Output of ``printf``: ``count`` strings, one per active lane in lane order, each made where it is wanted."""
         ...
 
+    def depends(self, word: str) -> None:
+        """Threads wait for the grids that theirs depends on ("wait"), or let dependent ones begin ("launch")."""
+        ...
+
     def done_by_warpgroup(self, value: Lanes) -> None:
         """Each warp does what all four of its warpgroup have to do, as often and with the same values, perhaps in other
         places: that is judged when the CTA has ended.

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.sim import Program, Run
+    from tilewright.sim.machine.grids import GridsMeet
 
 __all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "text_of"]
 
@@ -256,13 +257,14 @@ class LoadedKernel:
         max_findings: int = host.MOST_FINDINGS,
         explore: int = 0,
         replay: str | None = None,
+        grids: GridsMeet | None = None,
         **named: Any,
     ) -> Run:
         """Run on the simulator; arrays are changed in place, and an access outside of an array is an error.
 
         args: arrays for pointers, numbers, bytes of structures. block: what the kernel asks for, where it does.
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits, explore, replay: as of
-        `tilewright.simulate`.
+        `tilewright.simulate`. grids: of a launch among several, see `tilewright.sequence`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings, explore=explore, replay=replay)
@@ -271,7 +273,7 @@ class LoadedKernel:
             machine = self.machine(grid, block, cluster, shared_bytes)
             lowered, program = self._program(bound, machine, check)
             with _about_shared(machine, lowered, partial(self._touched, bound, limits)):
-                run = self._run(lowered, program, bound, progress, limits)
+                run = self._run(lowered, program, bound, progress, limits, grids)
             bound.check_unchanged(passed)
         run.warnings[:] = [said(text, self.module.words) for text in run.warnings]
         run.findings[:] = [in_words(one, self.module.words) for one in run.findings]
@@ -279,14 +281,14 @@ class LoadedKernel:
 
     def _run(
         self, lowered: Lowered, program: Program, bound: Given, progress: Callable[[int, int], None] | None,
-        limits: host.Limits,
+        limits: host.Limits, grids: GridsMeet | None = None,
     ) -> Run:  # fmt: skip
         kinds = {bound.names[param]: kind for param, kind in bound.kinds.items()}
         with host.lent({bound.names[param]: array for param, array in bound.arrays.items()}, kinds) as lent:
             arrays = lent | self._memory(lowered, program, bound, lent)
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
-            return program.run(handles, bound.numbers, progress=progress, limits=limits)
+            return program.run(handles, bound.numbers, progress=progress, limits=limits, grids=grids)
 
     def _touched(self, bound: Given, limits: host.Limits, machine: Machine) -> int | None:
         """The bytes of shared memory that a run with so much of it touches; None where it does not come to its end."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.dependence import Dependence, Doubt
+    from tilewright.sim.machine.grids import GridsMeet
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation
@@ -79,6 +80,9 @@ class Events:
 
     def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
         """A thread ordered its own accesses, those of the bytes ``where`` alone if it says so."""
+
+    def depends(self, batch: Look, mask: Mask, word: str) -> None:
+        """Threads waited for the grids that theirs depends on ("wait"), or let dependent ones begin ("launch")."""
 
     def done_by_warpgroup(self, batch: Look, mask: Mask, value: Array, at: Span | None) -> None:
         """Warps did what all of their warpgroup have to do, as often and with the same values."""
@@ -192,6 +196,7 @@ class Device:
         self.printed = Printed()
         self.steps = 0
         self.unwritten = ""
+        self.grids: GridsMeet | None = None  # what is known of the launches around, if they are of interest
         self.has_clock = False  # has a thread looked at a clock?
         self.doubts: dict[Hashable, Doubt] = {}
         self.dependence: Dependence | None = None

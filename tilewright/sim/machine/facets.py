@@ -195,6 +195,10 @@ class Facet(_View):
     def write_text(self, count: int, line: Callable[[int], str]) -> None:
         self.batch.wave.run.printed.add(count, line, self.at)
 
+    def depends(self, word: str) -> None:
+        for check in self.batch.wave.run.checks:
+            check.depends(self.batch, self.mask, word)
+
     def done_by_warpgroup(self, value: Array) -> None:
         run = self.batch.wave.run
         for check in run.checks:

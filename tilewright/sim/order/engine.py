@@ -15,6 +15,7 @@ from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.asynchronous.completion import check_freed, check_issue
 from tilewright.sim.order.asynchronous.in_flight import check_global, check_in_flight, check_shared, check_stored
 from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
+from tilewright.sim.order.grids import Grids
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
 from tilewright.sim.order.knowledge.signals import arrivals_of, signals_of, together, visits_of
@@ -308,4 +309,4 @@ class Order(Check):
         return next(missing_commits(operations), "") if operations is not None else ""
 
 
-register("races", "accesses to one place, one of them a write, that nothing orders", Order)
+register("races", "accesses to one place, one of them a write, that nothing orders", Order, Grids)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tilewright.ir import Kernel, Number
     from tilewright.isa import Arch
     from tilewright.sim.machine.arrays import Array
+    from tilewright.sim.machine.grids import GridsMeet
 
 __all__ = ["Program"]
 
@@ -75,12 +76,13 @@ class Program:
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: Limits | None = None,
+        grids: GridsMeet | None = None,
     ) -> Run:
         """Execute the whole grid; arrays are changed in place.
 
         arrays: by the name of the handle parameter, C-contiguous, with the buffer's bytes. scalars: parameters and
         symbols by name. maps: the tensor maps that are arguments; ``arrays`` has their arrays as `mapped`.
-        progress: called with CTAs done and CTAs in all. limits: what the run may take.
+        progress: called with CTAs done and CTAs in all. limits: what the run may take. grids: of launches around it.
         Raises SimulationError for what a check finds, and at a limit.
         """
         own = {each.name for each in self._lowered.maps}
@@ -89,7 +91,7 @@ class Program:
         }
         program = self._of(groups_of(named))
         named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in _encoded(program, maps, scalars)}
-        return self._run(program, named, scalars, progress, self._on_target(limits or Limits()))
+        return self._run(program, named, scalars, progress, self._on_target(limits or Limits()), grids)
 
     def _on_target(self, limits: Limits) -> Limits:
         """The limits, with the CTAs that the target runs at once."""
@@ -106,6 +108,7 @@ class Program:
         scalars: Mapping[str, Number],
         progress: Callable[[int, int], None] | None,
         limits: Limits,
+        grids: GridsMeet | None,
     ) -> Run:
         for site in program.sites:
             site.reset()
@@ -115,6 +118,7 @@ class Program:
             chosen = Precedence.of(limits.replay) if limits.replay is not None else FORWARDS
             code = self._of(program.groups, pauses=True) if chosen.stops else program
             first = Execution(code, arrays, scalars, limits, precedence=chosen)
+            first.grids = grids
             self._execute(first, before, progress)
             started = first.watch.started
             result = first.result()
