@@ -114,6 +114,11 @@ class Precedence:
         return cls(backwards=text.strip() == "backwards", patient=text.strip() == "patient")
 
     @property
+    def is_extra(self) -> bool:
+        """Is it made for as long as there is time, beyond what the race check asks for?"""
+        return self.seed is not None or self.refuses > 0
+
+    @property
     def stops(self) -> bool:
         """Do threads let others go first at accesses by which they see what these did?"""
         return self.seed is not None or (self.late is not None and self.late.stops)

@@ -127,11 +127,11 @@ class Program:
             orders, began = [str(first.precedence)], monotonic()
             least = max(TIMES * (began - started), LEAST_SECONDS)
             for precedence in others:
-                if precedence.seed is not None and monotonic() - began > least:
-                    break
                 code = self._of(program.groups, pauses=True) if precedence.stops else program
-                other = Execution(code, _copied(before), scalars, limits, precedence=precedence, started=started)
-                self._explore(other, before)
+                own = _shorter(limits, began + least - started) if precedence.is_extra else limits
+                other = Execution(code, _copied(before), scalars, own, precedence=precedence, started=started)
+                if not self._explore(other, before):
+                    break
                 orders.append(str(precedence))
                 if precedence.late is not None:
                     made.append(Made(precedence.late, other.scheduler.overtaking.first, other.steps))
@@ -141,13 +141,16 @@ class Program:
                 result.findings.extend(replace(one, choice=str(precedence)) for one in new)
             return replace(result, orders=tuple(orders), may_differ=first.has_clock or _sees_order(program))
 
-    def _explore(self, other: Execution, before: Mapping[str, Array]) -> None:
-        """A run in another order; what it finds is said to be shown by that."""
+    def _explore(self, other: Execution, before: Mapping[str, Array]) -> bool:
+        """A run in another order; what it finds is said to be shown by that. False where no time is left for more."""
         try:
             self._execute(other, before, lambda done, ctas: None)
         except SimulationError as error:
+            if other.precedence.is_extra and error.kind == "limit":
+                return False
             error.findings = tuple(replace(one, choice=str(other.precedence)) for one in error.findings)
             raise
+        return True
 
     def _execute(
         self, run: Execution, before: Mapping[str, Array], progress: Callable[[int, int], None] | None
@@ -206,6 +209,11 @@ class Program:
         for name, value in known.items():
             setattr(again, name, value)
         again.run(lambda done, ctas: None)
+
+
+def _shorter(limits: Limits, seconds: float) -> Limits:
+    """The limits with no more than so many seconds for all runs together."""
+    return replace(limits, seconds=min(max(seconds, 0.001), limits.seconds or seconds))
 
 
 def _unnumbered(warning: str) -> str:
