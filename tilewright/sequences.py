@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright import host
 from tilewright.builds import apart, joined
-from tilewright.checking import EXPLORED, LAUNCH, Policy, Trial, Wanted, copies_of
+from tilewright.checking import EXPLORED, LAUNCH, Policy, RunAsked, Wanted, copies_of
 from tilewright.errors import ArgumentError, ToolError, described
 from tilewright.explain import Finding, parse_idioms
 from tilewright.load import LoadedKernel
@@ -21,13 +21,13 @@ from tilewright.public import Public
 from tilewright.sim.machine.grids import Footprint, GridsMeet
 from tilewright.verdict import Report, Verdict
 
-__all__ = ["Launch", "launch", "sequence"]
+__all__ = ["PlannedLaunch", "launch", "sequence"]
 
 public = Public(ArgumentError, {})
 
 
 @dataclass(frozen=True, eq=False)
-class Launch:
+class PlannedLaunch:
     """One launch of a sequence, as `launch` makes it."""
 
     kernel: LoadedKernel
@@ -35,7 +35,7 @@ class Launch:
     shape: Mapping[str, Any] = field(default_factory=dict)
     pdl: bool = False
 
-    def repeats(self, other: Launch) -> bool:
+    def repeats(self, other: PlannedLaunch) -> bool:
         """Is it the same launch again, with the same arrays?"""
         same = self.kernel is other.kernel and self.shape == other.shape and len(self.values) == len(other.values)
         return same and all(
@@ -48,7 +48,7 @@ def _is_number(value: Any) -> bool:
 
 
 @public
-def launch(kernel: Any, *args: Any, pdl: bool = False, **named: Any) -> Launch:
+def launch(kernel: Any, *args: Any, pdl: bool = False, **named: Any) -> PlannedLaunch:
     """A launch of a kernel of `load_cu` or `load_ptx`, for `sequence`: arguments, and ``grid=``, ``block=``,
     ``shared_bytes=``, ``cluster=``.
 
@@ -58,7 +58,7 @@ def launch(kernel: Any, *args: Any, pdl: bool = False, **named: Any) -> Launch:
         raise ArgumentError("a sequence takes kernels of load_cu and load_ptx", given=described(kernel))
     shape = {name: value for name, value in named.items() if name in LAUNCH}
     rest = {name: value for name, value in named.items() if name not in shape}
-    return Launch(kernel, kernel.ordered(args, rest, [*LAUNCH, "pdl"]), shape, pdl)
+    return PlannedLaunch(kernel, kernel.ordered(args, rest, [*LAUNCH, "pdl"]), shape, pdl)
 
 
 @public
@@ -81,7 +81,7 @@ def sequence(
     from tilewright.sim import parse_checks
 
     for each in launches:
-        if not isinstance(each, Launch):
+        if not isinstance(each, PlannedLaunch):
             allowed = "tw.launch(kernel, x, grid=4, block=64)"
             raise ArgumentError("a sequence is made of launches", given=described(each), allowed=allowed)
     names = tuple(sorted(parse_checks(checks)))
@@ -112,7 +112,7 @@ def _variables(kernel: LoadedKernel) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Sequence:
-    launches: tuple[Launch, ...]
+    launches: tuple[PlannedLaunch, ...]
     checks: tuple[str, ...]
     limits: Mapping[str, Any]
 
@@ -130,7 +130,7 @@ class _Sequence:
             states.append(_variables(made))
             meets = GridsMeet(Footprint(each.kernel.name), before if each.pdl else None)
             name, limits = f"{number + 1}. {each.kernel.name}", {**self.limits, "grids": meets}
-            trial = Trial(name, made, self.checks, each.shape, limits, Wanted())
+            trial = RunAsked(name, made, self.checks, each.shape, limits, Wanted())
             first = next((k for k in range(number) if each.repeats(self.launches[k])), None)
             kept[number] = copies_of(values) if self._comes_again(number) else {}
             verdict, _ = trial.run(values)
@@ -152,7 +152,7 @@ class _Sequence:
 
     @staticmethod
     def _again(
-        trial: Trial,
+        trial: RunAsked,
         made: LoadedKernel,
         states: tuple[Mapping[str, Any], ...],
         kept: dict[str, Any],
@@ -182,7 +182,7 @@ class _Sequence:
             )  # fmt: skip
 
 
-def _names(each: Launch) -> tuple[str, ...]:
+def _names(each: PlannedLaunch) -> tuple[str, ...]:
     own = each.kernel.parameters
     return (*own, *(f"argument {n}" for n in range(len(own), len(each.values))))
 

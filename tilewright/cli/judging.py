@@ -7,7 +7,22 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Values
+from tilewright.cli.options import (
+    Arch,
+    Both,
+    Const,
+    Explore,
+    InOrder,
+    Json,
+    Limit,
+    Pdl,
+    Place,
+    Replay,
+    Seed,
+    Sizes,
+    Strict,
+    Values,
+)  # fmt: skip
 
 __all__ = ["advise", "check"]
 
@@ -58,17 +73,12 @@ def check(
     gpu: Annotated[bool, typer.Option("--gpu", help="Launch it on the GPU, too, and compare.")] = False,
     json: Json = False,
     schema: Annotated[int, typer.Option(min=1, max=2, help="Version of what --json prints.")] = 2,
-    both: Annotated[bool, typer.Option("--both/--no-both", help="Of a .cu file: as optimised, and as written.")] = True,
-    strict: Annotated[
-        list[str] | None, typer.Option(help="Tell of a benign idiom: equal-values, all; repeatable.")
-    ] = None,
-    explore: Annotated[int | None, typer.Option(min=0, help="Orders by chance of a kernel with waits.")] = None,
-    replay: Annotated[str | None, typer.Option(help="One choice, as a finding has it: seed:3, refuse:1.")] = None,
-    in_order: Annotated[
-        bool,
-        typer.Option("--sequence", help="The launches of the .cu file in order; --arg by the host's names."),
-    ] = False,
-    pdl: Annotated[bool, typer.Option("--pdl", help="Of a sequence: each may begin before the last one ends.")] = False,
+    both: Both = True,
+    strict: Strict = None,
+    explore: Explore = None,
+    replay: Replay = None,
+    in_order: InOrder = False,
+    pdl: Pdl = False,
     max_findings: Annotated[int, typer.Option(min=1, help="Stop after so many; 1: at the first.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
     limit: Limit = None,

@@ -5,7 +5,6 @@ The result of a correct kernel does not depend on it. Each choice has a name, by
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -28,10 +27,6 @@ PER_STEP = 2  # strong accesses of threads that cost as much as a step
 NEVER = 1 << 40
 TURN = 16  # steps after which the order by chance is another one
 SOME, GROUPS = 3, 3
-_NAME = re.compile(
-    r"(?P<word>forwards|backwards|patient|refuse|seed)(?::(?P<number>\d{1,9}))?|"
-    r"late:(?P<thread>\d{1,12})/(?P<together>\d{1,4})@(?P<nth>never|\d{1,6})"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +96,17 @@ class Precedence:
     @classmethod
     def of(cls, text: str) -> Precedence:
         """The choice with a name. Raises ArgumentError for what is no name of one."""
-        match = _NAME.fullmatch(text.strip())
-        if match is None:
+        word, _, rest = text.strip().partition(":")
+        thread, _, place = rest.partition("/")
+        together, _, nth = place.partition("@")
+        if word == "late" and thread.isdecimal() and together.isdecimal() and (nth == "never" or nth.isdecimal()):
+            return cls(late=Late(int(thread), max(1, int(together)), NEVER if nth == "never" else int(nth)))
+        if word in ("refuse", "seed") and rest.isdecimal():
+            return cls(refuses=int(rest)) if word == "refuse" else cls(seed=int(rest))
+        if rest or word not in ("forwards", "backwards", "patient"):
             allowed = "forwards, backwards, patient, refuse:1, seed:7, late:32/32@1: what a finding was shown by"
             raise ArgumentError("this names no choice of a run", given=text, allowed=allowed)
-        if match["thread"]:
-            nth = NEVER if match["nth"] == "never" else int(match["nth"])
-            return cls(late=Late(int(match["thread"]), int(match["together"]), nth))
-        if match["number"]:
-            number = int(match["number"])
-            return cls(refuses=number) if match["word"] == "refuse" else cls(seed=number)
-        return cls(backwards=text.strip() == "backwards", patient=text.strip() == "patient")
+        return cls(backwards=word == "backwards", patient=word == "patient")
 
     @property
     def is_extra(self) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -192,22 +192,23 @@ class Program:
         if run.doubts:
             dependence = Dependence(run.doubts.values())
             with suppress(SimulationError), as_a_whole():
-                self._again(run, before, dependence=dependence)
+                self._again(run, before, dependence, None)
             for key in dependence.holds:
                 text, run.about[text] = run.doubts[key].excuse
                 run.warnings.append(text)
             if run.doubts.keys() - dependence.holds:
-                self._again(run, before, excused=dependence.holds)
+                self._again(run, before, None, dependence.holds)
         if stop is not None:
             raise stop
 
     @staticmethod
-    def _again(run: Execution, before: Mapping[str, Array], **known: Any) -> None:
+    def _again(
+        run: Execution, before: Mapping[str, Array], dependence: Dependence | None, excused: Collection[Hashable] | None
+    ) -> None:
         """The same run on copies of what it has found."""
         limits = run.watch.limits
         again = Execution(run.program, _copied(before), run.scalars, limits, precedence=run.precedence)
-        for name, value in known.items():
-            setattr(again, name, value)
+        again.dependence, again.excused = dependence, excused
         again.run(lambda done, ctas: None)
 
 

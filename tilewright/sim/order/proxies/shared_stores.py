@@ -19,7 +19,7 @@ import numpy as np
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
-from tilewright.sim.order.reports.proxy_fences import Unfenced, unfenced_copy, unfenced_shared
+from tilewright.sim.order.reports.proxy_fences import LackingFence, unfenced_copy, unfenced_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -156,7 +156,7 @@ class SharedStores:
         upto = known[:, : size * warps].reshape(-1, size, warps)
         return np.asarray(upto[one.along(one.issuer), clocks.wave.rank(one.rows)])
 
-    def unfenced_by(self, operation: Operation) -> Iterator[Unfenced]:
+    def unfenced_by(self, operation: Operation) -> Iterator[LackingFence]:
         """The stores that an operation which begins now may not see, in words, and the missing fence."""
         for one in operation.touched:
             if one.proxy != "async" or one.space != "shared":
@@ -172,7 +172,7 @@ class SharedStores:
                     at = self.log.line_at(row + self.clocks.wave.first, time)
                     yield unfenced_shared(self.clocks, one, tuple(where), did, writer, at)
 
-    def _unfenced_copies(self, operation: Operation, one: Touched) -> Iterator[Unfenced]:
+    def _unfenced_copies(self, operation: Operation, one: Touched) -> Iterator[LackingFence]:
         """Stores of operations through the generic proxy, such as `cp.async`, that the units may not see, in words."""
         parts, board = self.operations.parts, self.operations.scoreboard
         copies = [part.number for part in parts.values() if part.writes_shared_as_threads_do] if self._may_copy else []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.asynchronous.parts import OperationPart
     from tilewright.sim.order.knowledge.clocks import Clocks
 
-__all__ = ["Unfenced", "unfenced_copy", "unfenced_global", "unfenced_map", "unfenced_shared"]
+__all__ = ["LackingFence", "unfenced_copy", "unfenced_global", "unfenced_map", "unfenced_shared"]
 
 ASYNC, GLOBAL = ProxyFence("async"), ProxyFence("async", "global")
 MAP_RELEASE = ProxyFence("tensormap", side="release", scope="gpu")
@@ -30,7 +30,7 @@ MAP_ACQUIRE = ProxyFence("tensormap", side="acquire", scope="gpu", at="ptr")
 
 
 @dataclass(frozen=True, slots=True)
-class Unfenced:
+class LackingFence:
     """What an operation may not see, ``reads s, stored by warp 0 without a proxy fence``, and the place of the fence.
 
     is_wrong: does hardware give wrong data, so that a warning is not enough? buffer: the one that is touched.
@@ -67,7 +67,7 @@ def _verb(one: Touched) -> str:
     return "overwrites" if one.writes else "reads"
 
 
-def unfenced_global(wave: Wave, one: Touched, window: int, did: str, last: tuple[int, int], home: int) -> Unfenced:
+def unfenced_global(wave: Wave, one: Touched, window: int, did: str, last: tuple[int, int], home: int) -> LackingFence:
     """An operation of the CTA ``home`` touches what a thread has stored in global memory, or loaded.
 
     last: the CTA of that thread, and its number there. Both CTAs are counted in the grid.
@@ -75,7 +75,7 @@ def unfenced_global(wave: Wave, one: Touched, window: int, did: str, last: tuple
     where = "between these accesses and the operation"
     if last[0] != home:
         where = "before the operation, in its CTA, after what tells it of these accesses"
-    return Unfenced(
+    return LackingFence(
         f"{_verb(one)} {wave.run.places.at(window, 0).name}, {did} by {grid_thread_text(wave, *last)} without a proxy "
         "fence",
         f"{fence_name(GLOBAL)}('global') belongs {where}",
@@ -84,7 +84,7 @@ def unfenced_global(wave: Wave, one: Touched, window: int, did: str, last: tuple
 
 def unfenced_shared(
     clocks: Clocks, one: Touched, where: tuple[int, ...], did: str, writer: int, at: tuple[int, int]
-) -> Unfenced:
+) -> LackingFence:
     """An operation touches what a warp has stored in shared memory, or loaded: at ``where`` of ``one``.
 
     writer: the number of the warp in its cluster. at: the line of that access, 0 where no record is left; and the time.
@@ -96,24 +96,24 @@ def unfenced_shared(
     own = row - int(wave.rank(row)) + rank
     if own != row:
         who = f"{what} of CTA {wave.cta_name(own)} without a proxy fence"
-        return Unfenced(who, f"{fence}() belongs after the barrier, in that CTA")
+        return LackingFence(who, f"{fence}() belongs after the barrier, in that CTA")
     arrivals = [one for one in clocks.signal_history.of(own, warp, waits=False) if one.time >= time]
     first = f"line {line}" if line else "these accesses"
     then = f"the arrival of line {arrivals[-1].line}" if arrivals else "the barrier"
     remedy = f"{fence}() belongs between {first} and {then}"
-    return Unfenced(f"{what} without a proxy fence", remedy, did == "stored" and _is_wrong(one), name)
+    return LackingFence(f"{what} without a proxy fence", remedy, did == "stored" and _is_wrong(one), name)
 
 
-def unfenced_copy(wave: Wave, one: Touched, byte: int, part: OperationPart) -> Unfenced:
+def unfenced_copy(wave: Wave, one: Touched, byte: int, part: OperationPart) -> LackingFence:
     """An operation touches what another one has written through the generic proxy."""
     name = wave.run.places.shared_at(byte).name
     what = f"{_verb(one)} {name}, written by {part.operation.name} of warp {part.warp} without a proxy fence"
-    return Unfenced(what, f"{fence_name(ASYNC)}() belongs after the wait for it", _is_wrong(one), name)
+    return LackingFence(what, f"{fence_name(ASYNC)}() belongs after the wait for it", _is_wrong(one), name)
 
 
-def unfenced_map(wave: Wave, address: int, last: tuple[int, int]) -> Unfenced:
+def unfenced_map(wave: Wave, address: int, last: tuple[int, int]) -> LackingFence:
     """An operation uses a tensor map that a thread of a CTA of the grid has changed."""
-    return Unfenced(
+    return LackingFence(
         f"uses the tensor map in {wave.run.places.at(address >> WINDOW_BITS, 0).name}, changed by "
         f"{grid_thread_text(wave, *last)} without a proxy fence",
         f"{fence_name(MAP_RELEASE)}(scope) belongs after the stores, {fence_name(MAP_ACQUIRE)}(map, scope) before the "
