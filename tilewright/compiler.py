@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from tilewright.ir.verify import verify
 from tilewright.isa import Arch
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
+from tilewright.ranks import of_each_rank, ranks_of, same_values
 from tilewright.targets import check_target, kernel_of, target_of
 from tilewright.tile import DispatchReport, check_registers, resolve
 
@@ -91,9 +93,13 @@ def simulate(
     limit_steps: int | None = host.MOST_STEPS,
     limit_bytes: int | None = None,
     max_findings: int = host.MOST_FINDINGS,
+    ranks: int | None = None,
     **named: Any,
 ) -> Run:
     """Run a kernel on the simulator, arrays changed in place; every check is on unless ``check`` names fewer.
+
+    ranks: on so many GPUs at once, each of which has arrays of its own: an argument is then a list of arrays, one for
+    each GPU. Left out, as many as the kernel says in `T.SymmetricBuffer` or `T.rank_id`.
 
     limit_s: seconds that the run may take. limit_steps: turns of loops, and stretches between waits, that it may take.
     limit_bytes: of shared memory and registers of the CTAs that run together; left out, what this machine has.
@@ -103,7 +109,7 @@ def simulate(
     """
     made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
     limits: dict[str, Any] = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes}
-    return made.simulate(*args, check=check, max_findings=max_findings, **limits, **named)
+    return made.simulate(*args, check=check, max_findings=max_findings, ranks=ranks, **limits, **named)
 
 
 def unseen(done: int, ctas: int) -> None:
@@ -361,14 +367,18 @@ class Executable:
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         max_findings: int = host.MOST_FINDINGS,
+        ranks: int | None = None,
         **named: Any,
     ) -> Run:
-        """Run on the simulator with these checks and limits; see `tilewright.simulate`.
+        """Run on the simulator with these checks and limits, on ``ranks`` GPUs; see `tilewright.simulate`.
 
         progress: called with the CTAs that are done, and how many there are; left out, a terminal shows it.
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
         ordered = self.ordered(args, named, Executable.simulate)
+        if (count := ranks_of(self.kernel, ranks)) is not None:
+            each = of_each_rank(self.kernel, ordered, count)
+            return self._run_on_ranks(self.program(check), each, progress, limits)
         return self.run_program(self.program(check), ordered, progress=progress, limits=limits)
 
     def run_program(
@@ -389,6 +399,27 @@ class Executable:
                 buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].dtype)
         with self._lender(args)(buffers, kinds) as arrays:
             return program.run(arrays, values, maps, progress=progress, limits=limits)
+
+    def _run_on_ranks(
+        self,
+        program: Program,
+        given: Sequence[tuple[Any, ...]],
+        progress: Callable[[int, int], None] | None,
+        limits: host.Limits,
+    ) -> Run:
+        """Run a program on several GPUs. given: the arguments of each, those that callers do not name too."""
+        values = same_values(self.kernel, [self.bind(*args).values for args in given])
+        kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
+        with ExitStack() as lent:
+            arrays, maps = [], []
+            for args in given:
+                own = {name: value.fields for name, value in self._named(args) if isinstance(value, host.TensorMap)}
+                buffers = {name: value for name, value in self._named(args) if name in kinds and name not in own}
+                for name in own:
+                    buffers[mapped(name)], kinds[mapped(name)] = dict(self._named(args))[name].array, dtype(own[name].dtype)
+                arrays.append(lent.enter_context(self._lender(args)(buffers, kinds)))
+                maps.append(own)
+            return program.run_on_ranks(arrays, values, maps, progress=progress, limits=limits)
 
     def advise(self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any) -> Advice:
         """The accesses that cause bank conflicts and extra sectors, and layouts without them, each proved by a run.

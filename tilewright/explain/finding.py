@@ -20,13 +20,14 @@ class Threads:
     """Threads of CTAs that follow each other: the same warps and lanes of each.
 
     cta: the first of them, (x, y, z). ctas: their numbers in the grid, x fastest. warps, lanes: of a CTA, of a warp.
-    All ranges hold both ends; None: all that there are.
+    All ranges hold both ends; None: all that there are. rank: of several GPUs the one that runs them.
     """
 
     cta: tuple[int, int, int]
     ctas: tuple[int, int]
     warps: tuple[int, int] | None = None
     lanes: tuple[int, int] | None = None
+    rank: int | None = None
 
     def as_v1(self) -> dict[str, Any]:
         """The first CTA and warp, as version 1 of the schema has them."""
@@ -127,5 +128,5 @@ V1 = ("kind", "message", "severity", "file", "line", "column", "buffer", "given"
 
 
 def _threads(rows: Iterable[Mapping[str, Any]]) -> tuple[Threads, ...]:
-    made = ({name: value if value is None else tuple(value) for name, value in row.items()} for row in rows)
+    made = ({name: tuple(value) if isinstance(value, list) else value for name, value in row.items()} for row in rows)
     return tuple(Threads(**row) for row in made)  # type: ignore[arg-type]  # as many numbers as were written

@@ -65,7 +65,7 @@ TEXT: Rule = lambda value: isinstance(value, str), "a string"
 UNROLL: Rule = lambda value: isinstance(value, bool) or _is_count(value), "True, False, or rounds at once: 4"
 SAME = {"min_blocks": BLOCKS_PER_SM, "tir.noalias": "tirx.noalias"}  # the short name of a setting, and its own
 LAUNCH = {BLOCKS_PER_SM: COUNT, "min_blocks": COUNT}
-OF_FUNCTION = {**LAUNCH, "global_symbol": TEXT, "tirx.noalias": FLAG, "tir.noalias": FLAG}
+OF_FUNCTION = {**LAUNCH, "rank": TEXT, "ranks": COUNT, "global_symbol": TEXT, "tirx.noalias": FLAG, "tir.noalias": FLAG}
 OF_KERNEL = {**LAUNCH, "comment": TEXT, "hint": TEXT}
 
 

@@ -111,6 +111,8 @@ class Site:
     def contains(self, batch: Batch, at: Address) -> bool:
         """Are all addresses inside of the buffer?"""
         assert self.place is not None
+        if self.place.pitch:
+            return not self.place.outside(at.full(), self.width, batch.ranks).any()
         return self.place.start <= at.lo and at.hi + self.width <= self.place.start + self._size(batch)
 
     def _size(self, batch: Batch) -> int:
@@ -132,6 +134,8 @@ class Site:
         assert self.place is not None
         full, end = at.full(), self.place.start + self._size(batch)
         found: Bools = mask.full & ((full < self.place.start) | (full + self.width > end))
+        if self.place.pitch:
+            found = mask.full & self.place.outside(full, self.width, batch.ranks)
         return found & (np.arange(32) < self.lanes) if self.lanes < 32 else found
 
     def count(self, batch: Look, mask: Mask, at: Address) -> None:

@@ -172,12 +172,12 @@ def _ordered(program: Subject, clash: Clash, first: Span | None, then: Span | No
 
 
 def _scope(clash: Clash) -> str:
-    return ("cta", "cta", "cluster", "gpu")[clash.apart]
+    return ("cta", "cta", "cluster", "gpu", "sys")[clash.apart]
 
 
 def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witness) -> str | None:
     first, then, scope = (other.over or other.at) if other else None, clash.site.at, _scope(clash)
-    far = scope == "gpu"
+    far = scope in ("gpu", "sys")
     stronger = _strength(clash.site, other, scope) if other else None
     counts = other is not None and _counts(clash.site, other)
     hint = overlap(program, clash) or (stronger if far or not counts or guards(program, clash) else None)

@@ -1,0 +1,90 @@
+"""Several GPUs: arguments that each of them has, and the number of the GPU that a kernel runs on.
+
+A rank is one GPU of a group, as torch.distributed counts them. A kernel runs on every rank, with arguments of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.dtypes import HANDLE, INT32
+from tilewright.errors import KernelError
+from tilewright.ir import Assume, Buffer, Var, binary, const_value
+from tilewright.ir.intervals import Interval
+from tilewright.lang.builder import KernelBuilder, current
+from tilewright.lang.memory import bind_parameter, new_buffer, strided
+
+if TYPE_CHECKING:
+    from tilewright.layout import Layout
+
+__all__ = ["EXPORTS", "MOST_RANKS", "SymmetricType", "bind_symmetric"]
+
+MOST_RANKS = 32  # GPUs that reach each other's memory
+
+
+@dataclass(frozen=True, slots=True)
+class SymmetricType:
+    """``x: T.SymmetricBuffer((1024,), "float32", ranks=4)``: a parameter that each of four GPUs has, in memory that
+    the others reach: ``x.peer(r)`` is the one of rank r, ``x`` itself that of the calling GPU.
+    """
+
+    shape: object
+    dtype: str = "float32"
+    ranks: int = 0
+    layout: Layout | None = None
+    strides: object = None
+    align: int = 0
+
+
+def bind_symmetric(builder: KernelBuilder, name: str, kind: SymmetricType) -> Buffer:
+    """The array of this GPU, a parameter; the pointers to those of all GPUs are one more."""
+    several(builder, kind.ranks, f"T.SymmetricBuffer {name}")
+    pointer = Var(builder.unique(f"{name}_ptr"), HANDLE)
+    layout = strided(name, kind.shape, kind.strides, kind.layout)
+    made = new_buffer(
+        builder, name, kind.shape, kind.dtype, "global", layout, data=pointer, align=kind.align, peers=kind.ranks
+    )
+    builder.params.append(pointer)
+    bind_parameter(builder, pointer, made)
+    table = made.pointers
+    assert isinstance(table.data, Var)
+    for taken in (table.name, table.data.name):
+        if builder.unique(taken) != taken:
+            raise KernelError(f"{taken} is the name of the pointers to {name}", allowed="another name for the other")
+    builder.hidden.append(table.data)
+    bind_parameter(builder, table.data, table)
+    return made
+
+
+def several(builder: KernelBuilder, ranks: object, what: str) -> int:
+    """The number of GPUs that a kernel is for. Raises KernelError where it is none, or another one than before."""
+    count = const_value(ranks)  # type: ignore[arg-type]  # what is no value has no number
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_RANKS:
+        raise KernelError(f"{what} is for several GPUs", given=f"ranks={ranks}", allowed=f"1 to {MOST_RANKS}")
+    known = builder.attrs.setdefault("ranks", count)
+    if known != count:
+        raise KernelError(f"{what} is for {count} GPUs", given=f"{known} GPUs before", allowed="one number of ranks")
+    return count
+
+
+def rank_id(counts: object = None) -> Var:
+    """The rank of the GPU that runs the kernel: 0 up to its extent, ``rank = T.rank_id([4])``."""
+    builder = current("T.rank_id")
+    asked = counts if isinstance(counts, (list, tuple)) else [builder.attrs.get("ranks") if counts is None else counts]
+    if len(asked) != 1:
+        raise KernelError("T.rank_id has one extent", given=str(counts), allowed="[n], the number of GPUs")
+    count = several(builder, asked[0], "T.rank_id")
+    if known := builder.attrs.get("rank"):
+        return next(var for var in builder.hidden if var.name == known)
+    var = Var(builder.named("rank"), INT32)
+    builder.attrs["rank"] = var.name
+    builder.fresh.add(var.name)
+    builder.hidden.append(var)
+    builder.ranges[var.name] = Interval(0, count - 1)
+    builder.emit(Assume(binary("and", var >= 0, var < count), at=builder.at))
+    return var
+
+
+EXPORTS: dict[str, object] = {"SymmetricBuffer": SymmetricType, "rank_id": rank_id}
+"""The names of ``T`` that this file defines, with what they stand for."""

@@ -1,0 +1,95 @@
+"""The arguments of a kernel that several GPUs run: what each of them gets, on the simulator and on GPUs.
+
+Callers name the parameters that the kernel's author has written. Behind those a kernel gets the pointers to its
+symmetric arrays, a table for each, and the rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import ArgumentError, described
+from tilewright.host import array_info, is_array
+
+if TYPE_CHECKING:
+    from tilewright.ir import Kernel, Number
+
+__all__ = ["hidden", "of_each_rank", "ranks_of", "same_values"]
+
+
+def ranks_of(kernel: Kernel, asked: int | None) -> int | None:
+    """How many GPUs a run is on: as asked for, or as the kernel says; None for one that knows nothing of others.
+
+    Raises ArgumentError where the two disagree.
+    """
+    own = kernel.attr("ranks")
+    if asked is None or (own is not None and own != asked):
+        if asked is not None:
+            raise ArgumentError(f"{kernel.name} is for {own} GPUs", given=f"ranks={asked}", allowed=f"ranks={own}")
+        return None if own is None else int(own)  # type: ignore[arg-type]  # the language has checked it
+    if isinstance(asked, bool) or not asked >= 1:
+        raise ArgumentError(f"{kernel.name} runs on GPUs", given=f"ranks={asked}", allowed="a number from 1 on")
+    return asked
+
+
+def hidden(kernel: Kernel) -> tuple[str, ...]:
+    """The names of the parameters that callers do not give: tables of pointers, and the rank."""
+    tables = [buffer.pointers.data.name for buffer in kernel.buffers if buffer.peers]  # type: ignore[union-attr]  # a Var
+    rank = kernel.attr("rank")
+    return (*tables, *([] if rank is None else [str(rank)]))
+
+
+def of_each_rank(kernel: Kernel, args: tuple[Any, ...], count: int) -> list[tuple[Any, ...]]:
+    """The arguments of each GPU: of a list for all of them the one that is its own, numbers as they are.
+
+    An array of one dimension more, as long as there are GPUs, is such a list. Pointers are left for the run to fill.
+    """
+    unnamed, rank = hidden(kernel), kernel.attr("rank")
+    params = [param for param in kernel.params if param.name not in unnamed]
+    if len(args) != len(params):
+        names = [name for param, name in zip(kernel.params, kernel.arguments, strict=True) if param.name not in unnamed]
+        raise ArgumentError(
+            f"{kernel.name} takes {len(params)} arguments", given=f"{len(args)}", allowed=", ".join(names) or "none"
+        )
+    each = [_spread(kernel, param.name, value, count) for param, value in zip(params, args, strict=True)]
+    tables = [np.zeros(count + 1, np.int64) for _ in range(len(unnamed) - (rank is not None))]
+    return [(*(value[k] for value in each), *tables, *([] if rank is None else [k])) for k in range(count)]
+
+
+def _spread(kernel: Kernel, name: str, value: Any, count: int) -> Sequence[Any]:
+    buffer = next((buffer for buffer in kernel.buffers if getattr(buffer.data, "name", "") == name), None)
+    if buffer is None and not isinstance(value, (list, tuple)):
+        return [value] * count
+    if isinstance(value, (list, tuple)) and len(value) == count:
+        return value
+    if buffer is not None and is_array(value, f"argument {buffer.name}"):
+        shape = array_info(value).shape
+        if len(shape) == len(buffer.shape) + 1 and shape[0] == count:
+            return value  # type: ignore[no-any-return]  # an array is a sequence of its parts
+    shown = buffer.name if buffer is not None else name
+    what = f"a list of {len(value)}" if isinstance(value, (list, tuple)) else described(value)
+    raise ArgumentError(
+        f"argument {shown} of {kernel.name} is for {count} GPUs",
+        given=what,
+        allowed=f"a list of {count} arrays, one for each rank",
+        hint=f"[{shown}] * {count} is one array in {count} places; [{shown}.copy() for _ in range({count})] has each"
+        if buffer is not None and not isinstance(value, (list, tuple))
+        else None,
+    )
+
+
+def same_values(kernel: Kernel, values: Sequence[Mapping[str, Number]]) -> Mapping[str, Number]:
+    """The values of numbers and symbolic extents, which all GPUs have in common. Raises ArgumentError otherwise."""
+    rank = kernel.attr("rank")
+    for k, own in enumerate(values):
+        for name, value in own.items():
+            if name != rank and value != values[0][name]:
+                raise ArgumentError(
+                    f"the GPUs that run {kernel.name} disagree on {name}",
+                    given=f"{values[0][name]} of rank 0, {value} of rank {k}",
+                    allowed="one value: all ranks run the same grid",
+                )
+    return values[0]
