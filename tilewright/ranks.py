@@ -54,9 +54,10 @@ def of_each_rank(kernel: Kernel, args: tuple[Any, ...], count: int) -> list[tupl
         raise ArgumentError(
             f"{kernel.name} takes {len(params)} arguments", given=f"{len(args)}", allowed=", ".join(names) or "none"
         )
-    each = [_spread(kernel, param.name, value, count) for param, value in zip(params, args, strict=True)]
-    tables = [np.zeros(count + 1, np.int64) for _ in range(len(unnamed) - (rank is not None))]
-    return [(*(value[k] for value in each), *tables, *([] if rank is None else [k])) for k in range(count)]
+    given = {param.name: _spread(kernel, param.name, value, count) for param, value in zip(params, args, strict=True)}
+    tables = {name: [np.zeros(count + 1, np.int64) for _ in range(count)] for name in unnamed if name != rank}
+    every = {**given, **tables, **({} if rank is None else {str(rank): range(count)})}
+    return [tuple(every[param.name][k] for param in kernel.params) for k in range(count)]
 
 
 def _spread(kernel: Kernel, name: str, value: Any, count: int) -> Sequence[Any]:

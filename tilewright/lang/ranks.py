@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import HANDLE, INT32
-from tilewright.errors import KernelError
+from tilewright.errors import KernelError, choices
 from tilewright.ir import Assume, Buffer, Var, binary, const_value
 from tilewright.ir.intervals import Interval
 from tilewright.lang.builder import KernelBuilder, current
@@ -37,15 +37,16 @@ class SymmetricType:
     align: int = 0
 
 
-def bind_symmetric(builder: KernelBuilder, name: str, kind: SymmetricType) -> Buffer:
+def bind_symmetric(builder: KernelBuilder, name: str, kind: SymmetricType, pointer: Var | None = None) -> Buffer:
     """The array of this GPU, a parameter; the pointers to those of all GPUs are one more."""
     several(builder, kind.ranks, f"T.SymmetricBuffer {name}")
-    pointer = Var(builder.unique(f"{name}_ptr"), HANDLE)
+    if pointer is None:
+        pointer = Var(builder.unique(f"{name}_ptr"), HANDLE)
+        builder.params.append(pointer)
     layout = strided(name, kind.shape, kind.strides, kind.layout)
     made = new_buffer(
         builder, name, kind.shape, kind.dtype, "global", layout, data=pointer, align=kind.align, peers=kind.ranks
     )
-    builder.params.append(pointer)
     bind_parameter(builder, pointer, made)
     table = made.pointers
     assert isinstance(table.data, Var)
@@ -55,6 +56,26 @@ def bind_symmetric(builder: KernelBuilder, name: str, kind: SymmetricType) -> Bu
     builder.hidden.append(table.data)
     bind_parameter(builder, table.data, table)
     return made
+
+
+def match_symmetric(
+    param: Var,
+    shape: object,
+    dtype: str = "float32",
+    *,
+    ranks: int,
+    layout: Layout | None = None,
+    strides: object = None,
+    align: int = 0,
+) -> Buffer:
+    """`T.match_buffer` of an array that each of several GPUs has, as `T.SymmetricBuffer`, also of symbolic extents."""
+    builder = current("T.match_symmetric")
+    if not isinstance(param, Var) or param not in builder.params or param.dtype != "handle":
+        handles = [var.name for var in builder.params if var.dtype == "handle"]
+        allowed = choices(param, handles) or "a T.handle"
+        raise KernelError("T.match_symmetric takes a parameter", given=str(param), allowed=allowed)
+    kind = SymmetricType(shape, dtype, ranks, layout, strides, align)
+    return bind_symmetric(builder, builder.named("buffer"), kind, param)
 
 
 def several(builder: KernelBuilder, ranks: object, what: str) -> int:
@@ -86,5 +107,9 @@ def rank_id(counts: object = None) -> Var:
     return var
 
 
-EXPORTS: dict[str, object] = {"SymmetricBuffer": SymmetricType, "rank_id": rank_id}
+EXPORTS: dict[str, object] = {
+    "SymmetricBuffer": SymmetricType,
+    "match_symmetric": match_symmetric,
+    "rank_id": rank_id,
+}
 """The names of ``T`` that this file defines, with what they stand for."""

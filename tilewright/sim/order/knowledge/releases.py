@@ -153,8 +153,11 @@ def take(
             if pattern.cta // size == cta // size:
                 np.maximum(threads, known.threads[0], out=threads)
                 far = joined(far, known.far[0]) if known.far else far
-            else:
+            elif scope in run.wide and pattern.scope in run.wide:
                 reaches = True
+            elif not of_shared:  # of threads of one GPU among several
+                far = joined(far, clocks.near_as_far(known, 0))
+                far = joined(far, known.far[0]) if known.far else far
         is_any |= reaches
         far = joined(far, published.far) if reaches and not of_shared else far
     if is_any:
