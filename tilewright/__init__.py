@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tilewright.compiler import Executable, compile, simulate, torch_op
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
+    from tilewright.ranks import Symmetric
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
     from tilewright.tuning import autotune
 
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Executable",
+    "Symmetric",
     "T",
     "TensorMap",
     "TilewrightError",
@@ -42,6 +44,7 @@ _HOMES = {
     "check": "checking",
     "T": "lang",
     "autotune": "tuning",
+    "Symmetric": "ranks",
     "TensorMap": "host",
     "Tx": "lang",
     **dict.fromkeys(_COMPILER, "compiler"),

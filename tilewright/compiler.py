@@ -29,7 +29,7 @@ from tilewright.ir.verify import verify
 from tilewright.isa import Arch
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
-from tilewright.ranks import of_each_rank, ranks_of, same_values
+from tilewright.ranks import of_each_rank, of_this_rank, ranks_of, same_values
 from tilewright.targets import check_target, kernel_of, target_of
 from tilewright.tile import DispatchReport, check_registers, resolve
 
@@ -153,6 +153,7 @@ class Executable:
         self.kernel = kernel
         self.target = target
         self.fast_math = fast_math
+        self._has_ranks = kernel.attr("ranks") is not None
         check_registers(kernel)
         resolved, self.report = resolve(kernel, target)
         self.lowered = lower(resolved)
@@ -261,6 +262,8 @@ class Executable:
 
         on: "sim" or "gpu" to choose explicitly. Arrays are changed in place.
         """
+        if self._has_ranks:
+            args = of_this_rank(self.kernel, args)
         if on is None and not named and self._again(args):
             return
         __tracebackhide__ = True
@@ -416,7 +419,10 @@ class Executable:
                 own = {name: value.fields for name, value in self._named(args) if isinstance(value, host.TensorMap)}
                 buffers = {name: value for name, value in self._named(args) if name in kinds and name not in own}
                 for name in own:
-                    buffers[mapped(name)], kinds[mapped(name)] = dict(self._named(args))[name].array, dtype(own[name].dtype)
+                    buffers[mapped(name)], kinds[mapped(name)] = (
+                        dict(self._named(args))[name].array,
+                        dtype(own[name].dtype),
+                    )
                 arrays.append(lent.enter_context(self._lender(args)(buffers, kinds)))
                 maps.append(own)
             return program.run_on_ranks(arrays, values, maps, progress=progress, limits=limits)

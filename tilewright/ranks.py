@@ -7,6 +7,7 @@ symmetric arrays, a table for each, and the rank.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,50 @@ from tilewright.host import array_info, is_array
 if TYPE_CHECKING:
     from tilewright.ir import Kernel, Number
 
-__all__ = ["hidden", "of_each_rank", "ranks_of", "same_values"]
+__all__ = ["Symmetric", "hidden", "of_each_rank", "of_this_rank", "ranks_of", "same_values"]
+
+
+@dataclass(frozen=True, slots=True)
+class Symmetric:
+    """A tensor that each GPU of a group has, in memory that the others reach: the argument for a `T.SymmetricBuffer`.
+
+    array: of this GPU. pointers: on this GPU, the addresses of all of them by rank, and last the multicast address, 0
+    without one. rank: of this GPU. `Any`: tensors of torch.
+    """
+
+    array: Any
+    pointers: Any
+    rank: int
+
+    @classmethod
+    def of(cls, tensor: Any, group: Any = None) -> Symmetric:
+        """A tensor, or a view of one, that `torch.distributed._symmetric_memory.empty` has made; all ranks of a group
+        call this alike, in the same order. group: a process group or its name, all ranks if left out.
+        """
+        import torch.distributed as distributed
+        from torch.distributed import _symmetric_memory as memory
+
+        handle = memory.rendezvous(tensor, group if group is not None else distributed.group.WORLD)
+        if handle is None:
+            allowed = "torch.distributed._symmetric_memory.empty(shape, dtype=, device=), filled afterwards"
+            raise ArgumentError("a tensor is not symmetric", given=described(tensor), allowed=allowed)
+        offset = tensor.data_ptr() - handle.buffer_ptrs[handle.rank]
+        multicast = handle.multicast_ptr
+        return cls._at(
+            tensor, [at + offset for at in handle.buffer_ptrs], multicast and multicast + offset, handle.rank
+        )
+
+    @classmethod
+    def on_one_gpu(cls, tensors: Sequence[Any]) -> list[Symmetric]:
+        """Tensors of one GPU that stand for those of several, to try kernels whose ranks run there side by side."""
+        peers = [tensor.data_ptr() for tensor in tensors]
+        return [cls._at(tensor, peers, 0, rank) for rank, tensor in enumerate(tensors)]
+
+    @classmethod
+    def _at(cls, tensor: Any, peers: Sequence[int], multicast: int, rank: int) -> Symmetric:
+        import torch
+
+        return cls(tensor, torch.tensor([*peers, multicast or 0], dtype=torch.int64, device=tensor.device), rank)
 
 
 def ranks_of(kernel: Kernel, asked: int | None) -> int | None:
@@ -58,6 +102,31 @@ def of_each_rank(kernel: Kernel, args: tuple[Any, ...], count: int) -> list[tupl
     tables = {name: [np.zeros(count + 1, np.int64) for _ in range(count)] for name in unnamed if name != rank}
     every = {**given, **tables, **({} if rank is None else {str(rank): range(count)})}
     return [tuple(every[param.name][k] for param in kernel.params) for k in range(count)]
+
+
+def of_this_rank(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a launch on a GPU: with the pointers of those that are `Symmetric`, and the rank.
+
+    Raises ArgumentError where one is not, or they are of different ranks. Those that have all already stay.
+    """
+    given = [value for value in args if isinstance(value, Symmetric)]
+    if not given or len(args) == len(kernel.params):
+        return args
+    unnamed, rank = hidden(kernel), kernel.attr("rank")
+    names = [param.name for param in kernel.params if param.name not in unnamed]
+    tables = {buffer.data: buffer.pointers.data for buffer in kernel.buffers if buffer.peers}
+    found: dict[str, Any] = {} if rank is None else {str(rank): given[0].rank}
+    for param, value in zip((param for param in kernel.params if param.name in names), args, strict=False):
+        found[param.name] = value.array if isinstance(value, Symmetric) else value
+        if param in tables:
+            if not isinstance(value, Symmetric) or value.rank != given[0].rank:
+                raise ArgumentError(
+                    f"argument {param.name.removesuffix('_ptr')} of {kernel.name} is on several GPUs",
+                    given=f"one of rank {value.rank}" if isinstance(value, Symmetric) else described(value),
+                    allowed=f"tw.Symmetric.of(tensor, group), of rank {given[0].rank}",
+                )
+            found[tables[param].name] = value.pointers  # type: ignore[union-attr]  # a Var
+    return tuple(found[param.name] for param in kernel.params if param.name in found)
 
 
 def _spread(kernel: Kernel, name: str, value: Any, count: int) -> Sequence[Any]:

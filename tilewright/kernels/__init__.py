@@ -16,6 +16,7 @@ from tilewright.kernels.layer_norm import layer_norm
 from tilewright.kernels.products import matmul
 from tilewright.kernels.quantize import quantize
 from tilewright.kernels.rms_norm import rms_norm
+from tilewright.kernels.several import all_gather_matmul, all_reduce, matmul_reduce_scatter
 from tilewright.kernels.silu_mul import silu_mul
 from tilewright.kernels.softmax import softmax
 from tilewright.kernels.sums import column_sum, row_argmax, row_sum
@@ -23,11 +24,14 @@ from tilewright.kernels.transpose import transpose
 
 __all__ = [
     "add_rms_norm",
+    "all_gather_matmul",
+    "all_reduce",
     "attention",
     "column_sum",
     "cross_entropy",
     "layer_norm",
     "matmul",
+    "matmul_reduce_scatter",
     "quantize",
     "rms_norm",
     "row_argmax",

@@ -19,6 +19,7 @@ from tilewright.layout import wgmma_fragment
 __all__ = ["COPIERS", "gathered_product"]
 
 COPIERS, AT_ONCE = 96, 4  # threads of a CTA that copy; words of 16 bytes that each has on their way
+REGISTERS = (56, 224)  # of each thread that copies, and of each that multiplies
 
 
 @T.meta_class
@@ -130,7 +131,7 @@ def gathered_product(tiles: Tiles, form: MatmulKind, ranks: int) -> tw.Executabl
         ring.ready()
         steps = T.meta_var(T.ceildiv(k, A.depth))
 
-        with T.WarpgroupRole(group, 0, tiles.registers[0]):
+        with T.WarpgroupRole(group, 0, REGISTERS[0]):
             if warp == 0 and T.ptx.elect_sync():
                 put = ring.producer(A.stage_bytes + B.stage_bytes)
                 place = RotatedPlace(tiles, form, every, n, clusters, rank * blocks)
@@ -147,7 +148,7 @@ def gathered_product(tiles: Tiles, form: MatmulKind, ranks: int) -> tw.Executabl
                     reached(arrived.ptr_to([last * blocks + blocks - 1]), wanted, "gpu")  # all CTAs know the number
                     reached(finished.ptr_to([0]), wanted * T.uint32(ranks - 1), "sys")
                     calls[0] = number
-        with T.WarpgroupRole(group, (1, 1 + tiles.groups), tiles.registers[1], increase=True):
+        with T.WarpgroupRole(group, (1, 1 + tiles.groups), REGISTERS[1], increase=True):
             who, turn, take = T.meta_var(group - 1), T.PipelineState(tiles.slabs, 0), ring.consumer()
             place = RotatedPlace(tiles, form, every, n, clusters, rank * blocks)
             D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))

@@ -150,7 +150,9 @@ class Wave:
     def cta_name(self, row: int) -> str:
         """``(3, 0, 0)`` as a kernel counts; also of a CTA of another wave, by its distance from the first one here."""
         rank = self.rank_of(self.first + row)
-        return f"({', '.join(map(str, self.cta_at(self.first + row)))})" + (f" of rank {rank}" if rank is not None else "")
+        return f"({', '.join(map(str, self.cta_at(self.first + row)))})" + (
+            f" of rank {rank}" if rank is not None else ""
+        )
 
     def warp_name(self, row: int, warp: int) -> str:
         """``CTA (3, 0, 0), warp 1``."""

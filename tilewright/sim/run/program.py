@@ -135,7 +135,11 @@ class Program:
             result = first.result()
             made: list[Made] = []
             for precedence in _other_orders(program, made, first.steps) if watched else ():
-                code = self._of(program.groups, program.ranks, pauses=True) if precedence.late and precedence.late.stops else program
+                code = (
+                    self._of(program.groups, program.ranks, pauses=True)
+                    if precedence.late and precedence.late.stops
+                    else program
+                )
                 other = Execution(code, _copied(before), scalars, limits, precedence=precedence, started=started)
                 self._execute(other, before, lambda done, ctas: None)
                 if precedence.late is not None:

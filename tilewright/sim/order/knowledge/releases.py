@@ -133,7 +133,9 @@ def take(
     run, first = clocks.wave.run, clocks.wave.first
     size = run.cluster_ctas
     cta, has_parts = int(who.rows[0]) + first, clocks.parts.shape[-1] > 1
-    joins = scope in run.wide and not of_shared and not has_parts  # then what is joined already need not be joined again
+    joins = (
+        scope in run.wide and not of_shared and not has_parts
+    )  # then what is joined already need not be joined again
     threads, flags = np.zeros(clocks.width, np.int32), np.zeros(clocks.parts.shape[-1], clocks.parts.dtype)
     is_any = is_left = False
     far: Far = {}

@@ -58,7 +58,9 @@ class _Ticket:
     def _all_fenced(self, clocks: Clocks) -> Far:
         fenced: Far = {}
         patterns = [*self.release.patterns.patterns.values(), *self.release.by_sc.patterns.values()]
-        for known in [pattern.known for pattern in patterns if pattern.of_fence and pattern.scope in clocks.wave.run.wide]:
+        for known in [
+            pattern.known for pattern in patterns if pattern.of_fence and pattern.scope in clocks.wave.run.wide
+        ]:
             for far in (clocks.near_as_far(known, 0), *known.far):
                 for cta, times in far.items():
                     fenced[cta] = np.maximum(fenced[cta], times) if cta in fenced else times
