@@ -147,6 +147,10 @@ class Wave:
         of_one = ctas[0] % self.run.reach["gpu"], ctas[1] % self.run.reach["gpu"]
         return Threads(self.cta_at(ctas[0]), of_one, warps, lanes, self.rank_of(ctas[0]))
 
+    def warp_at(self, row: int, warp: int) -> Threads:
+        """A warp of the CTA in a row, all of its lanes."""
+        return self.threads_of((row + self.first, row + self.first), (warp, warp), (0, 31))
+
     def cta_name(self, row: int) -> str:
         """``(3, 0, 0)`` as a kernel counts; also of a CTA of another wave, by its distance from the first one here."""
         rank = self.rank_of(self.first + row)
