@@ -146,16 +146,16 @@ def bits(rank: int, ranks: int) -> Iterator[Row]:
 
 def beside_simulator(rank: int, ranks: int, np: Any, torch: Any, kernels: Any) -> Iterator[Row]:
     """Random floats: the simulator rounds in the same places, in the same order."""
-    from tilewright.kernels import all_reduce as sums
+    from tilewright.kernels.one_shot import MOST_CTAS, PACKETS, one_shot
 
     x = torch.randn(4096, device="cuda", dtype=torch.float32)
     parts, found = [part.cpu().numpy() for part in gathered(x)], kernels.all_reduce(x)
     outs = [np.zeros_like(part) for part in parts]
-    inbox = [np.zeros((2, ranks, sums.MOST_CTAS, sums.PACKETS), np.uint64) for _ in parts]
-    calls = [np.zeros(sums.MOST_CTAS, np.uint32) for _ in parts]
+    inbox = [np.zeros((2, ranks, MOST_CTAS, PACKETS), np.uint64) for _ in parts]
+    calls = [np.zeros(MOST_CTAS, np.uint32) for _ in parts]
     words = [[each.view(np.uint32) for each in arrays] for arrays in (parts, outs)]
     if rank == 0:
-        sums.one_shot(ranks, "float32").simulate(*words, calls, inbox, 4, ranks=ranks)
+        one_shot(ranks, "float32").simulate(*words, calls, inbox, 4, ranks=ranks)
     same = rank > 0 or bool((outs[0].view(np.uint32) == found.cpu().numpy().view(np.uint32)).all())
     yield {"what": "all_reduce beside the simulator, float32", "same": same}
 
@@ -165,7 +165,10 @@ def all_reduce(rank: int, ranks: int) -> Iterator[Row]:
 
     from tilewright import kernels
 
+    from tilewright.kernels import several
+
     name, memory = torch.distributed.group.WORLD.group_name, torch.ops.symm_mem
+    member = several.Member.of(torch.empty(1, device="cuda"), name)
     for nbytes in SIZES:
         x = symmetric((nbytes // 2,), torch.bfloat16)
         x.normal_()
@@ -177,6 +180,12 @@ def all_reduce(rank: int, ranks: int) -> Iterator[Row]:
             "torch two shot": lambda: memory.two_shot_all_reduce_(x, "sum", name),
             "NCCL": lambda: torch.distributed.all_reduce(y),
         }
+        if nbytes >= 1 << 18:
+            words, sums = (each.view(torch.uint32) for each in (y, z))
+            for threads in (128, 256, 512):
+                calls[f"two shot, {threads} threads"] = lambda threads=threads: several._two_shot(  # type: ignore[misc]
+                    member, words, sums, "bfloat16", threads
+                )
         row: Row = {"bytes": nbytes}
         for what, call in calls.items():
             found = tried(lambda call=call: seconds(graphed(call, 20), rounds=15, calls=20))  # type: ignore[misc]
@@ -269,7 +278,8 @@ def one_gpu(rank: int, ranks: int) -> Iterator[Row]:
     import torch
 
     import tilewright as tw
-    from tilewright.kernels import all_reduce as sums
+    from tilewright.kernels.one_shot import MOST_CTAS, PACKETS, one_shot
+    from tilewright.kernels.two_shot import SHARE, two_shot
 
     count, words = 4, 8192
     torch.manual_seed(0)
@@ -286,14 +296,14 @@ def one_gpu(rank: int, ranks: int) -> Iterator[Row]:
     def unsigned(arrays: list[Any], kind: Any) -> list[Any]:
         return tw.Symmetric.on_one_gpu([each.view(kind) for each in arrays])
 
-    calls = [each.view(torch.uint32) for each in zeros(sums.MOST_CTAS)]
-    inbox = unsigned(zeros(2, count, sums.MOST_CTAS, sums.PACKETS, kind=torch.int64), torch.uint64)
-    boxes = [unsigned(zeros(count, sums.MOST_CTAS, sums.SHARE), torch.uint32) for _ in range(2)]
-    signals = unsigned(zeros(2, sums.MOST_CTAS, count), torch.uint32)
-    again = [each.view(torch.uint32) for each in zeros(sums.MOST_CTAS)]
+    calls = [each.view(torch.uint32) for each in zeros(MOST_CTAS)]
+    inbox = unsigned(zeros(2, count, MOST_CTAS, PACKETS, kind=torch.int64), torch.uint64)
+    boxes = [unsigned(zeros(count, MOST_CTAS, SHARE), torch.uint32) for _ in range(2)]
+    signals = unsigned(zeros(2, MOST_CTAS, count), torch.uint32)
+    again = [each.view(torch.uint32) for each in zeros(MOST_CTAS)]
     torch.cuda.synchronize()
-    for what in ("one_shot", "two_shot"):
-        made = getattr(sums, what)(count, "float32")
+    for what, make in {"one_shot": one_shot, "two_shot": two_shot}.items():
+        made = make(count, "float32")
         assert made.assembly
         for _ in range(3):
             for r, stream in enumerate(streams):
@@ -319,7 +329,7 @@ def phase(name: str, rank: int, ranks: int, store: str, into: str) -> None:
 
     if name != "one_gpu":
         group(rank, ranks, store)
-    lines = open(f"{into}.{rank}", "a") if rank else open(into, "a")  # noqa: SIM115  # until the process ends
+    lines = open(into, "a")  # noqa: SIM115  # until the process ends
     try:
         for row in PHASES[name](rank, ranks):
             print(json.dumps(row), file=lines, flush=True)
@@ -334,17 +344,15 @@ def phase(name: str, rank: int, ranks: int, store: str, into: str) -> None:
 # The process that starts the others
 
 
-def started(name: str, ranks: int, out: Path) -> list[Row]:
+def started(name: str, ranks: int) -> list[Row]:
     """The rows of a phase: of rank 0, and what other ranks say that differs."""
-    into, store = out / f"several_{name}.jsonl", Path(tempfile.mkdtemp()) / "store"
-    into.unlink(missing_ok=True)
+    out = Path(tempfile.mkdtemp())
     count = 1 if name == "one_gpu" else ranks
-    environment = {**os.environ, **QUIET}
-    command = [sys.executable, "-m", "benchmarks.gpu.several"]
-    logs = [(out / f"several_{name}.{rank}.log").open("w") for rank in range(count)]
+    command = [sys.executable, "-m", "benchmarks.gpu.several", name]
+    logs = [(out / f"{rank}.log").open("w") for rank in range(count)]
     members = [
-        subprocess.Popen([*command, name, str(rank), str(ranks), str(store), str(into)], env=environment,
-                         stdout=logs[rank], stderr=subprocess.STDOUT)
+        subprocess.Popen([*command, str(rank), str(ranks), str(out / "store"), str(out / f"{rank}.rows")],
+                         env={**os.environ, **QUIET}, stdout=logs[rank], stderr=subprocess.STDOUT)
         for rank in range(count)
     ]  # fmt: skip
     end = time.monotonic() + LIMITS_S[name]
@@ -354,16 +362,14 @@ def started(name: str, ranks: int, out: Path) -> list[Row]:
         time.sleep(0.2)
     for member in members:
         member.kill()
-    rows = [json.loads(line) for line in into.read_text().splitlines()] if into.exists() else []
-    codes = [member.wait() for member in members]
+    codes, rows = [member.wait() for member in members], []
+    for rank in range(count):
+        kept = out / f"{rank}.rows"
+        found = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+        rows += [row | {"rank": rank} for row in found if rank == 0 or row.get("same") is False or "failed" in row]
     if any(codes):
-        tail = "".join((out / f"several_{name}.{rank}.log").read_text()[-600:] for rank in range(count) if codes[rank])
+        tail = "".join((out / f"{rank}.log").read_text()[-600:] for rank in range(count) if codes[rank])
         rows.append({"failed": f"phase {name}: exit codes {codes}", "log": tail[-1500:]})
-    for rank in range(1, count):
-        other = Path(f"{into}.{rank}")
-        for line in other.read_text().splitlines() if other.exists() else ():
-            if json.loads(line).get("same") is False or "failed" in line:
-                rows.append({"rank": rank, **json.loads(line)})
     return rows
 
 
@@ -394,10 +400,10 @@ def run() -> Table:
     """All phases, on the GPUs that there are."""
     import torch
 
-    ranks, out = torch.cuda.device_count(), Path(os.environ.get("OUT", tempfile.mkdtemp()))
+    ranks = torch.cuda.device_count()
     found: dict[str, list[Row]] = {}
     for name in PHASES if ranks > 1 else ("one_gpu",):
-        found[name] = started(name, ranks, out)
+        found[name] = started(name, ranks)
         for row in found[name]:
             print(name, json.dumps(row), flush=True)
     rows = tuple((name, json.dumps(row)) for name, each in found.items() for row in each)
@@ -408,6 +414,8 @@ def run() -> Table:
         tuple(claims(found)),
     )
     print("\n".join(map(str, table.claims)), flush=True)
+    if out := os.environ.get("OUT"):
+        Path(out, "several.json").write_text(json.dumps(found, indent=1))
     return table
 
 

@@ -13,7 +13,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.kernels.all_gather_matmul import COPIERS, REGISTERS, reached
-from tilewright.kernels.all_reduce import added, cleared, rounded
+from tilewright.kernels.one_shot import added, cleared, rounded
 from tilewright.kernels.forms import MatmulKind, MatmulOperand, TilePlace, Tiles
 from tilewright.kernels.matmul import load, multiply, store
 from tilewright.lang import T

@@ -16,13 +16,15 @@ from typing import Any
 
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, described
-from tilewright.kernels import all_reduce as sums
 from tilewright.kernels.all_gather_matmul import gathered_product
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul_reduce_scatter import scattered_product
+from tilewright.kernels.one_shot import MOST_CTAS, PACKETS, one_shot
+from tilewright.kernels.one_shot import THREADS as PACKING
 from tilewright.kernels.products import laid_out
 from tilewright.kernels.tile_choice import clusters_at_once
+from tilewright.kernels.two_shot import SHARE, THREADS, two_shot
 from tilewright.ranks import Symmetric
 
 __all__ = ["all_gather_matmul", "all_reduce", "matmul_reduce_scatter"]
@@ -108,26 +110,26 @@ def reduced(x: Array, group: str) -> Array:
     if 4 * words.numel() < ONE_SHOT_BYTES:
         _one_shot(member, words, found, kind_of(x))
     else:
-        most = member.ranks * sums.MOST_CTAS * sums.SHARE
+        most = member.ranks * MOST_CTAS * SHARE
         for first in range(0, words.numel(), most):
             _two_shot(member, words[first : first + most], found[first : first + most], kind_of(x))
     return out.view(x.shape)
 
 
 def _one_shot(member: Member, words: Array, found: Array, kind: str) -> None:
-    ranks, ctas = member.ranks, min(sums.MOST_CTAS, max(1, -(-words.numel() // (2 * sums.THREADS))))
-    inbox = {"inbox": ((2, ranks, sums.MOST_CTAS, sums.PACKETS), "uint64")}
-    room = member.room("one shot", inbox, {"calls": ((sums.MOST_CTAS,), "uint32")})
-    sums.one_shot(ranks, kind)(words, found, room.own["calls"], room.symmetric["inbox"], ctas)
+    ranks, ctas = member.ranks, min(MOST_CTAS, max(1, -(-words.numel() // (2 * PACKING))))
+    inbox = {"inbox": ((2, ranks, MOST_CTAS, PACKETS), "uint64")}
+    room = member.room("one shot", inbox, {"calls": ((MOST_CTAS,), "uint32")})
+    one_shot(ranks, kind)(words, found, room.own["calls"], room.symmetric["inbox"], ctas)
 
 
-def _two_shot(member: Member, words: Array, found: Array, kind: str) -> None:
+def _two_shot(member: Member, words: Array, found: Array, kind: str, threads: int = THREADS) -> None:
     ranks = member.ranks
-    ctas = min(sums.MOST_CTAS, max(1, -(-words.numel() // (4 * sums.THREADS * ranks))))
-    each = ((ranks, sums.MOST_CTAS, sums.SHARE), "uint32")
-    shapes = {"inbox": each, "sums": each, "signals": ((2, sums.MOST_CTAS, ranks), "uint32")}
-    room = member.room("two shot", shapes, {"calls": ((sums.MOST_CTAS,), "uint32")})
-    sums.two_shot(ranks, kind)(words, found, room.own["calls"], *room.symmetric.values(), ctas)
+    ctas = min(MOST_CTAS, max(1, -(-words.numel() // (4 * threads * ranks))))
+    each = ((ranks, MOST_CTAS, SHARE), "uint32")
+    shapes = {"inbox": each, "sums": each, "signals": ((2, MOST_CTAS, ranks), "uint32")}
+    room = member.room(("two shot", threads), shapes, {"calls": ((MOST_CTAS,), "uint32")})
+    two_shot(ranks, kind, threads)(words, found, room.own["calls"], *room.symmetric.values(), ctas)
 
 
 # Products
@@ -177,7 +179,8 @@ def _as_symmetric(a: Array, member: Member) -> Symmetric:
     """The tensor itself where it is symmetric, else a copy in memory of the group, which nobody reads any more."""
     from torch.distributed import _symmetric_memory as memory
 
-    handle = memory.rendezvous(a, member.group) if a.is_contiguous() else None
+    knows = getattr(memory, "is_symm_mem_tensor", lambda tensor: True)  # older versions of torch ask by trying
+    handle = memory.rendezvous(a, member.group) if a.is_contiguous() and knows(a) else None
     if handle is None:
         shape = {"a": (tuple(a.shape), kind_of(a))}
         found = member.room(("copy", tuple(a.shape), kind_of(a)), shape, {}).symmetric["a"]
