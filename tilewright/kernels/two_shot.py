@@ -21,65 +21,82 @@ SHARE = 1 << 13  # words of 4 bytes of a CTA that it gets from each GPU at most
 
 
 @T.inline
-def met(signals, round, cta, rank, ranks, thread, number):
-    """All GPUs' CTAs with this number come after what each has written before."""
+def met(signals, round, cta, rank, thread, number):
+    """What this CTA's namesakes on all GPUs have written before comes first."""
     T.cuda.cta_sync()
-    if thread < ranks and thread != rank:
+    if thread < signals.peers and thread != rank:
         T.ptx.st(signals.peer(thread).ptr_to([round, cta, rank]), number, sem="release", scope="sys")
         while T.ptx.ld(signals.ptr_to([round, cta, thread]), sem="acquire", scope="sys") != number:
             pass
     T.cuda.cta_sync()
 
 
+@T.inline
+def sent(inbox, given, to, rank, cta, ctas, runs, thread, threads):
+    """The CTA's runs of another GPU's share go there."""
+    for i in range(thread, runs, threads):
+        at: T.let = 4 * ((to * ctas + cta) * runs + i)
+        if at < given.shape[0]:
+            inbox.peer(to).vstore([rank, cta, 4 * i], given.vload([at], "uint32x4"))
+
+
+@T.inline
+def kept(sums, outbox, source, cta, ctas, runs, thread, threads):
+    """The sums that another GPU has sent are stored."""
+    for i in range(thread, runs, threads):
+        at: T.let = 4 * ((source * ctas + cta) * runs + i)
+        if at < sums.shape[0]:
+            sums.vstore([at], outbox.vload([source, cta, 4 * i], "uint32x4"))
+
+
+@T.inline
+def summed(inbox, given, at, place, rank, kind):
+    """The sums of four words of all GPUs; the own ones begin at ``at``, the others' at a place of their inbox."""
+    words, total = T.alloc_local((4,), "uint32"), T.alloc_local((128 // dtype(kind).bits,), "float32")
+    cleared(total)
+    for source in T.unroll(inbox.peers):
+        if source == rank:
+            words.vstore([0], given.vload([at], "uint32x4"))
+        else:
+            words.vstore([0], inbox.vload([source, *place], "uint32x4"))
+        added(total, words, kind)
+    rounded(words, total, kind)
+    return words.vload([0], "uint32x4")
+
+
 @cache
 def two_shot(ranks: int, kind: str, threads: int = THREADS, share: int = SHARE) -> tw.Executable:
-    """out = the sum of x over all ranks. words: of 4 bytes, runs of four of them; calls: of each CTA, 0 at first. share: as `SHARE`,
-    the room of each.
+    """y = the sum of x over all ranks, both as words of 4 bytes, runs of four; calls: of each CTA, 0 at first.
+
+    share: the room that each CTA has for words of each GPU.
     """
-    per_run = 128 // dtype(kind).bits
 
     @T.prim_func
     def all_reduce_two_shot(
-        x: T.handle, out: T.handle, calls: T.Buffer((MOST_CTAS,), "uint32"),
+        x: T.handle, y: T.handle, calls: T.Buffer((MOST_CTAS,), "uint32"),
         inbox: T.SymmetricBuffer((ranks, MOST_CTAS, share), "uint32", ranks=ranks),
-        sums: T.SymmetricBuffer((ranks, MOST_CTAS, share), "uint32", ranks=ranks),
+        outbox: T.SymmetricBuffer((ranks, MOST_CTAS, share), "uint32", ranks=ranks),
         signals: T.SymmetricBuffer((2, MOST_CTAS, ranks), "uint32", ranks=ranks), ctas: T.int32,
     ):  # fmt: skip
         words = T.int32()
-        given, found = T.match_buffer(x, (words,), "uint32"), T.match_buffer(out, (words,), "uint32")
+        given, sums = T.match_buffer(x, (words,), "uint32"), T.match_buffer(y, (words,), "uint32")
         T.assume(words % 4 == 0)
         cta, thread, rank = T.cta_id([ctas]), T.thread_id([threads]), T.rank_id([ranks])
         number: T.let = calls[cta] + T.uint32(1)
         runs: T.let = (words // 4 + ranks * ctas - 1) // (ranks * ctas)  # of a CTA in each share
-        own, total = T.alloc_local((4,), "uint32"), T.alloc_local((per_run,), "float32")
         for step in T.unroll(1, ranks):
-            to: T.let = (rank + step) % ranks
-            for i in range(thread, runs, threads):
-                at: T.let = 4 * ((to * ctas + cta) * runs + i)
-                if at < words:
-                    inbox.peer(to).vstore([rank, cta, 4 * i], given.vload([at], "uint32x4"))
-        met(signals, 0, cta, rank, ranks, thread, number)
+            sent(inbox, given, (rank + step) % ranks, rank, cta, ctas, runs, thread, threads)
+        met(signals, 0, cta, rank, thread, number)
         for i in range(thread, runs, threads):
             at: T.let = 4 * ((rank * ctas + cta) * runs + i)
             if at < words:
-                cleared(total)
-                for source in T.unroll(ranks):
-                    if source == rank:
-                        own.vstore([0], given.vload([at], "uint32x4"))
-                    else:
-                        own.vstore([0], inbox.vload([source, cta, 4 * i], "uint32x4"))
-                    added(total, own, kind)
-                rounded(own, total, kind)
-                found.vstore([at], own.vload([0], "uint32x4"))
+                sum: T.let = summed(inbox, given, at, (cta, 4 * i), rank, kind)
+                sums.vstore([at], sum)
                 for step in T.unroll(1, ranks):
-                    sums.peer((rank + step) % ranks).vstore([rank, cta, 4 * i], own.vload([0], "uint32x4"))
-        met(signals, 1, cta, rank, ranks, thread, number)
+                    outbox.peer((rank + step) % ranks).vstore([rank, cta, 4 * i], sum)
+        met(signals, 1, cta, rank, thread, number)
         for step in T.unroll(1, ranks):
-            source: T.let = (rank + step) % ranks
-            for i in range(thread, runs, threads):
-                at: T.let = 4 * ((source * ctas + cta) * runs + i)
-                if at < words:
-                    found.vstore([at], sums.vload([source, cta, 4 * i], "uint32x4"))
+            kept(sums, outbox, (rank + step) % ranks, cta, ctas, runs, thread, threads)
         if thread == 0:
             calls[cta] = number
 
