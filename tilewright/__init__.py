@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from tilewright.compiler import Executable, compile, simulate, torch_op
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
-    from tilewright.ranks import Symmetric
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
+    from tilewright.ranks import Symmetric
     from tilewright.tuning import autotune
 
 __version__ = "0.1.0"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +164,6 @@ def all_reduce(rank: int, ranks: int) -> Iterator[Row]:
     import torch
 
     from tilewright import kernels
-
     from tilewright.kernels import several
 
     name, memory = torch.distributed.group.WORLD.group_name, torch.ops.symm_mem
@@ -182,10 +181,11 @@ def all_reduce(rank: int, ranks: int) -> Iterator[Row]:
         }
         if nbytes >= 1 << 18:
             words, sums = (each.view(torch.uint32) for each in (y, z))
-            for threads in (128, 256, 512):
-                calls[f"two shot, {threads} threads"] = lambda threads=threads: several._two_shot(  # type: ignore[misc]
-                    member, words, sums, "bfloat16", threads
-                )
+            for threads in (256, 512):
+                for what in (several._two_shot, several._packed):
+                    calls[f"{what.__name__}, {threads} threads"] = lambda threads=threads, what=what: what(  # type: ignore[misc]
+                        member, words, sums, "bfloat16", threads
+                    )
         row: Row = {"bytes": nbytes}
         for what, call in calls.items():
             found = tried(lambda call=call: seconds(graphed(call, 20), rounds=15, calls=20))  # type: ignore[misc]
@@ -219,6 +219,8 @@ def gather(rank: int, ranks: int) -> Iterator[Row]:
             "matmul alone": lambda: near @ b,
             "kernels.matmul alone": lambda: kernels.matmul(near, b),
         }
+        for at_once in (1, 2):
+            calls[f"tilewright, {at_once} at once"] = with_copies(at_once, lambda: kernels.all_gather_matmul(a, b))
         row: Row = {"M, K, N": f"{rows}, {k}, {n}"}
         for what, call in calls.items():
             found = tried(lambda call=call: seconds(lambda: [call() for _ in range(5)], rounds=12, calls=5))  # type: ignore[misc]
@@ -226,6 +228,22 @@ def gather(rank: int, ranks: int) -> Iterator[Row]:
         wanted, found = nccl().float(), kernels.all_gather_matmul(a, b).float()
         row["apart"] = float((wanted - found).abs().max() / wanted.abs().max())
         yield row
+
+
+def with_copies(at_once: int, call: Callable[[], object]) -> Callable[[], object]:
+    """A call with another number of words that each copier has on their way."""
+    from tilewright.kernels import several
+
+    made = several.gathered_product
+
+    def changed() -> None:
+        several.gathered_product = lambda *args: made(*args, at_once)
+        try:
+            call()
+        finally:
+            several.gathered_product = made
+
+    return changed
 
 
 def overlapped(a: Any, b: Any, parts: int) -> Callable[[], object]:
@@ -396,13 +414,13 @@ def claims(found: dict[str, list[Row]]) -> Iterator[Claim]:
             yield Claim(f"all-gather product {row['M, K, N']}, of the better", min(better) / row["tilewright"], 0.95)
 
 
-def run() -> Table:
-    """All phases, on the GPUs that there are."""
+def run(phases: Iterable[str] = ()) -> Table:
+    """All phases, or some, on the GPUs that there are."""
     import torch
 
     ranks = torch.cuda.device_count()
     found: dict[str, list[Row]] = {}
-    for name in PHASES if ranks > 1 else ("one_gpu",):
+    for name in (phases or PHASES) if ranks > 1 else ("one_gpu",):
         found[name] = started(name, ranks)
         for row in found[name]:
             print(name, json.dumps(row), flush=True)
@@ -420,7 +438,7 @@ def run() -> Table:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) == 6:
         phase(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5])
     else:
-        run()
+        run(sys.argv[1:])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilewright import T, Tx
+from tilewright import T
 
 RANKS, THREADS = 3, 64
 WORDS = THREADS  # of each rank's share

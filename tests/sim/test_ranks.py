@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import tilewright as tw
 from tests.sim.rank_protocols import PROTOCOLS, RANKS, Steps, arguments
-from tilewright import T
 
 RIGHT = Steps()
 GPU_TELL, GPU_HEAR = replace(RIGHT, tell=("release", "gpu")), replace(RIGHT, hear=("acquire", "gpu"))

@@ -9,6 +9,7 @@ but at the beginning. No GPU ends before all others have read its rows.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import tilewright as tw
 from tilewright.kernels.forms import MatmulKind, MatmulOperand, TilePlace, Tiles
@@ -24,9 +25,9 @@ REGISTERS = (56, 224)  # of each thread that copies, and of each that multiplies
 
 @T.meta_class
 class RotatedPlace(TilePlace):
-    """The tiles of C, from some row of tiles on: ``block`` is that of a tile, and ``first`` the one where they begin."""
+    """The tiles of C, from a row of tiles on, ``first``; ``block`` is that of a tile. `Any`: values of the language."""
 
-    def __init__(self, tiles, form, m, n, clusters, first):  # type: ignore[no-untyped-def]  # kernel text
+    def __init__(self, tiles: Tiles, form: MatmulKind, m: Any, n: Any, clusters: Any, first: Any) -> None:
         super().__init__(tiles, form, None, m, n, clusters)
         self.first = first
         self.block = T.local_scalar("int32")
@@ -65,11 +66,24 @@ def load(put, A, B, shard, place, rank, tiles, steps, mine, arrived, wanted):
 
 
 @T.inline
-def gather(shard, near, arrived, ready, finished, rank, blocks, cta, ctas, thread, number):
-    """The copiers of a CTA get its share of every block of the other GPUs, in words of 16 bytes."""
+def copied(here, far, to, first, each, cta, ctas, thread, at_once):
+    """The copiers of a CTA copy its share of a block: words of 16 bytes, several of each thread on their way."""
+    words = T.alloc_local((at_once, 4), "uint32")
+    for turn in T.serial(T.ceildiv(each, ctas * COPIERS * at_once), unroll=False):
+        i: T.let = (turn * ctas + cta) * (COPIERS * at_once) + thread
+        for j in T.unroll(at_once):
+            if i + j * COPIERS < each:
+                words.vstore([j, 0], far.vload([first + i + j * COPIERS, 0], "uint32x4"))
+        for j in T.unroll(at_once):
+            if i + j * COPIERS < each:
+                here.vstore([to + i + j * COPIERS, 0], words.vload([j, 0], "uint32x4"))
+
+
+@T.inline
+def gather(shard, near, arrived, ready, finished, rank, blocks, cta, ctas, thread, number, at_once):
+    """The copiers of a CTA get its share of every block of the other GPUs."""
     lane, ranks, m, k = T.meta_var((thread % 32, shard.peers, *shard.shape))
-    each: T.let = m // blocks * (k // 8)
-    got = T.alloc_local((AT_ONCE, 4), "uint32")
+    each: T.let = m // blocks * (k // 8)  # words of 16 bytes in a block
     here = T.decl_buffer((ranks * m * (k // 8), 4), "uint32", data=near.data, align=16)
     if cta == 0 and thread < ranks and thread != rank:
         T.ptx.st(ready.peer(thread).ptr_to([rank]), number, sem="release", scope="sys")
@@ -80,15 +94,7 @@ def gather(shard, near, arrived, ready, finished, rank, blocks, cta, ctas, threa
         T.cuda.warp_sync()
         far = T.decl_buffer((m * (k // 8), 4), "uint32", data=shard.peer(source).data, align=16)
         for block in T.serial(blocks, unroll=False):
-            for turn in T.serial(T.ceildiv(each, ctas * COPIERS * AT_ONCE), unroll=False):
-                i: T.let = (turn * ctas + cta) * (COPIERS * AT_ONCE) + thread
-                for j in T.unroll(AT_ONCE):
-                    if i + j * COPIERS < each:
-                        got.vstore([j, 0], far.vload([block * each + i + j * COPIERS, 0], "uint32x4"))
-                for j in T.unroll(AT_ONCE):
-                    if i + j * COPIERS < each:
-                        there: T.let = (source * blocks + block) * each + i + j * COPIERS
-                        here.vstore([there, 0], got.vload([j, 0], "uint32x4"))
+            copied(here, far, (source * blocks + block) * each, block * each, each, cta, ctas, thread, at_once)
             T.cuda.warp_sync()
             if lane == 0:
                 T.ptx.red.add(arrived.ptr_to([source * blocks + block]), T.uint32(1), sem="release", scope="gpu")
@@ -97,7 +103,7 @@ def gather(shard, near, arrived, ready, finished, rank, blocks, cta, ctas, threa
 
 
 @cache
-def gathered_product(tiles: Tiles, form: MatmulKind, ranks: int) -> tw.Executable:
+def gathered_product(tiles: Tiles, form: MatmulKind, ranks: int, at_once: int = AT_ONCE) -> tw.Executable:
     """C = (A of all ranks, one below the other) @ B.T. near: room for A, which the own rows are not copied to.
 
     arrived: a count for each block of rows; ready: a number for each rank; calls and finished: one number. They are of
@@ -142,7 +148,7 @@ def gathered_product(tiles: Tiles, form: MatmulKind, ranks: int) -> tw.Executabl
                 put.drain()
             if warp > 0:
                 cta, copier = T.meta_var((cluster * tiles.cluster + below, thread - 32))
-                gather(shard, A.array, arrived, ready, finished, rank, blocks, cta, ctas, copier, number)
+                gather(shard, A.array, arrived, ready, finished, rank, blocks, cta, ctas, copier, number, at_once)
                 if cta == 0 and copier == 0:
                     last: T.let = (rank + ranks - 1) % ranks
                     reached(arrived.ptr_to([last * blocks + blocks - 1]), wanted, "gpu")  # all CTAs know the number

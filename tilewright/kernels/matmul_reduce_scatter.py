@@ -9,13 +9,14 @@ but the last blocks are exchanged while others are being multiplied, and the bit
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.kernels.all_gather_matmul import COPIERS, REGISTERS, reached
-from tilewright.kernels.one_shot import added, cleared, rounded
 from tilewright.kernels.forms import MatmulKind, MatmulOperand, TilePlace, Tiles
 from tilewright.kernels.matmul import load, multiply, store
+from tilewright.kernels.one_shot import added, cleared, rounded
 from tilewright.lang import T
 from tilewright.layout import wgmma_fragment
 
@@ -25,10 +26,10 @@ __all__ = ["scattered_product"]
 @T.meta_class
 class ScatteredPlace(TilePlace):
     """The tiles of C, the owners of their rows by turns, the next rank first: ``owner`` of a tile, and ``block`` of its
-    rows. blocks: of each owner.
+    rows. blocks: of each owner. `Any`: values of the language.
     """
 
-    def __init__(self, tiles, form, m, n, clusters, rank, ranks):  # type: ignore[no-untyped-def]  # kernel text
+    def __init__(self, tiles: Tiles, form: MatmulKind, m: Any, n: Any, clusters: Any, rank: Any, ranks: int) -> None:
         super().__init__(tiles, form, None, m, n, clusters)
         self.rank, self.ranks, self.blocks = rank, ranks, self.rows // ranks
         self.owner, self.block = T.local_scalar("int32"), T.local_scalar("int32")

@@ -16,7 +16,7 @@ import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.lang import T
 
-__all__ = ["MOST_CTAS", "PACKETS", "THREADS", "added", "cleared", "one_shot", "rounded"]
+__all__ = ["MOST_CTAS", "PACKETS", "THREADS", "added", "cleared", "one_shot", "receive", "rounded", "send", "summed"]
 
 THREADS, MOST_CTAS = 512, 64
 PACKETS = 4096  # of a CTA, 4 bytes of data each, and as many of their number
@@ -45,14 +45,13 @@ def cleared(total):
 
 
 @T.inline
-def send(inbox, half, rank, cta, place, data, number):
-    """Two words go to all other GPUs, each with the number of the call."""
+def send(inbox, to, half, rank, cta, place, data, number):
+    """Two words go to another GPU, each with the number of the call."""
     mark: T.let = T.cast(number, "uint64") << 32
     low: T.let = T.cast(data.x, "uint64") | mark
     high: T.let = T.cast(data.y, "uint64") | mark
-    for step in T.unroll(1, inbox.peers):
-        there = inbox.peer((rank + step) % inbox.peers).ptr_to([half, rank, cta, place])
-        T.ptx.st.vec(there, low, high, type="b64", vec=2, sem="relaxed", scope="sys")
+    there = inbox.peer(to).ptr_to([half, rank, cta, place])
+    T.ptx.st.vec(there, low, high, type="b64", vec=2, sem="relaxed", scope="sys")
 
 
 @T.inline
@@ -105,7 +104,8 @@ def one_shot(ranks: int, kind: str) -> tw.Executable:
             at: T.let = 2 * (cta * pairs + i)
             if at < words:
                 data: T.let = given.vload([at], "uint32x2")
-                send(inbox, half, rank, cta, 2 * i, data, number)
+                for step in T.unroll(1, ranks):
+                    send(inbox, (rank + step) % ranks, half, rank, cta, 2 * i, data, number)
         for i in range(thread, pairs, THREADS):
             at: T.let = 2 * (cta * pairs + i)
             if at < words:

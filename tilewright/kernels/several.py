@@ -25,12 +25,15 @@ from tilewright.kernels.one_shot import THREADS as PACKING
 from tilewright.kernels.products import laid_out
 from tilewright.kernels.tile_choice import clusters_at_once
 from tilewright.kernels.two_shot import SHARE, THREADS, two_shot
+from tilewright.kernels.two_shot_packets import PACKETS as SHARED_PACKETS
+from tilewright.kernels.two_shot_packets import two_shot_packets
 from tilewright.ranks import Symmetric
 
 __all__ = ["all_gather_matmul", "all_reduce", "matmul_reduce_scatter"]
 
 KINDS, HALVES = ("float32", "float16", "bfloat16"), ("float16", "bfloat16")
 ONE_SHOT_BYTES = 512 << 10  # below, arrays go to all GPUs as a whole
+PACKED_BYTES = 4 << 20  # below, shares of arrays go as packets
 WORDS = {"uint32": "int32", "uint64": "int64"}  # types that torch fills, of those that it only views
 Shape = tuple[tuple[int, ...], str]
 
@@ -109,6 +112,8 @@ def reduced(x: Array, group: str) -> Array:
     words, found = flat.view(torch.uint32), out.view(torch.uint32)
     if 4 * words.numel() < ONE_SHOT_BYTES:
         _one_shot(member, words, found, kind_of(x))
+    elif words.numel() <= member.ranks * MOST_CTAS * SHARED_PACKETS and 4 * words.numel() < PACKED_BYTES:
+        _packed(member, words, found, kind_of(x))
     else:
         most = member.ranks * MOST_CTAS * SHARE
         for first in range(0, words.numel(), most):
@@ -121,6 +126,14 @@ def _one_shot(member: Member, words: Array, found: Array, kind: str) -> None:
     inbox = {"inbox": ((2, ranks, MOST_CTAS, PACKETS), "uint64")}
     room = member.room("one shot", inbox, {"calls": ((MOST_CTAS,), "uint32")})
     one_shot(ranks, kind)(words, found, room.own["calls"], room.symmetric["inbox"], ctas)
+
+
+def _packed(member: Member, words: Array, found: Array, kind: str, threads: int = PACKING) -> None:
+    ranks = member.ranks
+    ctas = min(MOST_CTAS, max(1, -(-words.numel() // (2 * threads * ranks))))
+    each = ((2, ranks, MOST_CTAS, SHARED_PACKETS), "uint64")
+    room = member.room(("packed", threads), {"inbox": each, "outbox": each}, {"calls": ((MOST_CTAS,), "uint32")})
+    two_shot_packets(ranks, kind, threads)(words, found, room.own["calls"], *room.symmetric.values(), ctas)
 
 
 def _two_shot(member: Member, words: Array, found: Array, kind: str, threads: int = THREADS) -> None:
