@@ -440,10 +440,36 @@ def queue(steps: Steps):
     return queue_with_credits
 
 
+def multimem(steps: Steps):
+    """The switch adds: each rank reads the sums of its share, and stores them to all."""
+    scope = steps.has("scope", "sys")
+
+    @T.prim_func
+    def multimem_all_reduce(x: x_of(), y: x_of(), pad: T.SymmetricBuffer((2,), "uint32", ranks=RANKS),
+                            out: T.Buffer((WORDS,), "float32")):  # fmt: skip
+        T.cta_id([1])
+        thread, rank = T.thread_id([THREADS]), T.rank_id([RANKS])
+        x[thread] = T.cast(rank + thread, "float32")
+        for turn in range(2):
+            T.cuda.cta_sync()
+            if thread == 0:
+                T.multimem.red(pad.multicast().ptr_to([turn]), T.uint32(1), sem=steps.tell[0], scope=scope)
+                while T.ptx.ld(pad.ptr_to([turn]), sem="acquire", scope="sys") != T.uint32(RANKS):
+                    pass
+            T.cuda.cta_sync()
+            if turn == 0 and thread // (WORDS // RANKS + 1) == rank:
+                there = T.meta_var(x if steps.has("alone", False) else x.multicast())
+                total: T.let = T.multimem.ld_reduce(there.ptr_to([thread]), sem="relaxed", scope="sys")
+                T.multimem.st(y.multicast().ptr_to([thread]), total, sem="relaxed", scope="sys")
+        out[thread] = y.multicast()[thread] if steps.has("plainly", False) else y[thread]
+
+    return multimem_all_reduce
+
+
 PROTOCOLS: dict[str, Callable[[Steps], object]] = {
     each.__name__: each
     for each in (one_shot, two_shot, all_gather, reduce_scatter, all_to_all, signal_pads, ring, counter, bulk_to_peer,
-                 bulk_from_peer, elected, packets, queue)
+                 bulk_from_peer, elected, packets, queue, multimem)
 }  # fmt: skip
 
 

@@ -87,6 +87,11 @@ MISTAKES = [
     ("bulk_to_peer", but(read=True), "races"),
     ("bulk_to_peer", but(proxy=False), "warning"),
     ("bulk_from_peer", but(proxy=False), "warning"),
+    # the switch
+    ("multimem", but(scope="gpu"), "races"),
+    ("multimem", WEAK_TELL, "races"),
+    ("multimem", but(alone=True), "simulation"),
+    ("multimem", but(plainly=True), "simulation"),
     # signals that never come
     ("one_shot", replace(RIGHT, leaves=1), "stuck"),
     ("two_shot", replace(RIGHT, leaves=2), "stuck"),
@@ -103,7 +108,8 @@ def test_a_mistake_is_told_with_its_ranks(name, steps, kind):
     if kind == "warning":
         assert run(name, steps).warnings
         return
-    with pytest.raises(tw.TilewrightError, match=" of rank ") as caught:
+    with pytest.raises(tw.TilewrightError, match=r" of rank |address") as caught:
         run(name, steps)
     found = [one for one in caught.value.findings if one.kind in KINDS.get(kind, (kind,))]
-    assert found and found[0].threads[0].rank is not None, str(caught.value)
+    assert found, str(caught.value)
+    assert kind == "simulation" or found[0].threads[0].rank is not None

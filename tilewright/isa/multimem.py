@@ -8,18 +8,21 @@ the end. Source: PTX ISA, "Data Movement and Conversion Instructions: multimem.l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import VOID, dtype
+from tilewright.dtypes import dtype
+from tilewright.isa.arch import since
 from tilewright.isa.atomics import COMBINATIONS
-from tilewright.isa.effects import read_and_written
+from tilewright.isa.effects import Count
 from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.places import SCOPES, nbytes, newer, scope_of, sem_of
-from tilewright.isa.strong import load, load_vector, store, store_vector
-from tilewright.isa.table import Access, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
+from tilewright.isa.places import SCOPES, nbytes, scope_of, sem_of
+from tilewright.isa.strong import load, store
+from tilewright.isa.table import Access, Form, Meaning, Ptx, Spellings, instruction, reads
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: multimem.ld_reduce, multimem.st, multimem.red"'
 FIRST = "sm_90"
@@ -32,7 +35,6 @@ KINDS: Mapping[str, Spellings] = {  # by operation
     **dict.fromkeys(("min", "max"), INTEGERS),
     **dict.fromkeys(("and", "or", "xor"), BITS),
 }
-QUADS: Spellings = {"float32": ".v4.f32", "float16": ".v4.f16x2", "bfloat16": ".v4.bf16x2"}
 ORDERS: Mapping[str, tuple[str, ...]] = {"ld_reduce": ("relaxed", "acquire"), "st": ("relaxed", "release"),
                                          "red": ("relaxed", "release")}  # fmt: skip
 
@@ -43,29 +45,10 @@ def combined(memory: Memory, address: Lanes, *, op: str, dtype: str) -> Lanes:
     return reduce(COMBINATIONS[op].combine, every)
 
 
-def added_vectors(memory: Memory, address: Lanes, *, kind: str) -> Lanes:
-    """Four words of each GPU, added as numbers; of halves in float32, rounded once."""
-    numbers = dtype(kind).numpy
-    every = [np.ascontiguousarray(load_vector(memory, at, num=4, bits=32)) for at in memory.replicas(address)]
-    halves = [np.ascontiguousarray(np.moveaxis(words, -2, -1)).view(numpyless(numbers)) for words in every]
-    total = reduce(np.add, [each.astype(np.float32) for each in halves]).astype(numbers)
-    return np.moveaxis(np.ascontiguousarray(total).view(np.uint32), -1, -2)
-
-
-def numpyless(kind: np.dtype[np.generic]) -> np.dtype[np.generic]:
-    return kind
-
-
 def stored(memory: Memory, address: Lanes, value: Lanes) -> None:
     """The value goes to each GPU."""
     for at in memory.replicas(address):
         store(memory, at, value)
-
-
-def stored_vectors(memory: Memory, address: Lanes, registers: Lanes) -> None:
-    """Four words go to each GPU."""
-    for at in memory.replicas(address):
-        store_vector(memory, at, registers)
 
 
 def updated(memory: Memory, address: Lanes, value: Lanes, *, op: str) -> None:
@@ -82,18 +65,53 @@ def _orders(name: str) -> Iterator[tuple[Spellings, Spellings]]:
         yield {order: f".{order}" for order in ORDERS[name]}, scopes.spellings
 
 
-def _forms(name: str, text: str, tables: Mapping[str, Spellings], meaning: Meaning, **fields: object) -> Iterator[Form]:
-    width = fields.pop("width", nbytes)
+def _forms(name: str, text: str, tables: Mapping[str, Spellings], meaning: Meaning, width: Count, **more: Any) -> Forms:
+    """A form for each order and scope. tables: modifiers beside these; more: fields of `Form`."""
     for sems, scopes in _orders(name):
-        if name == "red":
-            effects = read_and_written("ptr", "global", width, sem=sem_of, scope=scope_of)  # type: ignore[arg-type]
-        else:
-            effects = (Access("ptr", "global", width, write=name == "st", sem=sem_of, scope=scope_of),)  # type: ignore[arg-type,assignment]
+        access = Access("ptr", "global", width, write=name == "st", sem=sem_of, scope=scope_of, replicated=True)
+        both = replace(access, rmw=True), replace(access, rmw=True, write=True)
         yield Form(
             Ptx(f"multimem.{name}{{sem}}{{scope}}.global{text}", {"sem": sems, "scope": scopes, **tables}),
-            newer(FIRST),
+            since(FIRST),
             SOURCE,
             meaning,
-            effects=tuple(replicated(each) for each in effects),
-            **fields,  # type: ignore[arg-type]
+            effects=both if name == "red" else (access,),
+            **more,
         )
+
+
+Forms = Iterator[Form]
+POINTER = reads("ptr", "global")
+KEYWORDS = {"sem": "weak", "scope": None}
+STRONG = {"sem": "relaxed", "scope": "sys"}
+
+
+def _by_operation(name: str, meaning: Meaning, **more: Any) -> tuple[Form, ...]:
+    return tuple(
+        form
+        for op, kinds in KINDS.items()
+        for form in _forms(name, ".{op}{dtype}", {"op": {op: op}, "dtype": kinds}, meaning, nbytes, **more)
+    )
+
+
+instruction(
+    "ptx.multimem.ld_reduce",
+    keywords={"op": "add", "dtype": None, **KEYWORDS},
+    operands=(POINTER,),
+    doc="The elements of all GPUs at ``ptr``, combined by ``op``: add, min, max, and, or, xor.",
+    forms=_by_operation("ld_reduce", Meaning(combined, on="memory", passes=("op", "dtype")), result="dtype"),
+)
+instruction(
+    "ptx.multimem.st",
+    keywords=KEYWORDS,
+    operands=(POINTER, reads("value", "typed")),
+    doc="Stores ``value`` as an element of each GPU.",
+    forms=tuple(_forms("st", "{dtype}", {"dtype": {**BITS, **FLOATS}}, Meaning(stored, on="memory"), nbytes)),
+)
+instruction(
+    "ptx.multimem.red",
+    keywords={"op": "add", **STRONG},
+    operands=(POINTER, reads("value", "typed")),
+    doc="Combines ``value`` by ``op`` into the element of each GPU, there as one access.",
+    forms=_by_operation("red", Meaning(updated, on="memory", passes=("op",))),
+)

@@ -13,6 +13,7 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir import Assume, Buffer, Var, binary, const_value
 from tilewright.ir.intervals import Interval
 from tilewright.lang.builder import KernelBuilder, current
+from tilewright.lang.instructions import instructions
 from tilewright.lang.memory import bind_parameter, new_buffer, strided
 
 if TYPE_CHECKING:
@@ -111,5 +112,6 @@ EXPORTS: dict[str, object] = {
     "SymmetricBuffer": SymmetricType,
     "match_symmetric": match_symmetric,
     "rank_id": rank_id,
+    "multimem": instructions("ptx.multimem"),
 }
 """The names of ``T`` that this file defines, with what they stand for."""

@@ -21,13 +21,16 @@ from tilewright.sim.machine.memory import UNITS, MemoryRows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Array, Bools, Ints
+    from tilewright.sim.machine.device import Device
 
-__all__ = ["ALONE", "BufferPlaces", "Group", "OfRank", "Place", "Ranks", "blocks_of", "groups_of", "storage_bytes"]
+__all__ = ["ALONE", "MULTICAST", "BufferPlaces", "Group", "OfRank", "Place", "Ranks", "blocks_of", "groups_of", "multicast_steps", "storage_bytes"]
 
 WINDOW_BITS = 40
 OFFSET_BITS = 24  # of a shared address: see `tilewright.sim.machine.remote`
 LOCAL_WINDOW, SHARED_WINDOW = 126, 127
+MULTICAST = 1 << WINDOW_BITS - 1  # in a window: set in an address that names a place of each GPU
 ARENA = "shared memory"
 TMEM_MEMORY = "tensor memory"
 
@@ -158,6 +161,20 @@ class BufferPlaces:
     def has_window(self, window: int) -> bool:
         """Does any memory of the kernel have this window?"""
         return window == SHARED_WINDOW or window in self.globals or (window == LOCAL_WINDOW and bool(self.locals))
+
+
+def multicast_steps(run: Device, address: Ints, at: Span | None) -> list[int]:
+    """For each GPU what leads from multicast addresses of one buffer to its places. Raises SimulationError for others."""
+    window = np.unique(address >> WINDOW_BITS)
+    place = run.places.globals.get(int(window[0])) if len(window) == 1 else None
+    if place is None or not place.pitch or not (address & MULTICAST).all():
+        raise SimulationError(
+            "T.multimem takes an address of all GPUs",
+            given=f"address {int(address.flat[0]):#x}" + (f", in {place.name}" if place is not None else ""),
+            allowed="a pointer into x.multicast(), of a symmetric argument x",
+            at=at,
+        )
+    return [rank * place.pitch - MULTICAST for rank in range(run.ranks)]
 
 
 def storage_bytes(buffer: ir.Buffer) -> int:

@@ -20,7 +20,7 @@ from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import initialised
-from tilewright.sim.machine.places import LOCAL_WINDOW, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
+from tilewright.sim.machine.places import LOCAL_WINDOW, MULTICAST, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -69,6 +69,7 @@ class Site:
     over: Span | None = None  # of an operation: where its issuer has waited for it
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
+    replicated: bool = False  # does the address name a place of each GPU?
     home: Place | None = None  # the shared buffer that an operand certainly points into, in whichever CTA
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
@@ -298,6 +299,7 @@ class Site:
         self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin = (None, None)
     ) -> None:
         """Store the flags of what `store` just wrote; None stands for initialised bytes, all that an argument takes."""
+        at = harmless(at, mask).shifted(-MULTICAST) if self.replicated else at  # one place stands for all
         for site, lanes, there in self._everywhere(batch, mask, at):
             site.put_flags(batch, lanes, there, flags, origin)
 
@@ -354,6 +356,14 @@ class Site:
     def inside(self, batch: Batch, window: int, at: Address, mask: Mask) -> Site:
         """This site as it touches the buffer at a window's address."""
         places = batch.wave.run.places
+        if at.hi >= FAR and batch.wave.run.ranks > 1 and (place := places.globals.get(window)) is not None:
+            raise SimulationError(
+                f"{self.op} through an address of all GPUs",
+                given=f"a pointer into the multicast view of {place.name}",
+                allowed="T.multimem.ld_reduce, T.multimem.st, T.multimem.red",
+                hint=f"{place.name}.peer(rank), or {place.name} itself",
+                at=self.at,
+            )
         if at.hi >= FAR and (after := places.globals.get(window + 1)) is not None:
             self._check_before(batch, after, at, mask)
         if not places.has_window(window):

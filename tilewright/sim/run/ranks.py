@@ -19,7 +19,7 @@ from tilewright.dtypes import INT64
 from tilewright.errors import ArgumentError
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields, mapped
 from tilewright.records import replace
-from tilewright.sim.machine.places import BufferPlaces, OfRank, Ranks, groups_of
+from tilewright.sim.machine.places import MULTICAST, BufferPlaces, OfRank, Ranks, groups_of
 
 if TYPE_CHECKING:
     from tilewright.ir import Number
@@ -80,8 +80,8 @@ class Several:
             for name, array in own.items():
                 _bytes(arrays[name], parts[name], rank)[:] = _octets(array)
             for table, name in tables.items():
-                peers = bases[name] + parts[name].pitch * np.arange(count)
-                _bytes(arrays[table], parts[table], rank)[: 8 * count] = peers.view(np.uint8)
+                peers = [*(bases[name] + parts[name].pitch * np.arange(count)), bases[name] + MULTICAST]
+                _bytes(arrays[table], parts[table], rank)[:] = np.array(peers, np.int64).view(np.uint8)
             starts = {name: base + rank * parts[name].pitch for name, base in bases.items() if name in parts}
             for name, data in encoded(kernel, starts, maps[rank], scalars):
                 _bytes(arrays[name], parts[name], rank)[:] = np.frombuffer(data, np.uint8)
