@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from tilewright import ir
     from tilewright.tile.builder import Builder
 
-__all__ = ["VARIANTS", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "alike",
+__all__ = ["VARIANTS", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "across_gpus", "alike",
            "by_name", "check_keywords", "choose", "condition", "counted", "elementwise",
-           "register", "variant"]  # fmt: skip
+           "is_spread", "on_one_gpu", "register", "variant"]  # fmt: skip
 
 
 class Plan(Protocol):
@@ -92,6 +92,22 @@ def one_of_its_scopes(call: TileCall) -> str | None:
     return None if call.scope.kind in call.row.scopes else "the CTAs of a cluster do not share their shared memory"
 
 
+def is_spread(buffer: ir.Buffer) -> bool:
+    """Is it an array of several GPUs, of which a layout says which of them has what?"""
+    return bool(buffer.peers) and any(axis.kind == "device" for axis in buffer.layout.axes if buffer.layout is not None)
+
+
+@condition("each tile is in the memory of the thread's own GPU")
+def on_one_gpu(call: TileCall) -> str | None:
+    spread = next((side.name for side in call.sides.values() if is_spread(side.buffer)), None)
+    return None if spread is None else f"{spread} lies on several GPUs"
+
+
+@condition("a tile is of an array that lies on several GPUs")
+def across_gpus(call: TileCall) -> str | None:
+    return "no tile lies on another GPU" if on_one_gpu.check(call) is None else None
+
+
 @dataclass(eq=False)
 class Variant:
     """A way to carry out a primitive: a row of a registry. Made by `variant`; `emit` registers its second half."""
@@ -105,7 +121,8 @@ class Variant:
     emitter: Callable[[Any, TileCall, Builder], None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.when = (*self.when[:1], one_of_its_scopes, *self.when[1:])  # first in which memories
+        own = () if across_gpus in self.when else (on_one_gpu,)
+        self.when = (*self.when[:1], one_of_its_scopes, *own, *self.when[1:])  # first in which memories
 
     def emit(self, emitter: Callable[[Any, TileCall, Builder], None]) -> Callable[[Any, TileCall, Builder], None]:
         """Decorator: the function that writes the code of a plan."""

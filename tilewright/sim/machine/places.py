@@ -25,7 +25,19 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.device import Device
 
-__all__ = ["ALONE", "MULTICAST", "BufferPlaces", "Group", "OfRank", "Place", "Ranks", "blocks_of", "groups_of", "multicast_steps", "storage_bytes"]
+__all__ = [
+    "ALONE",
+    "MULTICAST",
+    "BufferPlaces",
+    "Group",
+    "OfRank",
+    "Place",
+    "Ranks",
+    "blocks_of",
+    "groups_of",
+    "multicast_steps",
+    "storage_bytes",
+]
 
 WINDOW_BITS = 40
 OFFSET_BITS = 24  # of a shared address: see `tilewright.sim.machine.remote`
