@@ -12,15 +12,13 @@ from functools import cache
 from typing import Any
 
 import tilewright as tw
+from tilewright.kernels.copiers import AT_ONCE, COPIERS, REGISTERS, gather, reached
 from tilewright.kernels.forms import MatmulKind, MatmulOperand, TilePlace, Tiles
 from tilewright.kernels.matmul import multiply, store
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
 
-__all__ = ["COPIERS", "gathered_product"]
-
-COPIERS, AT_ONCE = 96, 4  # threads of a CTA that copy; words of 16 bytes that each has on their way
-REGISTERS = (56, 224)  # of each thread that copies, and of each that multiplies
+__all__ = ["gathered_product"]
 
 
 @T.meta_class
@@ -37,13 +35,6 @@ class RotatedPlace(TilePlace):
         self.block = T.if_then_else(ahead >= self.rows, ahead - self.rows, ahead)
         self.row = self.block * (self.tiles.m * self.tiles.cluster) + self.shift
         self.column = self.walk.n_idx * self.tiles.n + self.right
-
-
-@T.inline
-def reached(count, wanted, scope):
-    """Wait until a count, which only grows, is as high."""
-    while T.reinterpret("int32", T.ptx.ld(count, sem="acquire", scope=scope) - wanted) < 0:
-        pass
 
 
 @T.inline
@@ -66,40 +57,37 @@ def load(put, A, B, shard, place, rank, tiles, steps, mine, arrived, wanted):
 
 
 @T.inline
-def copied(here, far, to, first, each, cta, ctas, thread, at_once):
-    """The copiers of a CTA copy its share of a block: words of 16 bytes, several of each thread on their way."""
-    words = T.alloc_local((at_once, 4), "uint32")
-    for turn in T.serial(T.ceildiv(each, ctas * COPIERS * at_once), unroll=False):
-        i: T.let = (turn * ctas + cta) * (COPIERS * at_once) + thread
-        for j in T.unroll(at_once):
-            if i + j * COPIERS < each:
-                words.vstore([j, 0], far.vload([first + i + j * COPIERS, 0], "uint32x4"))
-        for j in T.unroll(at_once):
-            if i + j * COPIERS < each:
-                here.vstore([to + i + j * COPIERS, 0], words.vload([j, 0], "uint32x4"))
+def tiles_of(C, A, B, slabs, finish, ring, place, tiles, who, warp, cluster, below, steps):
+    """A warpgroup multiplies its part of all tiles of a CTA, and stores them."""
+    rows = T.meta_var(tiles.m // tiles.groups)
+    turn, take = T.PipelineState(tiles.slabs, 0), ring.consumer()
+    D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
+    place.begin(cluster, below, who * rows)
+    while place.valid():
+        multiply(D, take, A, B, who * rows, steps)
+        store(C, D, slabs, turn, finish, place, who, warp)
+        place.next()
+    if warp == 0 and T.ptx.elect_sync():
+        T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA
 
 
 @T.inline
-def gather(shard, near, arrived, ready, finished, rank, blocks, cta, ctas, thread, number, at_once):
-    """The copiers of a CTA get its share of every block of the other GPUs."""
-    lane, ranks, m, k = T.meta_var((thread % 32, shard.peers, *shard.shape))
-    each: T.let = m // blocks * (k // 8)  # words of 16 bytes in a block
-    here = T.decl_buffer((ranks * m * (k // 8), 4), "uint32", data=near.data, align=16)
-    if cta == 0 and thread < ranks and thread != rank:
-        T.ptx.st(ready.peer(thread).ptr_to([rank]), number, sem="release", scope="sys")
-    for step in T.serial(1, ranks, unroll=False):
-        source: T.let = (rank + step) % ranks
-        if lane == 0:
-            reached(ready.ptr_to([source]), number, "sys")
-        T.cuda.warp_sync()
-        far = T.decl_buffer((m * (k // 8), 4), "uint32", data=shard.peer(source).data, align=16)
-        for block in T.serial(blocks, unroll=False):
-            copied(here, far, (source * blocks + block) * each, block * each, each, cta, ctas, thread, at_once)
-            T.cuda.warp_sync()
-            if lane == 0:
-                T.ptx.red.add(arrived.ptr_to([source * blocks + block]), T.uint32(1), sem="release", scope="gpu")
-        if lane == 0:
-            T.ptx.red.add(finished.peer(source).ptr_to([0]), T.uint32(1), sem="release", scope="sys")
+def loads_of(put, A, B, shard, place, tiles, cluster, below, steps, rank, arrived, wanted):
+    """One thread fills the ring for all tiles of a CTA."""
+    place.begin(cluster, below)
+    while place.valid():
+        load(put, A, B, shard, place, below, tiles, steps, rank, arrived, wanted)
+        place.next()
+    put.drain()
+
+
+@T.inline
+def ended(arrived, finished, calls, rank, ranks, blocks, wanted, number):
+    """One copier waits until all CTAs have copied, so that they know the call's number, and all GPUs have read."""
+    last: T.let = (rank + ranks - 1) % ranks
+    reached(arrived.ptr_to([last * blocks + blocks - 1]), wanted, "gpu")
+    reached(finished.ptr_to([0]), wanted * T.uint32(ranks - 1), "sys")
+    calls[0] = number
 
 
 @cache
@@ -109,7 +97,7 @@ def gathered_product(tiles: Tiles, form: MatmulKind, ranks: int, at_once: int = 
     arrived: a count for each block of rows; ready: a number for each rank; calls and finished: one number. They are of
     calls with these extents alone, and 0 before the first.
     """
-    rows, stages, high = tiles.m // tiles.groups, form.stages(tiles), tiles.m * tiles.cluster
+    stages, high = form.stages(tiles), tiles.m * tiles.cluster
 
     @T.prim_func
     def all_gather_matmul(
@@ -141,29 +129,14 @@ def gathered_product(tiles: Tiles, form: MatmulKind, ranks: int, at_once: int = 
             if warp == 0 and T.ptx.elect_sync():
                 put = ring.producer(A.stage_bytes + B.stage_bytes)
                 place = RotatedPlace(tiles, form, every, n, clusters, rank * blocks)
-                place.begin(cluster, below)
-                while place.valid():
-                    load(put, A, B, shard, place, below, tiles, steps, rank, arrived, wanted)
-                    place.next()
-                put.drain()
+                loads_of(put, A, B, shard, place, tiles, cluster, below, steps, rank, arrived, wanted)
             if warp > 0:
                 cta, copier = T.meta_var((cluster * tiles.cluster + below, thread - 32))
                 gather(shard, A.array, arrived, ready, finished, rank, blocks, cta, ctas, copier, number, at_once)
                 if cta == 0 and copier == 0:
-                    last: T.let = (rank + ranks - 1) % ranks
-                    reached(arrived.ptr_to([last * blocks + blocks - 1]), wanted, "gpu")  # all CTAs know the number
-                    reached(finished.ptr_to([0]), wanted * T.uint32(ranks - 1), "sys")
-                    calls[0] = number
+                    ended(arrived, finished, calls, rank, ranks, blocks, wanted, number)
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), REGISTERS[1], increase=True):
-            who, turn, take = T.meta_var(group - 1), T.PipelineState(tiles.slabs, 0), ring.consumer()
             place = RotatedPlace(tiles, form, every, n, clusters, rank * blocks)
-            D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
-            place.begin(cluster, below, who * rows)
-            while place.valid():
-                multiply(D, take, A, B, who * rows, steps)
-                store(C, D, slabs, turn, finish, place, who, warp)
-                place.next()
-            if warp == 0 and T.ptx.elect_sync():
-                T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA
+            tiles_of(C, A, B, slabs, finish, ring, place, tiles, group - 1, warp, cluster, below, steps)
 
     return tw.compile(all_gather_matmul, target="sm_90a")

@@ -13,7 +13,7 @@ from typing import Any
 
 import tilewright as tw
 from tilewright.dtypes import dtype
-from tilewright.kernels.all_gather_matmul import COPIERS, REGISTERS, reached
+from tilewright.kernels.copiers import COPIERS, REGISTERS, reached
 from tilewright.kernels.forms import MatmulKind, MatmulOperand, TilePlace, Tiles
 from tilewright.kernels.matmul import load, multiply, store
 from tilewright.kernels.one_shot import added, cleared, rounded
@@ -74,6 +74,33 @@ def reduce(partial, out, done, finished, rank, blocks, wanted, cta, ctas, thread
         T.ptx.red.add(finished.peer(lane).ptr_to([0]), T.uint32(1), sem="release", scope="sys")
 
 
+@T.inline
+def loads_of(put, A, B, place, tiles, cluster, below, steps):
+    """One thread fills the ring for all tiles of a CTA."""
+    place.begin(cluster, below)
+    while place.valid():
+        load(put, A, B, place, below, tiles, 0, steps)
+        place.next()
+    put.drain()
+
+
+@T.inline
+def tiles_of(partial, A, B, slabs, finish, ring, place, tiles, who, warp, cluster, below, steps, done):
+    """A warpgroup multiplies its part of all tiles of a CTA, stores them, and tells the owner of each."""
+    rows = T.meta_var(tiles.m // tiles.groups)
+    turn, take = T.PipelineState(tiles.slabs, 0), ring.consumer()
+    D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
+    place.begin(cluster, below, who * rows)
+    while place.valid():
+        multiply(D, take, A, B, who * rows, steps)
+        store(partial, D, slabs, turn, finish, place, who, warp)
+        if warp == 0 and T.ptx.elect_sync():
+            T.ptx.cp_async.bulk.wait_group(0, read=False)  # it has been written
+            told = T.meta_var(done.peer(place.owner).ptr_to([place.block]))
+            T.ptx.red.add(told, T.uint32(1), sem="release", scope="sys")
+        place.next()
+
+
 @cache
 def scattered_product(tiles: Tiles, form: MatmulKind, ranks: int) -> tw.Executable:
     """c = the own rows of the sum over all ranks of A @ B.T. partial: room for all rows.
@@ -81,7 +108,7 @@ def scattered_product(tiles: Tiles, form: MatmulKind, ranks: int) -> tw.Executab
     done: a count for each own block of rows; calls and finished: one number. They are of calls with these extents
     alone, and 0 before the first.
     """
-    rows, stages, high = tiles.m // tiles.groups, form.stages(tiles), tiles.m * tiles.cluster
+    stages, high = form.stages(tiles), tiles.m * tiles.cluster
 
     @T.prim_func
     def matmul_reduce_scatter(
@@ -110,13 +137,8 @@ def scattered_product(tiles: Tiles, form: MatmulKind, ranks: int) -> tw.Executab
 
         with T.WarpgroupRole(group, 0, REGISTERS[0]):
             if warp == 0 and T.ptx.elect_sync():
-                put = ring.producer(A.stage_bytes + B.stage_bytes)
                 place = ScatteredPlace(tiles, form, every, n, clusters, rank, ranks)
-                place.begin(cluster, below)
-                while place.valid():
-                    load(put, A, B, place, below, tiles, 0, steps)
-                    place.next()
-                put.drain()
+                loads_of(ring.producer(A.stage_bytes + B.stage_bytes), A, B, place, tiles, cluster, below, steps)
             if warp > 0:
                 cta, reducer = T.meta_var((cluster * tiles.cluster + below, thread - 32))
                 reduce(partial, out, done, finished, rank, blocks, wanted, cta, ctas, reducer)
@@ -124,17 +146,7 @@ def scattered_product(tiles: Tiles, form: MatmulKind, ranks: int) -> tw.Executab
                     reached(finished.ptr_to([0]), number * T.cast(ctas * (COPIERS // 32 * ranks), "uint32"), "sys")
                     calls[0] = number
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), REGISTERS[1], increase=True):
-            who, turn, take = T.meta_var(group - 1), T.PipelineState(tiles.slabs, 0), ring.consumer()
             place = ScatteredPlace(tiles, form, every, n, clusters, rank, ranks)
-            D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
-            place.begin(cluster, below, who * rows)
-            while place.valid():
-                multiply(D, take, A, B, who * rows, steps)
-                store(partial, D, slabs, turn, finish, place, who, warp)
-                if warp == 0 and T.ptx.elect_sync():
-                    T.ptx.cp_async.bulk.wait_group(0, read=False)
-                    told = T.meta_var(done.peer(place.owner).ptr_to([place.block]))
-                    T.ptx.red.add(told, T.uint32(1), sem="release", scope="sys")
-                place.next()
+            tiles_of(partial, A, B, slabs, finish, ring, place, tiles, group - 1, warp, cluster, below, steps, done)
 
     return tw.compile(matmul_reduce_scatter, target="sm_90a")

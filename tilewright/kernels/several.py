@@ -24,7 +24,7 @@ from tilewright.kernels.one_shot import MOST_CTAS, PACKETS, one_shot
 from tilewright.kernels.one_shot import THREADS as PACKING
 from tilewright.kernels.products import laid_out
 from tilewright.kernels.tile_choice import clusters_at_once
-from tilewright.kernels.two_shot import SHARE, THREADS, two_shot
+from tilewright.kernels.two_shot import HALF, SHARE, THREADS, two_shot
 from tilewright.kernels.two_shot_packets import PACKETS as SHARED_PACKETS
 from tilewright.kernels.two_shot_packets import two_shot_packets
 from tilewright.ranks import Symmetric
@@ -33,7 +33,8 @@ __all__ = ["all_gather_matmul", "all_reduce", "matmul_reduce_scatter"]
 
 KINDS, HALVES = ("float32", "float16", "bfloat16"), ("float16", "bfloat16")
 ONE_SHOT_BYTES = 512 << 10  # below, arrays go to all GPUs as a whole
-PACKED_BYTES = 4 << 20  # below, shares of arrays go as packets
+PACKED_BYTES = 1 << 20  # below, shares of arrays go as packets
+WIDE_BYTES = 2 << 20  # from there on, CTAs of a two-shot sum have all their threads
 WORDS = {"uint32": "int32", "uint64": "int64"}  # types that torch fills, of those that it only views
 Shape = tuple[tuple[int, ...], str]
 
@@ -117,7 +118,8 @@ def reduced(x: Array, group: str) -> Array:
     else:
         most = member.ranks * MOST_CTAS * SHARE
         for first in range(0, words.numel(), most):
-            _two_shot(member, words[first : first + most], found[first : first + most], kind_of(x))
+            part = slice(first, first + most)
+            _two_shot(member, words[part], found[part], kind_of(x), THREADS if 4 * words.numel() >= WIDE_BYTES else HALF)
     return out.view(x.shape)
 
 

@@ -204,6 +204,8 @@ class _cuda:
     def warpgroup_sync(id: Value) -> Any:
         """The four warps of a warpgroup meet at named barrier ``id``."""
 
+class _multimem:
+
 class _ptx_add:
     def __call__(self, a: Value, b: Value, type: Value, sat: Value = ..., rnd: Value = ..., ftz: Value = ...) -> Any:
         """The sum of a and b: integers modulo their width, or clamped; floats rounded once. type: 'u16', 's16',
@@ -1040,6 +1042,24 @@ class _ptx_mov:
     def unpack4(a: Value, type: Value, inner: Value, out: Value = ...) -> Any:
         """One of the 4 equal parts of a register; part 0 is in its low bits. type: 'b32', 'b64'. out: 0, 1, 2, 3.
         inner: 'b8', 'b16'.
+        """
+
+class _ptx_multimem:
+    @staticmethod
+    def ld_reduce(ptr: Value, op: Value = ..., dtype: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
+        """The elements of all GPUs at ``ptr``, combined by ``op``: add, min, max, and, or, xor. sem: 'weak',
+        'relaxed', 'acquire'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. op: 'add', 'min', 'max', 'and', 'or',
+        'xor'. dtype: 'uint32', 'int32', 'uint64', 'int64', 'float32', 'float64'.
+        """
+    @staticmethod
+    def red(ptr: Value, value: Value, op: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
+        """Combines ``value`` by ``op`` into the element of each GPU, there as one access. sem: 'relaxed', 'release'.
+        scope: 'cta', 'gpu', 'sys', 'cluster'. op: 'add', 'min', 'max', 'and', 'or', 'xor'.
+        """
+    @staticmethod
+    def st(ptr: Value, value: Value, sem: Value = ..., scope: Value = ...) -> Any:
+        """Stores ``value`` as an element of each GPU. sem: 'weak', 'relaxed', 'release'. scope: None, 'cta', 'gpu',
+        'sys', 'cluster'.
         """
 
 class _ptx_red_add:
@@ -2102,6 +2122,7 @@ class _ptx:
     @staticmethod
     def mul_f32x2(d: Value, a: Value, b: Value, rounding: Value = ..., ftz: Value = ...) -> Any:
         """Both float32 of a pair: a * b. rounding: 'rn', 'rz', 'rm', 'rp'. ftz: False, True."""
+    multimem: _ptx_multimem
     @staticmethod
     def nanosleep(ns: Value) -> Any:
         """The thread rests for about ``ns`` nanoseconds."""
@@ -2577,6 +2598,18 @@ class T:
     SmemDescriptor = _SmemDescriptor
     SwizzleLayout = _SwizzleLayout
     SwizzleMode = _SwizzleMode
+    @staticmethod
+    def SymmetricBuffer(
+        shape: Value,
+        dtype: Value = ...,
+        ranks: int = ...,
+        layout: Value = ...,
+        strides: Value = ...,
+        align: int = ...,
+    ) -> Any:
+        """``x: T.SymmetricBuffer((1024,), "float32", ranks=4)``: a parameter that each of four GPUs has, in memory
+        that the others reach: ``x.peer(r)`` is the one of rank r, ``x`` itself that of the calling GPU.
+        """
     TCGen05Bar = _TCGen05Bar
     TMABar = _TMABar
     @staticmethod
@@ -2927,9 +2960,25 @@ class T:
         elem_offset: Value = ...,
         align: int = ...,
         flat: Flag = ...,
+        peers: int = ...,
     ) -> Any:
         """The array behind a handle parameter. Symbolic extents and strides (``n = T.int32()``) take their values
-        from the call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart.
+        from the call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart. peers: of a
+        `T.SymmetricBuffer` in printed scripts, its ranks.
+        """
+    @staticmethod
+    def match_symmetric(
+        param: Value,
+        shape: Value,
+        dtype: Value = ...,
+        *,
+        ranks: int,
+        layout: Value = ...,
+        strides: Value = ...,
+        align: int = ...,
+    ) -> Any:
+        """`T.match_buffer` of an array that each of several GPUs has, as `T.SymmetricBuffer`, also of symbolic
+        extents.
         """
     @staticmethod
     def max(*values: Value, axis: Value = ..., keepdims: Flag = ..., **keywords: Value) -> Any:
@@ -2950,6 +2999,7 @@ class T:
     @staticmethod
     def minimum(a: Value, b: Value) -> Any:
         """The smaller one; NaN where either is NaN."""
+    multimem: _ptx_multimem
     nctaid: XYZ
     @staticmethod
     def nearbyint(x: Value) -> Any:
@@ -2976,6 +3026,9 @@ class T:
     def ptr_byte_offset(ptr: Value, offset: Value, dtype: Value = ...) -> Any:
         """A pointer so many bytes further on; ``dtype`` is for readers."""
     ptx: _ptx
+    @staticmethod
+    def rank_id(counts: Value = ...) -> Any:
+        """The rank of the GPU that runs the kernel: 0 up to its extent, ``rank = T.rank_id([4])``."""
     @staticmethod
     def reciprocal(*args: Value, **keywords: Value) -> Any:
         """1 / src, correctly rounded."""
