@@ -19,8 +19,8 @@ __all__ = ["multimem", "peer", "replicas"]
 
 @dataclass(frozen=True, slots=True)
 class PeerPlan:
-    """ranks: by operand, the GPU that has its tile; of a destination that several have, each of them in turn. inner: the
-    variant that copies there.
+    """ranks: by operand, the GPU that has its tile; of a destination that several have, each of them in turn. inner:
+    the variant that copies there.
     """
 
     ranks: tuple[dict[str, Value | str], ...]
@@ -121,7 +121,10 @@ def _(plan: MultimemPlan, call: TileCall, out: Builder) -> None:
 
 @condition("several GPUs have the destination")
 def on_several(call: TileCall) -> str | None:
-    is_one = "dst" not in spread_sides(call) or len(devices_of(call["dst"])) == 1
+    try:
+        is_one = "dst" not in spread_sides(call) or len(devices_of(call["dst"])) == 1
+    except Decline as declined:
+        return declined.reason
     return f"{call['dst'].name} is on one GPU" if is_one else None
 
 
