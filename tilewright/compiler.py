@@ -29,7 +29,7 @@ from tilewright.ir.verify import verify
 from tilewright.isa import Arch
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
-from tilewright.ranks import of_each_rank, of_this_rank, ranks_of, same_values
+from tilewright.ranks import check_one_gpu, of_each_rank, of_this_rank, ranks_of, same_values
 from tilewright.targets import check_target, kernel_of, target_of
 from tilewright.tile import DispatchReport, check_registers, resolve
 
@@ -434,6 +434,7 @@ class Executable:
         """
         from tilewright.advise import advise
 
+        check_one_gpu(self.kernel, "advise")
         return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed)
 
     def profile(
@@ -446,6 +447,7 @@ class Executable:
         from tilewright.profiling import gpu as gpu_named
         from tilewright.profiling import profile
 
+        check_one_gpu(self.kernel, "profile")
         return profile(self, self.ordered(args, named, Executable.profile), gpu_named(gpu), sizes or {}, seed)
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:

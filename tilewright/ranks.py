@@ -18,7 +18,8 @@ from tilewright.host import array_info, is_array
 if TYPE_CHECKING:
     from tilewright.ir import Kernel, Number
 
-__all__ = ["Symmetric", "hidden", "of_each_rank", "of_this_rank", "ranks_of", "same_values"]
+__all__ = ["Symmetric", "check_one_gpu", "hidden", "named_arguments", "of_each_rank", "of_this_rank", "ranks_of",
+           "same_values"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,19 @@ def hidden(kernel: Kernel) -> tuple[str, ...]:
     return (*tables, *([] if rank is None else [str(rank)]))
 
 
+def named_arguments(kernel: Kernel) -> tuple[str, ...]:
+    """What callers know the parameters by that they give."""
+    unnamed, pairs = hidden(kernel), zip(kernel.params, kernel.arguments, strict=True)
+    return tuple(name for param, name in pairs if param.name not in unnamed)
+
+
+def check_one_gpu(kernel: Kernel, what: str) -> None:
+    """Raises ArgumentError for a kernel of several GPUs, where one alone is looked at."""
+    if (count := kernel.attr("ranks")) is not None:
+        raise ArgumentError(f"{what} looks at one GPU", given=f"{kernel.name}, for {count} GPUs",
+                            allowed="tw.simulate and tw.check, which run all ranks")  # fmt: skip
+
+
 def of_each_rank(kernel: Kernel, args: tuple[Any, ...], count: int) -> list[tuple[Any, ...]]:
     """The arguments of each GPU: of a list for all of them the one that is its own, numbers as they are.
 
@@ -94,10 +108,8 @@ def of_each_rank(kernel: Kernel, args: tuple[Any, ...], count: int) -> list[tupl
     unnamed, rank = hidden(kernel), kernel.attr("rank")
     params = [param for param in kernel.params if param.name not in unnamed]
     if len(args) != len(params):
-        names = [name for param, name in zip(kernel.params, kernel.arguments, strict=True) if param.name not in unnamed]
-        raise ArgumentError(
-            f"{kernel.name} takes {len(params)} arguments", given=f"{len(args)}", allowed=", ".join(names) or "none"
-        )
+        allowed = ", ".join(named_arguments(kernel)) or "none"
+        raise ArgumentError(f"{kernel.name} takes {len(params)} arguments", given=f"{len(args)}", allowed=allowed)
     given = {param.name: _spread(kernel, param.name, value, count) for param, value in zip(params, args, strict=True)}
     tables = {name: [np.zeros(count + 1, np.int64) for _ in range(count)] for name in unnamed if name != rank}
     every = {**given, **tables, **({} if rank is None else {str(rank): range(count)})}

@@ -22,6 +22,7 @@ from benchmarks.gpu.measure import Claim, Table
 LIMITS_S = {"one_gpu": 30, "gather": 50, "all_reduce": 45, "bits": 55, "scatter": 20}  # of each phase
 SIZES = [1 << power for power in range(13, 22)]  # bytes of all-reduces
 PRODUCTS = ((8192, 8192, 4096), (16384, 8192, 8192))  # rows of all ranks, K, columns of each rank
+SCATTERED = (8192, 8192, 4096)  # rows, columns, K of each rank
 QUIET = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
 Row = dict[str, Any]
 
@@ -81,7 +82,8 @@ def graphed(call: Callable[[], object], calls: int) -> Callable[[], object]:
     with torch.cuda.graph(made):
         for _ in range(calls):
             call()
-    return made.replay
+    replay: Callable[[], object] = made.replay
+    return replay
 
 
 def seconds(call: Callable[[], object], *, rounds: int, calls: int = 1) -> float:
@@ -100,13 +102,6 @@ def seconds(call: Callable[[], object], *, rounds: int, calls: int = 1) -> float
         if turn >= 3:
             times.append(start.elapsed_time(stop) / 1000 / calls)
     return slowest(statistics.median(times))
-
-
-def tried(call: Callable[[], float]) -> float | str:
-    try:
-        return call()
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error)[:300]}"
 
 
 # Phases: each yields rows, the same on all ranks
@@ -160,90 +155,77 @@ def beside_simulator(rank: int, ranks: int, np: Any, torch: Any, kernels: Any) -
     yield {"what": "all_reduce beside the simulator, float32", "same": same}
 
 
+def timed(calls: dict[str, Callable[[], object]], unit: float, time: Callable[[Callable[[], object]], float]) -> Row:
+    """A row with the time of each call, or why there is none."""
+
+    def of(call: Callable[[], object]) -> float | str:
+        try:
+            return round(time(call) * unit, 4)
+        except Exception as error:
+            return f"{type(error).__name__}: {str(error)[:300]}"
+
+    return {what: of(call) for what, call in calls.items()}
+
+
 def all_reduce(rank: int, ranks: int) -> Iterator[Row]:
+    for nbytes in SIZES:
+        yield {"bytes": nbytes} | all_reduce_of(nbytes)
+
+
+def all_reduce_of(nbytes: int) -> Row:
+    """Microseconds of one size, in a CUDA graph."""
     import torch
 
     from tilewright import kernels
-    from tilewright.kernels import several
 
     name, memory = torch.distributed.group.WORLD.group_name, torch.ops.symm_mem
-    member = several.Member.of(torch.empty(1, device="cuda"), name)
-    for nbytes in SIZES:
-        x = symmetric((nbytes // 2,), torch.bfloat16)
-        x.normal_()
-        y, z = x.clone(), torch.empty_like(x)
-        calls = {
-            "tilewright": lambda: kernels.all_reduce(y),
-            "torch one shot": lambda: memory.one_shot_all_reduce(x, "sum", name),
-            "torch one shot, out": lambda: memory.one_shot_all_reduce_out(x, "sum", name, z),
-            "torch two shot": lambda: memory.two_shot_all_reduce_(x, "sum", name),
-            "NCCL": lambda: torch.distributed.all_reduce(y),
-        }
-        if nbytes >= 1 << 18:
-            words, sums = (each.view(torch.uint32) for each in (y, z))
-            for threads in (256, 512):
-                for what in (several._two_shot, several._packed):
-                    calls[f"{what.__name__}, {threads} threads"] = lambda threads=threads, what=what: what(  # type: ignore[misc]
-                        member, words, sums, "bfloat16", threads
-                    )
-        row: Row = {"bytes": nbytes}
-        for what, call in calls.items():
-            found = tried(lambda call=call: seconds(graphed(call, 20), rounds=15, calls=20))  # type: ignore[misc]
-            row[what] = found if isinstance(found, str) else round(found * 1e6, 2)
-            x.normal_()
-        yield row
+    x = symmetric((nbytes // 2,), torch.bfloat16).normal_()
+    y, z = x.clone(), torch.empty_like(x)
+    calls: dict[str, Callable[[], object]] = {
+        "tilewright": lambda: kernels.all_reduce(y),
+        "torch one shot": lambda: memory.one_shot_all_reduce(x, "sum", name),
+        "torch one shot, out": lambda: memory.one_shot_all_reduce_out(x, "sum", name, z),
+        "torch two shot": lambda: memory.two_shot_all_reduce_(x, "sum", name),
+        "NCCL": lambda: torch.distributed.all_reduce(y),
+    }
+    return timed(calls, 1e6, lambda call: seconds(graphed(call, 20), rounds=15, calls=20))
+
+
+def five_times(call: Callable[[], object]) -> float:
+    return seconds(lambda: [call() for _ in range(5)], rounds=12, calls=5)
 
 
 def gather(rank: int, ranks: int) -> Iterator[Row]:
+    for rows, k, n in PRODUCTS:
+        yield {"M, K, N": f"{rows}, {k}, {n}"} | gather_of(rows, k, n, ranks)
+
+
+def gather_of(rows: int, k: int, n: int, ranks: int) -> Row:
+    """Milliseconds of an all-gather product."""
     import torch
 
     from tilewright import kernels
 
     name = torch.distributed.group.WORLD.group_name
-    for rows, k, n in PRODUCTS:
-        a = symmetric((rows // ranks, k), torch.bfloat16)
-        a.normal_()
-        b = torch.randn(n, k, device="cuda", dtype=torch.bfloat16).t()
-        near = torch.empty(rows, k, device="cuda", dtype=torch.bfloat16)
-        plain = a.clone()
+    a = symmetric((rows // ranks, k), torch.bfloat16).normal_()
+    b = torch.randn(n, k, device="cuda", dtype=torch.bfloat16).t()
+    near = torch.empty(rows, k, device="cuda", dtype=torch.bfloat16)
+    plain = a.clone()
 
-        def nccl() -> Any:
-            torch.distributed.all_gather_into_tensor(near, plain)
-            return near @ b
+    def nccl() -> Any:
+        torch.distributed.all_gather_into_tensor(near, plain)
+        return near @ b
 
-        calls = {
-            "tilewright": lambda: kernels.all_gather_matmul(a, b),
-            "NCCL, then matmul": nccl,
-            "torch fused": lambda: torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, name),
-            "NCCL by streams": overlapped(plain, b, 4),
-            "matmul alone": lambda: near @ b,
-            "kernels.matmul alone": lambda: kernels.matmul(near, b),
-        }
-        for at_once in (1, 2):
-            calls[f"tilewright, {at_once} at once"] = with_copies(at_once, lambda: kernels.all_gather_matmul(a, b))
-        row: Row = {"M, K, N": f"{rows}, {k}, {n}"}
-        for what, call in calls.items():
-            found = tried(lambda call=call: seconds(lambda: [call() for _ in range(5)], rounds=12, calls=5))  # type: ignore[misc]
-            row[what] = found if isinstance(found, str) else round(found * 1e3, 4)
-        wanted, found = nccl().float(), kernels.all_gather_matmul(a, b).float()
-        row["apart"] = float((wanted - found).abs().max() / wanted.abs().max())
-        yield row
-
-
-def with_copies(at_once: int, call: Callable[[], object]) -> Callable[[], object]:
-    """A call with another number of words that each copier has on their way."""
-    from tilewright.kernels import several
-
-    made = several.gathered_product
-
-    def changed() -> None:
-        several.gathered_product = lambda *args: made(*args, at_once)
-        try:
-            call()
-        finally:
-            several.gathered_product = made
-
-    return changed
+    calls: dict[str, Callable[[], object]] = {
+        "tilewright": lambda: kernels.all_gather_matmul(a, b),
+        "NCCL, then matmul": nccl,
+        "torch fused": lambda: torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, name),
+        "NCCL by streams": overlapped(plain, b, 4),
+        "matmul alone": lambda: near @ b,
+        "kernels.matmul alone": lambda: kernels.matmul(near, b),
+    }
+    wanted, ours = nccl().float(), kernels.all_gather_matmul(a, b).float()
+    return timed(calls, 1e3, five_times) | {"apart": float((wanted - ours).abs().max() / wanted.abs().max())}
 
 
 def overlapped(a: Any, b: Any, parts: int) -> Callable[[], object]:
@@ -269,26 +251,22 @@ def overlapped(a: Any, b: Any, parts: int) -> Callable[[], object]:
 
 
 def scatter(rank: int, ranks: int) -> Iterator[Row]:
+    """Milliseconds of a product with reduce-scatter."""
     import torch
 
     from tilewright import kernels
 
-    name = torch.distributed.group.WORLD.group_name
-    for rows, n, k in ((8192, 8192, 4096),):
-        a = torch.randn(rows, k, device="cuda", dtype=torch.bfloat16)
-        b = torch.randn(n, k, device="cuda", dtype=torch.bfloat16).t()
-        out = torch.empty(rows // ranks, n, device="cuda", dtype=torch.bfloat16)
-        calls = {
-            "tilewright": lambda: kernels.matmul_reduce_scatter(a, b),
-            "matmul, then NCCL": lambda: torch.distributed.reduce_scatter_tensor(out, a @ b),
-            "torch fused": lambda: torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, name),
-            "matmul alone": lambda: a @ b,
-        }
-        row: Row = {"M, N, K": f"{rows}, {n}, {k}"}
-        for what, call in calls.items():
-            found = tried(lambda call=call: seconds(lambda: [call() for _ in range(5)], rounds=12, calls=5))  # type: ignore[misc]
-            row[what] = found if isinstance(found, str) else round(found * 1e3, 4)
-        yield row
+    name, (rows, n, k) = torch.distributed.group.WORLD.group_name, SCATTERED
+    a = torch.randn(rows, k, device="cuda", dtype=torch.bfloat16)
+    b = torch.randn(n, k, device="cuda", dtype=torch.bfloat16).t()
+    out = torch.empty(rows // ranks, n, device="cuda", dtype=torch.bfloat16)
+    calls: dict[str, Callable[[], object]] = {
+        "tilewright": lambda: kernels.matmul_reduce_scatter(a, b),
+        "matmul, then NCCL": lambda: torch.distributed.reduce_scatter_tensor(out, a @ b),
+        "torch fused": lambda: torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, name),
+        "matmul alone": lambda: a @ b,
+    }
+    yield {"M, N, K": f"{rows}, {n}, {k}"} | timed(calls, 1e3, five_times)
 
 
 def one_gpu(rank: int, ranks: int) -> Iterator[Row]:

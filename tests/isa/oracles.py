@@ -337,7 +337,7 @@ def ld(warp: Warp, address: Words) -> list[Any]:
     return [unpacked(warp.memory[start : start + size_of(code)], code) for start in address]
 
 
-@oracle("ptx.st", "ptx.multimem.st")
+@oracle("ptx.st", "multimem.st")
 def st(warp: Warp, address: Words, value: list[Any]) -> None:
     code = CODES[warp.mods["dtype"]]
     for lane in warp.lanes:
@@ -391,7 +391,7 @@ def atomic(warp: Warp, address: Words, *values: list[Any]) -> list[Any] | None:
     return None if ".red." in warp.mods["name"] else olds
 
 
-@oracle("ptx.multimem.ld_reduce", "ptx.multimem.red")
+@oracle("multimem.ld_reduce", "multimem.red")
 def multimem_of_one_gpu(warp: Warp, address: Words, *values: list[Any]) -> list[Any] | None:
     code, size, olds = CODES[warp.mods["dtype"]], size_of(CODES[warp.mods["dtype"]]), []
     for lane in range(32):

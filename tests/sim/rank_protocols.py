@@ -262,6 +262,18 @@ def ring(steps: Steps):
     return ring_pass
 
 
+@T.inline
+def counted(there, rank, how, scope):
+    if how == "red":
+        T.ptx.red.add(there, T.uint32(1), sem="release", scope=scope)
+    elif how == "st":
+        T.ptx.st(there, T.uint32(1), sem="release", scope="sys")
+    elif rank == 1:  # one of the chain is too narrow
+        T.ptx.red.add(there, T.uint32(1), sem="release", scope="gpu")
+    else:
+        T.ptx.red.add(there, T.uint32(1), sem="release", scope="sys")
+
+
 def counter(steps: Steps):
     """Every rank writes a part of rank 0's data, and counts itself there; rank 0 waits for the count."""
     how, scope = steps.has("count", "red"), steps.has("scope", "sys")
@@ -275,16 +287,7 @@ def counter(steps: Steps):
         if steps.before:
             T.cuda.cta_sync()
         if thread == 0:
-            there = T.meta_var(arrived.peer(0).ptr_to([0]))
-            if how == "red":
-                T.ptx.red.add(there, T.uint32(1), sem="release", scope=scope)
-            elif how == "mixed":  # one of the chain is too narrow
-                if rank == 1:
-                    T.ptx.red.add(there, T.uint32(1), sem="release", scope="gpu")
-                else:
-                    T.ptx.red.add(there, T.uint32(1), sem="release", scope="sys")
-            else:
-                T.ptx.st(there, T.uint32(1), sem="release", scope="sys")
+            counted(arrived.peer(0).ptr_to([0]), rank, how, scope)
         if rank == 0:
             if thread == 0:
                 while T.ptx.ld(arrived.ptr_to([0]), sem="acquire", scope="sys") != T.uint32(RANKS):
@@ -401,6 +404,17 @@ def packets(steps: Steps):
     return packets_of_data_and_number
 
 
+@T.inline
+def at_least(here, number, how):
+    while T.ptx.ld(here, sem=how[0], scope=how[1]) < T.cast(number, "uint32"):
+        pass
+
+
+@T.inline
+def numbered(there, number, how):
+    T.ptx.st(there, T.cast(number, "uint32"), sem=how[0], scope=how[1])
+
+
 def queue(steps: Steps):
     """Rank 0 sends rank 1 blocks through two places, each used again once its block was taken."""
     blocks, places = 5, 2
@@ -417,24 +431,20 @@ def queue(steps: Steps):
             at: T.let = block % places * WORDS + thread
             if rank == 0:
                 if thread == 0 and block >= places and steps.has("waits"):
-                    while T.ptx.ld(empty.ptr_to([0]), sem="acquire", scope="sys") < T.cast(block - 1, "uint32"):
-                        pass
+                    at_least(empty.ptr_to([0]), block - 1, ("acquire", "sys"))
                 T.cuda.cta_sync()
                 x.peer(1)[at] = T.cast(block * 100 + thread, "float32")
                 T.cuda.cta_sync()
                 if thread == 0:
-                    T.ptx.st(full.peer(1).ptr_to([0]), T.cast(block + 1, "uint32"), sem=steps.tell[0],
-                             scope=steps.tell[1])  # fmt: skip
+                    numbered(full.peer(1).ptr_to([0]), block + 1, steps.tell)
             elif rank == 1:
                 if thread == 0:
-                    while T.ptx.ld(full.ptr_to([0]), sem=steps.hear[0], scope=steps.hear[1]) < T.cast(
-                        block + 1, "uint32"):  # fmt: skip
-                        pass
+                    at_least(full.ptr_to([0]), block + 1, steps.hear)
                 T.cuda.cta_sync()
                 total = total + x[at]
                 T.cuda.cta_sync()
                 if thread == 0:
-                    T.ptx.st(empty.peer(0).ptr_to([0]), T.cast(block + 1, "uint32"), sem=credit[0], scope=credit[1])
+                    numbered(empty.peer(0).ptr_to([0]), block + 1, credit)
         out[thread] = total
 
     return queue_with_credits

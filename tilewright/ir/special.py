@@ -93,7 +93,7 @@ SPECIALS = {
 
 RANK = "rank"
 SIMULATED = SPECIALS | {RANK: SpecialRow(RANK, "", CTA, "GPU among several", _LAST_GPU)}
-"""Those of the simulator, which runs the CTAs of several GPUs: there a kernel's parameter for the rank is a register."""
+"""Those of the simulator, which runs the CTAs of several GPUs: there a parameter for the rank is one."""
 
 ELEMENT = ("element.i", "element.j", "element.k", "element.l")
 """The coordinates of an element in the region that a tile call writes; only values of tile calls contain them."""

@@ -13,9 +13,6 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
-from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.atomics import COMBINATIONS
 from tilewright.isa.effects import Count
@@ -95,21 +92,21 @@ def _by_operation(name: str, meaning: Meaning, **more: Any) -> tuple[Form, ...]:
 
 
 instruction(
-    "ptx.multimem.ld_reduce",
+    "multimem.ld_reduce",
     keywords={"op": "add", "dtype": None, **KEYWORDS},
     operands=(POINTER,),
     doc="The elements of all GPUs at ``ptr``, combined by ``op``: add, min, max, and, or, xor.",
     forms=_by_operation("ld_reduce", Meaning(combined, on="memory", passes=("op", "dtype")), result="dtype"),
 )
 instruction(
-    "ptx.multimem.st",
+    "multimem.st",
     keywords=KEYWORDS,
     operands=(POINTER, reads("value", "typed")),
     doc="Stores ``value`` as an element of each GPU.",
     forms=tuple(_forms("st", "{dtype}", {"dtype": {**BITS, **FLOATS}}, Meaning(stored, on="memory"), nbytes)),
 )
 instruction(
-    "ptx.multimem.red",
+    "multimem.red",
     keywords={"op": "add", **STRONG},
     operands=(POINTER, reads("value", "typed")),
     doc="Combines ``value`` by ``op`` into the element of each GPU, there as one access.",

@@ -118,8 +118,8 @@ def reduced(x: Array, group: str) -> Array:
     else:
         most = member.ranks * MOST_CTAS * SHARE
         for first in range(0, words.numel(), most):
-            part = slice(first, first + most)
-            _two_shot(member, words[part], found[part], kind_of(x), THREADS if 4 * words.numel() >= WIDE_BYTES else HALF)
+            part, threads = slice(first, first + most), THREADS if 4 * words.numel() >= WIDE_BYTES else HALF
+            _two_shot(member, words[part], found[part], kind_of(x), threads)
     return out.view(x.shape)
 
 

@@ -146,8 +146,8 @@ def match_buffer(
     layout = strided(name, shape, strides, layout)
     check_argument(name, scope)
     made = new_buffer(
-        builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align, flat=flat,
-        peers=peers,
+        builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align,
+        flat=flat, peers=peers,
     )  # fmt: skip
     return bind_parameter(builder, param, made)
 

@@ -13,7 +13,6 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir import Assume, Buffer, Var, binary, const_value
 from tilewright.ir.intervals import Interval
 from tilewright.lang.builder import KernelBuilder, current
-from tilewright.lang.instructions import instructions
 from tilewright.lang.memory import bind_parameter, new_buffer, strided
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def match_symmetric(
 
 def several(builder: KernelBuilder, ranks: object, what: str) -> int:
     """The number of GPUs that a kernel is for. Raises KernelError where it is none, or another one than before."""
-    count = const_value(ranks)  # type: ignore[arg-type]  # what is no value has no number
+    count = const_value(ranks)
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_RANKS:
         raise KernelError(f"{what} is for several GPUs", given=f"ranks={ranks}", allowed=f"1 to {MOST_RANKS}")
     known = builder.attrs.setdefault("ranks", count)
@@ -112,6 +111,5 @@ EXPORTS: dict[str, object] = {
     "SymmetricBuffer": SymmetricType,
     "match_symmetric": match_symmetric,
     "rank_id": rank_id,
-    "multimem": instructions("ptx.multimem"),
 }
 """The names of ``T`` that this file defines, with what they stand for."""

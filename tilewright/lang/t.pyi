@@ -205,6 +205,22 @@ class _cuda:
         """The four warps of a warpgroup meet at named barrier ``id``."""
 
 class _multimem:
+    @staticmethod
+    def ld_reduce(ptr: Value, op: Value = ..., dtype: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
+        """The elements of all GPUs at ``ptr``, combined by ``op``: add, min, max, and, or, xor. sem: 'weak',
+        'relaxed', 'acquire'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. op: 'add', 'min', 'max', 'and', 'or',
+        'xor'. dtype: 'uint32', 'int32', 'uint64', 'int64', 'float32', 'float64'.
+        """
+    @staticmethod
+    def red(ptr: Value, value: Value, op: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
+        """Combines ``value`` by ``op`` into the element of each GPU, there as one access. sem: 'relaxed', 'release'.
+        scope: 'cta', 'gpu', 'sys', 'cluster'. op: 'add', 'min', 'max', 'and', 'or', 'xor'.
+        """
+    @staticmethod
+    def st(ptr: Value, value: Value, sem: Value = ..., scope: Value = ...) -> Any:
+        """Stores ``value`` as an element of each GPU. sem: 'weak', 'relaxed', 'release'. scope: None, 'cta', 'gpu',
+        'sys', 'cluster'.
+        """
 
 class _ptx_add:
     def __call__(self, a: Value, b: Value, type: Value, sat: Value = ..., rnd: Value = ..., ftz: Value = ...) -> Any:
@@ -1042,24 +1058,6 @@ class _ptx_mov:
     def unpack4(a: Value, type: Value, inner: Value, out: Value = ...) -> Any:
         """One of the 4 equal parts of a register; part 0 is in its low bits. type: 'b32', 'b64'. out: 0, 1, 2, 3.
         inner: 'b8', 'b16'.
-        """
-
-class _ptx_multimem:
-    @staticmethod
-    def ld_reduce(ptr: Value, op: Value = ..., dtype: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
-        """The elements of all GPUs at ``ptr``, combined by ``op``: add, min, max, and, or, xor. sem: 'weak',
-        'relaxed', 'acquire'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. op: 'add', 'min', 'max', 'and', 'or',
-        'xor'. dtype: 'uint32', 'int32', 'uint64', 'int64', 'float32', 'float64'.
-        """
-    @staticmethod
-    def red(ptr: Value, value: Value, op: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
-        """Combines ``value`` by ``op`` into the element of each GPU, there as one access. sem: 'relaxed', 'release'.
-        scope: 'cta', 'gpu', 'sys', 'cluster'. op: 'add', 'min', 'max', 'and', 'or', 'xor'.
-        """
-    @staticmethod
-    def st(ptr: Value, value: Value, sem: Value = ..., scope: Value = ...) -> Any:
-        """Stores ``value`` as an element of each GPU. sem: 'weak', 'relaxed', 'release'. scope: None, 'cta', 'gpu',
-        'sys', 'cluster'.
         """
 
 class _ptx_red_add:
@@ -2122,7 +2120,6 @@ class _ptx:
     @staticmethod
     def mul_f32x2(d: Value, a: Value, b: Value, rounding: Value = ..., ftz: Value = ...) -> Any:
         """Both float32 of a pair: a * b. rounding: 'rn', 'rz', 'rm', 'rp'. ftz: False, True."""
-    multimem: _ptx_multimem
     @staticmethod
     def nanosleep(ns: Value) -> Any:
         """The thread rests for about ``ns`` nanoseconds."""
@@ -2999,7 +2996,7 @@ class T:
     @staticmethod
     def minimum(a: Value, b: Value) -> Any:
         """The smaller one; NaN where either is NaN."""
-    multimem: _ptx_multimem
+    multimem: _multimem
     nctaid: XYZ
     @staticmethod
     def nearbyint(x: Value) -> Any:

@@ -30,7 +30,7 @@ def device_of(side: Side) -> Value | str:
     if apart:
         count = prod(int(const_value(it.extent) or 0) for it in apart)
         raise Decline(f"{side} lies on {count} GPUs", allowed="tiles that each lie on one GPU, or on all")
-    return OWN if is_everywhere(side) else side.tile.offset.get("pid", 0)
+    return OWN if is_everywhere(side) else side.tile.offset_on(pid)
 
 
 def devices_of(side: Side) -> list[Value]:
@@ -38,7 +38,7 @@ def devices_of(side: Side) -> list[Value]:
     device_of(side)
     assert side.tile is not None
     copies = [it for it in side.tile.replica if it.axis == pid]
-    first = side.tile.offset.get("pid", 0)
+    first = side.tile.offset_on(pid)
     digits = product(*(range(int(const_value(it.extent) or 1)) for it in copies))
     return [first + sum(at * it.stride for at, it in zip(each, copies, strict=True)) for each in digits]
 
@@ -56,7 +56,7 @@ def on_device(call: TileCall, side: Side, rank: Value | str, *, name: str = "") 
     layout = TileLayout.from_iters(
         [it for it in tile.shard if it.axis != pid],
         [it for it in tile.replica if it.axis != pid],
-        {axis: step for axis, step in tile.offset.items() if str(axis) != "pid"},
+        [term for term in tile.offset if term.axis != pid],
     )
     if isinstance(rank, str):
         there = replace(side.buffer, name=f"{side.name}_own", data=AddressOf(side.buffer), peers=0)

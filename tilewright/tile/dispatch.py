@@ -94,7 +94,7 @@ def one_of_its_scopes(call: TileCall) -> str | None:
 
 def is_spread(buffer: ir.Buffer) -> bool:
     """Is it an array of several GPUs, of which a layout says which of them has what?"""
-    return bool(buffer.peers) and any(axis.kind == "device" for axis in buffer.layout.axes if buffer.layout is not None)
+    return bool(buffer.peers) and buffer.layout is not None and any(it.kind == "device" for it in buffer.layout.axes)
 
 
 def spread_over_gpus(call: TileCall) -> str | None:

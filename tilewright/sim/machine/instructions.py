@@ -19,8 +19,7 @@ from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.facets import Facet, Finder
 from tilewright.sim.machine.gathered import check_lanes, parted_by_mask
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
-from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS
-from tilewright.sim.machine.places import multicast_steps
+from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.register_files import RegisterAddress, RegisterFile, stacked
 from tilewright.sim.machine.shadows import sound
 from tilewright.sim.machine.sites import harmless

@@ -176,7 +176,7 @@ class BufferPlaces:
 
 
 def multicast_steps(run: Device, address: Ints, at: Span | None) -> list[int]:
-    """For each GPU what leads from multicast addresses of one buffer to its places. Raises SimulationError for others."""
+    """For each GPU what leads from multicast addresses of one buffer to its places. Raises SimulationError."""
     window = np.unique(address >> WINDOW_BITS)
     place = run.places.globals.get(int(window[0])) if len(window) == 1 else None
     if place is None or not place.pitch or not (address & MULTICAST).all():

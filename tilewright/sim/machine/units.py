@@ -231,7 +231,12 @@ class Touched:
         if place.own:
             home = (self.rows.reshape(len(self.at), -1)[:, 0] + wave.first) // wave.run.reach["gpu"]
         for rank in np.unique(home).tolist():
-            yield place, place.base + rank * place.pitch, place.nbytes, there & self.along(home == rank)
+            yield (
+                place,
+                place.base + rank * place.pitch,
+                place.nbytes,
+                there & self.along(home == rank).astype(np.bool_),
+            )
 
     def _memories(self, wave: Wave) -> Iterator[tuple[MemoryRows | None, Ints, Ints, Bools]]:
         """The memories, None where there is none at an address: rows and addresses of the places there, and which of

@@ -98,7 +98,7 @@ class Program:
         progress: Callable[[int, int], None] | None = None,
         limits: Limits | None = None,
     ) -> Run:
-        """`run` on several GPUs: arrays and maps of each, in the order of their ranks, and scalars that are the same."""
+        """`run` on several GPUs: arrays and maps of each, in the order of their ranks, and scalars of all."""
         own = {each.name for each in self._lowered.maps}
         named = [
             {b.name: arrays[handle.name] for b, handle in self.compiled.handles() if handle.name in arrays.keys() - own}

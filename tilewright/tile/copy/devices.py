@@ -116,7 +116,7 @@ def _(plan: MultimemPlan, call: TileCall, out: Builder) -> None:
             places = [side.at(element, call.facts) for side in (dst, call["src"])]
             there = AddressOf(dst.buffer.flat(), (as_expr(places[0]),))
             value = Load(call["src"].buffer.flat(), (as_expr(places[1]),))
-            out.call("ptx.multimem.st", there, value, sem="weak")
+            out.call("multimem.st", there, value, sem="weak")
 
 
 @condition("several GPUs have the destination")
