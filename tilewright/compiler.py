@@ -106,6 +106,11 @@ def simulate(
     return made.simulate(*args, check=check, max_findings=max_findings, **limits, **named)
 
 
+def _not_yet(args: tuple[Any, ...]) -> bool:
+    """Of a kernel that has not been launched: whether it was launched on these before."""
+    return False
+
+
 def unseen(done: int, ctas: int) -> None:
     """A progress report that shows nothing."""
 
@@ -153,7 +158,7 @@ class Executable:
         check_target(self.lowered, target, kernel.at)
         self._programs: dict[frozenset[str], Program] = {}
         self._launcher: Launcher | None = None
-        self._again: Callable[[tuple[Any, ...]], bool] = lambda args: False  # launches what has been checked before
+        self._again: Callable[[tuple[Any, ...]], bool] = _not_yet  # launches what has been checked before
 
     report: DispatchReport
 
