@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from itertools import product
@@ -22,6 +22,7 @@ from tilewright.dtypes import dtype
 
 PROCESSORS = 132
 BYTES = 2**28  # of arrays of rows
+FEW_ROWS = 32
 
 
 class Maker:
@@ -137,14 +138,57 @@ Built = tuple[Case, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class Small:
+    """A problem that is recorded in the place of the whole one. args: of the launch; grid: of a kernel in CUDA. tiles,
+    steps: that a CTA has of it, one after the other.
+    """
+
+    args: tuple[Any, ...]
+    tiles: int = 1
+    steps: int = 1
+    grid: tuple[int, ...] = (1,)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """How much of that a CTA has of the whole problem, and how many CTAs there are, where the launch does not say so."""
+
+    tiles: float = 1
+    steps: float = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
-    """name: kernel and shape. configs: by label. build: the kernel of a configuration, and its arguments."""
+    """name: kernel and shape. configs: by label. build: the kernel of a configuration, and its arguments. small: the
+    problems that are recorded instead, and what a CTA has of the whole one: of several, the time goes on in a line.
+    """
 
     name: str
     fitted: bool
     configs: dict[str, Config]
     build: Callable[[Config, Maker], Built]
-    sizes: dict[str, int] = field(default_factory=dict)
+    small: Callable[[Config, Case, tuple[Any, ...]], tuple[list[Small], Whole]]
+
+
+def zeros(*shape: int, kind: str) -> Any:
+    return np.zeros(shape, dtype(kind).numpy)
+
+
+def in_line(make: Callable[[int, int], tuple[Any, ...]], first: int, more: int, *, twice: bool) -> list[Small]:
+    """Three problems, or two: so many steps, more of them, and two tiles. make: arguments of (tiles, steps)."""
+    shapes = [(1, first), (1, first + more), *([(2, first)] if twice else [])]
+    return [Small(make(*shape), *shape) for shape in shapes]
+
+
+def of_rows(rows: int) -> Callable[[Config, Case, tuple[Any, ...]], tuple[list[Small], Whole]]:
+    """The first rows of all arrays that have as many as the first one."""
+
+    def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
+        many = args[0].shape[0]
+        few = (arg[:rows] if getattr(arg, "shape", (0,))[:1] == (many,) else arg for arg in args)
+        return [Small(tuple(few), grid=(2,))], Whole()
+
+    return small
 
 
 # Products
@@ -171,8 +215,24 @@ def matmul_pair(
         args = (*((b, a) if turned else (a, b)), c, 0, 0, 0, 0, min(work, clusters_at_once(tile, PROCESSORS)))
         return Ours(partial(multiplied, tile, form)), args
 
+    def small(tile: Any, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
+        from tilewright.kernels.forms import MatmulKind
+
+        stages = MatmulKind("bfloat16", "bfloat16", "bfloat16").stages(tile)
+        down, across = (n, m) if turned else (m, n)
+
+        def made(tiles: int, steps: int) -> tuple[Any, ...]:
+            rows, columns, depth = tile.m * tile.cluster * tiles, min(tile.n, across), 64 * steps * tile.parts
+            c = (columns, rows) if turned else (rows, columns)
+            arrays = [zeros(*shape, kind="bfloat16") for shape in ((rows, depth), (columns, depth), c)]
+            return (*arrays, 0, 0, 0, 0, 1)
+
+        work, most = -(-down // (tile.m * tile.cluster)) * -(-across // tile.n), args[-1]
+        whole = Whole(-(-work // most), k / 64 / tile.parts)
+        return in_line(made, min(stages, 6) + 2, 5, twice=tile.parts == 1 and whole.tiles > 1), whole
+
     labels = {f"{t.m}x{t.n} c{t.cluster} p{t.parts} r{t.resident}": t for t in tiles}
-    return Pair(name, fitted, labels, build, {"m": m, "n": n, "k": k, "turned": int(turned)})
+    return Pair(name, fitted, labels, build, small)
 
 
 def mma_pair(name: str, fitted: bool, shape: tuple[int, int, int]) -> Pair:
@@ -190,7 +250,16 @@ def mma_pair(name: str, fitted: bool, shape: tuple[int, int, int]) -> Pair:
         args = (make("a", (m, k), "float16"), make("b", (n, k), "float16"), make("d", (m, n), "float16", "zero"))
         return Ours(partial(multiplied, *tile, warps, stages)), args
 
-    return Pair(name, fitted, {f"{t[0]}x{t[1]} {w[0]}x{w[1]} s{s}": (t, w, s) for t, w, s in found}, build, {"k": k})
+    def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
+        (tm, tn), _, stages = config
+
+        def made(tiles: int, steps: int) -> tuple[Any, ...]:
+            shapes = (tm, 64 * steps), (tn, 64 * steps), (tm, tn)
+            return tuple(zeros(*shape, kind="float16") for shape in shapes)
+
+        return in_line(made, stages + 1, 3, twice=False), Whole(1, k / 64)
+
+    return Pair(name, fitted, {f"{t[0]}x{t[1]} {w[0]}x{w[1]} s{s}": (t, w, s) for t, w, s in found}, build, small)
 
 
 # Rows
@@ -212,7 +281,7 @@ def rows_pair(name: str, fitted: bool, kernel: str, columns: int, kind: str) -> 
             args = (x, *lines, make("y", (rows, columns), kind, "zero"), *((1e-6,) if weights else ()))
         return Ours(partial(tune_rows.made, kernel, way, kind)), args
 
-    return Pair(name, fitted, {row_label(way): way for way in ways}, build, {"rows": rows})
+    return Pair(name, fitted, {row_label(way): way for way in ways}, build, of_rows(FEW_ROWS))
 
 
 def row_label(way: Any) -> str:
@@ -232,7 +301,7 @@ def quantize_pair(name: str, fitted: bool, columns: int, kind: str) -> Pair:
         args = make("x", shape, kind), make("q", shape, "int8", "zero"), make("s", (rows,), "float32")
         return Ours(partial(forward, way, kind, "int8")), args
 
-    return Pair(name, fitted, {row_label(way): way for way in ways}, build, {"rows": rows})
+    return Pair(name, fitted, {row_label(way): way for way in ways}, build, of_rows(FEW_ROWS))
 
 
 # Moves
@@ -252,7 +321,10 @@ def transpose_pair(name: str, fitted: bool, size: int, kind: str) -> Pair:
             make("y", (size, size), kind, "zero"),
         )
 
-    return Pair(name, fitted, found, build, {"size": size})
+    def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
+        return [Small(tuple(zeros(*shape, kind=kind) for shape in ((128, 64), (64, 128))))], Whole()
+
+    return Pair(name, fitted, found, build, small)
 
 
 def histogram_pair(name: str, fitted: bool, count: int) -> Pair:
@@ -266,7 +338,11 @@ def histogram_pair(name: str, fitted: bool, count: int) -> Pair:
             make("n", (256,), "int32", "zero"),
         )
 
-    return Pair(name, fitted, found, build, {"count": count})
+    def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
+        x = np.random.default_rng(0).integers(0, 256, config[0]).astype(np.uint8)
+        return [Small((x, args[1]))], Whole()
+
+    return Pair(name, fitted, found, build, small)
 
 
 # Attention
@@ -298,7 +374,21 @@ def attention_pair(name: str, fitted: bool, width: int, length: int, *, causal: 
                 -1, 0 if causal else -1, 1)  # fmt: skip
         return Ours(partial(forward, form, tiles)), args
 
-    return Pair(name, fitted, found, build, {"length": length})
+    def small(tiles: Any, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
+        def made(many: int, steps: int) -> tuple[Any, ...]:
+            shapes = [(1, 1, tiles.queries * many, width), *[(1, 1, tiles.keys * steps, width)] * 2]
+            q, k, v = (zeros(*shape, kind="bfloat16") for shape in shapes)
+            out, lse = zeros(*shapes[0], kind="bfloat16"), zeros(1, 1, shapes[0][2], 1, kind="float32")
+            return (q, k, v, out, lse, 0, 0, 0, 0, 1, 1, *args[11:17], 0)
+
+        parts = -(-length // tiles.queries)
+        blocks = length / tiles.keys
+        each = sum(min(blocks, -(-(at + 1) * tiles.queries // tiles.keys)) for at in range(parts)) / parts
+        work, most = parts * batch * heads, args[9]
+        whole = Whole(work / most if causal else -(-work // most), each if causal else blocks)
+        return in_line(made, tiles.stages + 1, 2, twice=True), whole
+
+    return Pair(name, fitted, found, build, small)
 
 
 # What others wrote
@@ -315,8 +405,17 @@ def sgemm_pair(name: str, fitted: bool, size: int) -> Pair:
         arrays = [make(each, (size, size), "float32") for each in "abc"]
         return Cuda(text, "sgemm", (size // bn, size // bm), (bm // tm * (bn // tn),)), (*arrays, size, size)
 
+    def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
+        bm, bn, bk, *_ = config
+
+        def made(tiles: int, steps: int) -> tuple[Any, ...]:
+            shapes = (bm, bk * steps), (bk * steps, bn), (bm, bn)
+            return (*(zeros(*shape, kind="float32") for shape in shapes), bn, bk * steps)
+
+        return in_line(made, 2, 2, twice=False), Whole(1, size / bk)
+
     labels = {f"{'x'.join(map(str, way))} pad {pad}": (*way, pad) for way in ways for pad in (0, 4)}
-    return Pair(name, fitted, labels, build, {"k": size})
+    return Pair(name, fitted, labels, build, small)
 
 
 def reduction_pair(name: str, fitted: bool, count: int) -> Pair:
@@ -330,7 +429,15 @@ def reduction_pair(name: str, fitted: bool, count: int) -> Pair:
         args = make("x", (count,), "float32"), make("y", (1,), "float32", "zero"), count // 4
         return Cuda(text, "reduce", (PROCESSORS * ctas,), (threads,)), args
 
-    return Pair(name, fitted, found, build, {"count": count})
+    def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
+        threads, ctas, many = config
+
+        def made(tiles: int, steps: int) -> tuple[Any, ...]:
+            return zeros(threads * 4 * steps, kind="float32"), args[1], threads * steps
+
+        return in_line(made, 2 * many, 2 * many, twice=False), Whole(1, count / 4 / threads / ctas / PROCESSORS)
+
+    return Pair(name, fitted, found, build, small)
 
 
 def stencil_pair(name: str, fitted: bool, size: int) -> Pair:
@@ -344,7 +451,12 @@ def stencil_pair(name: str, fitted: bool, size: int) -> Pair:
         args = make("x", (size, size), "float32"), make("y", (size, size), "float32", "zero"), size
         return Cuda(text, "stencil", (size // x, size // (y * rows)), (x, y)), args
 
-    return Pair(name, fitted, found, build, {"size": size})
+    def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
+        x, y, rows = config
+        side = max(2 * x, y * rows * 2)
+        return [Small((*(zeros(side, side, kind="float32") for _ in "xy"), side), grid=(2, 2))], Whole()
+
+    return Pair(name, fitted, found, build, small)
 
 
 def triton_rows_pair(name: str, fitted: bool, kernel: str, columns: int, kind: str) -> Pair:
@@ -357,7 +469,7 @@ def triton_rows_pair(name: str, fitted: bool, kernel: str, columns: int, kind: s
         args = (x, *lines, y, columns, *((1e-6,) if lines else ()))
         return Triton("memory_bound_triton", kernel, rows, (("BLOCK", columns),), (("num_warps", warps),)), args
 
-    return Pair(name, fitted, found, build, {"rows": rows})
+    return Pair(name, fitted, found, build, of_rows(2))
 
 
 def triton_matmul_pair(name: str, fitted: bool, size: int) -> Pair:
@@ -373,7 +485,16 @@ def triton_matmul_pair(name: str, fitted: bool, size: int) -> Pair:
         grid = -(-size // rows) * -(-size // columns)
         return Triton("pair_triton", "matmul_by_pointers", grid, constants, options), (a, b, c, size, size, size)
 
-    return Pair(name, fitted, {f"{'x'.join(map(str, w[:3]))} s{w[3]} w{w[4]}": w for w in ways}, build, {"k": size})
+    def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
+        rows, columns, depth, stages, _ = config
+
+        def made(tiles: int, steps: int) -> tuple[Any, ...]:
+            shapes = (rows, depth * steps), (depth * steps, columns), (rows, columns)
+            return (*(zeros(*shape, kind="float16") for shape in shapes), rows, columns, depth * steps)
+
+        return in_line(made, stages + 1, 3, twice=False), Whole(1, size / depth)
+
+    return Pair(name, fitted, {f"{'x'.join(map(str, w[:3]))} s{w[3]} w{w[4]}": w for w in ways}, build, small)
 
 
 @cache

@@ -1,0 +1,97 @@
+"""The time that a run is estimated to take: a recorded run of a few CTAs, played on one SM with a GPU's figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from tilewright.profiling.acts import Script, script_of
+from tilewright.profiling.gpus import Gpu
+from tilewright.profiling.machine import machine_of
+from tilewright.profiling.play import Played, play
+
+__all__ = ["Launch", "Timing", "played"]
+
+WAVES = 4  # of CTAs that are played; the others follow at the rate of the last ones
+MOST_ACTS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """ctas: of the whole grid. resident: of an SM at a time. nbytes: of the arrays, by buffer. work: how many times as
+    much a CTA moves in the whole problem as in the recorded one.
+    """
+
+    ctas: int
+    resident: int
+    nbytes: Mapping[str, int] = field(default_factory=dict)
+    work: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """cycles: of the SM that has the most to do. busy: the part of it that each unit is busy for. waits, units: where
+    warps waited, and which rows used which unit.
+    """
+
+    cycles: float
+    seconds: float
+    busy: Mapping[str, float]
+    waits: Counter[tuple[str, int]]
+    units: Counter[tuple[str, int]]
+
+
+def played(recording: Any, launch: Launch, gpu: Gpu) -> Timing:
+    """How long the whole grid takes."""
+    cluster = recording.cluster
+    clusters = launch.ctas // cluster
+    busy_sms = min(gpu.sms, launch.ctas)
+    machine = machine_of(gpu, busy_sms)
+    share = shares(recording, launch)
+    firsts = [cta for cta in recording.ctas if cta % cluster == 0][:2]
+    scripts = [script_of(recording, share, first) for first in firsts]
+    slots = max(1, gpu.sms * launch.resident // cluster)
+    each = clusters / (gpu.sms / cluster)  # of an SM, or of a group of as many as a cluster has
+    resident = max(1, min(launch.resident, ceil(each)))
+    total = total_played(scripts, resident, each)
+    found = play(scripts, machine, resident, total)
+    cycles = extended(found, resident, total, each if clusters > slots * WAVES else ceil(each))
+    seconds = machine.launch_s + cycles / gpu.clock
+    busy = {name: many / found.ends[-1] for name, many in found.busy.items()}
+    return Timing(cycles, seconds, busy, found.waits, found.units)
+
+
+def total_played(scripts: Sequence[Script], resident: int, each: float) -> int:
+    acts = max(1, sum(len(one) for script in scripts for _, _, one in script.warps) // len(scripts))
+    most = max(resident, min(WAVES * resident, MOST_ACTS // acts))
+    return max(1, min(ceil(each), most))
+
+
+def extended(found: Played, resident: int, total: int, each: float) -> float:
+    """Cycles until so many clusters have ended, of which the first ``total`` were played."""
+    ends = sorted(found.ends)
+    if each <= total:
+        return ends[-1]
+    before = max(0, total - 1 - max(resident, total // 2))
+    rate = (ends[-1] - ends[before]) / max(1, total - 1 - before) if total > 1 else ends[-1]
+    return ends[-1] + (each - total) * rate
+
+
+def shares(recording: Any, launch: Launch) -> dict[str, float]:
+    """Of each buffer the part of what CTAs move that comes from HBM: each byte of an array once."""
+    moved: Counter[str] = Counter()
+    for stream in recording.streams:
+        for event in stream.events:
+            for one in getattr(event, "moved", ()):
+                site = recording.sites[one.site]
+                if site.space == "global" and not site.issues:
+                    moved[site.buffer] += one.sectors * 32
+    for one in recording.operations:
+        for name in one.buffers:
+            moved[name] += max(one.reads.get("global", 0), one.writes.get("global", 0))
+    many = launch.ctas / max(1, len(recording.ctas)) * launch.work
+    return {name: min(1.0, launch.nbytes.get(name, nbytes * many) / (nbytes * many))
+            for name, nbytes in moved.items() if nbytes}  # fmt: skip
