@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tilewright.cuda.launch import Launcher, LaunchPlan
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.profiling import Profile
-    from tilewright.sim import Program, Run
+    from tilewright.sim import Program, Record, Run
 
 __all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op", "unseen"]
 
@@ -55,6 +55,7 @@ public = Public(
         "Kernel": instances("what @T.prim_func made", Kernel),
         "Arch": instances('an architecture, arch("sm_90a")', Arch),
         "host.Limits": instances("host.Limits(...)", host.Limits),
+        "Record": Kind("a tilewright.Record", lambda value: type(value).__name__ == "Record"),
         "Program": Kind("what exe.program(check) gives", lambda value: type(value).__name__ == "Program"),
     },
 )
@@ -91,6 +92,7 @@ def simulate(
     limit_steps: int | None = host.MOST_STEPS,
     limit_bytes: int | None = None,
     max_findings: int = host.MOST_FINDINGS,
+    record: bool | int | tuple[int, ...] | Record = False,
     **named: Any,
 ) -> Run:
     """Run a kernel on the simulator, arrays changed in place; every check is on unless ``check`` names fewer.
@@ -98,12 +100,13 @@ def simulate(
     limit_s: seconds that the run may take. limit_steps: turns of loops, and stretches between waits, that it may take.
     limit_bytes: of shared memory and registers of the CTAs that run together; left out, what this machine has.
     max_findings: as many as a run tells before it stops; 1 stops at the first.
+    record: keep what happened, as ``run.recording``: True, how many CTAs, their numbers, or a `Record`.
     Returns counts, warnings and printed text. Raises SimulationError where a check finds something, and at a limit: it
     shows the first finding, and its ``findings`` are all of them.
     """
     made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
     limits: dict[str, Any] = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes}
-    return made.simulate(*args, check=check, max_findings=max_findings, **limits, **named)
+    return made.simulate(*args, check=check, max_findings=max_findings, record=record, **limits, **named)
 
 
 def _not_yet(args: tuple[Any, ...]) -> bool:
@@ -366,6 +369,7 @@ class Executable:
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         max_findings: int = host.MOST_FINDINGS,
+        record: bool | int | tuple[int, ...] | Record = False,
         **named: Any,
     ) -> Run:
         """Run on the simulator with these checks and limits; see `tilewright.simulate`.
@@ -374,7 +378,10 @@ class Executable:
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
         ordered = self.ordered(args, named, Executable.simulate)
-        return self.run_program(self.program(check), ordered, progress=progress, limits=limits)
+        from tilewright.sim import Record
+
+        kept = Record.of(record)
+        return self.run_program(self.program(check), ordered, progress=progress, limits=limits, record=kept)
 
     def run_program(
         self,
@@ -383,6 +390,7 @@ class Executable:
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: host.Limits | None = None,
+        record: Record | None = None,
     ) -> Run:
         """Run a program of this kernel on arguments in the order of its parameters."""
         values = self.bind(*args).values
@@ -393,7 +401,7 @@ class Executable:
             if name in maps:
                 buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].dtype)
         with self._lender(args)(buffers, kinds) as arrays:
-            return program.run(arrays, values, maps, progress=progress, limits=limits)
+            return program.run(arrays, values, maps, progress=progress, limits=limits, record=record)
 
     def advise(self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any) -> Advice:
         """The accesses that cause bank conflicts and extra sectors, and layouts without them, each proved by a run.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tilewright.ir import Number
     from tilewright.sim.codegen.compiled import Compiled
     from tilewright.sim.machine.arrays import Array
+    from tilewright.sim.record import Recording
 
 __all__ = ["Execution", "Run"]
 
@@ -46,13 +47,14 @@ LANE_BYTES = 24  # bytes of temporaries per lane
 @dataclass(frozen=True, slots=True)
 class Run:
     """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB.
-    findings: the warnings as data.
+    findings: the warnings as data. recording: what was recorded, where that was asked for.
     """
 
     counts: Counts
     warnings: list[str] = field(default_factory=list)
     output: str = ""
     findings: list[Finding] = field(default_factory=list)
+    recording: Recording | None = None
 
     def __repr__(self) -> str:
         said = [f"warning: {warning}" for warning in self.warnings]
