@@ -228,7 +228,7 @@ def matmul_pair(
             return (*arrays, 0, 0, 0, 0, 1)
 
         work, most = -(-down // (tile.m * tile.cluster)) * -(-across // tile.n), args[-1]
-        whole = Whole(-(-work // most), k / 64 / tile.parts)
+        whole = Whole(1 if tile.parts > 1 else -(-work // most), k / 64 / tile.parts)
         return in_line(made, min(stages, 6) + 2, 5, twice=tile.parts == 1 and whole.tiles > 1), whole
 
     labels = {f"{t.m}x{t.n} c{t.cluster} p{t.parts} r{t.resident}": t for t in tiles}
@@ -379,7 +379,7 @@ def attention_pair(name: str, fitted: bool, width: int, length: int, *, causal: 
             shapes = [(1, 1, tiles.queries * many, width), *[(1, 1, tiles.keys * steps, width)] * 2]
             q, k, v = (zeros(*shape, kind="bfloat16") for shape in shapes)
             out, lse = zeros(*shapes[0], kind="bfloat16"), zeros(1, 1, shapes[0][2], 1, kind="float32")
-            return (q, k, v, out, lse, 0, 0, 0, 0, 1, 1, *args[11:17], 0)
+            return (q, k, v, out, lse, 0, 0, 0, 0, 1, 1, *args[11:])
 
         parts = -(-length // tiles.queries)
         blocks = length / tiles.keys

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tilewright.profiling.costs import Cost, cost_of
+from tilewright.profiling.costs import Cost, compiled_cost, cost_of
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import Moved, Recording, Row, Stretch
@@ -37,8 +37,13 @@ CHUNK = 256.0  # slots of work after which another warp may go on
 NAME = re.compile(r"[A-Za-z_]\w*")
 DEFINED = re.compile(r"(?:let|store) ([A-Za-z_][\w.]*)|call \S+\(T\.address_of\((\w+)")
 TRIP = re.compile(r"for \S+ in (T\.unroll|T\.serial|range|T\.vectorized)\(.*?(\d+)\)")
+COMPILED = re.compile(r'T\.ptx\.\w+\(.*type="')  # an instruction of a PTX text
+MINOR = 0.05  # of what is read of a buffer: such a load hits in the cache, as others have read it
+CACHED_BYTES = 64 << 10  # of an array that the first-level cache keeps
 ATOMICS = re.compile(r".*(atom|red)\b.*|cuda\.atomic.*")
 SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+PRODUCT_CYCLES = 6.2  # of a scheduler's tensor core for m16n8 and 32 bytes along K by `mma`; measured on an H200
+ELEMENT_BYTES = (("tf32", 4), ("s8", 1), ("u8", 1), ("e4m3", 1), ("e5m2", 1))
 
 Act = tuple[Any, ...]
 
@@ -46,7 +51,8 @@ Act = tuple[Any, ...]
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An asynchronous operation. unit: that carries it out. nbytes, far: of global memory, and those of HBM. writes:
-    to global memory? cycles: of tensor cores. passes: of shared memory.
+    to global memory? cycles: of tensor cores. passes: of shared memory. outside: bytes of shared memory that are filled, as they are outside of
+    the array.
     """
 
     unit: str
@@ -56,6 +62,7 @@ class Operation:
     cycles: float = 0.0
     passes: float = 0.0
     row: int = 0
+    outside: float = 0.0
 
 
 @dataclass(slots=True)
@@ -78,9 +85,9 @@ Share = Mapping[str, float]
 """Of each buffer the part of the bytes that are read which comes from HBM; the rest is in the second-level cache."""
 
 
-def script_of(recording: Recording, share: Share, first: int = 0) -> Script:
-    """What the CTA, or the cluster of CTAs, from ``first`` on does."""
-    script, blocks = Script(ctas=recording.cluster), Blocks(recording, share)
+def script_of(recording: Recording, share: Share, first: int = 0, cached: frozenset[str] = frozenset()) -> Script:
+    """What the CTA, or the cluster of CTAs, from ``first`` on does. cached: arrays that first-level caches keep."""
+    script, blocks = Script(ctas=recording.cluster), Blocks(recording, share, cached)
     ours = range(first, first + recording.cluster)
     number = {(one.cta, one.address, one.number): at for at, one in enumerate(recording.phases)}
     for at, one in enumerate(recording.operations):
@@ -114,9 +121,12 @@ def _count_signals(recording: Recording, script: Script, ours: range) -> None:
 class Blocks:
     """Makes acts of stretches; equal ones once. (Mutable: it remembers.)"""
 
-    def __init__(self, recording: Recording, share: Share) -> None:
+    def __init__(self, recording: Recording, share: Share, cached: frozenset[str]) -> None:
         self.rows, self.sites, self.share = recording.rows, recording.sites, share
+        self.compiled = any(COMPILED.search(row.text) for row in recording.rows)
+        self.minor = _minor(recording)
         self.known: dict[Any, list[Act]] = {}
+        self.cached = cached
         self.latencies: dict[int, tuple[str, frozenset[str]]] = {}
 
     def acts(self, events: Sequence[Any], phases: Mapping[tuple[int, int, int], int], script: Script) -> Iterator[Act]:
@@ -150,9 +160,10 @@ class Blocks:
             return Operation("tensor", cycles=product_cycles(one.mnemonic or one.name), row=one.row)
         read, written = one.reads.get("global", 0), one.writes.get("global", 0)
         nbytes = max(read, written)
-        share = max((self.share.get(name, 1.0) for name in one.buffers), default=1.0)
+        share = min((self.share[name] for name in one.buffers if name in self.share), default=1.0)
         unit = "cp.async" if one.unit == "cp.async" else "TMA"
-        return Operation(unit, nbytes, nbytes * share, bool(written), passes=nbytes / LINE, row=one.row)
+        filled = max(0, one.writes.get("shared", 0) / max(1, len(one.signals)) - read) if unit == "TMA" and read else 0
+        return Operation(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, one.row, filled)
 
     # Stretches
 
@@ -179,7 +190,7 @@ class Blocks:
             yield block, current
 
     def block(self, rows: list[tuple[int, float]], turns: int, moved: dict[str, list[Moved]]) -> Iterator[Act]:
-        together = 1 if self.is_compiled(rows) else max(1, min(UNROLLED, turns))
+        together = 1 if self.compiled else max(1, min(UNROLLED, turns))
         reads, stores, units, slots, first = [], [], Counter[str](), 0.0, rows[0][0]
         for row, times in rows:
             for name, many in self.rows[row].counts.items():
@@ -204,16 +215,14 @@ class Blocks:
         for _ in range(rounds):
             yield from block
 
-    def is_compiled(self, rows: list[tuple[int, float]]) -> bool:
-        """Are these instructions of PTX, whose loops are unrolled as far as they will be?"""
-        return any(self.rows[row].text.startswith("let r") or "type=" in self.rows[row].text for row, _ in rows[:8])
-
     def cost(self, row: int, name: str) -> Cost:
         if name.startswith("ptx.mma"):
             found = SHAPE.search(self.rows[row].mnemonic or self.rows[row].text)
             m, n, k = map(int, found.groups()) if found else (16, 8, 16)
-            bits = 8 if k >= 32 else 32 if k == 8 else 16
-            return Cost(1, "tensor", m * n * k * 2 / {8: 2048, 16: 1024, 32: 512}[bits] * 1.0 * 4, 33)
+            nbytes = next((size for word, size in ELEMENT_BYTES if word in self.rows[row].text), 2)
+            return Cost(1, "tensor", PRODUCT_CYCLES * (m * n * k * nbytes) / (16 * 8 * 32), 24)
+        if self.compiled:
+            return compiled_cost(name, self.rows[row].text)
         return cost_of(name)
 
     def _moves(self, name: str, many: int, moved: dict[str, list[Moved]], row: int, turns: int) -> Iterator[Act]:
@@ -228,14 +237,15 @@ class Blocks:
             while waiting and ATOMICS.fullmatch(op) and self.sites[waiting[0].site].buffer == site.buffer:
                 waiting.pop(0)  # the other side of the same atomic
             if site.space == "shared":
-                factor = 2.0 if ATOMICS.fullmatch(op) else 1.0
-                yield WORK, 0.0, {"lsu": one.wavefronts * factor / turns}, 0.0, row
+                yield WORK, 0.0, {"lsu": one.wavefronts / turns}, 0.0, row
                 continue
             nbytes, lines = one.sectors * SECTOR / turns, max(one.times, one.nbytes / LINE) / turns
             if ATOMICS.fullmatch(op):
                 yield ATOMIC, one.sectors / turns, lines, row
             else:
-                share = self.share.get(site.buffer, 1.0)
+                share = 0.0 if one.site in self.minor else self.share.get(site.buffer, 1.0)
+                if site.buffer in self.cached and not site.write:
+                    nbytes, share = 0.0, 0.0
                 yield STORE if site.write else READ, nbytes, nbytes * share, lines, row
 
     def longest(self, rows: list[tuple[int, float]]) -> float:
@@ -260,6 +270,19 @@ class Blocks:
             rest = text[found.end() :] if found and found.group(1) else text
             self.latencies[row] = defined, frozenset(NAME.findall(rest))
         return self.latencies[row]
+
+
+def _minor(recording: Recording) -> set[int]:
+    """The sites that read little of a buffer that others read."""
+    total, own = Counter[str](), Counter[int]()
+    for stream in recording.streams:
+        for event in stream.events:
+            for one in getattr(event, "moved", ()):
+                site = recording.sites[one.site]
+                if site.space == "global" and not site.write:
+                    total[site.buffer] += one.sectors
+                    own[one.site] += one.sectors
+    return {site for site, many in own.items() if many < MINOR * total[recording.sites[site].buffer]}
 
 
 class Loops:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from tilewright.profiling.acts import Script, script_of
+from tilewright.profiling.acts import CACHED_BYTES, Script, script_of
 from tilewright.profiling.gpus import Gpu
 from tilewright.profiling.machine import machine_of
 from tilewright.profiling.play import Played, play
@@ -17,6 +17,8 @@ __all__ = ["Launch", "Timing", "played"]
 
 WAVES = 4  # of CTAs that are played; the others follow at the rate of the last ones
 MOST_ACTS = 60_000
+AT_ONCE = {4: 120 / 132, 8: 120 / 132, 16: 112 / 132}  # of the SMs, those that clusters of so many CTAs fill; measured
+KEPT = 0.4  # of the second-level cache, which keeps what was written last
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,14 @@ def played(recording: Any, launch: Launch, gpu: Gpu) -> Timing:
     cluster = recording.cluster
     clusters = launch.ctas // cluster
     busy_sms = min(gpu.sms, launch.ctas)
-    machine = machine_of(gpu, busy_sms)
-    share = shares(recording, launch)
+    share, written = shares(recording, launch, gpu)
+    machine = machine_of(gpu, busy_sms, written)
     firsts = [cta for cta in recording.ctas if cta % cluster == 0][:2]
-    scripts = [script_of(recording, share, first) for first in firsts]
-    slots = max(1, gpu.sms * launch.resident // cluster)
-    each = clusters / (gpu.sms / cluster)  # of an SM, or of a group of as many as a cluster has
+    cached = frozenset(name for name, nbytes in launch.nbytes.items() if nbytes <= CACHED_BYTES)
+    scripts = [script_of(recording, share, first, cached) for first in firsts]
+    sms = gpu.sms * AT_ONCE.get(cluster, 1.0)
+    slots = max(1, int(sms * launch.resident) // cluster)
+    each = clusters / (sms / cluster)  # of an SM, or of a group of as many as a cluster has
     resident = max(1, min(launch.resident, ceil(each)))
     total = total_played(scripts, resident, each)
     found = play(scripts, machine, resident, total)
@@ -77,21 +81,30 @@ def extended(found: Played, resident: int, total: int, each: float) -> float:
         return ends[-1]
     before = max(0, total - 1 - max(resident, total // 2))
     rate = (ends[-1] - ends[before]) / max(1, total - 1 - before) if total > 1 else ends[-1]
+    rate = max(rate, *(cycles / total for cycles in found.busy.values()))
     return ends[-1] + (each - total) * rate
 
 
-def shares(recording: Any, launch: Launch) -> dict[str, float]:
-    """Of each buffer the part of what CTAs move that comes from HBM: each byte of an array once."""
-    moved: Counter[str] = Counter()
+def shares(recording: Any, launch: Launch, gpu: Gpu) -> tuple[dict[str, float], float]:
+    """Of each buffer the part of what CTAs move that comes from HBM or goes there: each byte of an array once, and of
+    what is written what the cache does not keep; and the part of all these bytes that is written.
+    """
+    read, written = Counter[str](), Counter[str]()
     for stream in recording.streams:
         for event in stream.events:
             for one in getattr(event, "moved", ()):
                 site = recording.sites[one.site]
                 if site.space == "global" and not site.issues:
-                    moved[site.buffer] += one.sectors * 32
+                    (written if site.write else read)[site.buffer] += one.sectors * 32
     for one in recording.operations:
-        for name in one.buffers:
-            moved[name] += max(one.reads.get("global", 0), one.writes.get("global", 0))
+        for name in launch.nbytes.keys() & set(one.buffers):
+            read[name] += one.reads.get("global", 0)
+            written[name] += one.writes.get("global", 0)
     many = launch.ctas / max(1, len(recording.ctas)) * launch.work
-    return {name: min(1.0, launch.nbytes.get(name, nbytes * many) / (nbytes * many))
-            for name, nbytes in moved.items() if nbytes}  # fmt: skip
+    far_read = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in read.items() if nbytes}
+    far_written = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in written.items() if nbytes}
+    kept = max(0.0, 1 - KEPT * gpu.l2_bytes / max(1.0, sum(far_written.values())))
+    found = {name: nbytes / (read[name] * many) for name, nbytes in far_read.items()}
+    found |= {name: kept * nbytes / (written[name] * many) for name, nbytes in far_written.items()}
+    out, total = kept * sum(far_written.values()), sum(far_read.values())
+    return found, out / max(1.0, out + total)

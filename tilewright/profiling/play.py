@@ -44,6 +44,7 @@ class Sm:
     lsu: float = 0.0
     tensor: float = 0.0
     l2: float = 0.0
+    tma: float = 0.0
     hbm: float = 0.0
     out: float = 0.0
 
@@ -87,11 +88,11 @@ class Play:
         self.order, self.begun = count(), 0
         self.ends: list[float] = []
         self.waits, self.units = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
-        self.busy = Counter[str]()
+        self.busy, self.dispatched = Counter[str](), 0.0
         self.played = (self._work, self._read, self._use, self._store, self._atomic, self._issue, self._signal,
                        self._phase, self._group, self._meet)  # fmt: skip
         for slot in range(min(resident, total)):
-            self._begin(machine.cta_start * slot / max(1, resident))
+            self._begin(machine.dispatch * slot)
 
     def run(self) -> Played:
         heap, played = self.heap, self.played
@@ -128,7 +129,10 @@ class Play:
         if unit.left == 0:
             self.ends.append(now)
             if self.begun < self.total:
-                self._begin(now + self.machine.cta_start)
+                wait = self.machine.cta_start
+                wait += self.machine.cluster_start * unit.script.ctas if unit.script.ctas > 1 else 0
+                self.dispatched = max(now + wait, self.dispatched + self.machine.dispatch)
+                self._begin(self.dispatched)
 
     def _wake(self, unit: Unit, key: tuple[str, int], now: float) -> None:
         for warp in unit.waiting.pop(key, ()):
@@ -150,6 +154,7 @@ class Play:
         self.busy["issue"] += slots / 4
         for unit, turns in units.items():
             if unit == "lsu":
+                turns *= self.machine.lsu_power
                 sm.lsu = begin + turns
                 self.busy["shared memory"] += turns
                 self.units["shared memory", row] += turns
@@ -166,7 +171,13 @@ class Play:
     def _moved(self, sm: Sm, now: float, nbytes: float, far: float, row: int, *, out: bool = False) -> float:
         """When bytes have gone through the second-level cache and come from, or gone to, HBM."""
         machine = self.machine
-        cycles, far_cycles = nbytes / machine.l2_bytes, far / (machine.hbm_write_bytes if out else machine.hbm_bytes)
+        cycles, far_cycles = nbytes / (machine.l2_write_bytes if out else machine.l2_bytes), far / machine.hbm_bytes
+        if out:
+            sm.out = max(sm.out, now) + cycles
+            self.busy["L2 writes"] += cycles
+            self.busy["HBM"] += far_cycles
+            sm.hbm = max(sm.hbm, now) + far_cycles
+            return max(sm.out, sm.hbm) + machine.l2_latency
         sm.l2 = max(sm.l2, now) + cycles
         self.busy["L2"] += cycles
         self.units["L2", row] += cycles
@@ -183,7 +194,8 @@ class Play:
         begin = max(now, sm.lsu)
         sm.lsu = begin + passes
         self.busy["shared memory"] += passes
-        warp.pending = max(warp.pending, self._moved(sm, begin, nbytes, far, row))
+        arrives = self._moved(sm, begin, nbytes, far, row) if nbytes else begin + self.machine.near_latency
+        warp.pending = max(warp.pending, arrives)
         return begin + 1
 
     def _use(self, warp: Warp, now: float, act: Any) -> float:
@@ -199,7 +211,7 @@ class Play:
         sm.lsu = begin + passes
         self.busy["shared memory"] += passes
         done = self._moved(sm, begin, nbytes, far, row, out=True)
-        room = done - self.machine.hbm_latency - self.machine.store_room  # cycles of stores that may be on their way
+        room = done - self.machine.l2_latency - self.machine.store_room  # cycles of stores that may be on their way
         return max(begin + 1, room)
 
     def _atomic(self, warp: Warp, now: float, act: Any) -> float:
@@ -216,24 +228,31 @@ class Play:
     def _issue(self, warp: Warp, now: float, act: Any) -> float:
         unit, number = warp.unit, act[1]
         one, machine, sm = unit.script.operations.get(number), self.machine, warp.sm
+        begun, issuing = now, 1.0
         if one is None or number in unit.done:
             return now + 1
         if one.unit == "tensor":
-            sm.tensor = max(sm.tensor, now) + one.cycles
-            self.busy["tensor"] += one.cycles
-            self.units["tensor", one.row] += one.cycles
+            cycles = one.cycles * machine.tensor_power
+            sm.tensor = max(sm.tensor, now) + cycles
+            self.busy["tensor"] += cycles
+            self.units["tensor", one.row] += cycles
             done = read = sm.tensor + machine.tensor_latency
         else:
-            extra = machine.tma_latency if one.unit == "TMA" else 0.0
+            extra = 0.0
+            if one.unit == "TMA":
+                extra, issuing = machine.tma_latency, machine.tma_issue
+                cycles = (one.nbytes * machine.tma_row + one.outside * machine.tma_outside) / acts.LINE
+                sm.tma = now = max(sm.tma, now) + cycles
+                self.busy["TMA"] += cycles
             if one.unit == "cp.async":
                 sm.lsu = max(sm.lsu, now) + one.passes
                 self.busy["shared memory"] += one.passes
             done = self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes) + extra
-            read = sm.l2 + extra if one.writes else done
+            read = sm.out + extra if one.writes else done
         unit.done[number] = done, read
         for phase in unit.script.ended.get(number, ()):
             self._told(unit, phase, done)
-        return now + 1
+        return begun + issuing
 
     def _told(self, unit: Unit, phase: int, now: float) -> None:
         unit.needs[phase] -= 1
@@ -244,7 +263,7 @@ class Play:
     def _signal(self, warp: Warp, now: float, act: Any) -> float:
         for phase in warp.unit.script.phases_of.get(act[1], ()):
             self._told(warp.unit, phase, now)
-        return now + 2
+        return now + self.machine.signal
 
     def _phase(self, warp: Warp, now: float, act: Any) -> float | None:
         unit, phase = warp.unit, act[1]
@@ -254,7 +273,7 @@ class Play:
             return None
         began, warp.began = warp.began or now, 0.0
         ready = unit.ready.get(phase, 0.0) + self.machine.barrier_latency
-        after = max(now, ready if unit.needs.get(phase) == 0 and phase in unit.ready else now)
+        after = max(now + self.machine.passed, ready if unit.needs.get(phase) == 0 and phase in unit.ready else now)
         if after > began:
             self.waits["m-barrier", act[2]] += after - began
         return after
@@ -274,7 +293,7 @@ class Play:
             unit.arrived[meeting] -= 1
             unit.meeting_at[meeting] = max(unit.meeting_at.get(meeting, 0.0), now)
             if unit.arrived[meeting] == 0:
-                self._wake(unit, ("meeting", meeting), unit.meeting_at[meeting] + self.machine.barrier_latency)
+                self._wake(unit, ("meeting", meeting), unit.meeting_at[meeting] + self._meeting_latency(unit, meeting))
         if not waits:
             return now + 2
         if unit.arrived[meeting] > 0:
@@ -285,4 +304,7 @@ class Play:
             self.waits["barrier", row] += now - warp.began
             warp.began = 0.0
             return now
-        return max(now, unit.meeting_at[meeting] + self.machine.barrier_latency)
+        return max(now, unit.meeting_at[meeting] + self._meeting_latency(unit, meeting))
+
+    def _meeting_latency(self, unit: Unit, meeting: int) -> float:
+        return self.machine.barrier_latency + self.machine.warp_latency * unit.script.meetings[meeting]
