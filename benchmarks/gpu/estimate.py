@@ -1,7 +1,7 @@
 """Estimated times beside measured ones: 24 pairs of kernel and shape, in all configurations.
 
-    python -m benchmarks.gpu estimate              # the table, against what pair_times has measured
-    python -m benchmarks.gpu.estimate matmul 8     # every eighth configuration of pairs that begin so
+python -m benchmarks.gpu estimate              # the table, against what pair_times has measured
+python -m benchmarks.gpu.estimate matmul 8     # every eighth configuration of pairs that begin so
 """
 
 from __future__ import annotations

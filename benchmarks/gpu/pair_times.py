@@ -1,6 +1,6 @@
 """Measures the pairs: every configuration by CUDA graphs and events, and the best one's counters by ncu.
 
-    python -m benchmarks.gpu.pair_times measure FOLDER 250    # seconds; FOLDER/pair_times.json grows pair by pair
+    python -m benchmarks.gpu.pair_times measure FOLDER 250 held    # seconds, groups; pair_times.json grows
     python -m benchmarks.gpu.pair_times count FOLDER          # FOLDER/pair_counters.csv, where ncu is
 
 A time is that of one launch with nothing of its arrays in the second-level cache, the median of some rounds.
@@ -15,12 +15,13 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.pairs import Maker, Ours, Pair, Triton, pairs
+from benchmarks.gpu.pairs import FITTED, HELD, SEEN, Maker, Ours, Pair, Triton, pairs
 
 ROUNDS, RISKY = 9, "attention"  # what is measured last
 COUNTER_SECONDS = 110
@@ -43,8 +44,8 @@ def prepared(job: tuple[int, str]) -> tuple[int, str, bytes | str]:
         return number, label, f"{type(error).__name__}: {str(error)[:160]}"
 
 
-def all_prepared() -> dict[tuple[int, str], bytes | str]:
-    jobs = [(number, label) for number, pair in enumerate(pairs()) for label in pair.configs]
+def all_prepared(groups: Sequence[str]) -> dict[tuple[int, str], bytes | str]:
+    jobs = [(number, label) for number, pair in enumerate(pairs()) for label in pair.configs if pair.group in groups]
     found: dict[tuple[int, str], bytes | str] = {}
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         for done in as_completed([pool.submit(prepared, job) for job in jobs]):
@@ -80,17 +81,18 @@ def measured(number: int, pair: Pair, codes: dict[tuple[int, str], bytes | str],
     calls.clear()
     make.held.clear()
     torch.cuda.empty_cache()
-    return {"fitted": pair.fitted, "seconds": times, "refused": refused, "registers": registers}
+    return {"group": pair.group, "seconds": times, "refused": refused, "registers": registers}
 
 
-def measure(folder: Path, seconds: float) -> None:
+def measure(folder: Path, seconds: float, groups: Sequence[str]) -> None:
     from benchmarks.gpu.__main__ import machine
 
     begun = time.time()
-    codes = all_prepared()
+    codes = all_prepared(groups)
     print(f"{len(codes)} configurations prepared after {time.time() - begun:.1f} s", flush=True)
     found: dict[str, Any] = {"machine": machine(), "pairs": {}}
-    order = sorted(enumerate(pairs()), key=lambda item: RISKY in item[1].name)
+    chosen = [(number, pair) for number, pair in enumerate(pairs()) if pair.group in groups]
+    order = sorted(chosen, key=lambda item: RISKY in item[1].name)
     for number, pair in order:
         if time.time() - begun > seconds:
             print("out of time before", pair.name, flush=True)
@@ -161,6 +163,6 @@ def worker(folder: Path) -> None:
 if __name__ == "__main__":
     verb, where, *others = sys.argv[1:]
     if verb == "measure":
-        measure(Path(where), float(others[0]) if others else 250.0)
+        measure(Path(where), float(others[0]) if others else 250.0, others[1:] or [FITTED, SEEN, HELD])
     else:
         {"count": count, "worker": worker}[verb](Path(where))

@@ -1,7 +1,8 @@
 """24 pairs of a kernel and a shape, each in all of its configurations: what estimates of time are held to.
 
-Half of the pairs, `fitted`, were looked at when constants of the model were chosen; the others were not. A pair makes
-its kernels and their arguments for a GPU or for the simulator; `Maker` says where arrays are.
+A pair makes its kernels and their arguments for a GPU or for the simulator; `Maker` says where arrays are. `FITTED` and
+`HELD` are the 24. Constants of the model were chosen by those that are `FITTED`, and by what is `SEEN`; those that are
+`HELD` have other shapes, and were measured when the model was complete.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tilewright.dtypes import dtype
 PROCESSORS = 132
 BYTES = 2**28  # of arrays of rows
 FEW_ROWS = 32
+FITTED, SEEN, HELD = "fitted", "seen", "held"
 
 
 class Maker:
@@ -151,7 +153,7 @@ class Small:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """How much of that a CTA has of the whole problem, and how many CTAs there are, where the launch does not say so."""
+    """How much of that a CTA has of the whole problem."""
 
     tiles: float = 1
     steps: float = 1
@@ -159,12 +161,13 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """name: kernel and shape. configs: by label. build: the kernel of a configuration, and its arguments. small: the
-    problems that are recorded instead, and what a CTA has of the whole one: of several, the time goes on in a line.
+    """name: kernel and shape. group: of the three. configs: by label. build: the kernel of a configuration, and its
+    arguments. small: the problems that are recorded instead, and what a CTA has of the whole one: of several, the time
+    goes on in a line.
     """
 
     name: str
-    fitted: bool
+    group: str
     configs: dict[str, Config]
     build: Callable[[Config, Maker], Built]
     small: Callable[[Config, Case, tuple[Any, ...]], tuple[list[Small], Whole]]
@@ -195,7 +198,7 @@ def of_rows(rows: int) -> Callable[[Config, Case, tuple[Any, ...]], tuple[list[S
 
 
 def matmul_pair(
-    name: str, fitted: bool, shape: tuple[int, int, int], *, split: bool | None, turned: bool = False
+    name: str, group: str, shape: tuple[int, int, int], *, split: bool | None, turned: bool = False
 ) -> Pair:
     """split: only tiles of which CTAs share K, none of them, or (None) both."""
     from tilewright.kernels.tile_choice import candidates
@@ -232,10 +235,10 @@ def matmul_pair(
         return in_line(made, min(stages, 6) + 2, 5, twice=tile.parts == 1 and whole.tiles > 1), whole
 
     labels = {f"{t.m}x{t.n} c{t.cluster} p{t.parts} r{t.resident}": t for t in tiles}
-    return Pair(name, fitted, labels, build, small)
+    return Pair(name, group, labels, build, small)
 
 
-def mma_pair(name: str, fitted: bool, shape: tuple[int, int, int]) -> Pair:
+def mma_pair(name: str, group: str, shape: tuple[int, int, int]) -> Pair:
     m, n, k = shape
     ways = [((256, 128), (4, 2)), ((128, 256), (2, 4)), ((128, 128), (2, 4)), ((128, 128), (4, 2)),
             ((128, 128), (2, 2)), ((128, 64), (4, 1)), ((128, 64), (2, 2)), ((64, 128), (2, 2)), ((64, 64), (2, 2)),
@@ -259,13 +262,13 @@ def mma_pair(name: str, fitted: bool, shape: tuple[int, int, int]) -> Pair:
 
         return in_line(made, stages + 1, 3, twice=False), Whole(1, k / 64)
 
-    return Pair(name, fitted, {f"{t[0]}x{t[1]} {w[0]}x{w[1]} s{s}": (t, w, s) for t, w, s in found}, build, small)
+    return Pair(name, group, {f"{t[0]}x{t[1]} {w[0]}x{w[1]} s{s}": (t, w, s) for t, w, s in found}, build, small)
 
 
 # Rows
 
 
-def rows_pair(name: str, fitted: bool, kernel: str, columns: int, kind: str) -> Pair:
+def rows_pair(name: str, group: str, kernel: str, columns: int, kind: str) -> Pair:
     """One of the kernels of `tune_rows`, in all of its ways."""
     item = tune_rows.KINDS[kind]
     weights = tune_rows.weights_of(kernel)
@@ -281,7 +284,7 @@ def rows_pair(name: str, fitted: bool, kernel: str, columns: int, kind: str) -> 
             args = (x, *lines, make("y", (rows, columns), kind, "zero"), *((1e-6,) if weights else ()))
         return Ours(partial(tune_rows.made, kernel, way, kind)), args
 
-    return Pair(name, fitted, {row_label(way): way for way in ways}, build, of_rows(FEW_ROWS))
+    return Pair(name, group, {row_label(way): way for way in ways}, build, of_rows(FEW_ROWS))
 
 
 def row_label(way: Any) -> str:
@@ -289,7 +292,7 @@ def row_label(way: Any) -> str:
     return f"{way.threads}x{way.runs}x{way.vector} c{way.cluster}{turns} r{way.resident}{' early' * way.early}"
 
 
-def quantize_pair(name: str, fitted: bool, columns: int, kind: str) -> Pair:
+def quantize_pair(name: str, group: str, columns: int, kind: str) -> Pair:
     item = tune_rows.KINDS[kind]
     ways = [way for way in dict.fromkeys(tune_rows.alone_ways(columns, 16 // item, item)) if way.turns == 1]
     rows = BYTES // item // columns
@@ -301,13 +304,13 @@ def quantize_pair(name: str, fitted: bool, columns: int, kind: str) -> Pair:
         args = make("x", shape, kind), make("q", shape, "int8", "zero"), make("s", (rows,), "float32")
         return Ours(partial(forward, way, kind, "int8")), args
 
-    return Pair(name, fitted, {row_label(way): way for way in ways}, build, of_rows(FEW_ROWS))
+    return Pair(name, group, {row_label(way): way for way in ways}, build, of_rows(FEW_ROWS))
 
 
 # Moves
 
 
-def transpose_pair(name: str, fitted: bool, size: int, kind: str) -> Pair:
+def transpose_pair(name: str, group: str, size: int, kind: str) -> Pair:
     bits = dtype(kind).bits
     found = {}
     for side, threads, wide in product((32, 64), (128, 256, 512), (1, 128 // bits)):
@@ -324,10 +327,10 @@ def transpose_pair(name: str, fitted: bool, size: int, kind: str) -> Pair:
     def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
         return [Small(tuple(zeros(*shape, kind=kind) for shape in ((128, 64), (64, 128))))], Whole()
 
-    return Pair(name, fitted, found, build, small)
+    return Pair(name, group, found, build, small)
 
 
-def histogram_pair(name: str, fitted: bool, count: int) -> Pair:
+def histogram_pair(name: str, group: str, count: int) -> Pair:
     found = {f"part {part} t{threads} v{wide}": (part, threads, wide)
              for part, threads, wide in product((4096, 16384, 65536), (128, 256, 512, 1024), (1, 4, 16))
              if part % (threads * wide) == 0}  # fmt: skip
@@ -342,13 +345,13 @@ def histogram_pair(name: str, fitted: bool, count: int) -> Pair:
         x = np.random.default_rng(0).integers(0, 256, config[0]).astype(np.uint8)
         return [Small((x, args[1]))], Whole()
 
-    return Pair(name, fitted, found, build, small)
+    return Pair(name, group, found, build, small)
 
 
 # Attention
 
 
-def attention_pair(name: str, fitted: bool, width: int, length: int, *, causal: bool) -> Pair:
+def attention_pair(name: str, group: str, width: int, length: int, *, causal: bool) -> Pair:
     from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles
 
     heads, batch = 2048 // width, 16384 // length
@@ -388,13 +391,13 @@ def attention_pair(name: str, fitted: bool, width: int, length: int, *, causal: 
         whole = Whole(work / most if causal else -(-work // most), each if causal else blocks)
         return in_line(made, tiles.stages + 1, 2, twice=True), whole
 
-    return Pair(name, fitted, found, build, small)
+    return Pair(name, group, found, build, small)
 
 
 # What others wrote
 
 
-def sgemm_pair(name: str, fitted: bool, size: int) -> Pair:
+def sgemm_pair(name: str, group: str, size: int) -> Pair:
     ways = [(64, 64, 8, 4, 4), (64, 64, 16, 4, 4), (64, 64, 8, 8, 4), (128, 128, 8, 8, 8), (128, 128, 16, 8, 8),
             (128, 64, 8, 8, 4), (128, 64, 8, 8, 8), (32, 32, 32, 2, 2), (32, 32, 32, 1, 1), (64, 128, 16, 4, 8),
             (128, 128, 8, 4, 8), (16, 16, 16, 1, 1)]  # fmt: skip
@@ -415,10 +418,10 @@ def sgemm_pair(name: str, fitted: bool, size: int) -> Pair:
         return in_line(made, 2, 2, twice=False), Whole(1, size / bk)
 
     labels = {f"{'x'.join(map(str, way))} pad {pad}": (*way, pad) for way in ways for pad in (0, 4)}
-    return Pair(name, fitted, labels, build, small)
+    return Pair(name, group, labels, build, small)
 
 
-def reduction_pair(name: str, fitted: bool, count: int) -> Pair:
+def reduction_pair(name: str, group: str, count: int) -> Pair:
     found = {f"t{threads} x {ctas}, {many} at once": (threads, ctas, many)
              for threads, ctas, many in product((128, 256, 512, 1024), (1, 2, 4, 8), (1, 4, 8))
              if threads * ctas <= 2048}  # fmt: skip
@@ -437,10 +440,10 @@ def reduction_pair(name: str, fitted: bool, count: int) -> Pair:
 
         return in_line(made, 2 * many, 2 * many, twice=False), Whole(1, count / 4 / threads / ctas / PROCESSORS)
 
-    return Pair(name, fitted, found, build, small)
+    return Pair(name, group, found, build, small)
 
 
-def stencil_pair(name: str, fitted: bool, size: int) -> Pair:
+def stencil_pair(name: str, group: str, size: int) -> Pair:
     found = {f"{x}x{y}, {rows} rows": (x, y, rows)
              for x, y, rows in product((16, 32, 64, 128), (2, 4, 8, 16), (1, 2, 4, 8))
              if 64 <= x * y <= 1024}  # fmt: skip
@@ -456,10 +459,10 @@ def stencil_pair(name: str, fitted: bool, size: int) -> Pair:
         side = max(2 * x, y * rows * 2)
         return [Small((*(zeros(side, side, kind="float32") for _ in "xy"), side), grid=(2, 2))], Whole()
 
-    return Pair(name, fitted, found, build, small)
+    return Pair(name, group, found, build, small)
 
 
-def triton_rows_pair(name: str, fitted: bool, kernel: str, columns: int, kind: str) -> Pair:
+def triton_rows_pair(name: str, group: str, kernel: str, columns: int, kind: str) -> Pair:
     rows = BYTES // tune_rows.KINDS[kind] // columns
     found = {f"{warps} warps": warps for warps in (1, 2, 4, 8, 16, 32)}
 
@@ -469,10 +472,10 @@ def triton_rows_pair(name: str, fitted: bool, kernel: str, columns: int, kind: s
         args = (x, *lines, y, columns, *((1e-6,) if lines else ()))
         return Triton("memory_bound_triton", kernel, rows, (("BLOCK", columns),), (("num_warps", warps),)), args
 
-    return Pair(name, fitted, found, build, of_rows(2))
+    return Pair(name, group, found, build, of_rows(2))
 
 
-def triton_matmul_pair(name: str, fitted: bool, size: int) -> Pair:
+def triton_matmul_pair(name: str, group: str, size: int) -> Pair:
     ways = [(128, 256, 64, 3, 8), (128, 128, 64, 3, 4), (128, 128, 64, 4, 8), (128, 128, 32, 4, 4), (128, 64, 32, 4, 4),
             (64, 256, 32, 4, 4), (64, 128, 32, 4, 4), (64, 64, 64, 4, 4), (128, 256, 64, 2, 8), (64, 64, 32, 2, 2),
             (128, 128, 64, 2, 4), (256, 128, 64, 3, 8)]  # fmt: skip
@@ -494,7 +497,7 @@ def triton_matmul_pair(name: str, fitted: bool, size: int) -> Pair:
 
         return in_line(made, stages + 1, 3, twice=False), Whole(1, size / depth)
 
-    return Pair(name, fitted, {f"{'x'.join(map(str, w[:3]))} s{w[3]} w{w[4]}": w for w in ways}, build, small)
+    return Pair(name, group, {f"{'x'.join(map(str, w[:3]))} s{w[3]} w{w[4]}": w for w in ways}, build, small)
 
 
 @cache
@@ -503,27 +506,39 @@ def pairs() -> tuple[Pair, ...]:
 
 
 def _pairs() -> Iterator[Pair]:
-    yield matmul_pair("matmul 2048^3", True, (2048, 2048, 2048), split=None)
-    yield matmul_pair("matmul 4096^3", False, (4096, 4096, 4096), split=False)
-    yield matmul_pair("matmul 512 x 4096 x 4096", False, (512, 4096, 4096), split=None)
-    yield matmul_pair("matmul 16 x 14336 x 4096, turned", True, (16, 14336, 4096), split=None, turned=True)
-    yield matmul_pair("split-K 64 x 4096 x 14336", False, (64, 4096, 14336), split=True)
-    yield mma_pair("mma product 4096^3", True, (4096, 4096, 4096))
-    yield mma_pair("mma product 1024 x 4096 x 4096", False, (1024, 4096, 4096))
-    yield rows_pair("softmax float32 4096", True, "softmax", 4096, "float32")
-    yield rows_pair("softmax bfloat16 131072", False, "softmax", 131072, "bfloat16")
-    yield rows_pair("rms_norm bfloat16 4096", False, "rms_norm", 4096, "bfloat16")
-    yield rows_pair("layer_norm float32 1024", True, "layer_norm", 1024, "float32")
-    yield rows_pair("cross_entropy float32 16384", False, "cross_entropy", 16384, "float32")
-    yield transpose_pair("transpose float32 8192", True, 8192, "float32")
-    yield transpose_pair("transpose bfloat16 8192", False, 8192, "bfloat16")
-    yield attention_pair("attention 128, 4096", True, 128, 4096, causal=False)
-    yield attention_pair("attention 64, 4096, causal", False, 64, 4096, causal=True)
-    yield quantize_pair("quantize bfloat16 4096", False, 4096, "bfloat16")
-    yield histogram_pair("histogram", True, 1 << 28)
-    yield sgemm_pair("CUDA sgemm 2048^3", False, 2048)
-    yield reduction_pair("CUDA reduction", True, 1 << 27)
-    yield stencil_pair("CUDA stencil 8192", True, 8192)
-    yield triton_rows_pair("Triton softmax float32 4096", True, "softmax_rows", 4096, "float32")
-    yield triton_rows_pair("Triton layer_norm bfloat16 8192", False, "layer_norm_rows", 8192, "bfloat16")
-    yield triton_matmul_pair("Triton matmul 4096^3", True, 4096)
+    yield matmul_pair("matmul 2048^3", FITTED, (2048, 2048, 2048), split=None)
+    yield matmul_pair("matmul 4096^3", SEEN, (4096, 4096, 4096), split=False)
+    yield matmul_pair("matmul 512 x 4096 x 4096", SEEN, (512, 4096, 4096), split=None)
+    yield matmul_pair("matmul 16 x 14336 x 4096, turned", FITTED, (16, 14336, 4096), split=None, turned=True)
+    yield matmul_pair("split-K 64 x 4096 x 14336", SEEN, (64, 4096, 14336), split=True)
+    yield mma_pair("mma product 4096^3", FITTED, (4096, 4096, 4096))
+    yield mma_pair("mma product 1024 x 4096 x 4096", SEEN, (1024, 4096, 4096))
+    yield rows_pair("softmax float32 4096", FITTED, "softmax", 4096, "float32")
+    yield rows_pair("softmax bfloat16 131072", SEEN, "softmax", 131072, "bfloat16")
+    yield rows_pair("rms_norm bfloat16 4096", SEEN, "rms_norm", 4096, "bfloat16")
+    yield rows_pair("layer_norm float32 1024", FITTED, "layer_norm", 1024, "float32")
+    yield rows_pair("cross_entropy float32 16384", SEEN, "cross_entropy", 16384, "float32")
+    yield transpose_pair("transpose float32 8192", FITTED, 8192, "float32")
+    yield transpose_pair("transpose bfloat16 8192", SEEN, 8192, "bfloat16")
+    yield attention_pair("attention 128, 4096", FITTED, 128, 4096, causal=False)
+    yield attention_pair("attention 64, 4096, causal", SEEN, 64, 4096, causal=True)
+    yield quantize_pair("quantize bfloat16 4096", SEEN, 4096, "bfloat16")
+    yield histogram_pair("histogram", FITTED, 1 << 28)
+    yield sgemm_pair("CUDA sgemm 2048^3", SEEN, 2048)
+    yield reduction_pair("CUDA reduction", FITTED, 1 << 27)
+    yield stencil_pair("CUDA stencil 8192", FITTED, 8192)
+    yield triton_rows_pair("Triton softmax float32 4096", FITTED, "softmax_rows", 4096, "float32")
+    yield triton_rows_pair("Triton layer_norm bfloat16 8192", SEEN, "layer_norm_rows", 8192, "bfloat16")
+    yield triton_matmul_pair("Triton matmul 4096^3", FITTED, 4096)
+    yield matmul_pair("matmul 1536 x 6144 x 3072", HELD, (1536, 6144, 3072), split=False)
+    yield matmul_pair("matmul 256 x 8192 x 2048", HELD, (256, 8192, 2048), split=None)
+    yield matmul_pair("split-K 128 x 2048 x 8192", HELD, (128, 2048, 8192), split=True)
+    yield mma_pair("mma product 2048 x 2048 x 8192", HELD, (2048, 2048, 8192))
+    yield rows_pair("softmax bfloat16 16384", HELD, "softmax", 16384, "bfloat16")
+    yield rows_pair("rms_norm float32 8192", HELD, "rms_norm", 8192, "float32")
+    yield rows_pair("cross_entropy bfloat16 4096", HELD, "cross_entropy", 4096, "bfloat16")
+    yield transpose_pair("transpose float32 4096", HELD, 4096, "float32")
+    yield attention_pair("attention 128, 2048, causal", HELD, 128, 2048, causal=True)
+    yield quantize_pair("quantize float32 8192", HELD, 8192, "float32")
+    yield sgemm_pair("CUDA sgemm 3072^3", HELD, 3072)
+    yield triton_rows_pair("Triton layer_norm float32 4096", HELD, "layer_norm_rows", 4096, "float32")
