@@ -6,18 +6,24 @@ python -m benchmarks.gpu.estimate matmul 8     # every eighth configuration of p
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.pairs import Case, Cuda, Maker, Ours, Pair, Small, Whole, pairs
+from benchmarks.gpu.pairs import Cuda, Maker, Ours, Pair, Small, Triton, Whole, pairs
 from tilewright.profiling import gpu
 from tilewright.profiling.estimate import Launch, Timing, played
 from tilewright.profiling.gpus import Gpu
 
 RECORDED = 2  # CTAs
+RESULTS = Path(__file__).parents[1] / "results"
+TRITON = RESULTS / "pair_triton.json.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ def recorded(pair: Pair, label: str, on: Gpu) -> Recorded:
     small, whole = pair.small(pair.configs[label], case, args)
     if isinstance(case, Ours):
         return _of_ours(case, args, small, whole, on)
-    return _of_ptx(case, args, small, whole, on)
+    return _of_ptx(pair, label, case, args, small, whole, on)
 
 
 def _of_ours(case: Ours, args: Sequence[Any], small: Sequence[Small], whole: Whole, on: Gpu) -> Recorded:
@@ -50,7 +56,9 @@ def _of_ours(case: Ours, args: Sequence[Any], small: Sequence[Small], whole: Who
     return Recorded(tuple(runs), whole, math.prod(exe.bind(*args).grid), _occupancy(exe, on).ctas, nbytes)
 
 
-def _of_ptx(case: Case, args: Sequence[Any], small: Sequence[Small], whole: Whole, on: Gpu) -> Recorded:
+def _of_ptx(
+    pair: Pair, label: str, case: Cuda | Triton, args: Sequence[Any], small: Sequence[Small], whole: Whole, on: Gpu
+) -> Recorded:
     from tilewright.isa import ctas_of_an_sm
     from tilewright.load import load_ptx
 
@@ -63,28 +71,34 @@ def _of_ptx(case: Case, args: Sequence[Any], small: Sequence[Small], whole: Whol
                                                       record=RECORDED, limit_s=100).recording)
                 for one in small]  # fmt: skip
     else:
-        entry, runs, room, ctas = _of_triton(case, small, on)
+        entry, runs, room, ctas = _of_triton(pair, label, case, small, on)
     arrays = zip(entry.parameters, args, strict=False)
     nbytes = {name: int(value.nbytes) for name, value in arrays if hasattr(value, "nbytes")}
     return Recorded(tuple(runs), whole, ctas, min(room.values()), nbytes)
 
 
-def _of_triton(case: Any, small: Sequence[Small], on: Gpu) -> tuple[Any, list[Any], Mapping[str, int], int]:
-    from tilewright.cuda.nvrtc import sass  # noqa: F401  # the machine code says how many registers
+@cache
+def triton_texts() -> dict[str, dict[str, Any]]:
+    """What Triton 3.6 made of the pairs on the H200, by pair and configuration: the PTX, and what a launch needs."""
+    return dict(json.loads(gzip.decompress(TRITON.read_bytes())))
+
+
+def _of_triton(
+    pair: Pair, label: str, case: Triton, small: Sequence[Small], on: Gpu
+) -> tuple[Any, list[Any], Mapping[str, int], int]:
     from tilewright.isa import ctas_of_an_sm
     from tilewright.load import load_ptx
-    from tilewright.load.triton import load_triton
 
-    runs, entry, shared, threads = [], None, 0, 32
+    made = triton_texts()[pair.name][label]
+    entry, threads = load_ptx(made["ptx"])[made["name"]], made["warps"] * 32
+    runs = []
     for one in small:
-        made = load_triton(case.function, *one.args, **dict(case.constants), **dict(case.options))
-        entry = load_ptx(made.ptx)[made.metadata.name]
-        shared, threads = made.metadata.shared, made.metadata.num_warps * 32
-        values = [value for _, value in made.arguments]
+        values = [value for value in one.args if hasattr(value, "shape") or isinstance(value, float | int)]
         values += [None] * (len(entry.parameters) - len(values))
-        run = entry.simulate(*values, grid=one.grid, shared_bytes=shared, check="none", record=RECORDED, limit_s=100)
+        run = entry.simulate(*values, grid=one.grid, shared_bytes=made["shared"], check="none", record=RECORDED,
+                             limit_s=100)  # fmt: skip
         runs.append((one.tiles, one.steps, run.recording))
-    return entry, runs, ctas_of_an_sm(on.arch, threads, shared, 0), case.grid
+    return entry, runs, ctas_of_an_sm(on.arch, threads, made["shared"], made["registers"]), case.grid
 
 
 def estimated(of: Recorded, on: Gpu) -> Timing:
@@ -104,8 +118,8 @@ def estimated(of: Recorded, on: Gpu) -> Timing:
 
 
 def _more(of: Timing, cycles: float, on: Gpu) -> Timing:
-    seconds = of.seconds + (cycles - of.cycles) / on.clock
-    return Timing(cycles, seconds, of.busy, of.waits, of.units)
+    started = of.seconds - max(of.cycles / on.clock, of.least_s)
+    return Timing(cycles, started + max(cycles / on.clock, of.least_s), of.busy, of.waits, of.units, of.least_s)
 
 
 # Comparing

@@ -36,6 +36,7 @@ def seconds(name: str) -> tuple[float, float]:
         args[-1].zero_()
         exe(*args)
         results.append(args[-1].double().sum() if name == "sums" else args[-1].clone())
+        torch.cuda.synchronize()  # before the same kernel runs on the stream of a capture
         calls[str(number)] = Captured(partial(exe, *args))
     assert torch.allclose(*(one.double() for one in results), rtol=1e-3, atol=1e-2), f"{name}: results differ"
     found = cold(calls, rounds=7)

@@ -187,8 +187,10 @@ def of_rows(rows: int) -> Callable[[Config, Case, tuple[Any, ...]], tuple[list[S
     """The first rows of all arrays that have as many as the first one."""
 
     def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
-        many = args[0].shape[0]
-        few = (arg[:rows] if getattr(arg, "shape", (0,))[:1] == (many,) else arg for arg in args)
+        many, columns = args[0].shape
+        few = (arg[:rows] if getattr(arg, "shape", (0,)) in ((many, columns), (many,)) else arg for arg in args)
+        if many == columns:  # a line of weights is no line of rows
+            few = (arg[:rows] if len(getattr(arg, "shape", ())) == 2 else arg for arg in args)
         return [Small(tuple(few), grid=(2,))], Whole()
 
     return small

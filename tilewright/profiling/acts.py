@@ -38,7 +38,7 @@ NAME = re.compile(r"[A-Za-z_]\w*")
 DEFINED = re.compile(r"(?:let|store) ([A-Za-z_][\w.]*)|call \S+\(T\.address_of\((\w+)")
 TRIP = re.compile(r"for \S+ in (T\.unroll|T\.serial|range|T\.vectorized)\(.*?(\d+)\)")
 COMPILED = re.compile(r'T\.ptx\.\w+\(.*type="')  # an instruction of a PTX text
-MINOR = 0.05  # of what is read of a buffer: such a load hits in the cache, as others have read it
+MINOR = 0.05  # of what the site that reads most of a buffer reads: such a load hits in the cache, as others have read it
 CACHED_BYTES = 64 << 10  # of an array that the first-level cache keeps
 ATOMICS = re.compile(r".*(atom|red)\b.*|cuda\.atomic.*")
 SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
@@ -158,11 +158,15 @@ class Blocks:
     def operation(self, one: Any) -> Operation:
         if one.unit == "tensor core":
             return Operation("tensor", cycles=product_cycles(one.mnemonic or one.name), row=one.row)
+        if one.unit not in ("TMA", "cp.async"):
+            return Operation("remote", row=one.row)
         read, written = one.reads.get("global", 0), one.writes.get("global", 0)
         nbytes = max(read, written)
         share = min((self.share[name] for name in one.buffers if name in self.share), default=1.0)
         unit = "cp.async" if one.unit == "cp.async" else "TMA"
-        filled = max(0, one.writes.get("shared", 0) / max(1, len(one.signals)) - read) if unit == "TMA" and read else 0
+        receivers = max(1, len(one.signals))
+        filled = max(0, one.writes.get("shared", 0) - read * receivers) if unit == "TMA" and one.signals else 0
+        filled = 0 if one.reads.get("shared") else filled
         return Operation(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, one.row, filled)
 
     # Stretches
@@ -274,15 +278,15 @@ class Blocks:
 
 def _minor(recording: Recording) -> set[int]:
     """The sites that read little of a buffer that others read."""
-    total, own = Counter[str](), Counter[int]()
+    most, own = Counter[str](), Counter[int]()
     for stream in recording.streams:
         for event in stream.events:
             for one in getattr(event, "moved", ()):
                 site = recording.sites[one.site]
                 if site.space == "global" and not site.write:
-                    total[site.buffer] += one.sectors
                     own[one.site] += one.sectors
-    return {site for site, many in own.items() if many < MINOR * total[recording.sites[site].buffer]}
+                    most[site.buffer] = max(most[site.buffer], own[one.site])
+    return {site for site, many in own.items() if many < MINOR * most[recording.sites[site].buffer]}
 
 
 class Loops:

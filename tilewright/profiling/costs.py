@@ -73,6 +73,7 @@ def cost_of(name: str) -> Cost:
     return next((cost for pattern, cost in COMPILED if pattern.fullmatch(name)), ALU)
 
 
+ADDRESS = Cost(0.5, "alu", 1, 4)  # of which ptxas puts many into the offsets of loads and stores
 INTEGER = re.compile(r'type="[sub]')
 
 
@@ -82,5 +83,5 @@ def compiled_cost(name: str, text: str) -> Cost:
     if not name.startswith(("ptx.", "load ", "store ")):
         return NOTHING
     if name in ("ptx.add", "ptx.sub", "ptx.mul", "ptx.mad") and INTEGER.search(text):
-        return Cost(1, "fma", 2, 4) if name in ("ptx.mul", "ptx.mad") else ALU
-    return cost_of(name)
+        return Cost(0.5, "fma", 1, 4) if name in ("ptx.mul", "ptx.mad") else ADDRESS
+    return ADDRESS if name in ("ptx.shl", "ptx.shr", "ptx.and_", "ptx.or_") else cost_of(name)

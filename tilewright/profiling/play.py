@@ -19,6 +19,8 @@ from tilewright.profiling.machine import Machine
 
 __all__ = ["Played", "play"]
 
+MOST_CLUSTER_START = 1800.0  # cycles
+
 
 @dataclass(slots=True)
 class Played:
@@ -130,7 +132,7 @@ class Play:
             self.ends.append(now)
             if self.begun < self.total:
                 wait = self.machine.cta_start
-                wait += self.machine.cluster_start * unit.script.ctas if unit.script.ctas > 1 else 0
+                wait += min(MOST_CLUSTER_START, self.machine.cluster_start * unit.script.ctas) * (unit.script.ctas > 2)
                 self.dispatched = max(now + wait, self.dispatched + self.machine.dispatch)
                 self._begin(self.dispatched)
 
@@ -168,11 +170,15 @@ class Play:
             self.waits["issue", row] += begin - now
         return end
 
-    def _moved(self, sm: Sm, now: float, nbytes: float, far: float, row: int, *, out: bool = False) -> float:
+    def _moved(
+        self, sm: Sm, now: float, nbytes: float, far: float, row: int, *, out: bool = False, shared: bool = False
+    ) -> float:
         """When bytes have gone through the second-level cache and come from, or gone to, HBM."""
         machine = self.machine
-        cycles, far_cycles = nbytes / (machine.l2_write_bytes if out else machine.l2_bytes), far / machine.hbm_bytes
+        far_cycles = far / machine.hbm_bytes
+        cycles = far / machine.l2_bytes + (nbytes - far) / (machine.l2_shared_bytes if shared else machine.l2_bytes)
         if out:
+            cycles = nbytes / machine.l2_write_bytes
             sm.out = max(sm.out, now) + cycles
             self.busy["L2 writes"] += cycles
             self.busy["HBM"] += far_cycles
@@ -237,17 +243,22 @@ class Play:
             self.busy["tensor"] += cycles
             self.units["tensor", one.row] += cycles
             done = read = sm.tensor + machine.tensor_latency
+        elif one.unit == "remote":
+            done = read = now + machine.remote_latency
         else:
             extra = 0.0
             if one.unit == "TMA":
                 extra, issuing = machine.tma_latency, machine.tma_issue
                 cycles = (one.nbytes * machine.tma_row + one.outside * machine.tma_outside) / acts.LINE
+                cycles += 100 * (one.outside > 0)
                 sm.tma = now = max(sm.tma, now) + cycles
                 self.busy["TMA"] += cycles
             if one.unit == "cp.async":
                 sm.lsu = max(sm.lsu, now) + one.passes
                 self.busy["shared memory"] += one.passes
-            done = self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes) + extra
+            done = extra + self._moved(
+                sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=one.unit == "TMA"
+            )
             read = sm.out + extra if one.writes else done
         unit.done[number] = done, read
         for phase in unit.script.ended.get(number, ()):
