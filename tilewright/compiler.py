@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tilewright.advise import Advice
     from tilewright.cuda.launch import Launcher, LaunchPlan
     from tilewright.cuda.nvrtc import Assembly, Resources
-    from tilewright.profiling import Profile
+    from tilewright.profiling import Estimate, Profile
     from tilewright.sim import Program, Record, Run
 
 __all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op", "unseen"]
@@ -423,6 +423,22 @@ class Executable:
         from tilewright.profiling import profile
 
         return profile(self, self.ordered(args, named, Executable.profile), gpu_named(gpu), sizes or {}, seed)
+
+    def estimate(
+        self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
+    ) -> Estimate:
+        """The time that a run is estimated to take on a GPU, what bounds it, and what its threads wait for.
+
+        Only the first CTAs run. The arguments stay as they are; left out, they are random, by ``seed``. sizes: symbolic
+        extents by name.
+        """
+        from tilewright.inputs import make_arguments
+        from tilewright.profiling import estimate
+        from tilewright.profiling import gpu as gpu_named
+
+        given = self.ordered(args, named, Executable.estimate)
+        made = given or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
+        return estimate(self, made, gpu_named(gpu))
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """The context that makes NumPy arrays of these: copies of arrays on a GPU, else views."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.gpu.pairs import Cuda, Maker, Ours, Pair, Small, Triton, Whole, pairs
 from tilewright.profiling import gpu
-from tilewright.profiling.estimate import Launch, Timing, played
+from tilewright.profiling.whole import Launch, Timing, played
 from tilewright.profiling.gpus import Gpu
 
 RECORDED = 2  # CTAs

@@ -1,128 +1,132 @@
-"""The time that a run is estimated to take: a recorded run of a few CTAs, played on one SM with a GPU's figures."""
+"""The time that a kernel is estimated to take on a GPU, what bounds it, and what its threads wait for.
+
+A few CTAs run on the simulator and are recorded; what they did is played on one SM (`play`) and extended to the whole
+grid (`whole`). The figures are those of an H200, measured; of other GPUs their documents' rates and the H200's latencies.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import ceil
-from typing import Any
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
 
-from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Script, script_of
+import numpy as np
+
+from tilewright import host
+from tilewright.dtypes import dtype
+from tilewright.errors import SimulationError
+from tilewright.profiling.bounds import Occupancy, _occupancy
 from tilewright.profiling.gpus import Gpu
-from tilewright.profiling.machine import machine_of
-from tilewright.profiling.play import Played, play
+from tilewright.profiling.whole import Launch, Timing, played
 
-__all__ = ["Launch", "Timing", "played"]
+if TYPE_CHECKING:
+    from tilewright.compiler import Executable
+    from tilewright.errors import Span
 
-WAVES = 4  # of CTAs that are played; the others follow at the rate of the last ones
-MOST_ACTS = 60_000
-AT_ONCE = {4: 120 / 132, 8: 120 / 132, 16: 112 / 132}  # of the SMs, those that clusters of so many CTAs fill; measured
-KEPT = 0.5  # of the second-level cache: so much of what is written stays there
-SAME_LINE_S = 10.2e-9  # between two atomics on the same 128 bytes; measured on an H200 (pairs: histogram)
+__all__ = ["Estimate", "estimate", "explained"]
+
+CTAS = 2  # that are recorded
+SECONDS = 20.0  # that the simulator may take for them
+BOUND = 0.6  # of the time: a unit that is busy for so much bounds the kernel, else waiting does
+UNITS = {"tensor": "tensor cores", "alu": "integer units", "fma": "float units", "mufu": "special functions",
+         "TMA": "copy engine"}  # fmt: skip
+WAITS = {"memory": "loads of global memory", "operations": "asynchronous operations", "m-barrier": "an m-barrier",
+         "barrier": "a barrier", "issue": "their turn at the schedulers and units"}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """ctas: of the whole grid. resident: of an SM at a time. nbytes: of the arrays, by buffer. work: how many times as
-    much a CTA moves in the whole problem as in the recorded one.
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """seconds: of a launch, with nothing of its arrays in the cache. unit: that is busy for most of the time; at: the
+    line that uses it most. busy: the part of the time, by unit. waits: by what for and at which line, the part of all
+    waiting, the most first. measured: are the figures those of this GPU?
     """
 
-    ctas: int
-    resident: int
-    nbytes: Mapping[str, int] = field(default_factory=dict)
-    work: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """cycles: of the SM that has the most to do. busy: the part of it that each unit is busy for. waits, units: where
-    warps waited, and which rows used which unit. least_s: seconds that atomics on the same places take.
-    """
-
-    cycles: float
+    name: str
+    gpu: str
     seconds: float
+    unit: str
+    at: Span | None
     busy: Mapping[str, float]
-    waits: Counter[tuple[str, int]]
-    units: Counter[tuple[str, int]]
-    least_s: float = 0.0
+    waits: tuple[tuple[str, Span | None, float], ...]
+    ctas: int
+    occupancy: Occupancy
+    measured: bool
+
+    @property
+    def why(self) -> str:
+        """What bounds it, in a sentence without its end."""
+        most = self.busy.get(self.unit, 0.0)
+        if most >= BOUND or not self.waits:
+            return f"bound by {self.unit} ({min(most, 1.0):.0%} busy){_line(self.at)}"
+        what, at, _ = self.waits[0]
+        return f"waits for {what}{_line(at)}; {self.unit} {most:.0%} busy"
+
+    def __repr__(self) -> str:
+        return f"<Estimate: {self.name} on {self.gpu}: {self.seconds * 1e6:.1f} us, {self.why}>"
+
+    def __str__(self) -> str:
+        said = "" if self.measured else f" (no figure of {self.gpu} is measured: rates of its documents)"
+        rows = sorted(self.busy.items(), key=lambda row: -row[1])
+        busy = [f"  {unit:<18}{min(part, 1.0):6.0%} of the time" for unit, part in rows if part >= 0.02]
+        waits = [f"  {part:6.0%} of waiting: for {what}{_line(at)}" for what, at, part in self.waits[:3]]
+        head = f"{self.name} on {self.gpu}: about {self.seconds * 1e6:.1f} us, {self.why}{said}"
+        return "\n".join([head, *busy, *waits, f"  {self.ctas:,} CTAs; {self.occupancy}"])
 
 
-def played(recording: Any, launch: Launch, gpu: Gpu) -> Timing:
-    """How long the whole grid takes."""
-    cluster = recording.cluster
-    clusters = launch.ctas // cluster
-    busy_sms = min(gpu.sms, launch.ctas)
-    share, written = shares(recording, launch, gpu)
-    machine = machine_of(gpu, busy_sms, written)
-    firsts = [cta for cta in recording.ctas if cta % cluster == 0][:2]
-    cached = frozenset(name for name, nbytes in launch.nbytes.items() if nbytes <= CACHED_BYTES)
-    scripts = [script_of(recording, share, first, cached) for first in firsts]
-    sms = gpu.sms * AT_ONCE.get(cluster, 1.0)
-    slots = max(1, int(sms * launch.resident) // cluster)
-    each = clusters / (sms / cluster)  # of an SM, or of a group of as many as a cluster has
-    resident = max(1, min(launch.resident, ceil(each)))
-    total = total_played(scripts, resident, each)
-    found = play(scripts, machine, resident, total)
-    cycles = extended(found, resident, total, each if clusters > slots * WAVES else ceil(each))
-    least = contention(recording, launch)
-    seconds = machine.launch_s + max(cycles / gpu.clock, least)
-    busy = {name: many / found.ends[-1] for name, many in found.busy.items()}
-    return Timing(cycles, seconds, busy, found.waits, found.units, least)
+def _line(at: Span | None) -> str:
+    return f" at {at}" if at else ""
 
 
-def total_played(scripts: Sequence[Script], resident: int, each: float) -> int:
-    acts = max(1, sum(len(one) for script in scripts for _, _, one in script.warps) // len(scripts))
-    most = max(resident, min(WAVES * resident, MOST_ACTS // acts))
-    return max(1, min(ceil(each), most))
+def estimate(exe: Executable, args: Sequence[Any], gpu: Gpu) -> Estimate:
+    """Estimate a launch with these arguments, which stay as they are; of arrays on a GPU only the shapes are used."""
+    from tilewright.cuda.emit_alias import written
+    from tilewright.sim import Record
+
+    stored = written(exe.lowered)
+    own = tuple(_stand_in(value, copied=param.name in stored) for param, value in
+                zip(exe.kernel.params, args, strict=True))  # fmt: skip
+    try:
+        run = exe.simulate(*own, check="none", record=Record(CTAS, alone=True), limit_s=SECONDS)
+    except SimulationError as alone:  # CTAs that wait for others, which do not run
+        if "limit" in alone.what:
+            raise
+        run = exe.simulate(*own, check="none", record=Record(CTAS), limit_s=SECONDS)
+    nbytes = {buffer.name: int(value.nbytes) for param, value in zip(exe.kernel.params, own, strict=True)
+              for buffer in exe.kernel.buffers if buffer.data == param and isinstance(value, np.ndarray)}  # fmt: skip
+    occupancy, ctas = _occupancy(exe, gpu), prod(exe.bind(*own).grid)
+    timing = played(run.recording, Launch(ctas, occupancy.ctas, nbytes), gpu)
+    return explained(exe.name, run.recording, timing, ctas, occupancy, gpu)
 
 
-def extended(found: Played, resident: int, total: int, each: float) -> float:
-    """Cycles until so many clusters have ended, of which the first ``total`` were played."""
-    ends = sorted(found.ends)
-    if each <= total:
-        return max(ends[-1], *found.busy.values())
-    before = max(0, total - 1 - max(resident, total // 2))
-    rate = (ends[-1] - ends[before]) / max(1, total - 1 - before) if total > 1 else ends[-1]
-    rate = max(rate, *(cycles / total for cycles in found.busy.values()))
-    least = max(found.busy.values(), default=0.0) * each / total  # what is on its way at the end has to arrive, too
-    return max(least, ends[-1] + (each - total) * rate)
+def _stand_in(value: Any, *, copied: bool) -> Any:
+    """What the simulator gets for an argument. `Any`: whatever is passed."""
+    if not host.is_array(value):
+        return value
+    if host.device_of(value) == "cpu":
+        return host.copied(value) if copied else value
+    name = str(value.dtype).removeprefix("torch.")
+    return np.zeros(tuple(value.shape), dtype(name).numpy)
 
 
-def contention(recording: Any, launch: Launch) -> float:
-    """Seconds that atomics on the same line of memory take at least, one after the other."""
-    lines = Counter[str]()
-    for stream in recording.streams:
-        for event in stream.events:
-            for one in getattr(event, "moved", ()):
-                site = recording.sites[one.site]
-                if site.space == "global" and site.write and ATOMICS.fullmatch(site.op):
-                    lines[site.buffer] += max(one.times, one.sectors // 4)
-    many = launch.ctas / max(1, len(recording.ctas))
-    places = {name: max(1, launch.nbytes.get(name, 0) // 128) for name in lines}
-    return max((each * many / places[name] for name, each in lines.items()), default=0.0) * SAME_LINE_S
-
-
-def shares(recording: Any, launch: Launch, gpu: Gpu) -> tuple[dict[str, float], float]:
-    """Of each buffer the part of what CTAs move that comes from HBM or goes there: each byte of an array once, and of
-    what is written what the cache does not keep; and the part of all these bytes that is written.
-    """
-    read, written = Counter[str](), Counter[str]()
-    for stream in recording.streams:
-        for event in stream.events:
-            for one in getattr(event, "moved", ()):
-                site = recording.sites[one.site]
-                if site.space == "global" and not site.issues:
-                    (written if site.write else read)[site.buffer] += one.sectors * 32
-    for one in recording.operations:
-        for name in launch.nbytes.keys() & set(one.buffers):
-            read[name] += one.reads.get("global", 0)
-            written[name] += one.writes.get("global", 0)
-    many = launch.ctas / max(1, len(recording.ctas)) * launch.work
-    far_read = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in read.items() if nbytes}
-    far_written = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in written.items() if nbytes}
-    kept = min(1.0, max(0.0, sum(far_written.values()) / (KEPT * gpu.l2_bytes) - 1))
-    found = {name: nbytes / (read[name] * many) for name, nbytes in far_read.items()}
-    found |= {name: kept * nbytes / (written[name] * many) for name, nbytes in far_written.items()}
-    out, total = kept * sum(far_written.values()), sum(far_read.values())
-    return found, out / max(1.0, out + total)
+def explained(
+    name: str, recording: Any, timing: Timing, ctas: int, occupancy: Occupancy, gpu: Gpu
+) -> Estimate:  # fmt: skip
+    """A timing with its unit, its lines, and its waits in words."""
+    busy = {UNITS.get(unit, unit): part for unit, part in timing.busy.items()}
+    unit = max(timing.busy, key=lambda one: timing.busy[one], default="issue")
+    rows: Counter[Span | None] = Counter()
+    for (one, row), turns in timing.units.items():
+        if one == unit:
+            rows[recording.rows[row].at] += turns  # type: ignore[assignment]  # cycles
+    total = sum(timing.waits.values()) or 1.0
+    waits: dict[tuple[str, Any], float] = {}
+    for (what, row), cycles in timing.waits.items():
+        key = WAITS[what], recording.rows[row].at
+        waits[key] = waits.get(key, 0.0) + cycles / total
+    ordered = sorted(waits.items(), key=lambda item: -item[1])
+    at = rows.most_common(1)[0][0] if rows else None
+    return Estimate(name, gpu.name, timing.seconds, UNITS.get(unit, unit), at, busy,
+                    tuple((what, where, part) for (what, where), part in ordered), ctas, occupancy,
+                    gpu.name == "H200")  # fmt: skip

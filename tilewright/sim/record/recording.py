@@ -43,11 +43,13 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Record:
     """How much of a run is recorded. ctas: how many, from the first on, or their numbers in the grid; the other CTAs of
-    their clusters are recorded, too. events: of all warps together; what comes later is left out.
+    their clusters are recorded, too. events: of all warps together; what comes later is left out. alone: only these
+    CTAs run, which must be the first ones of the grid.
     """
 
     ctas: int | tuple[int, ...] = 16
     events: int = 400_000
+    alone: bool = False
 
     def __post_init__(self) -> None:
         several = self.ctas if isinstance(self.ctas, tuple) else (self.ctas - 1,)
