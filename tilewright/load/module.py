@@ -264,6 +264,25 @@ class LoadedKernel:
                        if isinstance(buffer.data, Var)}  # fmt: skip
             return program.run(handles, bound.numbers, progress=progress, limits=limits, record=record)
 
+    def run_watched(
+        self, args: Sequence[Any], launched: Mapping[str, Any], checks: frozenset[str],
+        watch: Callable[[Program], object],
+    ) -> Run:  # fmt: skip
+        """Run a launch on copies of its arguments, by a program of its own that ``watch`` gets before.
+
+        launched: grid, block, shared_bytes and cluster, as of `simulate`.
+        """
+        from tilewright.sim import Program
+
+        bound, _ = self._given(args, {}).with_copies()
+        machine = self.machine(launched["grid"], launched.get("block"), launched.get("cluster"),
+                               launched.get("shared_bytes") or 0)  # fmt: skip
+        made = self._lowered(bound, machine)
+        program = Program(made.kernel, checks, nearest(self.target))
+        watch(program)
+        copied = replace(bound, arrays={name: np.copy(array) for name, array in bound.arrays.items()})
+        return self._run(made, program, copied, lambda done, ctas: None, host.Limits())
+
     def _touched(self, bound: Given, limits: host.Limits, machine: Machine) -> int | None:
         """The bytes of shared memory that a run with so much of it touches; None where it does not come to its end."""
         from tilewright.sim import Program, parse_checks

@@ -4,8 +4,9 @@ In the order in which to read: gpus, machine (tables of figures), bounds; costs,
 play (on one SM), whole (the grid), estimate.
 """
 
-from tilewright.profiling.bounds import Occupancy, Profile, profile
-from tilewright.profiling.estimate import Estimate, estimate
+from tilewright.profiling.bounds import Occupancy, Profile, profile, profile_loaded
+from tilewright.profiling.estimate import Estimate, estimate, estimate_loaded
 from tilewright.profiling.gpus import GPUS, Gpu, gpu
 
-__all__ = ["GPUS", "Estimate", "Gpu", "Occupancy", "Profile", "estimate", "gpu", "profile"]
+__all__ = ["GPUS", "Estimate", "Gpu", "Occupancy", "Profile", "estimate", "estimate_loaded", "gpu", "profile",
+           "profile_loaded"]  # fmt: skip

@@ -17,6 +17,7 @@ import numpy as np
 from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
+from tilewright.isa import ctas_of_an_sm
 from tilewright.profiling.bounds import Occupancy, _occupancy
 from tilewright.profiling.gpus import Gpu
 from tilewright.profiling.whole import Launch, Timing, played
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.compiler import Executable
     from tilewright.errors import Span
 
-__all__ = ["Estimate", "estimate", "explained"]
+__all__ = ["Estimate", "estimate", "estimate_loaded", "explained"]
 
 CTAS = 2  # that are recorded
 SECONDS = 20.0  # that the simulator may take for them
@@ -98,6 +99,25 @@ def estimate(exe: Executable, args: Sequence[Any], gpu: Gpu) -> Estimate:
     occupancy, ctas = _occupancy(exe, gpu), prod(exe.bind(*own).grid)
     timing = played(run.recording, Launch(ctas, occupancy.ctas, nbytes), gpu)
     return explained(exe.name, run.recording, timing, ctas, occupancy, gpu)
+
+
+def estimate_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any], gpu: Gpu) -> Estimate:
+    """The same of a kernel that others wrote (`Any`: a `LoadedKernel`); its registers are not known.
+
+    launched: grid, block, shared_bytes and cluster, as of its `simulate`.
+    """
+    from tilewright.sim import Record
+
+    copies = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args]
+    named = {name: value for name, value in launched.items() if value is not None}
+    run = kernel.simulate(*copies, check="none", record=Record(CTAS, alone=True), limit_s=SECONDS, **named)
+    own = kernel.lowered(*args, **named).launch
+    occupancy = Occupancy(ctas_of_an_sm(gpu.arch, own.threads, own.shared_bytes, 0), -(-own.threads // 32))
+    nbytes = {name: int(value.nbytes) for name, value in zip(kernel.parameters, args, strict=False)
+              if isinstance(value, np.ndarray)}  # fmt: skip
+    ctas = prod(int(extent) for extent in launched["grid"])
+    timing = played(run.recording, Launch(ctas, occupancy.ctas, nbytes), gpu)
+    return explained(kernel.name, run.recording, timing, ctas, occupancy, gpu)
 
 
 def _stand_in(value: Any, *, copied: bool) -> Any:

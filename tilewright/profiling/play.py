@@ -147,10 +147,7 @@ class Play:
         sm, mine = warp.sm, warp.scheduler
         begin = max(now, sm.slots[mine])
         for unit, turns in units.items():
-            if unit == "lsu":
-                begin = max(begin, sm.lsu)
-            else:
-                begin = max(begin, sm.pipes[unit][mine])
+            begin = max(begin, sm.lsu if unit == "lsu" else sm.pipes[unit][mine])
         end = begin + max(slots, latency)
         sm.slots[mine] = begin + slots
         self.busy["issue"] += slots / 4
@@ -182,6 +179,8 @@ class Play:
             sm.out = max(sm.out, now) + cycles
             self.busy["L2 writes"] += cycles
             self.busy["HBM"] += far_cycles
+            self.units["L2 writes", row] += cycles
+            self.units["HBM", row] += far_cycles
             sm.hbm = max(sm.hbm, now) + far_cycles
             return max(sm.out, sm.hbm) + machine.l2_latency
         sm.l2 = max(sm.l2, now) + cycles
