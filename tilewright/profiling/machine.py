@@ -42,6 +42,7 @@ class Machine:
     hbm_bytes: float
     l2_latency: float = 280.0
     hbm_latency: float = 760.0
+    hbm_queue: float = 115.0
     tma_latency: float = 250.0
     tensor_latency: float = 60.0
     barrier_latency: float = 15.0
@@ -75,5 +76,5 @@ def machine_of(gpu: Gpu, busy_sms: int, written: float = 0.0) -> Machine:
     part = gpu.sms / busy
     return Machine(
         min(SECTOR_RATE, L2_REACHED * part), min(SECTOR_RATE, L2_SHARED * part), min(WRITTEN_ALONE, WRITTEN * part), min(SECTOR_RATE, hbm),
-        dispatch=159.0 * min(1.0, busy / gpu.sms), tensor_power=1 + 0.25 * busy / gpu.sms,
+        dispatch=159.0 * min(1.0, busy / gpu.sms), tensor_power=1 + 0.33 * busy / gpu.sms,
     )  # fmt: skip

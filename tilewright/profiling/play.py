@@ -20,6 +20,7 @@ from tilewright.profiling.machine import Machine
 __all__ = ["Played", "play"]
 
 MOST_CLUSTER_START = 1800.0  # cycles
+MOST_USED = 0.95  # of HBM's rate, for the length of its queues
 
 
 @dataclass(slots=True)
@@ -146,7 +147,7 @@ class Play:
         _, slots, units, latency, row = act
         sm, mine = warp.sm, warp.scheduler
         begin = max(now, sm.slots[mine])
-        for unit, turns in units.items():
+        for unit in units:
             begin = max(begin, sm.lsu if unit == "lsu" else sm.pipes[unit][mine])
         end = begin + max(slots, latency)
         sm.slots[mine] = begin + slots
@@ -190,8 +191,13 @@ class Play:
             sm.hbm = max(sm.hbm, now) + far_cycles
             self.busy["HBM"] += far_cycles
             self.units["HBM", row] += far_cycles
-            return max(sm.l2 + machine.l2_latency, sm.hbm + machine.hbm_latency)
+            return max(sm.l2 + machine.l2_latency, sm.hbm + machine.hbm_latency + self._queued(now))
         return sm.l2 + machine.l2_latency
+
+    def _queued(self, now: float) -> float:
+        """Cycles that a load waits in HBM's queues, which are the longer, the more of its rate is in use."""
+        used = min(MOST_USED, self.busy["HBM"] / len(self.sms) / (now + self.machine.hbm_latency))
+        return self.machine.hbm_queue * used / (1 - used)
 
     def _read(self, warp: Warp, now: float, act: Any) -> float:
         _, nbytes, far, passes, row = act
