@@ -95,6 +95,7 @@ class TilewrightError(Exception):
         self.kind = kind or self.KIND
         self.facts = facts
         self._findings: tuple[Finding, ...] = ()
+        self.recording: Any = None
         self.given = given
         self.allowed = allowed
         self.hint = hint

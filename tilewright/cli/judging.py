@@ -62,6 +62,9 @@ def check(
     seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
     limit: Limit = None,
     size: Sizes = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="GPU", help="Of a .cu or PTX file: also its time on an H200, A100, ...")
+    ] = None,
     write: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Check a kernel without a GPU, and say what was found: for programs with --json.
@@ -78,6 +81,7 @@ def check(
       tilewright check matmul.cu:matmul --grid 2,2 --block 16,16 --arg ...
       tilewright check matmul.cu --kernel 'matmul<64>' --grid 2,2 --block 16,16 --arg ...
       tilewright check kernel.ptx --json
+      tilewright check vadd.cu --grid 4 --block 256 --arg ... --profile H200
       tilewright check kernels.py:scale --size n=1000 --limit 30s --json
     """
     from tilewright.cli.verdicts import Asked, judged

@@ -48,9 +48,11 @@ def advised(place: str, arch: str | None, const: list[str], inputs: Inputs) -> A
 
 
 def profile_kernel(made: Executable, inputs: Inputs, gpu: str) -> None:
-    """Print what a kernel does and the least time that it takes on a GPU."""
+    """Print what a kernel does, the least time that it takes on a GPU, and about how long it takes."""
     arguments = inputs.arguments(made.kernel)
     say(str(with_progress(f"running {made.name}", lambda _: made.profile(*arguments.values(), gpu=gpu))))
+    say()
+    say(str(with_progress(f"estimating {made.name}", lambda _: made.estimate(*arguments.values(), gpu=gpu))))
 
 
 def run_kernel(

@@ -16,6 +16,7 @@ import numpy as np
 from tilewright import ir
 from tilewright.errors import TilewrightError
 from tilewright.ir.operators import OPERATORS
+from tilewright.ir.text import show
 from tilewright.isa import BY_MASK, WARPGROUP, bind
 from tilewright.isa.arith import greatest, least
 from tilewright.isa.casts import quotient
@@ -37,6 +38,7 @@ from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags
 from tilewright.sim.machine.instructions import lanes, stacked, to_shared
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.unknown import blended, either, nothing_known
+from tilewright.sim.record import row_of, row_of_call
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.compiled import Compiled
@@ -48,6 +50,7 @@ CALLED: tuple[Callable[..., object], ...] = (
     *(nibble_flags, quotient, stacked, store_nibbles, to_shared),
     *(meaning for row in OPERATORS.values() for meaning in (row.number, row.array)),
 )
+UNRECORDED = (ir.AllocBuffer, ir.DeclBuffer, ir.Attr, ir.Assume, ir.Break, ir.Continue)
 NAMESPACE: dict[str, object] = {"np": np} | {each.__name__: each for each in CALLED}
 
 
@@ -127,6 +130,7 @@ class SegmentEmitter(Emitter):
         texts = [self.out.named("n", self.sound(operand, "m0", "a barrier")) for operand in operands]
         if sync is not None:
             self.count(bound.instruction.name, "m0")
+        self.record_wait(end)
         self.write_back()
         warps = 4 if bound.instruction.lanes == WARPGROUP else 1
         axes = {f"meeting.{k}": self.axes.of(operand) for k, operand in enumerate(operands)}
@@ -154,6 +158,7 @@ class SegmentEmitter(Emitter):
         signal = bound.form.signal_of("wait")
         tally: int | None = None
         barrier = "None"
+        self.record_wait(end)
         if bound.form.meaning.ready is not None:
             passed = asked(self, end.call, bound)
         else:
@@ -163,6 +168,8 @@ class SegmentEmitter(Emitter):
             _, terms = terms_of(self, bound.operands[signal.barrier][0], "m0")
             barrier = self.out.named("a", address_text(self, terms))
         self.write_back()
+        if self.program.recorder is not None:
+            self.out.line(f"asked(b, {passed}, {barrier})")
         place = self.out.constant("X", BarrierSite(bound.instruction.name, end.at, bound.form.sync))
         self.out.line(f"return run.scheduler.ask(b, {passed}, {place}, {barrier}, {tally}, {end.to}, {end.again})")
 
@@ -178,7 +185,8 @@ class SegmentEmitter(Emitter):
         depth = self.out.indent()
         k = 0
         while k < len(body):
-            fused = None if self.one_by_one else Fusing(self, mask).at(body, k)
+            apart = self.one_by_one or self.program.recorder is not None
+            fused = None if apart else Fusing(self, mask).at(body, k)
             length = fused[0] if fused else length_of_loads(self, body[k:])
             for stmt in body[k : k + length]:
                 self.goes_on(stmt, mask)
@@ -196,10 +204,36 @@ class SegmentEmitter(Emitter):
         """One statement, by the rule of its kind."""
         self.out.at = stmt.at
         self.stmt = stmt
+        self.record(stmt, mask)
         try:
             _RULES[type(stmt)](self, stmt, mask)
         except TilewrightError as error:
             raise error.located(stmt.at) from None
+
+    def record(self, stmt: ir.Stmt, mask: str) -> None:
+        """Tell the recorder, where there is one, that lanes are about to execute a statement."""
+        recorder = self.program.recorder
+        if recorder is not None and not isinstance(stmt, UNRECORDED):
+            row = recorder.has_row(stmt)
+            if row is None:
+                row = recorder.row(stmt, row_of(stmt, self.program.head_of(stmt)))
+            self.out.line(f"executed({row}, b, {mask})")
+
+    def record_wait(self, end: ir.Meet | ir.Ask) -> None:
+        """The same for a call at which threads wait."""
+        recorder = self.program.recorder
+        if recorder is None:
+            return
+        bound, kind = bind(end.call), "meet" if isinstance(end, ir.Meet) else "ask"
+        row = recorder.has_row(end.call)
+        if row is None:
+            row = recorder.row(end.call, row_of_call(end.call, kind, show(end.call), end.at))
+            if bound.form.sync is not None and bound.form.sync.wait_only:
+                recorder.only_wait.add(row)
+        if kind == "ask":
+            self.out.line(f"asks({row}, b)")
+        elif bound.form.sync is not None:
+            self.out.line(f"executed({row}, b, m0)")
 
     def remaining(self, mask: str, gone: str) -> str:
         """Open a block for the lanes that have not left the iteration."""
@@ -328,7 +362,7 @@ class SegmentEmitter(Emitter):
     @contextmanager
     def turns_at_once(self, are_alike: bool, mask: str) -> Iterator[None]:
         """The context of several loads or copies: they only collect addresses, and all of them follow the last one."""
-        if self.collected is not None or not are_alike:
+        if self.collected is not None or not are_alike or self.program.recorder is not None:
             yield
             return
         self.collected = self.out.fresh("turns")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tilewright.ir import Number
     from tilewright.sim.codegen.compiled import Compiled
     from tilewright.sim.machine.arrays import Array
+    from tilewright.sim.record import Recording
 
 __all__ = ["Execution", "Run"]
 
@@ -46,13 +47,14 @@ LANE_BYTES = 24  # bytes of temporaries per lane
 @dataclass(frozen=True, slots=True)
 class Run:
     """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB.
-    findings: the warnings as data.
+    findings: the warnings as data. recording: what was recorded, where that was asked for.
     """
 
     counts: Counts
     warnings: list[str] = field(default_factory=list)
     output: str = ""
     findings: list[Finding] = field(default_factory=list)
+    recording: Recording | None = None
 
     def __repr__(self) -> str:
         said = [f"warning: {warning}" for warning in self.warnings]
@@ -87,7 +89,7 @@ class Execution(Device):
         self.findings.most = limits.findings
         self.watch = Watch(self, limits, started)
         self.scheduler = Scheduler(self, program.segments, program.live)
-        self._next = 0
+        self._next, self._last = 0, self._ctas_that_run(program)
         self.open: list[Wave] = []  # the waves that run
         each = self.shared_bytes + self.warps * 32 * self._register_bytes
         self._cta_bytes = 2 * each if program.with_shadows else each
@@ -149,7 +151,7 @@ class Execution(Device):
 
     def admit(self) -> bool:
         """Starts the next wave; False where no CTA is left. Raises SimulationError where memory is short."""
-        size = min(self._wave_ctas(), self.ctas - self._next)
+        size = min(self._wave_ctas(), self._last - self._next)
         if size <= 0:
             return False
         self.watch.look(monotonic())
@@ -184,7 +186,14 @@ class Execution(Device):
     @property
     def not_begun(self) -> int:
         """CTAs that have yet to begin."""
-        return self.ctas - self._next
+        return self._last - self._next
+
+    def _ctas_that_run(self, program: Compiled) -> int:
+        """All of the grid, or only those that are recorded: whole clusters."""
+        wanted = program.recorder.wanted if program.recorder is not None else None
+        if wanted is None or not wanted.alone or not isinstance(wanted.ctas, int):
+            return self.ctas
+        return min(self.ctas, -(-wanted.ctas // self.cluster_ctas) * self.cluster_ctas)
 
     def room(self) -> int:
         """How many CTAs more the GPU has room for, besides those of open waves that have not ended."""
