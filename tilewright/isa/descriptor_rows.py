@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import product as combined
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -182,13 +182,11 @@ __device__ __forceinline__ unsigned int {self.helper}(
 
     def product(self, kind: str, mods: Mods, values: Mapping[str, int]) -> InstructionDescriptor:
         """The product that modifiers and operands say."""
-        types = {name: str(mods[name]) for name in TYPES}
-        fields = {name: bool(value) if name in self.flags else value for name, value in values.items()}
-        more = {"sf_dtype": str(mods["sfa_dtype"])} if "sfa_dtype" in mods else {"keeps_b": bool(mods["ws"])}
-        lengths = {"sparse": bool(mods["is_sparse"]), "wide": mods["K"] == PRODUCT_KINDS[kind].wide}
-        return InstructionDescriptor(
-            kind, cta_group=int(str(mods["n_cta_groups"])), **types, **fields, **lengths, **more
-        )  # type: ignore[arg-type]  # each of its type
+        fields: dict[str, Any] = {name: str(mods[name]) for name in TYPES}
+        fields |= {name: bool(value) if name in self.flags else value for name, value in values.items()}
+        fields |= {"sf_dtype": str(mods["sfa_dtype"])} if "sfa_dtype" in mods else {"keeps_b": bool(mods["ws"])}
+        fields |= {"sparse": bool(mods["is_sparse"]), "wide": mods["K"] == PRODUCT_KINDS[kind].wide}
+        return InstructionDescriptor(kind, cta_group=int(str(mods["n_cta_groups"])), **fields)
 
     def check(self, bound: Bound) -> None:
         """Raises InstructionError for operands that are no constants, and for what is no product."""

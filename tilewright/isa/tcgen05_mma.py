@@ -55,7 +55,7 @@ from tilewright.isa.table import (
     reads,
 )
 from tilewright.isa.tcgen05_alloc import CTA_GROUP, SOURCE, TMEM_ARCHS
-from tilewright.isa.tcgen05_mma_places import Way, addresses
+from tilewright.isa.tcgen05_mma_places import ProductForm, addresses
 from tilewright.isa.tcgen05_mma_values import product
 
 __all__ = ["MMA_KIND_OF"]
@@ -147,7 +147,7 @@ def _of_cells(name: str, *, write: bool) -> Access:
     return Access(name, "tmem", 4, write=write, proxy="tmem", computed=True)
 
 
-def _effects(way: Way) -> Iterator[Access | Issue]:
+def _effects(way: ProductForm) -> Iterator[Access | Issue]:
     yield _of_cells("a", write=False) if way.in_tmem else access_of_unit("a", "shared", write=False)
     yield access_of_unit("b_desc", "shared", write=False)
     yield _of_cells("before", write=False)
@@ -156,7 +156,7 @@ def _effects(way: Way) -> Iterator[Access | Issue]:
     yield Issue("tmem", in_order_after=EARLIER, alike=("d", "shape"))
 
 
-def _modifiers(one: Variety, way: Way) -> dict[str, Spellings]:
+def _modifiers(one: Variety, way: ProductForm) -> dict[str, Spellings]:
     row = PRODUCT_KINDS[one.kind]
     left, right = one.elements or (tuple(row.elements),) * 2
     found: dict[str, Spellings] = {
@@ -174,7 +174,7 @@ def _modifiers(one: Variety, way: Way) -> dict[str, Spellings]:
     return found
 
 
-def _pattern(one: Variety, way: Way) -> str:
+def _pattern(one: Variety, way: ProductForm) -> str:
     listed = ["[{d}]", "[{a}]" if way.in_tmem else "{a}", "{b_desc}", *("[{sp_meta}]",) * way.sparse, "{i_desc}"]
     listed += ["[{sfa}]", "[{sfb}]"] if one.sf_dtype else []
     listed += ["{lanes}"] * ("lanes" in way.given) + ["p"] + ["{scale_input_d}"] * (one.scales is SCALES)
@@ -188,7 +188,7 @@ def _forms(name: str, varieties: Iterator[Variety], *, masks: bool = False, guar
     sparse, keeps_b = "sp" in words, "ws" in words
     for one, in_tmem, masked, guarded in combined(varieties, BOTH, BOTH[: 1 + masks], BOTH[: 1 + guards]):
         given = (*("lanes",) * masked, "enable_input_d", *("pred",) * guarded)
-        way = Way(one.kind, given, sparse, keeps_b, in_tmem)
+        way = ProductForm(one.kind, given, sparse, keeps_b, in_tmem)
         mods = _modifiers(one, way)
         if guards:
             mods["pred"] = GIVEN if guarded else LEFT_OUT

@@ -31,6 +31,7 @@ from tilewright.isa.operations import in_pairs
 from tilewright.isa.tcgen05_mma_values import (
     ATOM_OF_WIDE,
     EVERY_LANE,
+    PACKED,
     RESULTS,
     UNIT,
     DataPath,
@@ -40,12 +41,12 @@ from tilewright.isa.tcgen05_mma_values import (
     scale_places,
 )
 
-__all__ = ["Way", "addresses"]
+__all__ = ["ProductForm", "addresses"]
 
 Array = NDArray[Any]
 
 
-class Way(NamedTuple):
+class ProductForm(NamedTuple):
     """How a form says its product. kind: a key of `PRODUCT_KINDS`. given: its operands after the instruction
     descriptor. sparse: has A metadata? keeps_b: is it ``.ws``? in_tmem: is A in tensor memory?
     """
@@ -61,6 +62,9 @@ class Way(NamedTuple):
         """Their names, in the order in which a meaning gets them."""
         scales = ("sfa", "sfb") if PRODUCT_KINDS[self.kind].scales else ()
         return ("d", "a", "b_desc", *("sp_meta",) * self.sparse, *scales, "i_desc", *self.given)
+
+
+VALID_BYTES = {"b6x16_p32": 12, "b4x16_p64": 8}
 
 
 class SameProduct(NamedTuple):
@@ -80,7 +84,7 @@ class SameProduct(NamedTuple):
         return self.product.N // self.path.halves
 
 
-class Cells(NamedTuple):
+class OperandCells(NamedTuple):
     """Cells of one operand, of each product: lanes (height,) and columns (height, width), from its address on."""
 
     lanes: Array
@@ -88,7 +92,7 @@ class Cells(NamedTuple):
 
 
 def addresses(
-    unit: Unit, *operands: Lanes, way: Way, cta_group: int, use_a_tmem: bool, scale_input_d: int = 0,
+    unit: Unit, *operands: Lanes, way: ProductForm, cta_group: int, use_a_tmem: bool, scale_input_d: int = 0,
     scale_vec: str | None = None,
 ) -> Mapping[str, Addresses]:  # fmt: skip
     """The 16-byte units of A and B, the cells of D, of A in tensor memory, of scales and metadata."""
@@ -96,20 +100,20 @@ def addresses(
     i_desc, d = values["i_desc"], values["d"]
     active = values.get("pred", np.ones(len(d), np.bool_)).astype(np.bool_)
     batches = list(_batches(unit, i_desc, active, way, cta_group, scale_vec))
-    places = in_pairs(unit) if cta_group == 2 else (None, None)
+    issuer, rank = in_pairs(unit) if cta_group == 2 else (None, None)
     _check_lanes(unit, values, batches, use_a_tmem=use_a_tmem)
     enabled = values["enable_input_d"].astype(np.bool_)
     kept = _lanes_kept(values["lanes"], cta_group) if "lanes" in values else None
     lane, column, nbytes = _spread(d, batches, [_of_d(batch) for batch in batches], cta_group, kept)
-    found = {"d": Addresses(lane, column, *places, nbytes)}
-    found["before"] = Addresses(lane, column, *places, _read_before(batches, nbytes, enabled, lane.shape))
+    found = {"d": Addresses(lane, column, issuer, rank, nbytes)}
+    found["before"] = Addresses(lane, column, issuer, rank, _read_before(batches, nbytes, enabled, lane.shape))
     for name in values.keys() & _CELLS.keys():
         if name != "a" or use_a_tmem:
             cells = [_CELLS[name](batch, scale_vec) for batch in batches]
             lane, column, nbytes = _spread(_start(unit, name, values[name], batches), batches, cells, cta_group)
-            found[name] = Addresses(lane, column, *places, nbytes)
+            found[name] = Addresses(lane, column, issuer, rank, nbytes)
     for name in ("b_desc",) if use_a_tmem else ("a", "b_desc"):
-        found[name] = _units(unit, name, values[name], batches, *places)
+        found[name] = _units(unit, name, values[name], batches, issuer, rank)
     shape = np.zeros((len(d), 3), np.int64)
     for batch in batches:
         shape[batch.which] = batch.product.M, batch.product.N, list(PRODUCT_KINDS).index(way.kind)
@@ -117,7 +121,7 @@ def addresses(
 
 
 def _batches(
-    unit: Unit, i_desc: Lanes, active: Array, way: Way, cta_group: int, scale_vec: str | None
+    unit: Unit, i_desc: Lanes, active: Array, way: ProductForm, cta_group: int, scale_vec: str | None
 ) -> Iterator[SameProduct]:
     for bits in np.unique(i_desc[active]).tolist():
         which = active & (i_desc == bits)
@@ -129,11 +133,10 @@ def _batches(
         yield SameProduct(which, product)
 
 
-def _mismatch(product: InstructionDescriptor, way: Way, scale_vec: str | None) -> str:
+def _mismatch(product: InstructionDescriptor, way: ProductForm, scale_vec: str | None) -> str:
     """What an instruction and its descriptor do not agree in."""
     if product.sparse != way.sparse:
-        words = "set, and the instruction has no metadata" if product.sparse else "clear, and the instruction is sparse"
-        return f"sparse is {words}"
+        return f"sparse is {'set, and the instruction has no metadata' if product.sparse else 'clear, and it has'}"
     if not product.sf_dtype:
         return ""
     words = product.row.scales[product.sf_dtype][1]
@@ -184,30 +187,30 @@ def _start(unit: Unit, name: str, address: Lanes, batches: list[SameProduct]) ->
     return address
 
 
-def _of_d(batch: SameProduct) -> Cells:
+def _of_d(batch: SameProduct) -> OperandCells:
     lanes = batch.path.lanes
-    return Cells(lanes, np.broadcast_to(np.arange(batch.columns), (len(lanes), batch.columns)))
+    return OperandCells(lanes, np.broadcast_to(np.arange(batch.columns), (len(lanes), batch.columns)))
 
 
-def _of_a(batch: SameProduct, scale_vec: str | None) -> Cells:
+def _of_a(batch: SameProduct, scale_vec: str | None) -> OperandCells:
     lanes, width = batch.path.lanes, batch.product.a_bytes // 4
-    return Cells(lanes, np.broadcast_to(np.arange(width), (len(lanes), width)))
+    return OperandCells(lanes, np.broadcast_to(np.arange(width), (len(lanes), width)))
 
 
 def _of_scales(name: str) -> Any:
-    def cells(batch: SameProduct, scale_vec: str | None) -> Cells:
+    def cells(batch: SameProduct, scale_vec: str | None) -> OperandCells:
         """All lanes: each quarter has the scales of 32 rows in a column."""
         block = batch.product.row.block(batch.product.sf_dtype, scale_vec)
         used = np.unique(scale_places(batch.product, name, block)[0])
-        return Cells(EVERY_LANE, np.broadcast_to(used, (128, len(used))))
+        return OperandCells(EVERY_LANE, np.broadcast_to(used, (128, len(used))))
 
     return cells
 
 
-def _of_metadata(batch: SameProduct, scale_vec: str | None) -> Cells:
+def _of_metadata(batch: SameProduct, scale_vec: str | None) -> OperandCells:
     lane, column, _ = metadata_places(batch.product)
     used = np.unique(column)
-    return Cells(np.unique(lane), np.broadcast_to(used, (len(np.unique(lane)), len(used))))
+    return OperandCells(np.unique(lane), np.broadcast_to(used, (len(np.unique(lane)), len(used))))
 
 
 _CELLS = {"a": _of_a, "sfa": _of_scales("a"), "sfb": _of_scales("b_desc"), "sp_meta": _of_metadata}
@@ -215,7 +218,7 @@ _CELLS = {"a": _of_a, "sfa": _of_scales("a"), "sfb": _of_scales("b_desc"), "sp_m
 
 
 def _spread(
-    address: Lanes, batches: list[SameProduct], cells: list[Cells], cta_group: int, kept: Array | None = None
+    address: Lanes, batches: list[SameProduct], cells: list[OperandCells], cta_group: int, kept: Array | None = None
 ) -> tuple[Array, Array, Array | None]:
     """Lanes, columns and bytes that count, for each issuer and CTA."""
     height = max((len(each.lanes) for each in cells), default=1)
@@ -256,20 +259,26 @@ def _units(
 ) -> Addresses:
     """The units of A or B, for each issuer and CTA in a row, as many as the longest has."""
     rows = [_units_of(unit, name, descs[batch.which], batch) for batch in batches]
-    each = 1 if issuer is None else 2
-    if len(rows) == 1 and batches[0].which.all():
+    each, counted = 1 if issuer is None else 2, [_counted_bytes(name, batch.product) for batch in batches]
+    if len(rows) == 1 and batches[0].which.all() and counted == [UNIT]:
         return Addresses(rows[0].repeat(each, axis=0), None, issuer, rank)
     width = max((row.shape[1] for row in rows), default=1)
     at, nbytes = np.zeros((2, len(descs), width), np.int64)
-    for batch, row in zip(batches, rows, strict=True):
-        at[batch.which, : row.shape[1]], nbytes[batch.which, : row.shape[1]] = row, UNIT
+    for batch, row, count in zip(batches, rows, counted, strict=True):
+        at[batch.which, : row.shape[1]], nbytes[batch.which, : row.shape[1]] = row, count
     return Addresses(at.repeat(each, axis=0), None, issuer, rank, nbytes.repeat(each, axis=0))
+
+
+def _counted_bytes(name: str, product: InstructionDescriptor) -> int:
+    """Bytes of a unit that have elements: 16 of 4 or 6 bits leave the others free."""
+    element = operand_of(name, product).element
+    return VALID_BYTES[PACKED[element]] if element in PACKED and product.row.element_bits == 8 else UNIT
 
 
 def _units_of(unit: Unit, name: str, descs: Lanes, batch: SameProduct) -> Array:
     """(n, units), in the order in which the matrix has them, row by row."""
     operand, row = operand_of(name, batch.product), batch.product.row
-    trans, count = operand.trans, operand.count
+    trans, count = operand.trans, operand.lines
     shape = (operand.k, row.element_bits * count // 8, "MN") if trans else (count, operand.row_bytes, "K")
     for bits in np.unique(descs).tolist():
         trouble = descriptor_trouble(bits, *shape)

@@ -31,6 +31,7 @@ from tilewright.isa.wgmma_values import rounded_sum
 __all__ = [
     "ATOM_OF_WIDE",
     "EVERY_LANE",
+    "PACKED",
     "PATHS",
     "RESULTS",
     "UNIT",
@@ -89,11 +90,11 @@ def path_of(product: InstructionDescriptor) -> DataPath:
 
 
 class MatrixOperand(NamedTuple):
-    """A or B. trans: is it MN-major? count: of its rows or columns in each CTA. k: elements that each has there."""
+    """A or B. trans: is it MN-major? lines: its rows or columns in each CTA. k: elements that each has there."""
 
     element: str
     trans: bool
-    count: int
+    lines: int
     k: int
     row_bytes: int
 
@@ -226,8 +227,8 @@ def _factors(
 def _in_shared(units: Lanes, name: str, made: InstructionDescriptor) -> Array:
     """(n, rows or columns, K), from the units of a row each."""
     operand = operand_of(name, made)
-    units = units[:, : operand.count * operand.row_bytes // UNIT]
-    lines = (operand.k, operand.count) if operand.trans else (operand.count, operand.k)
+    units = units[:, : operand.lines * operand.row_bytes // UNIT]
+    lines = (operand.k, operand.lines) if operand.trans else (operand.lines, operand.k)
     if made.row.element_bits == 4:
         return _of_nibbles(units).reshape(len(units), *lines)
     words = np.ascontiguousarray(EXPAND[PACKED.get(operand.element, "")](units)).view(np.uint32)
@@ -245,4 +246,5 @@ def _in_tmem(cells: Lanes, made: InstructionDescriptor) -> Array:
 
 def _of_nibbles(octets: Lanes) -> Array:
     """Two elements of each byte, the low half first."""
-    return NIBBLES.take(np.stack((octets & 15, octets >> 4), axis=-1))
+    values: Array = NIBBLES.take(np.stack((octets & 15, octets >> 4), axis=-1))
+    return values

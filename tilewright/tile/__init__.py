@@ -18,7 +18,8 @@ In the order in which to read:
     mma_layouts         the layouts of operands that reports propose
     cells, tmem_copies, tmem_sources
                         what those with tensor memory share
-    smem_descriptors    where the tensor cores find matrices in shared memory
+    smem_descriptors, block_scales
+                        where the tensor cores find matrices in shared memory, and scales in tensor memory
     reductions, partials, prefixes, deals
                         arithmetic, partial results, prefixes, and how threads divide a memory
     blocks, staging, scaling
