@@ -3,6 +3,7 @@
 In the order in which to read:
 
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
+    alignment           what the copy engine asks of shared memory
     variables           scalars in registers that are variables before all else
     call, scope         a call as variants see it: the tiles, and the threads that execute it
     conditions, hints   conditions of variants, and changes that might help; report: the decisions
