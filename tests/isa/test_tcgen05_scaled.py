@@ -185,7 +185,7 @@ def test_a_scale_that_is_no_number_makes_its_rows_none() -> None:
         ("mxfp8", {"i_desc": WORDS["mxfp8"] | 1 << 31}, "wide is set; it may be clear"),
         ("mxfp8", {"i_desc": WORDS["mxfp8"] | 1 << 2}, "sparse is set, and the instruction has no metadata"),
         ("sparse bf16", {"i_desc": WORDS["sparse bf16"] & ~4}, "selector is 1; it may be 0"),
-        ("sparse tf32", {"i_desc": WORDS["sparse tf32"] & ~4}, "sparse is clear, and it has"),
+        ("sparse tf32", {"i_desc": WORDS["sparse tf32"] & ~4}, "sparse is clear, and the instruction has"),
         ("sparse bf16", {"sp_meta": META + 1}, "sp_meta is in column 361; it begins in an even one"),
         ("sparse bf16", {"i_desc": PRODUCTS["sparse bf16"]._replace(m=64).word}, "M is 64; it may be 128"),
         ("sparse int8", {"i_desc": WORDS["sparse int8"] | 1}, "selector is 1; it may be 0"),

@@ -1,6 +1,6 @@
 """Products with scales of blocks by `gemm_async`: kernels of one CTA or a pair, inputs and exact results."""
 
-# ruff: noqa: PLR0915  # kernels with a branch for each case, which Python takes while it parses
+# ruff: noqa: C901, PLR0915  # kernels with a branch for each case, which Python takes while it parses
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -159,7 +159,9 @@ def scaled(case: ScaledCase) -> Any:
 def of_a_pair(rows: int, case: ScaledCase, wrong: str = "") -> Any:
     """The same by two CTAs, each with ``rows`` of A's rows and half of B's columns; each has all scales of B.
 
-    wrong: "meeting", without which the other CTA may not be ready; "multicast", so that the other is told nothing.
+    wrong: "meeting", without which the other CTA may not be ready; "multicast", so that the other is told nothing;
+    "both issue"; "alone": the last meeting is left out; "peer refills" its A too early; "peer fence": it fences
+    nothing; "peer scales": it stores none; "early" gives tensor memory back before the pair has met.
     """
     half, n = case.n // 2, case.n
     layouts = case.layout(case.a, rows), case.layout(case.b, half)
@@ -191,12 +193,15 @@ def of_a_pair(rows: int, case: ScaledCase, wrong: str = "") -> Any:
         T.ptx.fence.mbarrier_init()
         Tx.cta.copy(A, a[rank * rows : rank * rows + rows, :])
         Tx.cta.copy(B, b[rank * half : rank * half + half, :])
-        Tx.cta.fill(SA, 1.0)
-        Tx.cta.fill(SB, 1.0)
+        if wrong != "peer scales":
+            Tx.cta.fill(SA, 1.0)
+            Tx.cta.fill(SB, 1.0)
         T.cuda.cta_sync()
-        Tx.cta.copy(SA[0:rows, :], sa[rank * rows : rank * rows + rows, :])
-        Tx.cta.copy(SB[0:n, :], sb)
-        T.ptx.fence.proxy_async("shared::cta")
+        if wrong != "peer scales" or rank == 0:
+            Tx.cta.copy(SA[0:rows, :], sa[rank * rows : rank * rows + rows, :])
+            Tx.cta.copy(SB[0:n, :], sb)
+        if wrong != "peer fence" or rank == 0:
+            T.ptx.fence.proxy_async("shared::cta")
         T.ptx.tcgen05.fence.before_thread_sync()
         if wrong == "meeting":
             T.cuda.cta_sync()
@@ -206,7 +211,7 @@ def of_a_pair(rows: int, case: ScaledCase, wrong: str = "") -> Any:
         D = T.decl_buffer((rows, n), "float32", scope="tmem", allocated_addr=addr[0], layout=TileLayout(d_layout))
         SFA = T.decl_buffer((128, 4), case.sf, scope="tmem", allocated_addr=addr[0] + 128, layout=in_quarters)
         SFB = T.decl_buffer((128, 4), case.sf, scope="tmem", allocated_addr=addr[0] + 136, layout=in_quarters)
-        if rank == 0 and tid == 0:
+        if (rank == 0 or wrong == "both issue") and tid == 0:
             if with_scales:
                 Tx.copy_async(SFA, SA, cta_group=2)
                 Tx.copy_async(SFB, SB, cta_group=2)
@@ -214,8 +219,12 @@ def of_a_pair(rows: int, case: ScaledCase, wrong: str = "") -> Any:
             else:
                 Tx.gemm_async(D, A, B, cta_group=2)
             T.ptx.tcgen05.commit(done.ptr_to([0]), cta_group=2, cta_mask=1 if wrong == "multicast" else 3)
+        if wrong == "peer refills" and rank == 1 and tid == 0:
+            A[0, 0] = T.cast(1.0, case.a)
         T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
         T.ptx.tcgen05.fence.after_thread_sync()
+        if wrong == "early" and warp == 0:
+            T.ptx.tcgen05.dealloc(addr[0], n_cols=256, cta_group=2)
         for j in range(n if rows == 128 else half):
             T.ptx.tcgen05.ld(addr[0] + j, word[0], shape="32x32b", num=1, row=warp * 32)
             T.ptx.tcgen05.wait.ld()
@@ -224,9 +233,10 @@ def of_a_pair(rows: int, case: ScaledCase, wrong: str = "") -> Any:
             else:
                 c[rank * rows + tid % 64, tid // 64 * half + j] = T.reinterpret("float32", word[0])
         T.ptx.tcgen05.fence.before_thread_sync()
-        T.cuda.cluster_sync()
+        if wrong != "alone":
+            T.cuda.cluster_sync()
         T.ptx.tcgen05.fence.after_thread_sync()
-        if warp == 0:
+        if wrong != "early" and warp == 0:
             T.ptx.tcgen05.dealloc(addr[0], n_cols=256, cta_group=2)
 
     return product

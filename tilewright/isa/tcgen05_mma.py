@@ -21,6 +21,8 @@ and mxf4nvf4 have two elements in a byte in both.
 ``.block_scale``: D = (A * SA) (B * SB) + D, a scale for each block of 16 or 32 elements along K, in tensor memory.
 ``.sp``: A has half of its elements, and metadata in tensor memory say which. ``.ws``: the tensor cores may keep B's
 columns for later products; what is computed is the same. Where all of these are: `tilewright.isa.tcgen05_mma_places`.
+``collector`` says that A, or columns of B, come from a buffer of the tensor cores, which an earlier product has filled:
+a use of one that it has not is an error of the simulator.
 
 The operation reads shared memory as the asynchronous units see it, and is complete when a commit after it has arrived.
 
@@ -78,8 +80,7 @@ UNCONFIRMED = (
 )
 SCALED_UNCONFIRMED = f"which quarter's scales count where they differ; {UNCONFIRMED}"
 SPARSE_UNCONFIRMED = f"codes of metadata that the manual does not list; {UNCONFIRMED}"
-COLLECTOR = r"collector::a::(fill|use|lastuse|discard)"
-COLLECTORS_OF_B = r"collector::b[0-3]::(fill|use|lastuse|discard)"
+COLLECTOR_USES = ("fill", "use", "lastuse", "discard")
 
 
 class Variety(NamedTuple):
@@ -159,7 +160,10 @@ def _effects(way: ProductForm) -> Iterator[Access | Issue]:
 def _modifiers(one: Variety, way: ProductForm) -> dict[str, Spellings]:
     row = PRODUCT_KINDS[one.kind]
     left, right = one.elements or (tuple(row.elements),) * 2
+    buffers = ("b0", "b1", "b2", "b3") if way.keeps_b else ("a",)
+    words = [f"{buffer}::{use}" for buffer in buffers for use in COLLECTOR_USES]
     found: dict[str, Spellings] = {
+        "collector": {"": "", **{word: f".collector::{word}" for word in words}},
         "cta_group": {1: CTA_GROUP[1]} if way.keeps_b else CTA_GROUP,
         "a_dtype": {element: f".kind::{one.kind}" for element in left},
         "b_dtype": dict.fromkeys(right, ""),
@@ -192,12 +196,17 @@ def _forms(name: str, varieties: Iterator[Variety], *, masks: bool = False, guar
         mods = _modifiers(one, way)
         if guards:
             mods["pred"] = GIVEN if guarded else LEFT_OUT
-        passes = ("use_a_tmem", "cta_group", *(each for each in ("scale_input_d", "scale_vec") if each in mods))
+        passes = (
+            "use_a_tmem",
+            "cta_group",
+            "collector",
+            *(each for each in ("scale_input_d", "scale_vec") if each in mods),
+        )
         scales = ".block_scale{scale_vec}" if one.sf_dtype else ""
         opcode = ".".join(word for word in words if word != "block_scale")
         unconfirmed = SCALED_UNCONFIRMED if scales else SPARSE_UNCONFIRMED if sparse else UNCONFIRMED
         yield Form(
-            Ptx(f"tcgen05.{opcode}{{cta_group}}{{a_dtype}}{scales}", mods, pattern=_pattern(one, way)),
+            Ptx(f"tcgen05.{opcode}{{cta_group}}{{a_dtype}}{scales}{{collector}}", mods, pattern=_pattern(one, way)),
             one.archs,
             f"{SOURCE.format('tcgen05.mma')}; unconfirmed: {unconfirmed}",
             AsyncMeaning(
@@ -212,7 +221,7 @@ def _forms(name: str, varieties: Iterator[Variety], *, masks: bool = False, guar
 
 
 TYPES = ("d_dtype", "a_dtype", "b_dtype")
-CHOICES = {"use_a_tmem": False, "cta_group": 1, "enable_input_d": True}
+CHOICES = {"use_a_tmem": False, "cta_group": 1, "enable_input_d": True, "collector": ""}
 D, I_DESC = reads("d", "tmem"), counts("i_desc")
 A = Operand("a", "bits", of=lambda mods: "u32" if mods["use_a_tmem"] else "u64")
 B = counts("b_desc", "b64")
@@ -227,7 +236,6 @@ instruction(
     keywords={**dict.fromkeys(TYPES, REQUIRED), **CHOICES, "scale_input_d": 0, "pred": None},
     operands=(D, A, B, I_DESC, MASKS, ADDED, GUARD),
     agrees="cta_group",
-    hints=(COLLECTOR,),
     doc="A thread has D += A * B computed into tensor memory; ``i_desc`` says which product, `commit` when it is done.",
     forms=tuple(_forms("mma", _plain(scaling=True), masks=True, guards=True)),
 )
@@ -237,7 +245,6 @@ instruction(
     keywords={**dict.fromkeys(TYPES, REQUIRED), **OF_SCALES, **CHOICES, "pred": None},
     operands=(D, A, B, SFA, SFB, I_DESC, ADDED, GUARD),
     agrees="cta_group",
-    hints=(COLLECTOR,),
     doc="A thread has D += A * B computed, each block of A's rows and B's columns along K times its scale in tensor "
     "memory; ``scale_vec`` says how long blocks are, ``kind`` which product of 4-bit elements it is.",
     forms=tuple(_forms("mma.block_scale", _with_scales(sparse=False), guards=True)),
@@ -248,7 +255,6 @@ instruction(
     keywords={**dict.fromkeys(TYPES, REQUIRED), **CHOICES, "scale_input_d": 0},
     operands=(D, A, B, METADATA, I_DESC, MASKS, ADDED),
     agrees="cta_group",
-    hints=(COLLECTOR,),
     doc="A thread has D += A * B computed; A has half of its elements, metadata in tensor memory say which.",
     forms=tuple(_forms("mma.sp", _plain(scaling=True), masks=True)),
 )
@@ -258,7 +264,6 @@ instruction(
     keywords={**dict.fromkeys(TYPES, REQUIRED), **OF_SCALES, **CHOICES},
     operands=(D, A, B, METADATA, SFA, SFB, I_DESC, ADDED),
     agrees="cta_group",
-    hints=(COLLECTOR,),
     doc="The same with a scale for each block along K; a block spans twice as many elements of the full A.",
     forms=tuple(_forms("mma.sp.block_scale", _with_scales(sparse=True))),
 )
@@ -268,7 +273,6 @@ for _name, _operands in (("mma.ws", (D, A, B, I_DESC, ADDED)), ("mma.ws.sp", (D,
         keywords={**dict.fromkeys(TYPES, REQUIRED), **CHOICES},
         operands=_operands,
         agrees="cta_group",
-        hints=(COLLECTORS_OF_B,),
         doc="A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128.",
         forms=tuple(_forms(_name, _plain(scaling=False))),
     )

@@ -92,8 +92,8 @@ class OperandCells(NamedTuple):
 
 
 def addresses(
-    unit: Unit, *operands: Lanes, way: ProductForm, cta_group: int, use_a_tmem: bool, scale_input_d: int = 0,
-    scale_vec: str | None = None,
+    unit: Unit, *operands: Lanes, way: ProductForm, cta_group: int, use_a_tmem: bool, collector: str = "",
+    scale_input_d: int = 0, scale_vec: str | None = None,
 ) -> Mapping[str, Addresses]:  # fmt: skip
     """The 16-byte units of A and B, the cells of D, of A in tensor memory, of scales and metadata."""
     values = dict(zip(way.operands, operands, strict=True))
@@ -114,6 +114,8 @@ def addresses(
             found[name] = Addresses(lane, column, issuer, rank, nbytes)
     for name in ("b_desc",) if use_a_tmem else ("a", "b_desc"):
         found[name] = _units(unit, name, values[name], batches, issuer, rank)
+    _check_apart(unit, values, batches, scale_vec, use_a_tmem=use_a_tmem)
+    _collect(unit, values, active, way, collector)
     shape = np.zeros((len(d), 3), np.int64)
     for batch in batches:
         shape[batch.which] = batch.product.M, batch.product.N, list(PRODUCT_KINDS).index(way.kind)
@@ -133,10 +135,27 @@ def _batches(
         yield SameProduct(which, product)
 
 
+def _collect(unit: Unit, values: Mapping[str, Lanes], active: Array, way: ProductForm, collector: str) -> None:
+    """Keep track of what the buffers of the tensor cores hold: a use finds what an earlier product has filled in."""
+    buffer, _, use = (collector or f"{'b0' if way.keeps_b else 'a'}::discard").partition("::")
+    held, cta = unit.kept(buffer), unit.cta
+    matrix = values["a" if buffer == "a" else "b_desc"].astype(np.uint64) + np.uint64(1)  # 0 is none
+    if use in ("use", "lastuse") and (wrong := active & (held[cta] != matrix)).any():
+        holds = "another matrix" if held[cta][wrong][0] else "nothing"
+        unit.fault(
+            f"collector::{collector} of a buffer that holds {holds}: a product with {buffer}::fill comes first", wrong
+        )
+    if use != "use":
+        held[cta[active]] = matrix[active] if use == "fill" else 0
+
+
 def _mismatch(product: InstructionDescriptor, way: ProductForm, scale_vec: str | None) -> str:
     """What an instruction and its descriptor do not agree in."""
     if product.sparse != way.sparse:
-        return f"sparse is {'set, and the instruction has no metadata' if product.sparse else 'clear, and it has'}"
+        has = (
+            "set, and the instruction has no metadata" if product.sparse else "clear, and the instruction has metadata"
+        )
+        return f"sparse is {has}"
     if not product.sf_dtype:
         return ""
     words = product.row.scales[product.sf_dtype][1]
@@ -170,6 +189,20 @@ def _check_lanes(unit: Unit, values: Mapping[str, Lanes], batches: list[SameProd
             if (wrong := batch.which & (values[name] >> 16 != d >> 16)).any():
                 lanes = f"{name} is in lane {int(values[name][wrong][0]) >> 16} and d in lane {int(d[wrong][0]) >> 16}"
                 unit.fault(f"{lanes}; they are in the same", wrong)
+
+
+def _check_apart(
+    unit: Unit, values: Mapping[str, Lanes], batches: list[SameProduct], scale_vec: str | None, *, use_a_tmem: bool
+) -> None:
+    """D has columns of its own: what the product reads beside it is elsewhere in tensor memory."""
+    first = (values["d"] & 0xFFFF).astype(np.int64)
+    for name in values.keys() & _CELLS.keys():
+        for batch in batches if name != "a" or use_a_tmem else ():
+            columns = _CELLS[name](batch, scale_vec).columns
+            start = (values[name] & 0xFFFF).astype(np.int64)
+            apart = (start + columns.max() < first) | (start + columns.min() >= first + batch.columns)
+            if (wrong := batch.which & ~apart).any():
+                unit.fault(f"d and {name} overlap in tensor memory: d has {batch.columns} columns", wrong)
 
 
 SCALE_ADDRESS = 0x3FFFFFFF  # CuTe keeps the number of the byte in the upper bits, where only descriptors count

@@ -179,7 +179,7 @@ def _expanded(stored: Array, cells: Array, made: InstructionDescriptor) -> Array
 
 def product(
     a: Lanes, b: Lanes, before: Lanes, *more: Lanes, way: Any, use_a_tmem: bool, cta_group: int,
-    scale_input_d: int = 0, scale_vec: str | None = None,
+    collector: str = "", scale_input_d: int = 0, scale_vec: str | None = None,
 ) -> Lanes:  # fmt: skip
     """The cells of D after the operation, from the units of A (or its cells) and B and the cells before; then the cells
     of metadata and of scales, where there are any, the descriptor and its shape.
