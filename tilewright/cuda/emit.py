@@ -162,7 +162,7 @@ def _signature(kernel: ir.Kernel, unit: TranslationUnit) -> str:
     return f'extern "C" __global__ void {cluster}__launch_bounds__({bounds})\n{line}'
 
 
-MAP_TYPE = "TensorMap"
+MAP_TYPE = "CUtensorMap"
 MAP_STRUCT = f"""\
 // What the driver makes of a tensor map: only the copy engine reads it.
 struct alignas({MAP_ALIGNMENT}) {MAP_TYPE} {{ unsigned char bytes[{MAP_BYTES}]; }};"""

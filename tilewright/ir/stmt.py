@@ -316,6 +316,14 @@ class Kernel:
         settings: Mapping[str, Argument] = dict(self.attrs)
         return settings.get(key, default)
 
+    def specialize(self, values: Mapping[object, Value] | None = None, **named: Value) -> Kernel:
+        """The kernel with numbers in place of some parameters and symbolic extents, given by name or by variable."""
+        from tilewright.ir.specialize import specialized  # which rewrites kernels; nodes do not know how
+
+        return specialized(
+            self, {**{getattr(key, "name", str(key)): one for key, one in (values or {}).items()}, **named}
+        )
+
     def script(self) -> str:
         """The kernel as text that `tilewright.lang.parse_script` reads back."""
         from tilewright.ir.printer import script  # the printer knows every node; nodes do not know the printer

@@ -24,7 +24,7 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES
-from tilewright.isa.arch import since
+from tilewright.isa.arch import Requirement, since
 from tilewright.isa.atom_red import decremented, incremented
 from tilewright.isa.boxes import boxes_of
 from tilewright.isa.cp_async import HINTS, check_pending
@@ -52,6 +52,7 @@ from tilewright.isa.table import (
     reads,
     single,
 )
+from tilewright.isa.tcgen05_alloc import TMEM_ARCHS
 
 __all__ = ["combined", "nothing"]
 
@@ -60,6 +61,8 @@ GROUP = "cp.async.bulk"
 DIMS = {rank: f".{rank}d" for rank in range(1, 6)}
 
 
+SINCE_HOPPER = since("sm_90")
+PAIRED: Spellings = {1: ".cta_group::1", 2: ".cta_group::2"}
 MAP = Consults("map", MAP_BYTES, "tensormap")
 
 
@@ -69,7 +72,14 @@ def rank_of(mods: Mods) -> int:
 
 
 def loaded(
-    unit: Unit, dst: Lanes, map: Lanes, coords: Lanes, bar: Lanes, *more: Lanes, dim: int, cta_mask: str | None
+    unit: Unit,
+    dst: Lanes,
+    map: Lanes,
+    coords: Lanes,
+    bar: Lanes,
+    *more: Lanes,
+    dim: int,
+    cta_mask: str | None,
 ) -> Mapping[str, Addresses]:
     """The box, its place in shared memory, and the m-barrier that counts its bytes: in each CTA of the mask."""
     boxes = boxes_of(unit, "dst", dst, map, coords, dim)
@@ -95,8 +105,9 @@ def units_of(pieces: Lanes, **mods: object) -> Lanes:
 
 
 def _forms(
-    text: str, operands: str, meaning: Meaning, *effects: Effect, note: str = "", **modifiers: Spellings
-) -> Iterator[Form]:
+    text: str, operands: str, meaning: Meaning, *effects: Effect, note: str = "", archs: Requirement = SINCE_HOPPER,
+    **modifiers: Spellings,
+) -> Iterator[Form]:  # fmt: skip
     """A form for each policy. text: without the policy; note: what the manual leaves open."""
     for hint in HINTS:
         yield Form(
@@ -105,7 +116,7 @@ def _forms(
                 {"dim": DIMS, **modifiers, **hint.modifiers("hint")},
                 pattern=hint.text % f"{{mnemonic}} {operands}{hint.more};",
             ),
-            since("sm_90"),
+            archs,
             SOURCE.format(text.partition("{")[0]) + note,
             meaning,
             effects,
@@ -113,8 +124,8 @@ def _forms(
         )
 
 
-def _loads(mask: Spellings) -> Iterator[Form]:
-    """The loads that have a mask of CTAs, or that have none."""
+def _loads(mask: Spellings, group: Spellings, archs: Requirement) -> Iterator[Form]:
+    """The loads with a mask of CTAs, or without; a pair (``cta_group``) may tell the m-barrier of either CTA."""
     cast = ".multicast::cluster" if mask is GIVEN else ""
     return _forms(
         f"cp.async.bulk.tensor{{dim}}.shared::cluster.global.tile.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
@@ -125,8 +136,9 @@ def _loads(mask: Spellings) -> Iterator[Form]:
         Signal("bar", "bytes", "release", "cluster", completed),
         MAP,
         Issue(),
+        archs=archs,
         cta_mask=mask,
-        cta_group={-1: ""},
+        cta_group=group,
     )
 
 
@@ -141,7 +153,13 @@ instruction(
     operands=(reads("dst", "shared"), reads("map", "generic"), COORDS, reads("bar", "shared"), MASK, POLICY),
     doc="A thread has a box of an array brought to shared memory, of each CTA of ``cta_mask`` where there is one; "
     "``bar`` counts its bytes.",
-    forms=tuple(chain.from_iterable(zip(_loads(LEFT_OUT), _loads(GIVEN), strict=True))),
+    forms=tuple(
+        chain.from_iterable(
+            form
+            for group, archs in (({-1: ""}, SINCE_HOPPER), (PAIRED, TMEM_ARCHS))
+            for form in zip(_loads(LEFT_OUT, group, archs), _loads(GIVEN, group, archs), strict=True)
+        )
+    ),
     also={"tile": "", "shared::cluster": "shared::cta"},
 )
 

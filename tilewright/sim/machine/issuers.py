@@ -85,6 +85,13 @@ class Issuers:
             found[address == one] = block.data[0, offset : offset + nbytes]
         return found
 
+    @property
+    def cta(self) -> Ints:
+        return self.rows
+
+    def kept(self, buffer: str) -> NDArray[np.uint64]:
+        return self.wave.kept.setdefault(buffer, np.zeros(self.wave.ctas, np.uint64))
+
     def fault(self, what: str, issuers: Bools) -> NoReturn:
         raise SimulationError(what, given=self.name(int(np.flatnonzero(issuers)[0])), at=self.at)
 
