@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import tilewright as tw
 from tilewright.errors import ArgumentError
 from tilewright.kernels.attention_backward import gradients
 from tilewright.kernels.attention_backward_calls import attention_backward
@@ -17,17 +16,7 @@ from tilewright.kernels.attention_backward_rows import BackwardKind, convert, pr
 Array = NDArray[Any]
 
 
-@pytest.fixture(autouse=True)
-def all_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every launch runs under all checks; a warning is a failure."""
-    simulate = tw.Executable.simulate
-
-    def checked(self: tw.Executable, *args: Any, **how: Any) -> Any:
-        done = simulate(self, *args, **{**how, "check": "all"})
-        assert not done.warnings
-        return done
-
-    monkeypatch.setattr(tw.Executable, "simulate", checked)
+pytestmark = pytest.mark.usefixtures("all_checks")
 
 
 def in_double(q: Array, k: Array, v: Array, dout: Array, sees: Array) -> tuple[Array, ...]:

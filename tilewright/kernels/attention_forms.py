@@ -24,6 +24,7 @@ __all__ = [
     "rings_of",
     "store",
     "store_rows",
+    "swizzled",
 ]
 
 HAND_OVER, STORE = 6, 10  # the first of the named barriers of warpgroups that write to shared memory
@@ -35,6 +36,12 @@ ROW = TileLayout(S[(4, 2, 8) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg)] + R[4 : 1 @ t
 """One number for each row of a warpgroup's scores."""
 LANES = TileLayout(S[(4, 2, 8, 4) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg, 1 @ tid_in_wg)])
 """One for each of the four lanes that share a row."""
+
+
+def swizzled(pool: Any, shape: tuple[int, ...], kind: str) -> Any:
+    """Tiles in shared memory, with the widest swizzle that their rows have. `Any`: values of the language."""
+    row = shape[-1] * dtype(kind).bits // 8
+    return pool.alloc_mma(shape, kind, SWIZZLES[next(each for each in (128, 64, 32) if row % each == 0)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +112,8 @@ class AttentionKind:
             shape_scores(self, scores, bias, place, below, block, bend, cap)
 
     def near(self, pool: Any, shape: tuple[int, ...], kind: str = "") -> Any:
-        """Tiles in shared memory, with the widest swizzle that the width has."""
-        kind = kind or self.kind
-        row = shape[-1] * dtype(kind).bits // 8
-        return pool.alloc_mma(shape, kind, SWIZZLES[next(each for each in (128, 64, 32) if row % each == 0)])
+        """Tiles in shared memory."""
+        return swizzled(pool, shape, kind or self.kind)
 
     def stage_bytes(self, tiles: AttentionTiles) -> tuple[int, int, int]:
         """Of a tile of queries, of a stage of keys and of one of values."""
