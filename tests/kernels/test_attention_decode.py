@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("all_checks")
 
 @dataclass(frozen=True)
 class Case:
-    """lengths: keys of each sequence. page: rows of a page, 0 for a cache without pages. new: keys that are appended."""
+    """lengths: keys of each sequence. page: rows of a page, 0 where there are none. new: keys that are appended."""
 
     lengths: tuple[int, ...]
     heads: int = 2

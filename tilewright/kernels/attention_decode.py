@@ -22,7 +22,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
 from tilewright.kernels.arrays import Array, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.attention import weigh
-from tilewright.kernels.attention_calls import EVERYWHERE, KINDS, WIDTHS, laid_out, upright
+from tilewright.kernels.attention_arrays import EVERYWHERE, KINDS, WIDTHS, laid_out, upright
 from tilewright.kernels.attention_forms import LANES, ROW, ROWS, leave, multiply, swizzled
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
@@ -83,8 +83,8 @@ class DecodeKind:
         return ROWS // self.group, self.group
 
     def array(self, pointer: Any, extents: tuple[Any, ...], kind: str = "", *, aligned: bool = False) -> Any:
-        """An argument whose last dimension has no gaps; the others have any strides. aligned: do rows begin at multiples
-        of 16 bytes, as the copy engine asks?
+        """An argument whose last dimension has no gaps; the others have any strides. aligned: do rows begin at
+        multiples of 16 bytes, as the copy engine asks?
         """
         kind = kind or self.kind
         steps = [T.int64() for _ in extents[1:]]
@@ -142,7 +142,7 @@ class DecodePlace:
 
 @T.inline
 def bring(form, near, far, put, place, lane, page):
-    """A warp issues the copies of all keys and values, each lane of a chunk; of those beyond the last, the last ones."""
+    """A warp issues the copies of all keys and values, each lane of a chunk; beyond the last, of the last ones."""
     (keys, values), (K, V, PAGES) = T.meta_var(near), T.meta_var(far)
     many = T.meta_var(form.keys // form.chunk)
     for i in T.serial(place.begin, place.end, unroll=False):
@@ -370,7 +370,7 @@ def outputs(q: Array, k: Array, v: Array, lengths: Array, pages: Array, layout: 
         if lengths is None or len(pages.shape) != 2 or pages.shape[0] != batch:
             raise ArgumentError("the pages do not fit", given=f"shape {tuple(pages.shape)}, "
                                 f"{'no lengths' if lengths is None else 'lengths'}",
-                                allowed=f"({batch}, pages of a sequence), with the lengths of the sequences")  # fmt: skip
+                                allowed=f"({batch}, pages of a sequence), and lengths")  # fmt: skip
     return like(q, (*q.shape[:-1], v.shape[-1])), like(q, (batch, heads, m), "float32")
 
 
