@@ -14,7 +14,7 @@ import pytest
 from tests.kernels.attention_in_double import Array, agrees, drawn, expected, seen
 from tilewright import kernels
 from tilewright.errors import ArgumentError
-from tilewright.kernels.attention_decode import DecodeKind, chosen_splits, combine, decode
+from tilewright.kernels.attention_decode import TILES, DecodeKind, chosen_splits, combine, decode
 
 pytestmark = pytest.mark.usefixtures("all_checks")
 
@@ -122,7 +122,8 @@ def test_parts_fill_the_gpu_and_no_more() -> None:
 @pytest.mark.parametrize("width", [64, 128, 256])
 def test_no_kernel_spills(width: int) -> None:
     """ptxas keeps what the sm_90a kernels need in registers."""
-    form = DecodeKind("bfloat16", "float32", width, width, 4, 16, paged=True, lengths=True, last=True)
+    keys, resident = TILES[max(320, 2 * width)]
+    form = DecodeKind("bfloat16", "float32", width, width, 4, 16, keys, resident, paged=True, lengths=True, last=True)
     for kernel in (decode(form), combine("bfloat16", width, 128)):
         assert kernel.assembly
 

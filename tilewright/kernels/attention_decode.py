@@ -40,9 +40,10 @@ CLEARED = 5  # the named barrier of the warpgroup
 @dataclass(frozen=True, slots=True)
 class DecodeKind:
     """kind: elements of q, k and v; result: those of out. width, width_v: elements of a query and of a value. group:
-    heads of queries in a tile, a power of two. chunk: rows that lie together in the cache, of a page. lengths: has each
-    sequence as many keys as it says, not as many as the cache? first, last: has a query a first, a last key that it
-    sees, beside those that there are? bent: are scores scaled before anything else, softcap: and then bent?
+    heads of queries in a tile, a power of two. chunk: rows that lie together in the cache, of a page. keys: of a tile.
+    resident: CTAs of a multiprocessor. lengths: has each sequence as many keys as it says, not as many as the cache?
+    first, last: has a query a first, a last key that it sees, beside those that there are? bent: are scores scaled
+    before anything else, softcap: and then bent?
     """
 
     kind: str
@@ -51,22 +52,14 @@ class DecodeKind:
     width_v: int
     group: int
     chunk: int
+    keys: int = 64
+    resident: int = 2
     paged: bool = False
     lengths: bool = False
     first: bool = False
     last: bool = False
     bent: bool = False
     softcap: bool = False
-
-    @property
-    def resident(self) -> int:
-        """CTAs of a multiprocessor: a product of 256 columns needs more registers than threads of two may have."""
-        return 1 if self.width_v > 192 else 2
-
-    @property
-    def keys(self) -> int:
-        """Of a tile."""
-        return 64 if self.width + self.width_v <= 320 else 32
 
     @property
     def stage_bytes(self) -> int:
@@ -327,6 +320,10 @@ def append(kind: str, width: int, width_v: int, *, paged: bool) -> tw.Executable
 # The operators
 
 MOST_SPLITS = 128
+TILES = {320: (64, 2), 448: (32, 2), 512: (32, 1)}
+"""Keys of a tile and CTAs of a multiprocessor, by the elements of a key and its value at most. A product of 256 columns
+needs more registers than threads of two CTAs may have.
+"""
 STARTED, COMBINED = 2, 2  # what a CTA costs beside its keys, and what a second kernel does, in tiles of keys
 
 
@@ -386,8 +383,9 @@ def run(results: Arrays, args: Arrays) -> Launches:
     q, k, v = (laid_out(upright(array, layout)) for array in (q, k, v))
     (batch, heads, m, width), (_, heads_kv, rows, _) = q.shape, k.shape
     group, bent = min(ROWS, 1 << (heads // heads_kv - 1).bit_length()), softcap != 0 or scale <= 0
-    form = DecodeKind(kind_of(q), kind_of(q), width, v.shape[3], group, 1, pages is not None, lengths is not None,
-                      left != EVERYWHERE, right != EVERYWHERE, bent, softcap != 0)  # fmt: skip
+    keys, resident = next(each for most, each in TILES.items() if width + v.shape[3] <= most)
+    form = DecodeKind(kind_of(q), kind_of(q), width, v.shape[3], group, 1, keys, resident, pages is not None,
+                      lengths is not None, left != EVERYWHERE, right != EVERYWHERE, bent, softcap != 0)  # fmt: skip
     chunk = math.gcd(rows, form.keys) if form.paged else form.keys
     parts = -(-m // form.box[0]) * -(-heads // heads_kv // group)
     longest = longest or (rows * pages.shape[1] if form.paged else rows)
