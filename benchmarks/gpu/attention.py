@@ -11,6 +11,7 @@ values by time, beside those that `copy_` moves (each is read and written) in th
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from benchmarks.gpu.measure import Claim, Table, host_microseconds, medians
+from benchmarks.gpu.measure import Claim, Table, host_microseconds, medians, names_of_page
 from tilewright import kernels
 from tilewright.kernels import attention_calls
 from tilewright.kernels.attention import forward as forward_kernel
@@ -263,6 +264,28 @@ def runs(call: Call) -> bool:
     return True
 
 
+def steps() -> Iterator[Line]:
+    """The kernels of docs/attention.md, one after the other."""
+    import torch
+
+    names, length = names_of_page("attention"), 8192
+    q, k, v = (each.flatten(0, 1) for each in inputs(128, length))
+    work, out = operations(128, length, causal=True), torch.empty_like(q)
+    calls: dict[str, Call] = {name: partial(names["attention"](step), q, k, v, out, 128**-0.5 * math.log2(math.e))
+                              for name, step in names["STEPS"].items()}  # fmt: skip
+    wanted = kernels.attention(q[None], k[None], v[None], causal=True)[0]
+    for name, call in calls.items():
+        call()
+        assert (out - wanted).abs().max() < 2e-2, name
+    calls["kernels.attention"] = partial(kernels.attention, q[None], k[None], v[None], causal=True)
+    found = seconds(calls, work / PEAK, graphs=False)
+    last = 0.0
+    for name in calls:
+        rate = work / found[name] / 1e12
+        yield Line("steps", f"{name}, D 128 causal, S {length}", "TFLOP/s", rate, 0.0, last)
+        last = rate
+
+
 def errors() -> Iterator[Line]:
     """Beside torch's own bfloat16 result, both against float64; "of what is wanted" is theirs over ours."""
     import torch
@@ -294,8 +317,8 @@ def host() -> Iterator[Line]:
 
 
 PARTS: dict[str, Callable[[], Iterator[Line]]] = {
-    "errors": errors, "host": host, "forward": forward, "float8": float8, "shared": shared, "decode": decode,
-    "backward": backward,
+    "errors": errors, "host": host, "steps": steps, "forward": forward, "float8": float8, "shared": shared,
+    "decode": decode, "backward": backward,
 }  # fmt: skip
 
 # Claims: the beginning of the rows' words, which of them, the number, is it a most?
@@ -365,17 +388,25 @@ def usual() -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
     return jobs
 
 
+def measured(part: str) -> Iterator[Line]:
+    """The rows of a part, up to one that fails: other parts go on."""
+    try:
+        for line in PARTS[part]():
+            print(*line.cells(), sep=" | ", flush=True)
+            yield line
+    except Exception as error:  # of any kind
+        print(f"{part}: {type(error).__name__}: {str(error)[:500]}", flush=True)
+
+
 def run(wanted: tuple[str, ...] = tuple(PARTS)) -> Table:
     warm(usual())
     lines: list[Line] = []
     for part in wanted:
-        for line in PARTS[part]():
-            print(*line.cells(), sep=" | ", flush=True)
-            lines.append(line)
+        lines += measured(part)
     head = ("what", "case", "unit", "eager", "by a graph", "beside", "of what is wanted")
     notes = (
         "Beside: cuDNN, by a graph as well (of gradients eager); of float8 our bfloat16; of 32/8 heads and of packed"
-        " sequences the same work in equal parts; of decode the faster of cuDNN and torch's flash.",
+        " sequences the same work in equal parts; of decode the faster of cuDNN and torch's flash; of a step the last.",
     )
     return Table("Attention", head, tuple(line.cells() for line in lines), tuple(claims(lines)), notes)
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu.tune_attention                 # everything
     python -m benchmarks.gpu.tune_attention right decode    # parts
+    python -m benchmarks.gpu.tune_attention decode table    # then the table, with the costs that were chosen
 
 A case that fails is printed, and the others go on.
 """
@@ -15,8 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import product
 from typing import Any
 
+from benchmarks.gpu.__main__ import main as table
 from benchmarks.gpu.attention import (
     captured,
     copy_rate,
@@ -29,6 +32,7 @@ from benchmarks.gpu.attention import (
 )  # fmt: skip
 from benchmarks.gpu.measure import medians
 from tilewright import kernels
+from tilewright.cuda import driver
 from tilewright.kernels import attention_calls
 from tilewright.kernels.attention import forward
 from tilewright.kernels.attention_backward import gradients
@@ -164,7 +168,7 @@ OPTIONS: tuple[tuple[int, int, dict[str, Any]], ...] = (
 
 def right() -> Iterator[tuple[str, Case]]:
     for sizes in SIZES:
-        for page in PAGES:
+        for page in PAGES if sizes is SIZES[1] else PAGES[::2]:
             yield f"decode {sizes}, pages of {page}", partial(right_decode, *sizes, page)
     yield "decode by a graph", right_graph
     for width in (64, 128, 256):
@@ -177,27 +181,56 @@ def right() -> Iterator[tuple[str, Case]]:
 # Decode
 
 
+MEASURED: dict[tuple[int, int], dict[int, float]] = {}
+"""By batch and keys, and the number of parts: microseconds."""
+
+
 def decode_case(batch: int, keys: int) -> str:
     """Microseconds by the number of parts, beside torch's, and of reading keys and values at copy_'s rate."""
     q, k, v = decode_inputs(batch, keys)
-    most = max(1, min(128, keys // 64))
-    splits = [
-        0,
-        *(n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 33, 48, 64, 128) if n <= most and n * batch * 8 <= 2500),
-    ]
+    splits = [n for n in DECODE.SPLITS if n <= max(1, keys // 64) and n * batch * 8 <= 4200]
     calls: dict[str, Any] = {f"{n}": partial(kernels.attention_decode, q, k, v, splits=n) for n in splits}
     calls |= {"flash": partial(flash, q, k, v), "cuDNN": partial(cudnn, q, k, v, causal=False, enable_gqa=True)}
-    return timed(calls, 2 * k.numel() * 2)
+    found = times(calls, 2 * k.numel() * 2)
+    MEASURED[batch, keys] = {n: found[f"{n}"] for n in splits if f"{n}" in found}
+    return shown_times(found, 2 * k.numel() * 2)
 
 
-def timed(calls: dict[str, Callable[[], Any]], nbytes: int) -> str:
+def choose_costs() -> str:
+    """The costs whose choices are the closest to the fastest numbers of parts; they are used from here on."""
+    processors = driver.device(0).multiprocessors
+    grid = [DECODE.DecodeCosts(*each) for each in product((0.4, 0.6, 0.8), (0.3, 0.5, 0.7), (0.5, 1.0, 2.0),
+                                                          (1.0, 2.0, 3.0, 5.0), (0.0, 0.05, 0.1, 0.2))]  # fmt: skip
+
+    def loss(costs: Any) -> float:
+        total = 0.0
+        for (batch, keys), found in MEASURED.items():
+            best = min(found, key=lambda n: costs.of(n, 8 * batch, -(-keys // 64), processors, 2))
+            total += math.log(found[best] / min(found.values()))
+        return total / len(MEASURED)
+
+    best = min(grid, key=loss)
+    before, DECODE.COSTS = loss(DECODE.COSTS), best
+    forget(DECODE.FORWARD.calls)
+    return f"{best}: {math.exp(loss(best)):.3f} of the fastest, {math.exp(before):.3f} before"
+
+
+def times(calls: dict[str, Callable[[], Any]], nbytes: int) -> dict[str, float]:
+    """Microseconds of one call, by a graph of several."""
     count, graphs = max(1, min(20, int(2e-3 / (nbytes / 4e12 + 5e-6)))), {}
     for name, call in calls.items():
         graphs |= captured_if_it_runs(name, call, count)
     found = medians(graphs, launches=1, rounds=ROUNDS)
-    ideal = nbytes / copy_rate()
-    cells = [f"{name} {seconds / count * 1e6:.1f}" for name, seconds in found.items()]
-    return f"{nbytes >> 20} MB, at copy_'s rate {ideal * 1e6:.1f} us; {'; '.join(cells)}"
+    return {name: seconds / count * 1e6 for name, seconds in found.items()}
+
+
+def shown_times(found: dict[str, float], nbytes: int) -> str:
+    cells = [f"{name} {microseconds:.1f}" for name, microseconds in found.items()]
+    return f"{nbytes >> 20} MB, at copy_'s rate {nbytes / copy_rate() * 1e6:.1f} us; {'; '.join(cells)}"
+
+
+def timed(calls: dict[str, Callable[[], Any]], nbytes: int) -> str:
+    return shown_times(times(calls, nbytes), nbytes)
 
 
 def captured_if_it_runs(name: str, call: Callable[[], Any], count: int) -> dict[str, Callable[[], Any]]:
@@ -255,7 +288,8 @@ def decodes() -> Iterator[tuple[str, Case]]:
                            (128, (1024, 4096, 16384))):  # fmt: skip
         for keys in lengths:
             yield f"decode, batch {batch}, {keys} keys", partial(decode_case, batch, keys)
-    for batch, keys in ((1, 16384), (16, 8192), (128, 2048)):
+    yield "costs", choose_costs
+    for batch, keys in ((1, 65536), (16, 8192), (128, 2048)):
         yield f"tiles of decode, batch {batch}, {keys} keys", partial(tiles_case, batch, keys)
     for page in (256, 64, 16, 8, 1):
         yield f"pages of {page}, batch 16, 8192 keys", partial(paged_case, page)
@@ -267,11 +301,7 @@ def decodes() -> Iterator[tuple[str, Case]]:
 
 
 def float8_tiles(width: int) -> list[AttentionTiles]:
-    each = {
-        64: ((2, 128), (2, 192), (2, 256), (3, 128)),
-        128: ((2, 128), (2, 160), (2, 192), (3, 64)),
-        256: ((2, 128),),
-    }
+    each = {64: ((2, 256), (3, 128)), 128: ((2, 192), (2, 224)), 256: ((2, 96), (2, 64))}
     return [AttentionTiles(groups, keys, turns=turns) for groups, keys in each[width] for turns in (True, False)]
 
 
@@ -369,10 +399,10 @@ def decode_jobs(result: str) -> Jobs:
 
 def main(words: list[str]) -> int:
     warm(list(jobs()))
-    for part in words or list(PARTS):
+    for part in [word for word in words if word in PARTS] or list(PARTS):
         for name, case in PARTS[part]():
             tried(name, case)
-    return 0
+    return table(["attention"]) if "table" in words else 0
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ MISTAKES = {
         "is used while",
     ),
     "dS is not shown to the tensor cores": (
-        'ds)\n        T.ptx.fence.proxy_async("shared::cta")\n',
+        'ds)\n    T.ptx.fence.proxy_async("shared::cta")\n',
         "ds)\n",
         "proxy fence",
     ),

@@ -140,6 +140,7 @@ def differentiate(form, near, own, takes, turn, state, seen, who, thread, number
     (key, query, n, low, high), (c, bend) = T.meta_var(seen), T.meta_var(numbers)
     (s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum) = T.meta_var(state)
     columns_k, columns_v = T.meta_var((form.columns(who, form.d)[0], form.columns(who, form.dv)[0]))
+    slot = T.meta_var(who if form.is_wide else turn.stage)
     take_q.wait()
     multiply(s, near.k[own, :], near.q[take_q.stage], False)
     take_do.wait()
@@ -152,12 +153,11 @@ def differentiate(form, near, own, takes, turn, state, seen, who, thread, number
     delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
     slopes(form, ds, s, dp, delta_of, level, c)
     p[:] = s
-    if not form.is_wide or who == 0:
-        Tx.wg.copy(near.ds[turn.stage, own, :], ds)
-        T.ptx.fence.proxy_async("shared::cta")
+    Tx.wg.copy(near.ds[slot, own, :], ds)
+    T.ptx.fence.proxy_async("shared::cta")
     multiply(dv_sum, p, near.do[take_do.stage, :, columns_v], True, turn_b=True)
     T.ptx.bar.sync(DS, 256)
-    multiply(dq, near.ds[turn.stage, :, rows], near.k[:, columns_dq], False, turn_a=True, turn_b=True)
+    multiply(dq, near.ds[slot, :, rows], near.k[:, columns_dq], False, turn_a=True, turn_b=True)
     T.ptx.wgmma.wait_group(1)
     leave(take_do)
     multiply(dk_sum, ds, near.q[take_q.stage, :, columns_k], True, turn_b=True)
@@ -166,7 +166,7 @@ def differentiate(form, near, own, takes, turn, state, seen, who, thread, number
         T.ptx.bar.sync(EMPTY + who, 160)
     hand_over(form, near, dq, who, 0, thread)
     for piece in tuple(range(1, form.pieces)):
-        multiply(dq, near.ds[turn.stage, :, rows], near.k[:, form.place(who, piece)[1]], False, True, True)
+        multiply(dq, near.ds[slot, :, rows], near.k[:, form.place(who, piece)[1]], False, True, True)
         T.ptx.wgmma.wait_group(0)
         hand_over(form, near, dq, who, piece, thread)
     T.ptx.fence.proxy_async("shared::cta")

@@ -55,7 +55,7 @@ def _candidates(form: AttentionKind, sizes: AttentionSizes) -> list[AttentionTil
     width = max(form.width, form.width_v)
     dynamic = form.last or form.packed
     if form.narrow:
-        return [AttentionTiles(2, keys, turns=width <= 128, dynamic=dynamic) for keys in (128, 64)]
+        return _narrow_candidates(width, sizes, dynamic=dynamic)
     if form.is_bent:
         return [AttentionTiles(2, keys, turns=width <= 128, dynamic=dynamic) for keys in (64, 32)]
     small = AttentionTiles(2, 128, turns=dynamic or sizes.n > 1024, dynamic=dynamic)
@@ -69,6 +69,15 @@ def _candidates(form: AttentionKind, sizes: AttentionSizes) -> list[AttentionTil
     most = 80 if width == 256 else 96
     turns = dynamic and width == 256
     return [AttentionTiles(2, keys, turns=turns, dynamic=dynamic or width == 256) for keys in (most, 64, 32)]
+
+
+def _narrow_candidates(width: int, sizes: AttentionSizes, *, dynamic: bool) -> list[AttentionTiles]:
+    """Of 8-bit elements."""
+    if width <= 64 and not dynamic and sizes.m > 1024:
+        return [AttentionTiles(3, 128), AttentionTiles(2, 128)]
+    keys = {64: 256 if sizes.n >= 8192 else 128, 128: 192 if sizes.n >= 2048 else 128}
+    found = next((many for most, many in keys.items() if width <= most), 96)
+    return [AttentionTiles(2, many, dynamic=dynamic) for many in (found, 64)]
 
 
 @cache

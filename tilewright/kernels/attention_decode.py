@@ -62,13 +62,15 @@ class DecodeKind:
     softcap: bool = False
 
     @property
-    def stage_bytes(self) -> int:
+    def stage_bytes(self) -> tuple[int, int]:
         """Of a tile of keys and one of values."""
-        return self.keys * (self.width + self.width_v) * dtype(self.kind).bits // 8
+        each = self.keys * dtype(self.kind).bits // 8
+        return each * self.width, each * self.width_v
 
     @property
     def stages(self) -> int:
-        return (NEAR_BYTES * 2 // self.resident - ROWS * self.width * dtype(self.kind).bits // 8) // self.stage_bytes
+        queries = ROWS * self.width * dtype(self.kind).bits // 8
+        return (NEAR_BYTES * 2 // self.resident - queries) // sum(self.stage_bytes)
 
     @property
     def box(self) -> tuple[int, int]:
@@ -134,57 +136,83 @@ class DecodePlace:
 
 
 @T.inline
-def bring(form, near, far, put, place, lane, page):
-    """A warp issues the copies of all keys and values, each lane of a chunk; beyond the last, of the last ones."""
-    (keys, values), (K, V, PAGES) = T.meta_var(near), T.meta_var(far)
-    many = T.meta_var(form.keys // form.chunk)
-    for i in T.serial(place.begin, place.end, unroll=False):
-        for turn in T.unroll(-(-many // 32)):
-            part: T.let = turn * 32 + lane
-            row: T.let = part * form.chunk
-            last: T.let = T.max(place.n - 1, 0) // form.chunk * form.chunk
-            first: T.let = T.min(i * form.keys + row, last) if form.paged else i * form.keys
-            which: T.let = PAGES[place.batch, first // page] if form.paged else place.batch
-            at: T.let = first % page if form.paged else first
-            if turn == 0:
-                if lane == 0:
-                    put.acquire()
-                T.cuda.warp_sync()
-            if part < many:
-                Tx.copy_async(keys[put.stage, row : row + form.chunk, :], K[which, place.head, at : at + form.chunk, :],
-                              mbar=put.full)  # fmt: skip
-                Tx.copy_async(values[put.stage, row : row + form.chunk, :],
-                              V[which, place.head, at : at + form.chunk, :], mbar=put.full)  # fmt: skip
-        put.advance()
+def bring(form, near, far, pages, put, place, lane, block):
+    """A warp issues the copies of a tile of keys or values, each lane of a chunk, beyond the last of that one."""
+    many, page = T.meta_var((form.keys // form.chunk, far.shape[2]))
+    last: T.let = T.max(place.n - 1, 0) // form.chunk * form.chunk
+    for turn in T.unroll(-(-many // 32)):
+        part: T.let = turn * 32 + lane
+        row: T.let = part * form.chunk
+        first: T.let = T.min(block * form.keys + row, last) if form.paged else block * form.keys
+        which: T.let = pages[place.batch, first // page] if form.paged else place.batch
+        at: T.let = first % page if form.paged else first
+        if turn == 0:
+            if lane == 0:
+                put.acquire()
+            T.cuda.warp_sync()
+        if part < many:
+            Tx.copy_async(near[put.stage, row : row + form.chunk, :], far[which, place.head, at : at + form.chunk, :],
+                          mbar=put.full)  # fmt: skip
+    put.advance()
 
 
 @T.inline
-def attend(form, queries, near, take, state, place, numbers):
+def bring_all(form, near, far, rings, place, lane):
+    """Keys are one tile ahead of their values."""
+    (K, V, PAGES), sizes = T.meta_var(far), T.meta_var(form.stage_bytes)
+    put_k, put_v = T.meta_var([ring.producer(size) for ring, size in zip(rings, sizes, strict=True)])
+    if place.begin < place.end:
+        bring(form, near[0], K, PAGES, put_k, place, lane, place.begin)
+        for i in T.serial(place.begin + 1, place.end, unroll=False):
+            bring(form, near[0], K, PAGES, put_k, place, lane, i)
+            bring(form, near[1], V, PAGES, put_v, place, lane, i - 1)
+        bring(form, near[1], V, PAGES, put_v, place, lane, place.end - 1)
+
+
+@T.inline
+def shape(form, scores, place, key, bend, cap):
+    """Scores are bent, and those of keys that a row does not see are hidden."""
+    if form.bent:
+        scores[:] = scores * bend
+    if form.softcap:
+        scores[:] = T.tanh(scores) * cap
+    if place.is_cut(key):
+        Tx.wg.select(scores, scores, -T.infinity("float32"), place.sees(key))
+
+
+@T.inline
+def attend(form, queries, near, takes, state, place, numbers):
     """The warpgroup goes through the CTA's keys: sums of values, total weights, largest scores."""
     (scores, weights, sums, most, shrunk, total), (scale, bend, cap) = T.meta_var(state), T.meta_var(numbers)
-    keys, values = T.meta_var(near)
-    most[:], total[:], sums[:] = -T.infinity("float32"), 0.0, 0.0
-    for i in T.serial(place.begin, place.end, unroll=False):
-        key: T.let = i * form.keys
-        take.wait()
-        multiply(scores, queries, keys[take.stage], False, False)
-        T.ptx.wgmma.wait_group(0)
-        if form.bent:
-            scores[:] = scores * bend
-        if form.softcap:
-            scores[:] = T.tanh(scores) * cap
-        if place.is_cut(key):
-            Tx.wg.select(scores, scores, -T.infinity("float32"), place.sees(key))
+    (keys, values), (take_k, take_v) = T.meta_var(near), T.meta_var(takes)
+    take_k.wait()
+    multiply(scores, queries, keys[take_k.stage], False, False)
+    T.ptx.wgmma.wait_group(0)
+    leave(take_k)
+    shape(form, scores, place, place.begin * form.keys, bend, cap)
+    weigh(scores, most, total, shrunk, scale, True)
+    weights[:] = scores
+    for i in T.serial(place.begin + 1, place.end, unroll=False):
+        take_k.wait()
+        multiply(scores, queries, keys[take_k.stage], False, False)
+        take_v.wait()
+        multiply(sums, weights, values[take_v.stage], True, True)
+        T.ptx.wgmma.wait_group(1)
+        leave(take_k)
+        shape(form, scores, place, i * form.keys, bend, cap)
         weigh(scores, most, total, shrunk, scale, True)
+        T.ptx.wgmma.wait_group(0)
+        leave(take_v)
         sums[:] *= shrunk
         weights[:] = scores
-        if key + form.keys > place.n:  # nobody knows what the cache has there: infinity, times a weight of 0, is NaN
-            Tx.wg.fill(values[take.stage, place.n - key : form.keys, :], 0.0)
-            T.ptx.fence.proxy_async("shared::cta")
-            T.cuda.warpgroup_sync(CLEARED)
-        multiply(sums, weights, values[take.stage], True, True)
-        T.ptx.wgmma.wait_group(0)
-        leave(take)
+    take_v.wait()
+    if place.end * form.keys > place.n:  # nobody knows what comes behind: infinity, times a weight of 0, is NaN
+        behind: T.let = place.n - (place.end - 1) * form.keys
+        Tx.wg.fill(values[take_v.stage, behind : form.keys, :], 0.0)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.warpgroup_sync(CLEARED)
+    multiply(sums, weights, values[take_v.stage], True, True)
+    T.ptx.wgmma.wait_group(0)
 
 
 @T.inline
@@ -225,28 +253,30 @@ def decode(form: DecodeKind) -> tw.Executable:
         queries = swizzled(pool, (ROWS, form.width), form.kind)
         near = T.meta_var([swizzled(pool, (form.stages, form.keys, wide), form.kind)
                            for wide in (form.width, form.width_v)])  # fmt: skip
-        ring = T.Pipeline(pool, form.stages, consumers=4)
-        ring.ready()
+        rings = T.meta_var([T.Pipeline(pool, form.stages, consumers=4) for _ in "kv"])
+        rings[1].ready()
         T.ptx.griddepcontrol.wait()
         many: T.let = LENGTHS[ids[2]] if form.lengths else n
         place = T.meta_var(DecodePlace(form, ids, (m, group, many), (left, right), splits))
 
         with T.WarpgroupRole(role, 0, COPIES):
             if warp == 0:
-                bring(form, near, (K, V, PAGES), ring.producer(form.stage_bytes), place, lane, n)
+                bring_all(form, near, (K, V, PAGES), rings, place, lane)
                 T.ptx.griddepcontrol.launch_dependents()
         with T.WarpgroupRole(role, 1, PRODUCTS, increase=True):
             Tx.wg.copy(queries.view(*form.box, form.width), place.rows(Q), fill=0)
             T.ptx.fence.proxy_async("shared::cta")
             T.cuda.warpgroup_sync(CLEARED)
-            take = ring.consumer()
+            takes = [ring.consumer() for ring in rings]
             scores = T.alloc_local((64, form.keys), "float32", layout=wgmma_fragment(64, form.keys))
             weights = T.alloc_local((64, form.keys), form.kind, layout=wgmma_fragment(64, form.keys, "A", form.kind))
             sums = T.alloc_local((64, form.width_v), "float32", layout=wgmma_fragment(64, form.width_v))
             most, shrunk = [T.alloc_local((64, 1), "float32", layout=ROW) for _ in "ms"]
             total = T.alloc_local((64, 1, 4, 1), "float32", layout=LANES)
             state = T.meta_var((scores, weights, sums, most, shrunk, total))
-            attend(form, queries, near, take, state, place, (scale, bend, cap))
+            most[:], total[:], sums[:] = -T.infinity("float32"), 0.0, 0.0
+            if place.begin < place.end:
+                attend(form, queries, near, takes, state, place, (scale, bend, cap))
             store(form, (OUT, LSE), state, place, scale)
 
     return tw.compile(attention_decode, target="sm_90a", fast_math=True)
@@ -324,18 +354,41 @@ TILES = {320: (64, 2), 448: (32, 2), 512: (32, 1)}
 """Keys of a tile and CTAs of a multiprocessor, by the elements of a key and its value at most. A product of 256 columns
 needs more registers than threads of two CTAs may have.
 """
-STARTED, COMBINED = 2, 2  # what a CTA costs beside its keys, and what a second kernel does, in tiles of keys
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeCosts:
+    """Times of a multiprocessor, in those in which it gets a tile of keys and values while all others get some.
+
+    alone: of a tile, where only one CTA of the GPU works; crowded: where only those of one multiprocessor do. begun: what
+    each CTA costs beside its tiles. combined: what the second kernel costs. uneven: how much later the last CTA ends
+    than others, as a part of what it does.
+    """
+
+    alone: float = 0.6
+    crowded: float = 0.5
+    begun: float = 1.0
+    combined: float = 2.5
+    uneven: float = 0.05
+
+    def of(self, splits: int, works: int, tiles: int, processors: int, resident: int) -> float:
+        """Of so many parts. works: tiles of rows. tiles: of keys. resident: CTAs of a multiprocessor at once."""
+        ctas, each = works * splits, -(-tiles // splits)
+        busiest = -(-ctas // processors) * each
+        reading = max(works * tiles / processors, self.crowded * busiest, self.alone * each)
+        started = self.begun * -(-ctas // (processors * resident))
+        return reading + started + self.combined * (splits > 1) + self.uneven * each
+
+
+COSTS = DecodeCosts()
 
 
 @cache
-def chosen_splits(works: int, tiles: int, slots: int) -> int:
-    """In how many parts the keys are divided. works: tiles of rows. tiles: of keys. slots: CTAs at once."""
-
-    def cost(splits: int) -> tuple[int, int]:
-        waves = -(-works * splits // slots)
-        return waves * (-(-tiles // splits) + STARTED) + (COMBINED if splits > 1 else 0), splits
-
-    return min(map(cost, range(1, max(1, min(MOST_SPLITS, tiles)) + 1)))[1]
+def chosen_splits(works: int, tiles: int, processors: int, resident: int, costs: DecodeCosts) -> int:
+    """In how many parts the keys are divided: those that cost the least."""
+    return min((n for n in SPLITS if n <= max(1, tiles)),
+               key=lambda n: costs.of(n, works, tiles, processors, resident))  # fmt: skip
 
 
 def as_rows(array: Array, heads_kv: int) -> Array:
@@ -389,9 +442,8 @@ def run(results: Arrays, args: Arrays) -> Launches:
     chunk = math.gcd(rows, form.keys) if form.paged else form.keys
     parts = -(-m // form.box[0]) * -(-heads // heads_kv // group)
     longest = longest or (rows * pages.shape[1] if form.paged else rows)
-    splits = splits or chosen_splits(
-        parts * heads_kv * batch, -(-longest // form.keys), form.resident * multiprocessors(q)
-    )
+    works, tiles = parts * heads_kv * batch, -(-longest // form.keys)
+    splits = splits or chosen_splits(works, tiles, multiprocessors(q), form.resident, COSTS)
     form = replace(form, chunk=chunk, result="float32" if splits > 1 else form.kind)
     into, levels = out, lse
     if splits > 1:
