@@ -102,7 +102,7 @@ class Launch:
 class Submission:
     """One kernel to judge.
 
-    kernel: its name, where the source has several. constants: of a ``@T.jit`` kernel. cases: how many sets of arguments.
+    kernel: its name, where the source has several. constants: of a ``@T.jit`` kernel. cases: sets of arguments.
     seconds, nbytes: what all of them may take together. gpu: whose least time is wanted, such as "H200".
     """
 
@@ -151,8 +151,8 @@ def submission_of(given: Any) -> Submission:
 KINDS: dict[str, tuple[type, ...]] = {
     "language": (str,), "source": (str,), "kernel": (str, type(None)), "reference": (str, type(None)),
     "target": (str, type(None)), "checks": (str,), "gpu": (str, type(None)), "sizes": (dict,), "constants": (dict,),
-    "rtol": (int, float), "atol": (int, float), "seconds": (int, float), "cases": (int,), "seed": (int,), "nbytes": (int,),
-    "max_findings": (int,),
+    "rtol": (int, float), "atol": (int, float), "seconds": (int, float), "cases": (int,), "seed": (int,),
+    "nbytes": (int,), "max_findings": (int,),
 }  # fmt: skip
 
 
@@ -178,8 +178,8 @@ def _check_names(what: str, values: Mapping[str, Any], kind: type) -> None:
     for name in values:
         if name not in known:
             raise ArgumentError(f"{what} has no {name!r}", given=str(name), allowed=choices(str(name), known))
-    if lacking := [each.name for each in fields(kind)
-                   if each.default is MISSING and each.default_factory is MISSING and each.name not in values]:  # fmt: skip
+    needed = [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]
+    if lacking := [name for name in needed if name not in values]:
         raise ArgumentError(
             f"{what} lacks {lacking[0]!r}", given=", ".join(values) or "nothing", allowed=", ".join(known)
         )
