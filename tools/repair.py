@@ -62,7 +62,7 @@ def _changes(text: str, findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _with_step(text: str, remedy: Remedy) -> Iterator[str]:
-    """The step before each line that it may stand before, as deep as that line or the one above; the last line first."""
+    """The step before each line that it may stand before, as deep as it or as the one above; the last one first."""
     lines = text.splitlines()
     first, last = (remedy.where[0] + 1, remedy.where[-1]) if len(remedy.where) > 1 else (remedy.where[0],) * 2
     if first > last:  # around a loop: behind the later line

@@ -180,7 +180,7 @@ def test_cuda_cannot_read_files_of_the_machine(workers: Workers) -> None:
 def test_special_values_show_a_kernel_that_clamps(workers: Workers) -> None:
     clamped = KERNEL.replace("A[i] * T.float32(2)", "T.min(A[i] * T.float32(2), T.float32(100))")
     arrays = [
-        {"name": "A", "dtype": "float32", "shape": ["n"], "fill": "special"},
+        {"name": "A", "dtype": "float32", "shape": ["n"], "contents": "special"},
         {"name": "B", "dtype": "float32", "shape": ["n"], "role": "out"},
     ]
     assert workers.ask(submission(clamped))["status"] == "clean"

@@ -166,19 +166,19 @@ def _filled(each: Declared, shape: tuple[int, ...], kind: DType, random: np.rand
         return _bits(count, kind, random).reshape(shape)
     if not kind.is_float:
         ends = {"zeros": (0, 1), "ones": (1, 2)}.get(
-            each.fill, (0 if kind.numpy.kind in "ub" else -100, 2 if kind.numpy.kind == "b" else 100)
+            each.contents, (0 if kind.numpy.kind in "ub" else -100, 2 if kind.numpy.kind == "b" else 100)
         )
-        values: NDArray[Any] = np.arange(count) if each.fill == "ramp" else random.integers(*ends, count)
+        values: NDArray[Any] = np.arange(count) if each.contents == "ramp" else random.integers(*ends, count)
         return values.astype(kind.numpy).reshape(shape)
     normal = random.standard_normal
-    fills: dict[str, Callable[[], NDArray[Any]]] = {
+    makers: dict[str, Callable[[], NDArray[Any]]] = {
         "normal": lambda: normal(count), "uniform": lambda: random.random(count),
         "integers": lambda: random.integers(-8, 9, count), "zeros": lambda: np.zeros(count),
         "ones": lambda: np.ones(count), "ramp": lambda: np.arange(count),
         "special": lambda: np.where(random.random(count) < 0.2, random.choice(SPECIAL, count), normal(count)),
     }  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
-        return fills[each.fill]().astype(kind.numpy).reshape(shape)
+        return makers[each.contents]().astype(kind.numpy).reshape(shape)
 
 
 def _bits(count: int, kind: DType, random: np.random.Generator) -> NDArray[Any]:

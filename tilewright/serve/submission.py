@@ -26,7 +26,7 @@ __all__ = ["Declared", "Size", "Submission", "evaluated", "submission_of"]
 
 LANGUAGES = ("py", "cu", "ptx")
 ROLES = ("in", "out", "inout")
-FILLS = ("normal", "uniform", "integers", "zeros", "ones", "ramp", "special")
+CONTENTS = ("normal", "uniform", "integers", "zeros", "ones", "ramp", "special")
 MOST_CASES = 64
 OPERATORS: dict[type[ast.AST], Callable[[int, int], int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
@@ -70,7 +70,7 @@ class Size:
 class Declared:
     """An argument. An array has dtype and shape; a number has value.
 
-    role: may the kernel write it ("out", "inout"), does it read it ("in", "inout")? fill: what an input holds. pitch:
+    role: may the kernel write it ("out", "inout"), does it read it ("in", "inout")? contents: what an input holds. pitch:
     from one row to the next, in elements; the gap belongs to nobody.
     """
 
@@ -78,7 +78,7 @@ class Declared:
     dtype: DType | None = None
     shape: tuple[Extent, ...] = ()
     role: str = "in"
-    fill: str = "normal"
+    contents: str = "normal"
     pitch: Extent | None = None
     value: Extent | float | None = None
 
@@ -201,7 +201,7 @@ def _declared(given: Any) -> Declared:
         values["dtype"] = dtype(values["dtype"])
     values["shape"] = _extents(f"shape of {name}", values.get("shape", []))
     _choice("role", values.get("role", "in"), ROLES)
-    _choice("fill", values.get("fill", "normal"), FILLS)
+    _choice("contents", values.get("contents", "normal"), CONTENTS)
     return Declared(**values)
 
 
