@@ -311,7 +311,8 @@ class Executable:
         return True in on_gpu
 
     def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any], asked: Callable[..., Any]) -> tuple[Any, ...]:
-        """Arguments in the order of the parameters; ``a`` and ``a_ptr`` both name the parameter a_ptr.
+        """Arguments in the order of the parameters; ``a`` and ``a_ptr`` both name the parameter a_ptr, and so does the
+        buffer that is matched with it.
 
         asked: the function that was called with them, for an error that lists its keywords, too.
         """
@@ -319,11 +320,11 @@ class Executable:
             return args
         rest = dict(named)
         ordered = list(args)
-        for index, param in enumerate(self.kernel.params):
-            names = {param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle")} & rest.keys()
+        for index, (param, shown) in enumerate(zip(self.kernel.params, self.kernel.arguments, strict=True)):
+            own = {param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle"), shown}
+            names = own & rest.keys()
             free = 0 if index < len(args) else 1
             if len(names) > free:
-                shown = param.name.removesuffix("_ptr")
                 raise ArgumentError(f"argument {shown} of {self.name} is given twice", given=", ".join(sorted(names)))
             ordered += [rest.pop(name) for name in names]
         if rest:

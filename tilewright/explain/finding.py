@@ -48,14 +48,16 @@ class OtherAccess:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, initialise, other. scope: warp, cta,
-    cluster, gpu or sys. where: lines between which the step belongs, one or two of them. why: a sentence.
+    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, commit, initialise, other. scope: warp, cta,
+    cluster, gpu or sys. where: lines between which the step belongs; of one line, right before it. why: a sentence.
+    code: the statement, in the words of the kernel's language.
     """
 
     step: str
     scope: str | None = None
     where: tuple[int, ...] = ()
     why: str | None = None
+    code: str | None = None
 
 
 @dataclass(frozen=True)
