@@ -10,17 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from tilewright.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tilewright.errors import Span
+    from tilewright.explain import Finding
+    from tilewright.layout import Layout
+    from tilewright.view.look import Timeline
 
 __all__ = [
     "Access",
     "AccessSite",
     "AsyncOperation",
+    "Buffer",
     "Committed",
     "Event",
     "Fenced",
@@ -34,6 +43,8 @@ __all__ = [
     "Recording",
     "Row",
     "Signalled",
+    "Step",
+    "Steps",
     "Stream",
     "Stretch",
     "Waited",
@@ -43,11 +54,14 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Record:
     """How much of a run is recorded. ctas: how many, from the first on, or their numbers in the grid; the other CTAs of
-    their clusters are recorded, too. events: of all warps together; what comes later is left out.
+    their clusters are recorded, too. events: of all warps together; what comes later is left out. stepped: of so many of
+    these CTAs each statement is kept, with its values, within ``nbytes``.
     """
 
     ctas: int | tuple[int, ...] = 16
     events: int = 400_000
+    stepped: int = 1
+    nbytes: int = 16 << 20
 
     def __post_init__(self) -> None:
         several = self.ctas if isinstance(self.ctas, tuple) else (self.ctas - 1,)
@@ -88,6 +102,19 @@ class Row:
     counts: Mapping[str, int]
     commits: str = ""
     mnemonic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A buffer of the kernel. start: its first byte, of one in shared memory. bits: of an element."""
+
+    name: str
+    space: str
+    dtype: str
+    bits: int
+    shape: tuple[int, ...]
+    layout: Layout | None
+    start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,16 +349,47 @@ class Meeting:
     ended: bool
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """One statement that a warp executed. seq: of the event before it. lanes: bits of those that took part. value: that
+    a variable got: (1,) of all lanes, (32,), or (32, components). touched: site and the 32 addresses of each access, in
+    bytes: offsets in shared memory or in their buffer. registers: those that changed until the next statement: number of
+    the buffer in `Steps.buffers`, number of the 32-bit word, and its 32 lanes.
+    """
+
+    seq: int
+    row: int
+    lanes: int
+    value: NDArray[Any] | None
+    touched: tuple[tuple[int, NDArray[np.int64]], ...]
+    registers: tuple[tuple[int, int, NDArray[Any]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """All statements of one warp, one by one. buffers: names of those in registers. is_whole: are these all?"""
+
+    cta: int
+    warp: int
+    buffers: tuple[str, ...]
+    steps: tuple[Step, ...]
+    is_whole: bool
+
+
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What is not recorded. ctas: of the grid. after: seq behind which nothing is, as there were too many events."""
+    """What is not recorded. ctas: of the grid. after: seq behind which nothing is, as there were too many events. steps:
+    warps of which not every statement was kept, for the bytes that it takes.
+    """
 
     ctas: int = 0
     after: int | None = None
+    steps: int = 0
 
     def __str__(self) -> str:
         said = [f"{self.ctas:,} CTAs of the grid"] * (self.ctas > 0)
         said += [] if self.after is None else [f"all events after number {self.after:,}"]
+        said += [f"the later statements of {self.steps} warps"] * (self.steps > 0)
         return " and ".join(said)
 
 
@@ -340,7 +398,8 @@ class Recording:
     """What was recorded of a run: ``run.recording`` of ``simulate(..., record=True)``.
 
     rows, sites: what events refer to by number. streams: one for each recorded CTA and warp, in this order. operations,
-    phases, meetings: of the recorded CTAs. cluster: CTAs of one. threads: of a CTA. steps: of the whole run.
+    phases, meetings: of the recorded CTAs. cluster: CTAs of one. threads: of a CTA. steps: of the whole run. stepped: of
+    some warps, each statement. findings: what the checks found. buffers: of the kernel, as their author has them.
     """
 
     kernel: str
@@ -357,6 +416,9 @@ class Recording:
     meetings: tuple[Meeting, ...]
     steps: int
     left_out: LeftOut
+    stepped: tuple[Steps, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
 
     @property
     def ctas(self) -> tuple[int, ...]:
@@ -383,6 +445,32 @@ class Recording:
                 for kind, each in self.rows[row].counts.items():
                     total[kind] = total.get(kind, 0) + each * times
         return total
+
+    def timeline(self, path: str | Path | None = None, *, units: str = "cycles") -> Timeline:
+        """The run warp by warp. path: also written there, for ui.perfetto.dev or chrome://tracing; ``units`` of that
+        file: "cycles" (estimated) or "order" (of the simulator).
+        """
+        from tilewright.view.look import Timeline  # upwards, and only when somebody looks
+
+        made = Timeline(self)
+        if path is not None:
+            made.write(path, units)
+        return made
+
+    def page(self, path: str | Path | None = None) -> str:
+        """The page of the run, one HTML file that needs nothing else. path: also written there."""
+        from tilewright.view.look import page_of
+
+        text = page_of(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page."""
+        from tilewright.view.look import in_a_frame
+
+        return in_a_frame(self.page())
 
     def __repr__(self) -> str:
         events = sum(len(stream.events) for stream in self.streams)

@@ -91,9 +91,9 @@ class Program:
         try:
             run = self._run(program, named, scalars, progress, self._on_target(limits or Limits()))
         except SimulationError as error:
-            error.recording = program.recorder.taken(str(self._target))
+            error.recording = program.recorder.taken(str(self._target), error.findings)
             raise
-        return replace(run, recording=program.recorder.taken(str(self._target)))
+        return replace(run, recording=program.recorder.taken(str(self._target), tuple(run.findings)))
 
     def _on_target(self, limits: Limits) -> Limits:
         """The limits, with the CTAs that the target runs at once."""
