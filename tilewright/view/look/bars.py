@@ -33,12 +33,12 @@ class Bar:
 def role_of(recording: Recording, number: int) -> str:
     """What a warp does, in a word or two: what it issues and what it computes."""
     stream = recording.streams[number]
-    units = {recording.operations[e.operation].unit for e in stream.events if isinstance(e, Issued)}
+    issued = [recording.operations[e.operation] for e in stream.events if isinstance(e, Issued)]
     counts = recording.counts(stream.cta, stream.warp)
     words = [word for word, has in (
-        ("copies", bool(units & {"TMA", "cp.async", "memory"})),
-        ("products", bool(units & {"tensor core", "tcgen05"}) or any("mma" in kind for kind in counts)),
-        ("stores", counts.get("store global", 0) > 0 or "tensor memory" in units),
+        ("loads", any("global" in one.reads and one.writes.keys() - {"global"} for one in issued)),
+        ("products", any("mma" in one.mnemonic and not one.is_commit for one in issued) or counts.get("ptx.mma", 0) > 0),
+        ("stores", counts.get("store global", 0) > 0 or any("global" in one.writes for one in issued)),
     ) if has]  # fmt: skip
     return ", ".join(words) or ("computes" if counts else "idle")
 
@@ -112,7 +112,7 @@ def _signal_words(rec: Recording, event: Signalled) -> str:
         return f"initialises {name}"
     if event.kind == "inval":
         return f"ends {name}"
-    parts = [f"{event.arrivals} arrivals"] * (event.arrivals > 0)
+    parts = [f"{event.arrivals} arrival{'s' * (event.arrivals != 1)}"] * (event.arrivals > 0)
     parts += [f"{bytes_text(event.nbytes)} announced"] * (event.nbytes > 0)
     return f"{name}, phase {event.phase}: {', '.join(parts)}"
 
@@ -143,4 +143,4 @@ def bars_of_phases(recording: Recording) -> Iterator[tuple[int, str, Bar]]:
 def phase_words(one: Phase) -> str:
     """Arrivals and bytes of a phase."""
     nbytes = f", {bytes_text(one.nbytes)} of {bytes_text(one.announced)} announced" * bool(one.nbytes or one.announced)
-    return f"phase {one.number}: {one.arrivals} arrivals{nbytes}{'' if one.ended else ', not over'}"
+    return f"phase {one.number}: {one.arrivals} arrival{'s' * (one.arrivals != 1)}{nbytes}{'' if one.ended else ', not over'}"

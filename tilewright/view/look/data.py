@@ -166,8 +166,8 @@ def _buffer(one: Buffer) -> dict[str, Any]:
     except LayoutError:
         return made
     for axis, places in table.items():
-        first = places[0] if places.ndim == 2 else places
-        made.setdefault("places", {})[axis] = _packed(first.reshape(-1)[: prod(one.shape)].astype(np.int32))
+        first = places.reshape(-1, places.shape[-1])[:, 0]  # of replicas
+        made.setdefault("places", {})[axis] = _packed(first.astype(np.int32))
     return made
 
 

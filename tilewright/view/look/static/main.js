@@ -92,6 +92,8 @@ class App {
         node.append(row);
       });
     });
+    const first = node.querySelector("[title]:not([title=''])");
+    if (first) node.scrollTop = first.offsetTop - node.offsetTop - 60;
     this.describe([el("p", { class: "hint" }, "Click a bar, a line, a thread or a byte: the same is marked in every view.")]);
   }
 

@@ -1,6 +1,13 @@
 /* The timeline: a row for each warp, unit and m-barrier; bars on the simulator's order or on estimated cycles. */
 
 const ROW = 22, HEAD = 24, LABEL = 170;
+/** As much of a text as fits. */
+function fitted(pen, text, width) {
+  if (pen.measureText(text).width <= width) return text;
+  const most = Math.floor((width / pen.measureText(text).width) * text.length) - 1;
+  return most > 3 ? `${text.slice(0, most)}…` : "";
+}
+
 const FILL = { stretch: "stretch", wait: "wait", meet: "meet", issue: "issue", signal: "issue", commit: "issue",
   fence: "critical", operation: "unit", phase: "phase", mark: "fore" };
 
@@ -174,7 +181,7 @@ class TimelineView {
       else pen.fillRect(x, top, width, Math.max(2, size - 1));
       if (width > 46 && row.lanes === 1 && kind !== "wait" && kind !== "meet") {
         pen.fillStyle = kind === "phase" || kind === "operation" ? "#000" : "#fff";
-        pen.fillText(this.data.words[bars.word[k]], x + 3, top + 13, width - 6);
+        pen.fillText(fitted(pen, this.data.words[bars.word[k]], width - 6), Math.max(x, LABEL) + 3, top + 13);
       }
       if (critical && critical.has(place)) this.framed(pen, this.theme.critical, x, top, width, size);
       if (on) this.framed(pen, this.theme.fore, x, top, width, size);
