@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli import judging
+from tilewright.cli import judging, looking
 from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Svg, Values
 from tilewright.errors import ArgumentError, DispatchError, TargetError, TilewrightError, choices
 
@@ -359,3 +359,5 @@ def doctor() -> None:
 
 app.command()(judging.advise)
 app.command()(judging.check)
+app.command()(looking.look)
+app.command()(looking.needed)

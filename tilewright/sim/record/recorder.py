@@ -181,7 +181,9 @@ class Recorder(Check):
             home = self.program.home_of(one)
             shape = tuple(int(evaluate(as_expr(extent), sizes)) for extent in one.shape)
             space = one.space.partition(".")[0]
-            found.append(Buffer(name, space, str(one.dtype), one.dtype.bits, shape, one.layout, home.start if home else 0))
+            found.append(
+                Buffer(name, space, str(one.dtype), one.dtype.bits, shape, one.layout, home.start if home else 0)
+            )
         return tuple(found)
 
     def next(self) -> int:

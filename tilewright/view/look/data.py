@@ -56,7 +56,9 @@ class _Data:
         """The bar that a seq is of: an operation that it completes, else the last event of that number."""
         found = {event.seq: (one, place) for one, stream in enumerate(self.rec.streams)
                  for place, event in enumerate(stream.events)}  # fmt: skip
-        return found | {one.completed: (-1, n) for n, one in enumerate(self.rec.operations) if one.completed is not None}
+        return found | {
+            one.completed: (-1, n) for n, one in enumerate(self.rec.operations) if one.completed is not None
+        }
 
     def all(self, steps: int) -> dict[str, Any]:
         rec = self.rec
@@ -146,8 +148,9 @@ def _file(name: str) -> dict[str, Any]:
 def _finding(fields: Mapping[str, Any]) -> dict[str, Any]:
     """A finding without what it does not have; a file by its last part."""
     kept = {key: value for key, value in fields.items() if value not in (None, (), {})}
-    if "file" in kept:
-        kept["file"] = kept["file"].rsplit("/", 1)[-1]
+    for one in (kept, kept.get("other", {})):
+        if one.get("file"):
+            one["file"] = one["file"].rsplit("/", 1)[-1]
     return kept
 
 

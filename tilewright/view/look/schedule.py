@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Schedule", "Times", "gpu_of", "scheduled"]
 
-LATENCY = {"TMA": 650.0, "cp.async": 550.0, "memory": 250.0, "tensor core": 32.0, "tcgen05": 40.0, "tensor memory": 30.0}
+LATENCY = {
+    "TMA": 650.0,
+    "cp.async": 550.0,
+    "memory": 250.0,
+    "tensor core": 32.0,
+    "tcgen05": 40.0,
+    "tensor memory": 30.0,
+}
 """Cycles between the last byte or product of an operation and its completion: rounded from published measurements of
 Hopper (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024)."""
 
@@ -63,7 +70,6 @@ class Schedule:
     def end(self) -> float:
         """The last cycle."""
         return max((one.end for each in (*self.events, self.operations) for one in each), default=0.0)
-
 
     def times_of(self, phase: Phase) -> list[float]:
         """When each signal of a phase came."""

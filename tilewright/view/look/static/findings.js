@@ -27,8 +27,8 @@ class FindingsView {
   /** The two warps side by side: what orders them, and what lacks. */
   drawing(one) {
     const a = one.other && this.stream(one.other.threads), b = this.stream(one.threads);
-    if (!b || (!a && !one.other)) return el("span", {});
-    const left = a || b, sides = left === b ? [b] : [left, b], width = 640, column = [90, 430];
+    if (b === null || !one.other) return el("span", {});
+    const left = a ?? b, sides = left === b ? [b] : [left, b], width = 860, column = [24, 450];
     const lists = sides.map((stream, side) => this.around(stream, sides.length === 1 ? one : side === 0 ? one.other : one));
     const height = 60 + 26 * Math.max(...lists.map((list) => list.length)), nodes = new Map(), parts = [];
     sides.forEach((stream, side) => {
@@ -39,7 +39,7 @@ class FindingsView {
         const y = 42 + 26 * k;
         nodes.set(`${stream},${item.k}`, [column[side] - 8, y]);
         const node = svg("g", { style: "cursor:pointer" }, svg("circle", { cx: column[side] - 8, cy: y - 4, r: item.access ? 6 : 4, fill: item.access ? "var(--critical)" : "var(--issue)" }),
-          svg("text", { x: column[side] + 4, y }, `${item.access ? "▶ " : ""}${item.words}${item.line ? ` (line ${item.line})` : ""}`.slice(0, 52)));
+          svg("text", { x: column[side] + 4, y }, `${item.access ? "▶ " : ""}${item.words}${item.line ? ` (line ${item.line})` : ""}`.slice(0, 66)));
         node.addEventListener("click", () => this.app.showLine(item.line));
         parts.push(node);
         if (item.access) nodes.set(`access${side}`, [column[side] - 8, y - 4]);
@@ -49,7 +49,7 @@ class FindingsView {
     const from = nodes.get("access0"), to = nodes.get("access1");
     if (from && to) {
       parts.push(svg("path", { d: `M${from[0] + 10},${from[1]} C${from[0] + 150},${from[1] + 24} ${to[0] - 150},${to[1] + 24} ${to[0] - 10},${to[1]}`, fill: "none", stroke: "var(--critical)", "stroke-width": 2, "stroke-dasharray": "6 4", class: "lacks" }),
-        svg("text", { x: (from[0] + to[0]) / 2 - 60, y: (from[1] + to[1]) / 2 + 34, style: "fill:var(--critical)" }, `no path: ${one.remedy ? one.remedy.step.replace("_", " ") + " lacks" : "nothing orders them"}`));
+        svg("text", { x: to[0] + 14, y: to[1] + 22, style: "fill:var(--critical)" }, `no path: ${one.remedy ? one.remedy.step.replace("_", " ") + " lacks" : "nothing orders them"}`));
     }
     return el("div", { class: "wide" }, svg("svg", { width, height: height + 20, viewBox: `0 0 ${width} ${height + 20}`, role: "img", "aria-label": "what orders the two accesses" }, parts));
   }

@@ -142,6 +142,7 @@ function placeOf(layout, index) {
   if (layout.kind === "cute") found.m = offsetOf(layout.shape, layout.stride, index) + (layout.offset || 0);
   else {
     let rest = index;
+    for (const { axis } of layout.replicas) found[axis] = 0;
     for (const [axis, at] of Object.entries(layout.offsets)) found[axis] = at;
     for (let k = layout.iters.length - 1; k >= 0; k--) {
       const { extent, stride, axis } = layout.iters[k];

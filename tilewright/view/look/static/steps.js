@@ -161,15 +161,15 @@ class StepView {
     if (!held.size) return [];
     const changed = this.one.changed[this.at].map(([buffer]) => buffer);
     if (this.buffer === undefined || !buffers[this.buffer]) this.buffer = changed[0] ?? Number([...held.keys()][0].split(",")[0]);
-    if (changed.length && !changed.includes(this.buffer)) [this.buffer] = changed;
-    const pick = el("select", { id: "registers", "aria-label": "registers", onchange: () => { this.buffer = Number(pick.value); this.draw(); } },
+    if (changed.length && !changed.includes(this.buffer) && !this.pinned) [this.buffer] = changed;
+    const pick = el("select", { id: "registers", "aria-label": "registers", onchange: () => { this.buffer = Number(pick.value); this.pinned = true; this.draw(); } },
       buffers.map((name, n) => el("option", { value: n, ...(n === this.buffer ? { selected: "" } : {}) }, name)));
     const facts_ = this.app.data.buffers.find((each) => each.name === buffers[this.buffer]) || { bits: 32, dtype: "uint32" };
     const words = [...held.entries()].filter(([key]) => Number(key.split(",")[0]) === this.buffer).map(([key, one]) => [Number(key.split(",")[1]), one]).sort((a, b) => a[0] - b[0]);
     const table = el("table", { id: "register-table" }, el("tr", {}, el("th", {}, "word"), Array.from({ length: 32 }, (_, lane) => el("th", { class: lane === this.lane ? "hot" : "" }, lane))),
       words.slice(0, 64).map(([word, one]) => el("tr", {}, el("th", {}, word), Array.from({ length: 32 }, (_, lane) =>
         el("td", { class: one.hot ? "hot" : "" }, decoded(this.bits[one.from + lane], facts_.dtype))))));
-    return [el("h2", {}, "registers ", pick, ` ${facts_.dtype || ""}`), this.tile(facts_, words), el("details", {}, el("summary", { class: "hint" }, "word by word"), el("div", { class: "wide" }, table))];
+    return [el("h2", {}, "registers ", pick, ` ${facts_.dtype || ""}`), this.tile(facts_, words), el("details", { open: true }, el("summary", { class: "hint" }, "word by word"), el("div", { class: "wide" }, table))];
   }
 
   /** The fragment as a tile: the elements that this warp holds, at their coordinates. */
