@@ -165,13 +165,14 @@ class Recorder(Check):
             self.flush()
         self.on = False
         x, y, z = self.run.grid
+        cut_short = sum(not one.is_whole for one in self.detailed.values())
         streams = tuple(one.stream() for cta in sorted(self.by_cta) for one in self.by_cta[cta])
         phases = tuple(phase for log in self.barriers.values() for phase in log.phases())
         return Recording(
             self.program.kernel.name, self.program.kernel.at, target, (x, y, z), self.run.cluster_ctas,
             self.run.threads, tuple(self.rows), tuple(self.sites), streams, tuple(one.data for one in self.operations),
             phases, tuple(one.meeting() for one in self.meetings), self.run.steps,
-            LeftOut(self.run.ctas - len(self.by_cta), self.cut, sum(not one.is_whole for one in self.detailed.values())),
+            LeftOut(self.run.ctas - len(self.by_cta), self.cut, cut_short),
             tuple(one.done(self.run) for one in self.detailed.values()), findings, self._buffers(),
         )  # fmt: skip
 

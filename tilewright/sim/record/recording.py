@@ -54,8 +54,8 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Record:
     """How much of a run is recorded. ctas: how many, from the first on, or their numbers in the grid; the other CTAs of
-    their clusters are recorded, too. events: of all warps together; what comes later is left out. stepped: of so many of
-    these CTAs each statement is kept, with its values, within ``nbytes``.
+    their clusters are recorded, too. events: of all warps together; what comes later is left out. stepped: of so many
+    of these CTAs each statement is kept, with its values, within ``nbytes``.
     """
 
     ctas: int | tuple[int, ...] = 16
@@ -353,8 +353,8 @@ class Meeting:
 class Step:
     """One statement that a warp executed. seq: of the event before it. lanes: bits of those that took part. value: that
     a variable got: (1,) of all lanes, (32,), or (32, components). touched: site and the 32 addresses of each access, in
-    bytes: offsets in shared memory or in their buffer. registers: those that changed until the next statement: number of
-    the buffer in `Steps.buffers`, number of the 32-bit word, and its 32 lanes.
+    bytes: offsets in shared memory or in their buffer. registers: those that changed until the next statement: number
+    of the buffer in `Steps.buffers`, number of the 32-bit word, and its 32 lanes.
     """
 
     seq: int
@@ -378,8 +378,8 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What is not recorded. ctas: of the grid. after: seq behind which nothing is, as there were too many events. steps:
-    warps of which not every statement was kept, for the bytes that it takes.
+    """What is not recorded. ctas: of the grid. after: seq behind which nothing is, as there were too many events.
+    steps: warps of which not every statement was kept, for the bytes that it takes.
     """
 
     ctas: int = 0
@@ -398,8 +398,8 @@ class Recording:
     """What was recorded of a run: ``run.recording`` of ``simulate(..., record=True)``.
 
     rows, sites: what events refer to by number. streams: one for each recorded CTA and warp, in this order. operations,
-    phases, meetings: of the recorded CTAs. cluster: CTAs of one. threads: of a CTA. steps: of the whole run. stepped: of
-    some warps, each statement. findings: what the checks found. buffers: of the kernel, as their author has them.
+    phases, meetings: of the recorded CTAs. cluster: CTAs of one. threads: of a CTA. steps: of the whole run. stepped:
+    of some warps, each statement. findings: what the checks found. buffers: of the kernel, as their author has them.
     """
 
     kernel: str

@@ -35,9 +35,10 @@ def role_of(recording: Recording, number: int) -> str:
     stream = recording.streams[number]
     issued = [recording.operations[e.operation] for e in stream.events if isinstance(e, Issued)]
     counts = recording.counts(stream.cta, stream.warp)
+    has_products = any("mma" in one.mnemonic and not one.is_commit for one in issued)
     words = [word for word, has in (
         ("loads", any("global" in one.reads and one.writes.keys() - {"global"} for one in issued)),
-        ("products", any("mma" in one.mnemonic and not one.is_commit for one in issued) or counts.get("ptx.mma", 0) > 0),
+        ("products", has_products or counts.get("ptx.mma", 0) > 0),
         ("stores", counts.get("store global", 0) > 0 or any("global" in one.writes for one in issued)),
     ) if has]  # fmt: skip
     return ", ".join(words) or ("computes" if counts else "idle")
@@ -143,4 +144,5 @@ def bars_of_phases(recording: Recording) -> Iterator[tuple[int, str, Bar]]:
 def phase_words(one: Phase) -> str:
     """Arrivals and bytes of a phase."""
     nbytes = f", {bytes_text(one.nbytes)} of {bytes_text(one.announced)} announced" * bool(one.nbytes or one.announced)
-    return f"phase {one.number}: {one.arrivals} arrival{'s' * (one.arrivals != 1)}{nbytes}{'' if one.ended else ', not over'}"
+    arrivals = f"{one.arrivals} arrival{'s' * (one.arrivals != 1)}"
+    return f"phase {one.number}: {arrivals}{nbytes}{'' if one.ended else ', not over'}"

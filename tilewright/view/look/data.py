@@ -179,8 +179,9 @@ def _steps(one: Steps, most: int) -> dict[str, Any]:
     taken = one.steps[:most]
     registers = [each for step in taken for each in step.registers]
     words = np.array([values.astype(np.uint32) for _, _, values in registers], np.uint32)
+    is_whole = one.is_whole and len(taken) == len(one.steps)
     return {
-        "cta": one.cta, "warp": one.warp, "buffers": one.buffers, "whole": one.is_whole and len(taken) == len(one.steps),
+        "cta": one.cta, "warp": one.warp, "buffers": one.buffers, "whole": is_whole,
         "row": [step.row for step in taken], "lanes": [step.lanes for step in taken],
         "seq": [step.seq for step in taken],
         "value": [_value(step) for step in taken],
