@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.profiling import Profile
     from tilewright.sim import Program, Record, Run
+    from tilewright.tracing import Trace
 
 __all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op", "unseen"]
 
@@ -397,6 +398,16 @@ class Executable:
                 buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].dtype)
         with self._lender(args)(buffers, kinds) as arrays:
             return program.run(arrays, values, maps, progress=progress, limits=limits, record=record)
+
+    def trace(self, *args: Any, marks: int = 1024, **named: Any) -> Trace:
+        """Run with the marks of `T.trace` stamped: by the clock of the GPU that has the arrays, or by the simulator's
+        steps. The kernel is assembled once more for it; other calls know nothing of marks.
+
+        marks: of each warp, that are kept. Raises ArgumentError for a kernel without marks.
+        """
+        from tilewright.tracing import traced_run
+
+        return traced_run(self, self.ordered(args, named, Executable.trace), marks)
 
     def advise(self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any) -> Advice:
         """The accesses that cause bank conflicts and extra sectors, and layouts without them, each proved by a run.

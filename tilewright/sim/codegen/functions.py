@@ -38,7 +38,7 @@ from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags
 from tilewright.sim.machine.instructions import lanes, stacked, to_shared
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.unknown import blended, either, nothing_known
-from tilewright.sim.record import row_of, row_of_call
+from tilewright.sim.record import Row, row_of, row_of_call
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.compiled import Compiled
@@ -249,8 +249,15 @@ class SegmentEmitter(Emitter):
         self.out.line("pass")
         return name
 
-    def nothing(self, stmt: ir.AllocBuffer | ir.DeclBuffer | ir.Attr, mask: str) -> None:
+    def nothing(self, stmt: ir.AllocBuffer | ir.DeclBuffer, mask: str) -> None:
         """Declarations: places are known already."""
+
+    def mark(self, stmt: ir.Attr, mask: str) -> None:
+        """A comment, or a mark, of which the recorder is told."""
+        recorder, name = self.program.recorder, stmt.mark
+        if recorder is not None and name is not None:
+            row = recorder.row(stmt, Row(f"T.trace({name!r})", "mark", stmt.at, {}))
+            self.out.line(f"marked({row}, {name!r}, b, {mask})")
 
     def assume(self, stmt: ir.Assume, mask: str) -> None:
         """A check that the assumption holds."""
@@ -444,7 +451,7 @@ class SegmentEmitter(Emitter):
 _RULES: dict[type, Callable[..., None]] = {
     ir.AllocBuffer: SegmentEmitter.nothing,
     ir.DeclBuffer: SegmentEmitter.nothing,
-    ir.Attr: SegmentEmitter.nothing,
+    ir.Attr: SegmentEmitter.mark,
     ir.Assume: SegmentEmitter.assume,
     ir.Bind: SegmentEmitter.bind,
     ir.Assign: SegmentEmitter.assign,

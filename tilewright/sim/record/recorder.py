@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.ir import as_expr
+from tilewright.ir import as_expr, names_in
 from tilewright.ir.evaluate import evaluate
 from tilewright.isa import Access, Fence, ProxyFence, Signal, phase_of
 from tilewright.records import replace
@@ -33,6 +33,7 @@ from tilewright.sim.record.recording import (
     Fenced,
     Issued,
     LeftOut,
+    Marked,
     Met,
     Record,
     Recording,
@@ -177,10 +178,11 @@ class Recorder(Check):
         )  # fmt: skip
 
     def _buffers(self) -> tuple[Buffer, ...]:
+        """The kernel's buffers; without a shape where that depends on more than the arguments."""
         sizes, found = self.run.scalars, []
         for name, one in self.program.authored.items():
-            home = self.program.home_of(one)
-            shape = tuple(int(evaluate(as_expr(extent), sizes)) for extent in one.shape)
+            home, known = self.program.home_of(one), names_in(one.shape) <= sizes.keys()  # others only a run knows
+            shape = tuple(int(evaluate(as_expr(extent), sizes)) for extent in one.shape) if known else ()
             space = one.space.partition(".")[0]
             found.append(
                 Buffer(name, space, str(one.dtype), one.dtype.bits, shape, one.layout, home.start if home else 0)
@@ -244,6 +246,17 @@ class Recorder(Check):
             for i, j, stream in self.active(batch, mask) if self.streams else ():
                 if (own := self.detailed.get((stream.cta, stream.warp))) is not None:
                     own.keep(value, i, j)
+
+    def marked(self, row: int, name: str, batch: Batch, mask: Mask) -> None:
+        """Lanes came to a mark."""
+        if not self.on:
+            return
+        if batch is not self.batch or self.run.steps != self.now:
+            self.enter(batch)
+        self.flush()
+        seq, lanes = self.next(), mask.full.sum(-1)
+        for i, j, stream in self.active(batch, mask):
+            self.add(stream, Marked(seq, self.now, row, name, int(lanes[i, j])))
 
     def enter(self, batch: Batch) -> None:
         """Another batch runs, or the next segment."""

@@ -35,6 +35,7 @@ __all__ = [
     "Fenced",
     "Issued",
     "LeftOut",
+    "Marked",
     "Meeting",
     "Met",
     "Moved",
@@ -272,7 +273,18 @@ class Fenced:
     fence: str
 
 
-Event: TypeAlias = "Stretch | Issued | Committed | Waited | Signalled | Met | Fenced"
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The warp came to a mark, ``T.trace(name)``. lanes: how many of it."""
+
+    seq: int
+    step: int
+    row: int
+    name: str
+    lanes: int
+
+
+Event: TypeAlias = "Stretch | Issued | Committed | Waited | Signalled | Met | Fenced | Marked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +445,10 @@ class Recording:
         warps = 1 + max((stream.warp for stream in self.streams), default=-1)
         allowed = f"CTAs {', '.join(map(str, self.ctas))}; warps 0..{warps - 1}"
         raise ArgumentError("this warp is not recorded", given=f"CTA {cta}, warp {warp}", allowed=allowed)
+
+    def marks(self, cta: int, warp: int) -> tuple[Marked, ...]:
+        """The marks that a warp came to, in its order."""
+        return tuple(event for event in self.stream(cta, warp).events if isinstance(event, Marked))
 
     def counts(self, cta: int, warp: int) -> dict[str, int]:
         """What a warp has executed, by kind: `Row.counts` of all that it did."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.host import bytes_text
-from tilewright.sim.record.recording import Committed, Event, Fenced, Issued, Met, Signalled, Stretch, Waited
+from tilewright.sim.record.recording import Committed, Event, Fenced, Issued, Marked, Met, Signalled, Stretch, Waited
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import AsyncOperation, Phase, Recording
@@ -19,7 +19,7 @@ SHOWN_COUNTS = 6
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """kind: stretch, wait, issue, signal, meet, fence, commit, operation or phase. order: begin and end in the
+    """kind: stretch, wait, issue, signal, meet, fence, commit, mark, operation or phase. order: begin and end in the
     simulator's order. line: of the kernel. place: stream and event, or -1 and the operation's number.
     """
 
@@ -75,6 +75,8 @@ def _said(rec: Recording, event: Event) -> tuple[str, str, int]:
         return "signal", _signal_words(rec, event), event.row
     if isinstance(event, Committed):
         return "commit", f"closes a group of {event.group}: {len(event.operations)} operations", event.row
+    if isinstance(event, Marked):
+        return "mark", event.name, event.row
     assert isinstance(event, Fenced)
     return "fence", event.fence, event.row
 

@@ -17,6 +17,7 @@ from tilewright.view.look.schedule import Schedule, scheduled
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import Buffer, Event, Recording, Step, Steps
+    from tilewright.tracing import Trace
 
 __all__ = ["data_of"]
 
@@ -43,6 +44,18 @@ class _Kept:
 def data_of(recording: Recording, steps: int) -> dict[str, Any]:
     """Everything that the page shows. steps: how many of one warp's statements."""
     return _Data(recording, scheduled(recording)).all(steps)
+
+
+def measured_rows(recording: Recording, measured: Trace) -> list[dict[str, Any]]:
+    """A row for each warp of the recorded CTAs: a bar from each mark to the next one, on the clock of its SM."""
+    rows = []
+    for stream in recording.streams:
+        own = measured.of(stream.cta, stream.warp)
+        ends = [mark.cycle for mark in own[1:]] + [mark.cycle for mark in own[-1:]]
+        if own:
+            rows.append({"cta": stream.cta, "warp": stream.warp, "name": [mark.name for mark in own],
+                         "line": [mark.line for mark in own], "c": [mark.cycle for mark in own], "d": ends})  # fmt: skip
+    return rows
 
 
 class _Data:

@@ -12,10 +12,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.view.look.data import data_of
+from tilewright.view.look.data import data_of, measured_rows
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import Recording
+    from tilewright.tracing import Trace
 
 __all__ = ["explorer", "in_a_frame", "page_of"]
 
@@ -25,10 +26,18 @@ MOST_BYTES = 1_900_000
 """Of a page."""
 
 
-def page_of(recording: Recording, *, view: str = "timeline", needed: list[dict[str, Any]] | None = None) -> str:
-    """The HTML of a recording. view: that it opens with. needed: rows of `tilewright.needed`, where they were made."""
+def page_of(
+    recording: Recording, *, view: str = "timeline", needed: list[dict[str, Any]] | None = None,
+    measured: Trace | None = None,
+) -> str:  # fmt: skip
+    """The HTML of a recording. view: that it opens with. needed: rows of `tilewright.needed`, where they were made.
+    measured: marks that were stamped on a GPU, to stand beside it.
+    """
     for steps in (4000, 1500, 500, 150, 0):
         data = data_of(recording, steps) | {"view": view, "needed": needed or []}
+        if measured is not None:
+            data |= {"measured": measured_rows(recording, measured), "measured_unit": measured.unit,
+                     "differs": measured.differs_from(recording), "waits": measured.waits()}  # fmt: skip
         text = _html(f"{recording.kernel}: a recorded run", data)
         if len(text) <= MOST_BYTES:
             break

@@ -9,7 +9,7 @@ function fitted(pen, text, width) {
 }
 
 const FILL = { stretch: "stretch", wait: "wait", meet: "meet", issue: "issue", signal: "issue", commit: "issue",
-  fence: "critical", operation: "unit", phase: "phase", mark: "fore" };
+  fence: "critical", operation: "unit", phase: "phase", mark: "fore", measured: "meet" };
 
 class TimelineView {
   constructor(app) {
@@ -43,9 +43,19 @@ class TimelineView {
       el("p", { class: "hint" }, "Wheel or ", el("kbd", {}, "+"), " ", el("kbd", {}, "-"), " zooms, drag or ", el("kbd", {}, "←"), " ",
         el("kbd", {}, "→"), " moves, ", el("kbd", {}, "↑"), " ", el("kbd", {}, "↓"), " changes the row, ", el("kbd", {}, "n"), " ",
         el("kbd", {}, "p"), " the bar, ", el("kbd", {}, "c"), " goes to the cause, ", el("kbd", {}, "0"), " shows all, ",
-        el("kbd", {}, "1"), "–", el("kbd", {}, "4"), " changes the view."));
+        el("kbd", {}, "1"), "–", el("kbd", {}, "4"), " changes the view."), this.compared());
     this.listen();
     this.rows();
+  }
+
+  /** Where the GPU waited, and whether its marks came in the same order. */
+  compared() {
+    const { measured, differs, waits, measured_unit: unit } = this.data;
+    if (!measured) return el("span", {});
+    return el("div", { class: "card", id: "measured" }, el("h2", {}, `marks on the clock (${unit})`),
+      el("p", {}, differs.length ? `in another order than in the simulator: ${differs.join("; ")}` : "each warp's marks came in the simulator's order"),
+      el("div", { class: "wide" }, el("table", {}, el("tr", {}, ["from", "to", "times", `${unit} in all`].map((name) => el("th", {}, name))),
+        waits.slice(0, 12).map((row) => el("tr", {}, row.map((value) => el("td", {}, typeof value === "number" ? number(value) : value)))))));
   }
 
   legend() {
@@ -61,11 +71,18 @@ class TimelineView {
     const tag = (one) => (this.cta === "all" ? `${one.cta}: ` : "");
     const warps = this.data.streams.map((one, n) => ({ bars: one, label: `${tag(one)}warp ${one.warp} · ${one.role}`, stream: n, lanes: 1 }))
       .filter((row) => here(row.bars));
+    const clocks = (this.data.measured || []).filter(here).map((one) => ({ bars: this.measured(one), label: `${tag(one)}GPU: warp ${one.warp} (${this.data.measured_unit})`, stream: -3, lanes: 1 }));
     const units = this.data.units.filter(here).map((one) => ({ bars: one, label: `${tag(one)}${one.name}`, stream: -1, lanes: 1 }));
-    this.shown = [...warps, ...units.filter((row) => row.bars.unit === "unit"), ...units.filter((row) => row.bars.unit !== "unit")];
-    for (const row of this.shown) if (row.stream < 0) this.pack(row);
+    this.shown = [...warps, ...clocks, ...units.filter((row) => row.bars.unit === "unit"), ...units.filter((row) => row.bars.unit !== "unit")];
+    for (const row of this.shown) if (row.stream === -1) this.pack(row);
     this.row = Math.min(this.row || 0, this.shown.length - 1);
     this.find();
+  }
+
+  /** Marks that were stamped on a GPU, as bars; on the simulator's order they are counted. */
+  measured(one) {
+    const word = one.name.map((name) => { let at = this.data.words.indexOf(name); if (at < 0) at = this.data.words.push(name) - 1; return at; });
+    return { kind: one.name.map(() => "measured"), word, line: one.line, c: one.c, d: one.d, a: one.c.map((_, k) => k), b: one.c.map((_, k) => k + 1), number: [] };
   }
 
   /** Operations that overlap lie below each other. */
@@ -173,7 +190,7 @@ class TimelineView {
       const [begin, end] = this.span(row, k);
       if (end < this.from || begin > this.to) continue;
       const kind = bars.kind[k], x = this.x(begin), width = Math.max(kind === "stretch" ? 1 : 2, this.x(end) - x);
-      const top = y + 2 + (row.lane ? row.lane[k] * size : 0), place = row.stream >= 0 ? `${row.stream},${k}` : `-1,${bars.number[k]}`;
+      const top = y + 2 + (row.lane ? row.lane[k] * size : 0), place = row.stream >= 0 ? `${row.stream},${k}` : row.bars.unit === "unit" ? `-1,${bars.number[k]}` : "";
       const on = this.app.line > 0 && bars.line[k] === this.app.line, hit = searching && this.hits.has(bars.word[k]);
       pen.globalAlpha = searching && !hit ? 0.18 : 1;
       pen.fillStyle = this.theme[FILL[kind] || "phase"];
