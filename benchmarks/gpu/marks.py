@@ -70,6 +70,7 @@ def order(call: Callable[[], object]) -> tuple[Trace, tuple[str, ...]]:
     exe, args = caught(call)
     found = exe.trace(*args, marks=MARKS)
     run = exe.simulate(*on_host(args), check="none", record=64)
+    assert run.recording is not None
     return found, found.differs_from(run.recording)
 
 

@@ -41,10 +41,13 @@ class Detailed:
         self.steps: list[_Open] = []
         self.before: dict[str, Array] = {}
         self.is_whole = True
+        self.may_change = True  # may the last statement have changed registers?
 
-    def begin(self, seq: int, row: int, lanes: Bools, wave: Wave) -> None:
-        """Another statement; what the last one did to registers is added to it."""
-        self.settle(wave)
+    def begin(self, seq: int, row: int, lanes: Bools, wave: Wave, *, computes: bool) -> None:
+        """Another statement; what the last one did to registers is added to it. computes: does it change none?"""
+        if self.may_change:
+            self.settle(wave)
+        self.may_change = not computes
         self.room[0] -= 16
         if self.room[0] < 0:
             self.is_whole = False
@@ -75,17 +78,18 @@ class Detailed:
             return
         for number, (name, registers) in enumerate(wave.registers.items()):
             view = registers.view(min(4, registers.unit))[self.cta - wave.first, self.warp]
-            now = np.swapaxes(view, 1, 2).reshape(-1, 32)
             before = self.before.get(name)
-            if before is None:
-                self.before[name] = now.copy()
-                continue
-            changed = np.flatnonzero((now != before).any(1))
-            if len(changed) and self.steps:
-                step = self.steps[-1]
-                step.registers += [(number, int(word), now[word].copy()) for word in changed]
-                self.room[0] -= 140 * len(changed)
-            before[changed] = now[changed]
+            if before is None or not np.array_equal(view, before):
+                self.before[name] = view.copy()
+                if before is not None and self.steps:
+                    self._changed(self.steps[-1], number, view, before)
+
+    def _changed(self, step: _Open, number: int, view: Array, before: Array) -> None:
+        """The words of a buffer that differ. view: (units, 32, words of a unit)."""
+        now, was = (np.swapaxes(one, 1, 2).reshape(-1, 32) for one in (view, before))
+        changed = np.flatnonzero((now != was).any(1))
+        step.registers += [(number, int(word), now[word].copy()) for word in changed]
+        self.room[0] -= 140 * len(changed)
 
     def done(self, run: Device) -> Steps:
         """All of them."""

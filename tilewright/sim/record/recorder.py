@@ -71,6 +71,9 @@ UNITS = {"cp.async": "cp.async", "cp.async.bulk": "TMA", "wgmma": "tensor core",
 MOST_UNDER_WAY = 4096
 """Operations of a group that waits are asked about."""
 
+COMPUTES = ("let", "if", "loop")
+"""Kinds of rows that change no buffer in registers."""
+
 CLUSTER = 16
 """The number of the cluster's barrier; those with a name are below."""
 
@@ -236,9 +239,10 @@ class Recorder(Check):
 
     def _steps(self, row: int, batch: Batch, mask: Mask) -> None:
         if self.room[0] > 0:
+            computes = self.rows[row].kind in COMPUTES
             for i, j, stream in self.active(batch, mask):
                 if (own := self.detailed.get((stream.cta, stream.warp))) is not None:
-                    own.begin(self.seq, row, mask.full[i, j], batch.wave)
+                    own.begin(self.seq, row, mask.full[i, j], batch.wave, computes=computes)
 
     def kept(self, batch: Batch, mask: Mask, value: Value) -> None:
         """A statement has given a variable this value."""

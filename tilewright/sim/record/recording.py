@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -405,7 +406,7 @@ class LeftOut:
         return " and ".join(said)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Recording:
     """What was recorded of a run: ``run.recording`` of ``simulate(..., record=True)``.
 
@@ -436,6 +437,11 @@ class Recording:
     def ctas(self) -> tuple[int, ...]:
         """The numbers of the recorded CTAs."""
         return tuple(dict.fromkeys(stream.cta for stream in self.streams))
+
+    @cached_property
+    def barriers(self) -> dict[tuple[int, int], str]:
+        """The names of the m-barriers, by CTA and address."""
+        return {(phase.cta, phase.address): phase.name for phase in self.phases}
 
     def stream(self, cta: int, warp: int) -> Stream:
         """What one warp did. Raises ArgumentError for a warp that is not recorded."""

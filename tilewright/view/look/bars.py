@@ -94,8 +94,7 @@ def _stretch_words(rec: Recording, event: Stretch) -> str:
 
 def barrier_name(rec: Recording, cta: int, address: int) -> str:
     """The kernel's name of an m-barrier."""
-    found = next((phase.name for phase in rec.phases if (phase.cta, phase.address) == (cta, address)), None)
-    return found or f"m-barrier at byte {address}"
+    return rec.barriers.get((cta, address)) or f"m-barrier at byte {address}"
 
 
 def wait_words(rec: Recording, event: Waited) -> str:

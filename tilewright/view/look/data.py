@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.sim.record.recording import Buffer, Event, Recording, Step, Steps
     from tilewright.tracing import Trace
 
-__all__ = ["data_of"]
+__all__ = ["data_of", "measured_rows", "steps_of"]
 
 MOST_ELEMENTS = 1 << 16
 """Elements of a buffer whose places are shown."""
@@ -41,9 +41,11 @@ class _Kept:
         return list(self.numbers)
 
 
-def data_of(recording: Recording, steps: int) -> dict[str, Any]:
-    """Everything that the page shows. steps: how many of one warp's statements."""
-    return _Data(recording, scheduled(recording)).all(steps)
+def data_of(recording: Recording) -> dict[str, Any]:
+    """Everything that the page shows, but `steps_of`."""
+    return _Data(recording, scheduled(recording)).all()
+
+
 
 
 def measured_rows(recording: Recording, measured: Trace) -> list[dict[str, Any]]:
@@ -73,7 +75,7 @@ class _Data:
             one.completed: (-1, n) for n, one in enumerate(self.rec.operations) if one.completed is not None
         }
 
-    def all(self, steps: int) -> dict[str, Any]:
+    def all(self) -> dict[str, Any]:
         rec = self.rec
         rows = [[one.text, one.kind, *self._place(one.at), dict(one.counts), one.mnemonic] for one in rec.rows]
         made: dict[str, Any] = {
@@ -84,7 +86,7 @@ class _Data:
             "streams": [self._stream(number) for number in range(len(rec.streams))],
             "units": self._units(bars_of_operations(rec), "unit") + self._units(bars_of_phases(rec), "m-barrier"),
             "critical": [list(place) for place in self.schedule.critical],
-            "stepped": [_steps(one, steps) for one in rec.stepped], "buffers": [_buffer(one) for one in rec.buffers],
+            "buffers": [_buffer(one) for one in rec.buffers],
             "findings": [_finding(asdict(one)) for one in rec.findings],
         }  # fmt: skip
         made |= {"words": self.words.all(), "ran": self.ran.all(), "files": [_file(name) for name in self.files.all()]}
@@ -187,8 +189,8 @@ def _buffer(one: Buffer) -> dict[str, Any]:
     return made
 
 
-def _steps(one: Steps, most: int) -> dict[str, Any]:
-    """The statements of a warp; a value that is a number plus a step for each lane is kept as those two."""
+def steps_of(one: Steps, most: int) -> dict[str, Any]:
+    """The first ``most`` statements of a warp; a value that is a number plus a step for each lane is kept as those two."""
     taken = one.steps[:most]
     registers = [each for step in taken for each in step.registers]
     words = np.array([values.astype(np.uint32) for _, _, values in registers], np.uint32)

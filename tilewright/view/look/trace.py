@@ -85,7 +85,7 @@ class _Tracing:
         issued = {one.completed: number for number, one in enumerate(self.rec.operations) if one.completed is not None}
         for number, stream in enumerate(self.rec.streams):
             for place, event in enumerate(stream.events):
-                cause = issued.get(getattr(event, "cause", None))
+                cause = issued.get(getattr(event, "cause", None) or -1)
                 if cause is None or not self.cycles:
                     continue
                 one, times = self.rec.operations[cause], self.schedule.events[number][place]

@@ -143,11 +143,13 @@ class App {
 
 const number_ = number;
 
-async function start(packed) {
+async function start(packed, stepped) {
   const dark = window.matchMedia && window.matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.classList.toggle("dark", dark);
   try {
-    window.look = new App(await inflated(packed));
+    const data = await inflated(packed);
+    data.stepped = (await Promise.all(stepped.map(inflated))).filter((one) => one.row.length);
+    window.look = new App(data);
     document.documentElement.dataset.ready = "yes";
   } catch (error) {
     document.getElementById("view").append(el("p", { class: "wrong" }, `this page could not be drawn: ${error.message}`));

@@ -3,7 +3,7 @@
 class StepView {
   constructor(app) {
     this.app = app;
-    this.all = app.data.stepped.filter((one) => one.row.length);
+    this.all = app.data.stepped;
     this.swizzle = true;
     this.node = el("div", {});
     this.at = 0;
