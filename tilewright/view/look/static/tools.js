@@ -48,7 +48,7 @@ function facts(...pairs) {
 }
 
 /** Distinct fills for wavefronts, told apart by colour-blind people too: hue and lightness change together. */
-const WAVES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#5b5b5b"];
+const WAVES = ["#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#f0e442", "#5b5b5b", "#cc79a7"];
 
 function waveFill(n) {
   return WAVES[n % WAVES.length];
