@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import numpy as np
 
 from tilewright import host
 from tilewright.dtypes import HANDLE, INT32, dtype
-from tilewright.errors import ArgumentError, choices
+from tilewright.errors import ArgumentError
 from tilewright.ir import (
     Assign,
     Attr,
@@ -113,7 +114,7 @@ class Trace:
         total: dict[tuple[str, str], list[int]] = {}
         for cta, warp in self.warps:
             own = self.of(cta, warp)
-            for a, b in zip(own, own[1:], strict=False):
+            for a, b in pairwise(own):
                 total.setdefault((a.name, b.name), []).append(b.cycle - a.cycle)
         rows = [(a, b, len(each), sum(each)) for (a, b), each in total.items()]
         return sorted(rows, key=lambda row: -row[3])
@@ -173,7 +174,9 @@ def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple
     kernel = exe.lowered
     numbers = _marks_in(kernel)
     if not numbers or kernel.graph is not None:
-        raise ArgumentError(f"{exe.name} has no marks", given="no T.trace", allowed='T.trace("load") where a warp is at')
+        raise ArgumentError(
+            f"{exe.name} has no marks", given="no T.trace", allowed='T.trace("load") where a warp is at'
+        )
     assert kernel.launch is not None
     pointer = Var(f"{WORDS}_ptr", HANDLE)
     warps = -(-kernel.launch.threads // 32)

@@ -6,6 +6,7 @@ import json
 import os
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import numpy as np
 
 import tilewright as tw
 from benchmarks.gpu.measure import Claim, Table, medians
-from tilewright import kernels
 from tilewright.ir import as_expr
 from tilewright.ir.evaluate import evaluate
+from tilewright.kernels import attention_calls, products
+from tilewright.sim import Record
 from tilewright.tracing import Trace, traced
 
 __all__ = ["table"]
@@ -23,30 +25,31 @@ __all__ = ["table"]
 SIZES = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 2048))
 MOST = 1.02
 MARKS = 2048
+OPEN = (-1, -1, True)  # no window, not causal
 HEAD = ("kernel", "without marks, us", "with marks, us", "ratio", "marks", "order as in the simulator")
 
 
-def caught(call: Callable[[], object]) -> tuple[tw.Executable, tuple[Any, ...]]:
-    """The kernel and the arguments that a call of `tilewright.kernels` launches."""
-    made: list[tuple[tw.Executable, tuple[Any, ...]]] = []
-    called, prepared = tw.Executable.__call__, tw.Executable.prepared
+Launched = tuple[tw.Executable, tuple[Any, ...]]
 
-    def keep(self: tw.Executable, *args: Any, **named: Any) -> None:
-        made.append((self, args))
-        called(self, *args, **named)
 
-    def keep_prepared(self: tw.Executable, args: tuple[Any, ...]) -> Any:
-        made.append((self, args))
-        return prepared(self, args)
+def product(a: Any, b: Any) -> Launched:
+    """The kernel of ``kernels.matmul(a, b)`` and its arguments, launched once."""
+    found: list[Launched] = []
+    products.FORWARD.direct(a, b, *[None] * 4, "", "", launch=partial(_launched, found))
+    return found[-1]
 
-    tw.Executable.__call__ = keep  # type: ignore[method-assign]
-    tw.Executable.prepared = keep_prepared  # type: ignore[method-assign]
-    try:
-        call()
-    finally:
-        tw.Executable.__call__ = called  # type: ignore[method-assign]
-        tw.Executable.prepared = prepared  # type: ignore[method-assign]
-    return made[-1]
+
+def attend(q: Any, k: Any, v: Any) -> Launched:
+    """That of ``kernels.attention(q, k, v)``."""
+    found: list[Launched] = []
+    args = (q, k, v, None, None, None, "bhsd", 0, *OPEN, float(q.shape[-1] ** -0.5), 0.0)
+    attention_calls.FORWARD.direct(*args, launch=partial(_launched, found))
+    return found[-1]
+
+
+def _launched(found: list[Launched], exe: tw.Executable, args: tuple[Any, ...]) -> None:
+    found.append((exe, args))
+    exe(*args)
 
 
 def cost(exe: tw.Executable, args: tuple[Any, ...]) -> tuple[float, float]:
@@ -65,30 +68,32 @@ def on_host(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(np.ascontiguousarray(each.cpu().numpy()) if hasattr(each, "cpu") else each for each in args)
 
 
-def order(call: Callable[[], object]) -> tuple[Trace, tuple[str, ...]]:
-    """The marks of a small call on the GPU, and the warps for which the simulator has another order."""
-    exe, args = caught(call)
+def order(exe: tw.Executable, args: tuple[Any, ...]) -> tuple[Trace, tuple[str, ...]]:
+    """The marks of a small call, and the warps for which the simulator has another order."""
     found = exe.trace(*args, marks=MARKS)
-    run = exe.simulate(*on_host(args), check="none", record=64)
+    run = exe.simulate(*on_host(args), check="none", record=Record(ctas=64, stepped=0))
     assert run.recording is not None
     return found, found.differs_from(run.recording)
 
 
-def cases() -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
+def cases() -> dict[str, tuple[Callable[[], Launched], Callable[[], Launched]]]:
     """By name: a large call to be timed, a small one whose marks are compared."""
     import torch
 
-    def product(m: int, n: int, k: int) -> Callable[[], object]:
-        a, b = (torch.randn(shape, device="cuda", dtype=torch.float16) for shape in ((m, k), (k, n)))
-        return lambda: kernels.matmul(a, b)
+    def made(*shapes: tuple[int, ...]) -> list[Any]:
+        return [torch.randn(shape, device="cuda", dtype=torch.float16) for shape in shapes]
 
-    def attend(heads: int, length: int) -> Callable[[], object]:
-        q, k, v = (torch.randn((1, heads, length, 128), device="cuda", dtype=torch.float16) for _ in "qkv")
-        return lambda: kernels.attention(q, k, v)
+    def large(m: int, n: int, k: int) -> Launched:
+        return product(*made((m, k), (k, n)))
 
-    made = {f"matmul {m} x {n} x {k}": (product(m, n, k), product(m // 8, 512, 512 + k // 16))
-            for m, n, k in SIZES}  # fmt: skip  # a call like one before is remembered, and not caught
-    return {**made, "attention 16 heads of 4096 x 128": (attend(16, 4096), attend(2, 512))}
+    def small() -> Launched:
+        return product(*made((512, 512), (512, 512)))
+
+    def heads(count: int, length: int) -> Launched:
+        return attend(*made(*[(1, count, length, 128)] * 3))
+
+    found = {f"matmul {m} x {n} x {k}": (partial(large, m, n, k), small) for m, n, k in SIZES}
+    return {**found, "attention 16 heads of 4096 x 128": (partial(heads, 16, 4096), partial(heads, 2, 512))}
 
 
 def table() -> Table:
@@ -96,8 +101,8 @@ def table() -> Table:
     rows, claims, notes = [], [], []
     for name, (large, small) in cases().items():
         try:
-            without, with_ = cost(*caught(large))
-            found, differs = order(small)
+            without, with_ = cost(*large())
+            found, differs = order(*small())
             rows.append((name, f"{without * 1e6:.1f}", f"{with_ * 1e6:.1f}", f"{with_ / without:.4f}",
                          f"{len(found.marks):,}", "; ".join(differs[:2]) or "yes"))  # fmt: skip
             if name.startswith("matmul"):

@@ -222,3 +222,20 @@ def test_no_ctas_cannot_be_recorded() -> None:
         Record(ctas=0)
     with pytest.raises(ArgumentError, match="no events to record"):
         Record(events=0)
+
+
+def test_recorded_ctas_may_run_alone() -> None:
+    kernel = example("matmul_ring").matmul
+    a, b = np.ones((256, 32), np.float16), np.ones((64, 32), np.float16)
+    made = tw.simulate(kernel, a, b, d := np.zeros((256, 64), np.float16), record=Record(ctas=2, alone=True))
+    assert made.recording is not None
+    assert made.recording.ctas == (0, 1)
+    assert (d[:128] == 32).all()
+    assert (d[128:] == 0).all()
+
+
+def test_a_row_has_the_mnemonic_of_its_instruction() -> None:
+    rows = recorded("matmul_ring").recording.rows
+    named = {next(iter(row.counts), ""): row.mnemonic for row in rows}
+    assert named["ptx.mma"].startswith("mma.sync.aligned.m16n8k16")
+    assert named["ptx.cp_async"].startswith("cp.async.cg")

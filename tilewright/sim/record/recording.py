@@ -57,13 +57,15 @@ __all__ = [
 class Record:
     """How much of a run is recorded. ctas: how many, from the first on, or their numbers in the grid; the other CTAs of
     their clusters are recorded, too. events: of all warps together; what comes later is left out. stepped: of so many
-    of these CTAs each statement is kept, with its values, within ``nbytes``.
+    of these CTAs each statement is kept, with its values, within ``nbytes``. alone: CTAs behind the last of them do not
+    run at all, so that the arrays are only theirs; a kernel whose CTAs wait for those never ends.
     """
 
     ctas: int | tuple[int, ...] = 16
     events: int = 400_000
     stepped: int = 1
     nbytes: int = 16 << 20
+    alone: bool = False
 
     def __post_init__(self) -> None:
         several = self.ctas if isinstance(self.ctas, tuple) else (self.ctas - 1,)
@@ -82,6 +84,11 @@ class Record:
             return cls() if given else None
         return cls(ctas=given)
 
+    @property
+    def last(self) -> int:
+        """The number of the last CTA that is asked for."""
+        return max(self.ctas) if isinstance(self.ctas, tuple) else self.ctas - 1
+
     def holds(self, cta: int) -> bool:
         """Is the CTA of this number one of them?"""
         return cta in self.ctas if isinstance(self.ctas, tuple) else cta < self.ctas
@@ -95,7 +102,8 @@ class Row:
     counts: what a warp executes with one execution: names of the instruction table ("ptx.wgmma.mma_async"), "load
     shared" and "store global" and the like, operators with their type ("float32 *", "int32 cast"), and "address", the
     operators of indices. Loads and stores of registers count nothing.
-    commits: the group that it closes. mnemonic: of its instruction of the table, in PTX.
+    commits: the group that it closes. mnemonic: of its instruction of the table, in PTX; of
+    several that which begins an operation, or the first.
     """
 
     text: str

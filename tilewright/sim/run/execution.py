@@ -107,6 +107,7 @@ class Execution(Device):
         self.watch = Watch(self, limits, started)
         self.scheduler = Scheduler(self, program.segments, program.live)
         self._next = 0
+        self.last: int | None = None  # of the CTAs that run; None: all of the grid
         self.open: list[Wave] = []  # the waves that run
         each = self.shared_bytes + self.warps * 32 * self._register_bytes
         self._cta_bytes = 2 * each if program.with_shadows else each
@@ -168,7 +169,8 @@ class Execution(Device):
 
     def admit(self) -> bool:
         """Starts the next wave; False where no CTA is left. Raises SimulationError where memory is short."""
-        size = min(self._wave_ctas(), self.ctas - self._next)
+        end = self.ctas if self.last is None else min(self.ctas, self.last + 1)
+        size = min(self._wave_ctas(), end - self._next)
         if size <= 0:
             return False
         self.watch.look(monotonic())

@@ -46,8 +46,6 @@ def data_of(recording: Recording) -> dict[str, Any]:
     return _Data(recording, scheduled(recording)).all()
 
 
-
-
 def measured_rows(recording: Recording, measured: Trace) -> list[dict[str, Any]]:
     """A row for each warp of the recorded CTAs: a bar from each mark to the next one, on the clock of its SM."""
     rows = []
@@ -55,8 +53,9 @@ def measured_rows(recording: Recording, measured: Trace) -> list[dict[str, Any]]
         own = measured.of(stream.cta, stream.warp)
         ends = [mark.cycle for mark in own[1:]] + [mark.cycle for mark in own[-1:]]
         if own:
-            rows.append({"cta": stream.cta, "warp": stream.warp, "name": [mark.name for mark in own],
-                         "line": [mark.line for mark in own], "c": [mark.cycle for mark in own], "d": ends})  # fmt: skip
+            names, lines = [mark.name for mark in own], [mark.line for mark in own]
+            rows.append({"cta": stream.cta, "warp": stream.warp, "name": names, "line": lines,
+                         "c": [mark.cycle for mark in own], "d": ends})  # fmt: skip
     return rows
 
 
@@ -190,7 +189,7 @@ def _buffer(one: Buffer) -> dict[str, Any]:
 
 
 def steps_of(one: Steps, most: int) -> dict[str, Any]:
-    """The first ``most`` statements of a warp; a value that is a number plus a step for each lane is kept as those two."""
+    """The first ``most`` statements of a warp; of values in even steps over the lanes the first and the step."""
     taken = one.steps[:most]
     registers = [each for step in taken for each in step.registers]
     words = np.array([values.astype(np.uint32) for _, _, values in registers], np.uint32)
