@@ -19,7 +19,8 @@ from typing import Any
 
 import tilewright as tw
 from tilewright.errors import TilewrightError
-from tilewright.sim import Record, Recording
+from tilewright.isa import INSTRUCTIONS
+from tilewright.sim import Record, Recording, Run
 from tilewright.view.look import explorer, page_of
 from tools.size import ROOT
 
@@ -47,17 +48,16 @@ class Bug:
     lesson: str
 
 
-WAIT, BEHIND = (
-    "T.ptx.mbarrier.try_wait(full.ptr_to([stage]), turn % 2)",
-    "        T.ptx.cp_async.wait_group(STAGES - 2)\n",
-)
+WAIT = "T.ptx.mbarrier.try_wait(full.ptr_to([stage]), turn % 2)"
+BEHIND = "        T.ptx.cp_async.wait_group(STAGES - 2)\n"
 BUGS = (
     Bug("no_wait_for_the_group", "matmul_ring", BEHIND, "", "races", "a copy that nobody has waited for"),
     Bug("waits_for_one_too_few", "matmul_ring", "wait_group(STAGES - 2)", "wait_group(STAGES - 1)", "races",
         "the newest group that may be open is one too many"),
     Bug("no_barrier_behind_the_wait", "matmul_ring", "        T.cuda.cta_sync()\n", "", "races",
         "a wait is for the copies of the waiting thread alone"),
-    Bug("no_wait_for_the_bytes", "ring", f"            {WAIT}\n", "", "races", "a stage that is read before its bytes come"),
+    Bug("no_wait_for_the_bytes", "ring", f"            {WAIT}\n", "", "races",
+        "a stage that is read before its bytes come"),
     Bug("the_wrong_parity", "ring", WAIT, WAIT.replace("turn % 2", "1 - turn % 2"), "races",
         "the phase before the first counts as over"),
     Bug("too_many_bytes", "ring", "expect_tx(full.ptr_to([stage]), BYTES)",
@@ -79,7 +79,7 @@ def recorded(kept: Record = KEPT) -> Iterator[list[Recording]]:
     runs: list[Recording] = []
     own = tw.Executable.simulate
 
-    def simulate(self: tw.Executable, *args: Any, **named: Any) -> tw.Run:
+    def simulate(self: tw.Executable, *args: Any, **named: Any) -> Run:
         try:
             run = own(self, *args, **(named | {"record": kept}))
         except TilewrightError as error:
@@ -104,12 +104,17 @@ def run_of_page(page: Path) -> Recording | None:
     """The run that a page's own Python ends with; None of a page that runs nothing."""
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     text = "\n".join(blocks)
-    if "simulate" not in text and "exe(" not in text:
+    if not any(word in text for word in ("simulate(", "exe(", "check(", "kernels.")):
         return None
+    known = dict(INSTRUCTIONS)
     with TemporaryDirectory() as folder, recorded() as runs:
-        path = Path(folder, f"{page.stem}.py")
+        path = Path(folder, f"run_of_{page.stem}.py")
         path.write_text(text, encoding="utf-8")
-        _quietly(lambda: _imported(path))
+        try:
+            _quietly(lambda: _imported(path))
+        finally:  # some pages add instructions
+            INSTRUCTIONS.clear()
+            INSTRUCTIONS.update(known)
         return _last(runs)
 
 
