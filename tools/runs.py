@@ -49,6 +49,7 @@ class Bug:
 
 
 WAIT = "T.ptx.mbarrier.try_wait(full.ptr_to([stage]), turn % 2)"
+FREE = "T.ptx.mbarrier.try_wait(empty.ptr_to([stage]), 1 - turn % 2)"
 BEHIND = "        T.ptx.cp_async.wait_group(STAGES - 2)\n"
 BUGS = (
     Bug("no_wait_for_the_group", "matmul_ring", BEHIND, "", "races", "a copy that nobody has waited for"),
@@ -64,8 +65,8 @@ BUGS = (
         "expect_tx(full.ptr_to([stage]), 2 * BYTES)", "deadlock", "bytes that no copy brings"),
     Bug("a_count_too_high", "ring", "empty.ptr_to([n]), 32)", "empty.ptr_to([n]), 33)", "deadlock",
         "an m-barrier that waits for one arrival too many"),
-    Bug("no_wait_for_a_free_stage", "ring", "                T.ptx.mbarrier.try_wait(empty.ptr_to([stage]), 1 - turn % 2)\n",
-        "", "simulation", "a stage that is filled while it is still being read"),
+    Bug("no_wait_for_a_free_stage", "ring", f"                {FREE}\n", "", "simulation",
+        "a stage that is filled while it is still being read"),
     Bug("no_barrier_behind_the_init", "ring", "    T.cuda.cta_sync()\n", "", "races",
         "a wait at an m-barrier that may not be there yet"),
     Bug("no_barrier_behind_the_tile", "stencil", "        T.cuda.cta_sync()\n", "", "races",

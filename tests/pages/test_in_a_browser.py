@@ -199,10 +199,10 @@ def test_steps_go_forward_and_back_with_registers_and_banks(opened: Any) -> None
     assert "4 wavefronts, 4 ideal" in page.text("#view")
     page.click("#swizzle")
     assert "16 wavefronts, 4 ideal" in page.text("#view")
+    assert page.count("#register-table td.hot") >= 32
     at = page.run("return look.view.at")
     page.keys("\ue014")
     assert page.run("return look.view.at") == at + 1
-    assert page.count("#register-table td.hot") >= 32
     page.keys("\ue012")
     assert page.run("return look.view.at") == at
     page.click("#lanes td")
@@ -239,9 +239,11 @@ def test_a_link_to_a_layout_is_a_question_with_its_answer(opened: Any, folder: P
     page = opened("explorer.html", "#view=layout&l=(6,2):(8,2)&op=compose&b=(4,3):(3,1)")
     assert "((2,2),3):((24,2),8)" in page.text("#answer")
     assert page.count("#answer ol li") >= 3
-    page.run(
-        'const f = look.view.fields; f.op.value = "show"; f.l.value = "Sw<3,3,3> o 0 o (64,64):(64,1)"; f.access.value = "rows"; look.view.changed();'
-    )
+    page.run("""const fields = look.view.fields;
+        fields.l.value = "Sw<3,3,3> o 0 o (64,64):(64,1)";
+        fields.op.value = "show";
+        fields.access.value = "rows";
+        look.view.changed();""")
     assert page.text("#wavefronts") == "4 wavefronts, 4 ideal"
     fragment = page.run("return location.hash")
     again = opened("explorer.html", fragment)
@@ -273,4 +275,4 @@ def test_colours_of_wavefronts_differ_in_lightness_too(opened: Any) -> None:
     shades = page.run("""return WAVES.map((hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16)))
         .map(([r, g, b]) => 0.3 * r + 0.59 * g + 0.11 * b)""")
     assert len(set(shades)) == len(shades)
-    assert all(abs(a - b) > 12 for a, b in zip(shades, shades[1:], strict=False))
+    assert all(abs(shades[k] - shades[k + 1]) > 12 for k in range(len(shades) - 1))
