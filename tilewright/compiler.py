@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.profiling import Estimate, Profile
     from tilewright.sim import Program, Record, Run
+    from tilewright.tracing import Trace
 
 __all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op", "unseen"]
 
@@ -443,6 +444,15 @@ class Executable:
                 arrays.append(lent.enter_context(self._lender(args)(buffers, kinds)))
                 maps.append(own)
             return program.run_on_ranks(arrays, values, maps, progress=progress, limits=limits)
+    def trace(self, *args: Any, marks: int = 1024, **named: Any) -> Trace:
+        """Run with the marks of `T.trace` stamped: by the clock of the GPU that has the arrays, or by the simulator's
+        steps. The kernel is assembled once more for it; other calls know nothing of marks.
+
+        marks: of each warp, that are kept. Raises ArgumentError for a kernel without marks.
+        """
+        from tilewright.tracing import traced_run
+
+        return traced_run(self, self.ordered(args, named, Executable.trace), marks)
 
     def advise(self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any) -> Advice:
         """The accesses that cause bank conflicts and extra sectors, and layouts without them, each proved by a run.

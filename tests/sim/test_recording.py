@@ -42,42 +42,7 @@ def events(recording: Recording, kind: type) -> list[Any]:
 
 
 STAGES, BYTES, TURNS = 2, 512, 5
-
-
-@T.prim_func
-def ring(a: T.handle, b: T.handle):
-    """Warp 0 copies rows into a ring of two stages; warp 1 adds them up."""
-    A, B = T.match_buffer(a, (TURNS, 128), "float32"), T.match_buffer(b, (128,), "float32")
-    warp, lane = T.warp_id([2]), T.lane_id([32])
-    stages = T.alloc_buffer((STAGES, 128), "float32", scope="shared", align=128)
-    full = T.alloc_buffer((STAGES,), "uint64", scope="shared")
-    empty = T.alloc_buffer((STAGES,), "uint64", scope="shared")
-    if warp == 0 and lane == 0:
-        for n in T.unroll(STAGES):
-            T.ptx.mbarrier.init(full.ptr_to([n]), 1)
-            T.ptx.mbarrier.init(empty.ptr_to([n]), 32)
-        T.ptx.fence.mbarrier_init()
-    T.cuda.cta_sync()
-    if warp == 0:
-        if lane == 0:
-            for i in range(TURNS):
-                T.ptx.mbarrier.try_wait(empty.ptr_to([i % STAGES]), 1 - i // STAGES % 2)
-                T.ptx.mbarrier.arrive.expect_tx(full.ptr_to([i % STAGES]), BYTES)
-                T.ptx.cp_async.bulk.g2s_cta(
-                    stages.ptr_to([i % STAGES, 0]), A.ptr_to([i, 0]), BYTES, full.ptr_to([i % STAGES])
-                )
-    else:
-        total = T.alloc_local((4,), "float32")
-        for j in T.unroll(4):
-            total[j] = T.float32(0)
-        for i in range(TURNS):
-            T.ptx.mbarrier.try_wait(full.ptr_to([i % STAGES]), i // STAGES % 2)
-            for j in T.unroll(4):
-                total[j] = total[j] + stages[i % STAGES, j * 32 + lane]
-            T.ptx.fence.proxy_async()
-            T.ptx.mbarrier.arrive(empty.ptr_to([i % STAGES]))
-        for j in T.unroll(4):
-            B[j * 32 + lane] = total[j]
+ring = example("ring").ring  # warp 0 has rows copied into a ring of two stages; warp 1 adds them up
 
 
 @pytest.fixture(scope="module")
@@ -222,3 +187,20 @@ def test_no_ctas_cannot_be_recorded() -> None:
         Record(ctas=0)
     with pytest.raises(ArgumentError, match="no events to record"):
         Record(events=0)
+
+
+def test_recorded_ctas_may_run_alone() -> None:
+    kernel = example("matmul_ring").matmul
+    a, b = np.ones((256, 32), np.float16), np.ones((64, 32), np.float16)
+    made = tw.simulate(kernel, a, b, d := np.zeros((256, 64), np.float16), record=Record(ctas=2, alone=True))
+    assert made.recording is not None
+    assert made.recording.ctas == (0, 1)
+    assert (d[:128] == 32).all()
+    assert (d[128:] == 0).all()
+
+
+def test_a_row_has_the_mnemonic_of_its_instruction() -> None:
+    rows = recorded("matmul_ring").recording.rows
+    named = {next(iter(row.counts), ""): row.mnemonic for row in rows}
+    assert named["ptx.mma"].startswith("mma.sync.aligned.m16n8k16")
+    assert named["ptx.cp_async"].startswith("cp.async.cg")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli import judging, repository, serving, tuning
+from tilewright.cli import judging, looking, repository, serving, tuning
 from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Svg, Values
 from tilewright.errors import ArgumentError, DispatchError, TargetError, TilewrightError, choices
 
@@ -349,3 +349,5 @@ app.command()(tuning.tune)
 app.command()(repository.ci)
 app.command()(serving.serve)
 app.command()(serving.mcp)
+app.command()(looking.look)
+app.command()(looking.needed)

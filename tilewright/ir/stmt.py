@@ -176,6 +176,11 @@ class Attr(Node):
     settings: tuple[tuple[str, Argument], ...]
     at: Span | None = _at()
 
+    @property
+    def mark(self) -> str | None:
+        """The name of the mark that it is, ``T.trace(name)``."""
+        return next((str(text) for key, text in self.settings if key == "trace"), None)
+
 
 @dataclass(frozen=True, slots=True)
 class For(Node):

@@ -31,6 +31,7 @@ def bring_all(near, far, puts, place):
     last = T.meta_var(place.begin + place.steps - 1)
     row = T.meta_var(place.start_q + place.row)
     put_q.acquire()
+    T.trace("free")
     Tx.copy_async(near[0], far[0][place.at, place.head, row : row + place.tiles.queries, :], mbar=put_q.full)
     put_q.advance()
     bring(near[1], far[1], put_k, place, last, place.start_k)
@@ -44,6 +45,7 @@ def bring_all(near, far, puts, place):
 def score(scores, mine, keys, take_k, last, take_v, turns, who):
     """In the group's turn the next scores begin, and ``last``: weights times values. Then the scores are there."""
     take_k.wait()
+    T.trace("keys")
     if turns:
         turns.take(who)
     multiply(scores, mine, keys[take_k.stage], False, False)
@@ -53,6 +55,7 @@ def score(scores, mine, keys, take_k, last, take_v, turns, who):
     if turns:
         turns.pass_on(who)
     T.ptx.wgmma.wait_group(1 if last else 0)
+    T.trace("scores")
     leave(take_k)
 
 

@@ -66,7 +66,7 @@ UNROLL: Rule = lambda value: isinstance(value, bool) or _is_count(value), "True,
 SAME = {"min_blocks": BLOCKS_PER_SM, "tir.noalias": "tirx.noalias"}  # the short name of a setting, and its own
 LAUNCH = {BLOCKS_PER_SM: COUNT, "min_blocks": COUNT}
 OF_FUNCTION = {**LAUNCH, "rank": TEXT, "ranks": COUNT, "global_symbol": TEXT, "tirx.noalias": FLAG, "tir.noalias": FLAG}
-OF_KERNEL = {**LAUNCH, "comment": TEXT, "hint": TEXT}
+OF_KERNEL = {**LAUNCH, "comment": TEXT, "hint": TEXT, "trace": TEXT}
 
 
 def checked_settings(what: str, values: object, rules: Mapping[str, Rule]) -> tuple[tuple[str, Argument], ...]:
@@ -123,6 +123,17 @@ def hint(*message: object, **settings: object) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+def trace(name: str) -> None:
+    """A mark in the kernel, where a warp is at: an event of a recorded run, a clock stamp of ``exe.trace(...)``.
+
+    In every other run it costs nothing. On a GPU the lowest lane that comes to it stamps it.
+    """
+    builder = current("T.trace")
+    if not isinstance(name, str) or not name:
+        raise KernelError("the name of a mark is a word", given=repr(name), allowed='T.trace("load")')
+    builder.emit(Attr((("trace", name),), at=builder.at))
+
+
 def func_attr(settings: Mapping[str, object]) -> None:
     """Settings of the function as a whole, `Kernel.attrs`: ``{"min_blocks": 2, "global_symbol": "main"}``."""
     current("T.func_attr").attrs.update(checked_settings("T.func_attr", settings, OF_FUNCTION))
@@ -152,6 +163,7 @@ EXPORTS: dict[str, object] = {
     "assume": assume,
     "attr": attr,
     "hint": hint,
+    "trace": trace,
     "func_attr": func_attr,
     "evaluate": evaluate,
     "launch": launch,

@@ -3305,6 +3305,9 @@ class T:
         """The thread of its warpgroup: 0 up to its extents, which may be left out where they follow from other ids."""
     tid: Any
     @staticmethod
+    def trace(name: Value) -> Any:
+        """A mark in the kernel, where a warp is at: an event of a recorded run, a clock stamp of ``exe.trace(...)``."""
+    @staticmethod
     def trunc(x: Value) -> Any:
         """The integer part of x."""
     @staticmethod

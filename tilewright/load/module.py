@@ -186,6 +186,7 @@ class LoadedKernel:
         own = tuple(Parameter(param.name, "") for param in entry.params)
         self.written = tuple(written) if len(written) == len(own) else own
         self._programs: dict[object, tuple[Lowered, Program]] = {}
+        self._change: Callable[[Kernel], Kernel] | None = None
 
     @property
     def name(self) -> str:
@@ -313,7 +314,14 @@ class LoadedKernel:
         return self._lowered(self._given(args, named), self.machine(grid, block, cluster, shared_bytes)).kernel
 
     def _lowered(self, bound: Given, machine: Machine) -> Lowered:
-        return lower(self.module.module, self.entry, bound.buffers(), machine)
+        made = lower(self.module.module, self.entry, bound.buffers(), machine)
+        return made if self._change is None else replace(made, kernel=self._change(made.kernel))
+
+    def changed(self, change: Callable[[Kernel], Kernel]) -> LoadedKernel:
+        """This kernel, changed before it runs."""
+        made = LoadedKernel(self.module, self.entry, self.written)
+        made._change = change
+        return made
 
     def _program(self, bound: Given, machine: Machine, check: str | Iterable[str]) -> tuple[Lowered, Program]:
         from tilewright.sim import Program, parse_checks

@@ -92,7 +92,7 @@ class Compiled(Subject):
     def _write(self) -> None:
         """The functions of all segments."""
         own = self.recorder
-        told = {"executed": own.executed, "asks": own.asks, "asked": own.asked} if own else {}
+        told = {name: getattr(own, name) for name in ("executed", "asks", "asked", "kept", "marked")} if own else {}
         out = PySource(NAMESPACE | told)
         for segment in self.cut:
             live_out = frozenset().union(*(self.live_in[k] for k in segment.end.targets))

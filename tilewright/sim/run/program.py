@@ -94,12 +94,14 @@ class Program:
         if record is None or program.recorder is None:
             return self._run(program, named, scalars, progress, self._on_target(limits or Limits()))
         program.recorder.arm(record)
+        size = prod(program.launch.cluster)
+        last = record.last // size * size + size - 1 if record.alone else None
         try:
-            run = self._run(program, named, scalars, progress, self._on_target(limits or Limits()))
+            run = self._run(program, named, scalars, progress, self._on_target(limits or Limits()), last)
         except SimulationError as error:
-            error.recording = program.recorder.taken(str(self._target))
+            error.recording = program.recorder.taken(str(self._target), error.findings)
             raise
-        return replace(run, recording=program.recorder.taken(str(self._target)))
+        return replace(run, recording=program.recorder.taken(str(self._target), tuple(run.findings)))
 
     def run_on_ranks(
         self,
@@ -135,6 +137,7 @@ class Program:
         scalars: Mapping[str, Number],
         progress: Callable[[int, int], None] | None,
         limits: Limits,
+        last: int | None = None,
     ) -> Run:
         for site in program.sites:
             site.reset()
@@ -142,11 +145,12 @@ class Program:
         before = _copied(arrays) if watched else arrays
         with np.errstate(all="ignore"), one_blas_thread():
             first = Execution(program, arrays, scalars, limits)
+            first.last = last
             self._execute(first, before, progress)
             started = first.watch.started
             result = first.result()
             made: list[Made] = []
-            for precedence in _other_orders(program, made, first.steps) if watched else ():
+            for precedence in _other_orders(program, made, first.steps) if watched and last is None else ():
                 code = (
                     self._of(program.groups, program.ranks, pauses=True)
                     if precedence.late and precedence.late.stops
