@@ -60,7 +60,7 @@ class PlainUnit:
         self.rank = self.ctas % 2
         self.warp = np.array(warps or [0] * len(ctas))
 
-    def fault(self, what: str, issuers: NDArray[np.bool_]) -> NoReturn:
+    def fault(self, what: str, issuers: NDArray[np.bool_], *, address: int | None = None) -> NoReturn:
         raise SimulationError(what, given=f"issuers {np.flatnonzero(issuers).tolist()}")
 
     def where(self, found: Addresses) -> tuple[Array, Array]:
