@@ -206,9 +206,11 @@ class LoadedKernel:
         """The names of its parameters, as reports say them."""
         return tuple(each.name for each in self.written)
 
+    @public
     def call_parameters(self, names: Sequence[str]) -> None:
         """Other names for its parameters, in their order."""
-        self.written = tuple(replace(each, name=name) for each, name in zip(self.written, names, strict=False))
+        called = [replace(each, name=name) for each, name in zip(self.written, names, strict=False)]
+        self.written = (*called, *self.written[len(called) :])
 
     @property
     def has_names(self) -> bool:
@@ -276,6 +278,7 @@ class LoadedKernel:
             return None
         return reach.end
 
+    @public
     def ordered(self, args: Sequence[Any], named: Mapping[str, Any], settings: Sequence[str]) -> tuple[Any, ...]:
         """Arguments in the order of the parameters. settings: what else has a name, for an error that lists all."""
         return in_order(self.name, self.entry.params, self.written, args, named, settings)
@@ -341,6 +344,7 @@ class LoadedKernel:
 
     # The launch
 
+    @at_the_edge
     def machine(
         self,
         grid: int | Sequence[int],
