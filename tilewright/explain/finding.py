@@ -120,6 +120,7 @@ class Finding:
 
     def __str__(self) -> str:
         place = f"{self.file.rsplit('/', 1)[-1]}:{self.line}: " if self.file and self.line else ""
+        place = "" if place and self.message.startswith(place) else place  # a warning's text has it
         times = f" ({self.count:,} times)" if self.count > 1 else ""
         fields = [("given", self.given), ("allowed", self.allowed), ("try", self.hint)]
         more = [f"  {name + ':':<9}" + text.replace("\n", "\n" + " " * 11) for name, text in fields if text]

@@ -252,13 +252,16 @@ Body: TypeAlias = tuple[Stmt, ...]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a lowered kernel is launched. grid, cluster: x, y, z in CTAs. threads: per CTA. shared_bytes: the arena."""
+    """How a lowered kernel is launched. grid, cluster: x, y, z in CTAs. threads: per CTA. shared_bytes: the arena.
+    non_portable_cluster: may a cluster have more CTAs than every GPU takes?
+    """
 
     grid: tuple[Value, Value, Value]
     threads: int
     cluster: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
     min_blocks_per_sm: int = 0
+    non_portable_cluster: bool = False
 
     @property
     def warps(self) -> int:

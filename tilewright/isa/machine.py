@@ -102,8 +102,11 @@ class Unit(Protocol):
         """(n,): the CTA of each issuer among them."""
         ...
 
-    def fault(self, what: str, issuers: NDArray[np.bool_]) -> NoReturn:
-        """Stop the kernel because of what the issuers in ``issuers`` issued; raises SimulationError."""
+    def fault(self, what: str, issuers: NDArray[np.bool_], *, address: int | None = None) -> NoReturn:
+        """Stop the kernel because of what the issuers in ``issuers`` issued; raises SimulationError.
+
+        address: that it is about, in shared memory or generic.
+        """
         ...
 
 

@@ -108,6 +108,10 @@ class Compiled(Subject):
         """What each variable that may be a pointer is given."""
         return pointers(self.kernel.body)
 
+    @property
+    def decides(self) -> bool:
+        return bool(self.axes.decisions)
+
     # Arguments
 
     def handles(self) -> Iterator[tuple[ir.Buffer, ir.Var]]:

@@ -78,6 +78,11 @@ class Subject:
         return any(site.asks for site in self.sites)
 
     @property
+    def decides(self) -> bool:
+        """Does any strong read decide a branch, and nothing else?"""
+        return False
+
+    @property
     def asynchronous_unit(self) -> int:
         """Bytes of shared memory that operations touch all of, or none: 16 at most."""
         touched = ((bound, access) for bound in self.operations for access in bound.form.touched)
