@@ -1,12 +1,13 @@
 """The time that a kernel is estimated to take on a GPU, what bounds it, and what its threads wait for.
 
 A few CTAs run on the simulator and are recorded; what they did is played on one SM (`play`) and extended to the whole
-grid (`whole`). The figures are those of an H200, measured; of other GPUs their documents' rates and the H200's latencies.
+grid (`whole`). The figures are those of an H200, measured; other GPUs have the rates of their documents and the H200's
+latencies.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -136,17 +137,17 @@ def explained(
     """A timing with its unit, its lines, and its waits in words."""
     busy = {UNITS.get(unit, unit): part for unit, part in timing.busy.items()}
     unit = max(timing.busy, key=lambda one: timing.busy[one], default="issue")
-    rows: Counter[Span | None] = Counter()
+    rows = defaultdict[Any, float](float)
     for (one, row), turns in timing.units.items():
         if one == unit:
-            rows[recording.rows[row].at] += turns  # type: ignore[assignment]  # cycles
+            rows[recording.rows[row].at] += turns
     total = sum(timing.waits.values()) or 1.0
     waits: dict[tuple[str, Any], float] = {}
     for (what, row), cycles in timing.waits.items():
         key = WAITS[what], recording.rows[row].at
         waits[key] = waits.get(key, 0.0) + cycles / total
     ordered = sorted(waits.items(), key=lambda item: -item[1])
-    at = rows.most_common(1)[0][0] if rows else None
+    at = max(rows, key=lambda where: rows[where], default=None)
     return Estimate(name, gpu.name, timing.seconds, UNITS.get(unit, unit), at, busy,
                     tuple((what, where, part) for (what, where), part in ordered), ctas, occupancy,
                     gpu.name == "H200")  # fmt: skip
