@@ -403,14 +403,17 @@ class Executable:
         with self._lender(args)(buffers, kinds) as arrays:
             return program.run(arrays, values, maps, progress=progress, limits=limits, record=record)
 
-    def advise(self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any) -> Advice:
+    def advise(
+        self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, gpu: str | None = None, **named: Any
+    ) -> Advice:
         """The accesses that cause bank conflicts and extra sectors, and layouts without them, each proved by a run.
 
-        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
+        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name. gpu: on which
+        the kernel's time is estimated, and what each change gains; left out, no time is.
         """
         from tilewright.advise import advise
 
-        return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed)
+        return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed, gpu)
 
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any

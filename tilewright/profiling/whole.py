@@ -102,7 +102,7 @@ def contention(recording: Any, launch: Launch) -> float:
                     at_once = (
                         one.lanes if one.lanes <= one.sectors * 8 else one.times
                     )  # lanes of one place are added up
-                    seconds[site.buffer] += one.times * LINE_ATOMIC_S + at_once * LANE_ATOMIC_S  # type: ignore[assignment]
+                    seconds[site.buffer] += one.times * LINE_ATOMIC_S + at_once * LANE_ATOMIC_S
     many = launch.ctas / max(1, len(recording.ctas))
     lines = {name: max(1, launch.nbytes.get(name, 0) // 128) for name in seconds}
     return max((each * many / lines[name] for name, each in seconds.items()), default=0.0)
