@@ -444,6 +444,7 @@ class Executable:
                 arrays.append(lent.enter_context(self._lender(args)(buffers, kinds)))
                 maps.append(own)
             return program.run_on_ranks(arrays, values, maps, progress=progress, limits=limits)
+
     def trace(self, *args: Any, marks: int = 1024, **named: Any) -> Trace:
         """Run with the marks of `T.trace` stamped: by the clock of the GPU that has the arrays, or by the simulator's
         steps. The kernel is assembled once more for it; other calls know nothing of marks.
@@ -454,15 +455,18 @@ class Executable:
 
         return traced_run(self, self.ordered(args, named, Executable.trace), marks)
 
-    def advise(self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any) -> Advice:
+    def advise(
+        self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, gpu: str | None = None, **named: Any
+    ) -> Advice:
         """The accesses that cause bank conflicts and extra sectors, and layouts without them, each proved by a run.
 
-        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
+        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name. gpu: on which
+        the kernel's time is estimated, and what each change gains; left out, no time is.
         """
         from tilewright.advise import advise
 
         check_one_gpu(self.kernel, "advise")
-        return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed)
+        return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed, gpu)
 
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any

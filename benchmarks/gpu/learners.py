@@ -29,7 +29,7 @@ def seconds(name: str) -> tuple[float, float]:
     def array(shape: tuple[int, ...], kind: str) -> Any:
         return torch.randn(shape, device="cuda") if kind == "float32" else torch.zeros(shape, device="cuda").int()
 
-    args = slow_and_fast.arguments(name, SIZES[name], array)
+    args = slow_and_fast.arguments(name, SIZES[name], array)  # type: ignore[no-untyped-call]  # an example
     calls, results = {}, []
     for number, kernel in enumerate(slow_and_fast.PAIRS[name]):
         exe = tw.compile(kernel, "sm_90a")

@@ -253,7 +253,7 @@ def mma_pair(name: str, group: str, shape: tuple[int, int, int]) -> Pair:
 
         tile, warps, stages = config
         args = (make("a", (m, k), "float16"), make("b", (n, k), "float16"), make("d", (m, n), "float16", "zero"))
-        return Ours(partial(multiplied, *tile, warps, stages)), args
+        return Ours(partial(multiplied, tile[0], tile[1], warps, stages)), args
 
     def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
         (tm, tn), _, stages = config

@@ -19,6 +19,9 @@ def advise(
     const: Const = None,
     arch: Arch = None,
     seed: Seed = 0,
+    time: Annotated[
+        str | None, typer.Option("--time", metavar="GPU", help="Also what each change gains in time on an H200, ...")
+    ] = None,
 ) -> None:
     """Say which lines cost more passes of memory than they need, and which layout takes that away.
 
@@ -31,11 +34,12 @@ def advise(
     Examples:
       tilewright advise examples/transpose.py:plain
       tilewright advise kernels.py:stage --size n=1000 --arch sm_90a
+      tilewright advise kernels.py:stage --size n=1000 --time H200
     """
     from tilewright.cli.running import Inputs, advised
     from tilewright.view.terminal import say
 
-    say(str(advised(place, arch, const or [], Inputs(arg or [], size or [], seed))))
+    say(str(advised(place, arch, const or [], Inputs(arg or [], size or [], seed), time)))
 
 
 def check(

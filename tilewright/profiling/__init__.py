@@ -5,8 +5,20 @@ play (on one SM), whole (the grid), estimate.
 """
 
 from tilewright.profiling.bounds import Occupancy, Profile, profile, profile_loaded
-from tilewright.profiling.estimate import Estimate, estimate, estimate_loaded
+from tilewright.profiling.estimate import Estimate, Recorded, estimate, estimate_loaded, recorded
 from tilewright.profiling.gpus import GPUS, Gpu, gpu
 
-__all__ = ["GPUS", "Estimate", "Gpu", "Occupancy", "Profile", "estimate", "estimate_loaded", "gpu", "profile",
-           "profile_loaded"]  # fmt: skip
+__all__ = [
+    "GPUS",
+    "Estimate",
+    "Gpu",
+    "Occupancy",
+    "Profile",
+    "Recorded",
+    "estimate",
+    "estimate_loaded",
+    "gpu",
+    "profile",
+    "profile_loaded",
+    "recorded",
+]

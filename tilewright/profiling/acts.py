@@ -18,7 +18,7 @@ follows, which takes its slots, or the longest way through what depends on each 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,9 @@ NAME = re.compile(r"[A-Za-z_]\w*")
 DEFINED = re.compile(r"(?:let|store) ([A-Za-z_][\w.]*)|call \S+\(T\.address_of\((\w+)")
 TRIP = re.compile(r"for \S+ in (T\.unroll|T\.serial|range|T\.vectorized)\(.*?(\d+)\)")
 COMPILED = re.compile(r'T\.ptx\.\w+\(.*type="')  # an instruction of a PTX text
-MINOR = 0.05  # of what the site that reads most of a buffer reads: such a load hits in the cache, as others have read it
+MINOR = (
+    0.05  # of what the site that reads most of a buffer reads: such a load hits in the cache, as others have read it
+)
 CACHED_BYTES = 64 << 10  # of an array that the first-level cache keeps
 ATOMICS = re.compile(r".*(atom|red)\b.*|cuda\.atomic.*")
 SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
@@ -51,8 +53,8 @@ Act = tuple[Any, ...]
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An asynchronous operation. unit: that carries it out. nbytes, far: of global memory, and those of HBM. writes:
-    to global memory? cycles: of tensor cores. passes: of shared memory. outside: bytes of shared memory that are filled, as they are outside of
-    the array.
+    to global memory? cycles: of tensor cores. passes: of shared memory. outside: bytes of shared memory that are
+    filled, as they are outside of the array.
     """
 
     unit: str
@@ -195,18 +197,23 @@ class Blocks:
 
     def block(self, rows: list[tuple[int, float]], turns: int, moved: dict[str, list[Moved]]) -> Iterator[Act]:
         together = 1 if self.compiled else max(1, min(UNROLLED, turns))
-        reads, stores, units, slots, first = [], [], Counter[str](), 0.0, rows[0][0]
+        reads: list[Act] = []
+        stores: list[Act] = []
+        units, slots, most = defaultdict[str, float](float), 0.0, (-1.0, rows[0][0])
         for row, times in rows:
+            own, before = 0.0, units["lsu"]
             for name, many in self.rows[row].counts.items():
                 cost = self.cost(row, name)
-                slots += cost.slots * many * times
+                own += cost.slots * many * times
                 if cost.unit:
                     units[cost.unit] += cost.turns * many * times
                 for act in self._moves(name, many, moved, row, turns):
-                    (stores if act[0] != READ else reads).append(act)
                     if act[0] == WORK:
                         units["lsu"] += act[2]["lsu"]
-        stores = [act for act in stores if act[0] != WORK]
+                    else:
+                        (reads if act[0] == READ else stores).append(act)
+            slots += own
+            most = max(most, (own + 4 * (units["lsu"] - before), row))  # four schedulers share one unit for memory
         latency = self.longest(rows)
         rounds = -(-turns // together)
         each = turns / rounds
@@ -214,7 +221,7 @@ class Blocks:
         if block:
             block.append((USE, reads[-1][-1]))
         work = {unit: many * each for unit, many in units.items()}
-        block += _chunks(slots * each, work, latency + max(0.0, each - 1) * 4, first)
+        block += _chunks(slots * each, work, latency + max(0.0, each - 1) * 4, most[1])
         block += [(act[0], *(value * each for value in act[1:-1]), act[-1]) for act in stores]
         for _ in range(rounds):
             yield from block

@@ -1,12 +1,13 @@
 """The time that a kernel is estimated to take on a GPU, what bounds it, and what its threads wait for.
 
 A few CTAs run on the simulator and are recorded; what they did is played on one SM (`play`) and extended to the whole
-grid (`whole`). The figures are those of an H200, measured; of other GPUs their documents' rates and the H200's latencies.
+grid (`whole`). The figures are those of an H200, measured; other GPUs have the rates of their documents and the H200's
+latencies.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tilewright.compiler import Executable
     from tilewright.errors import Span
 
-__all__ = ["Estimate", "estimate", "estimate_loaded", "explained"]
+__all__ = ["Estimate", "Recorded", "estimate", "estimate_loaded", "recorded"]
 
 CTAS = 2  # that are recorded
 SECONDS = 20.0  # that the simulator may take for them
@@ -80,8 +81,23 @@ def _line(at: Span | None) -> str:
     return f" at {at}" if at else ""
 
 
-def estimate(exe: Executable, args: Sequence[Any], gpu: Gpu) -> Estimate:
-    """Estimate a launch with these arguments, which stay as they are; of arrays on a GPU only the shapes are used."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What was recorded of a kernel, and how the whole grid is launched. `Any`: a `Recording`."""
+
+    name: str
+    recording: Any
+    launch: Launch
+    occupancy: Occupancy
+
+    def played(self, gpu: Gpu) -> Estimate:
+        """The estimate of it on a GPU."""
+        timing = played(self.recording, self.launch, gpu)
+        return explained(self.name, self.recording, timing, self.launch.ctas, self.occupancy, gpu)
+
+
+def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> Recorded:
+    """Run the first CTAs of a launch on copies of its arguments; of arrays on a GPU only the shapes are used."""
     from tilewright.cuda.emit_alias import written
     from tilewright.sim import Record
 
@@ -97,8 +113,12 @@ def estimate(exe: Executable, args: Sequence[Any], gpu: Gpu) -> Estimate:
     nbytes = {buffer.name: int(value.nbytes) for param, value in zip(exe.kernel.params, own, strict=True)
               for buffer in exe.kernel.buffers if buffer.data == param and isinstance(value, np.ndarray)}  # fmt: skip
     occupancy, ctas = _occupancy(exe, gpu), prod(exe.bind(*own).grid)
-    timing = played(run.recording, Launch(ctas, occupancy.ctas, nbytes), gpu)
-    return explained(exe.name, run.recording, timing, ctas, occupancy, gpu)
+    return Recorded(exe.name, run.recording, Launch(ctas, occupancy.ctas, nbytes), occupancy)
+
+
+def estimate(exe: Executable, args: Sequence[Any], gpu: Gpu) -> Estimate:
+    """Estimate a launch with these arguments, which stay as they are."""
+    return recorded(exe, args, gpu).played(gpu)
 
 
 def estimate_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any], gpu: Gpu) -> Estimate:
@@ -116,8 +136,7 @@ def estimate_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any
     nbytes = {name: int(value.nbytes) for name, value in zip(kernel.parameters, args, strict=False)
               if isinstance(value, np.ndarray)}  # fmt: skip
     ctas = prod(int(extent) for extent in launched["grid"])
-    timing = played(run.recording, Launch(ctas, occupancy.ctas, nbytes), gpu)
-    return explained(kernel.name, run.recording, timing, ctas, occupancy, gpu)
+    return Recorded(kernel.name, run.recording, Launch(ctas, occupancy.ctas, nbytes), occupancy).played(gpu)
 
 
 def _stand_in(value: Any, *, copied: bool) -> Any:
@@ -136,17 +155,17 @@ def explained(
     """A timing with its unit, its lines, and its waits in words."""
     busy = {UNITS.get(unit, unit): part for unit, part in timing.busy.items()}
     unit = max(timing.busy, key=lambda one: timing.busy[one], default="issue")
-    rows: Counter[Span | None] = Counter()
+    rows = defaultdict[Any, float](float)
     for (one, row), turns in timing.units.items():
         if one == unit:
-            rows[recording.rows[row].at] += turns  # type: ignore[assignment]  # cycles
+            rows[recording.rows[row].at] += turns
     total = sum(timing.waits.values()) or 1.0
     waits: dict[tuple[str, Any], float] = {}
     for (what, row), cycles in timing.waits.items():
         key = WAITS[what], recording.rows[row].at
         waits[key] = waits.get(key, 0.0) + cycles / total
     ordered = sorted(waits.items(), key=lambda item: -item[1])
-    at = rows.most_common(1)[0][0] if rows else None
+    at = max(rows, key=lambda where: rows[where], default=None)
     return Estimate(name, gpu.name, timing.seconds, UNITS.get(unit, unit), at, busy,
                     tuple((what, where, part) for (what, where), part in ordered), ctas, occupancy,
                     gpu.name == "H200")  # fmt: skip

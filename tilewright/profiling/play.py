@@ -6,8 +6,8 @@ of all warps the one that is furthest behind goes on. CTAs come as others end, a
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
@@ -30,10 +30,9 @@ class Played:
     """
 
     ends: list[float]
-    busy: dict[str, float]
-    waits: Counter[tuple[str, int]]
-    units: Counter[tuple[str, int]]
-    warps: int
+    busy: Mapping[str, float]
+    waits: Mapping[tuple[str, int], float]
+    units: Mapping[tuple[str, int], float]
 
 
 @dataclass(slots=True)
@@ -73,7 +72,8 @@ class Warp:
 
     def __init__(self, unit: Unit, sm: Sm, warp: int, acts_of: list[Any]) -> None:
         self.unit, self.sm, self.acts, self.at = unit, sm, acts_of, 0
-        self.pending, self.began, self.scheduler = 0.0, 0.0, warp % 4
+        self.pending, self.scheduler = 0.0, warp % 4
+        self.began: float | None = None  # to wait
 
 
 def play(scripts: Sequence[Script], machine: Machine, resident: int, total: int) -> Played:
@@ -90,8 +90,8 @@ class Play:
         self.heap: list[tuple[float, int, Warp]] = []
         self.order, self.begun = count(), 0
         self.ends: list[float] = []
-        self.waits, self.units = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
-        self.busy, self.dispatched = Counter[str](), 0.0
+        self.waits, self.units = (defaultdict[tuple[str, int], float](float) for _ in "wu")
+        self.busy, self.dispatched = defaultdict[str, float](float), 0.0
         self.played = (self._work, self._read, self._use, self._store, self._atomic, self._issue, self._signal,
                        self._phase, self._group, self._meet)  # fmt: skip
         for slot in range(min(resident, total)):
@@ -117,7 +117,7 @@ class Play:
                     break
         many = len(self.sms)
         busy = {name: cycles / many for name, cycles in self.busy.items()}
-        return Played(self.ends, busy, self.waits, self.units, sum(len(one.warps) for one in self.scripts))
+        return Played(self.ends, busy, self.waits, self.units)
 
     def _begin(self, now: float) -> None:
         script = self.scripts[self.begun % len(self.scripts)]
@@ -261,9 +261,7 @@ class Play:
             if one.unit == "cp.async":
                 sm.lsu = max(sm.lsu, now) + one.passes
                 self.busy["shared memory"] += one.passes
-            done = extra + self._moved(
-                sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=one.unit == "TMA"
-            )
+            done = extra + self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=one.unit == "TMA")
             read = sm.out + extra if one.writes else done
         unit.done[number] = done, read
         for phase in unit.script.ended.get(number, ()):
@@ -285,9 +283,9 @@ class Play:
         unit, phase = warp.unit, act[1]
         if unit.needs.get(phase, 0) > 0:
             unit.waiting.setdefault(("phase", phase), []).append(warp)
-            warp.began = warp.began or now
+            warp.began = now if warp.began is None else warp.began
             return None
-        began, warp.began = warp.began or now, 0.0
+        began, warp.began = now if warp.began is None else warp.began, None
         ready = unit.ready.get(phase, 0.0) + self.machine.barrier_latency
         after = max(now + self.machine.passed, ready if unit.needs.get(phase) == 0 and phase in unit.ready else now)
         if after > began:
@@ -305,7 +303,7 @@ class Play:
     def _meet(self, warp: Warp, now: float, act: Any) -> float | None:
         _, meeting, arrives, waits, row = act
         unit = warp.unit
-        if warp.began == 0.0 and arrives:
+        if warp.began is None and arrives:
             unit.arrived[meeting] -= 1
             unit.meeting_at[meeting] = max(unit.meeting_at.get(meeting, 0.0), now)
             if unit.arrived[meeting] == 0:
@@ -314,11 +312,11 @@ class Play:
             return now + 2
         if unit.arrived[meeting] > 0:
             unit.waiting.setdefault(("meeting", meeting), []).append(warp)
-            warp.began = now or 1e-9
+            warp.began = now
             return None
-        if warp.began:
+        if warp.began is not None:
             self.waits["barrier", row] += now - warp.began
-            warp.began = 0.0
+            warp.began = None
             return now
         return max(now, unit.meeting_at[meeting] + self._meeting_latency(unit, meeting))
 

@@ -1,8 +1,8 @@
-"""The time that a run is estimated to take: a recorded run of a few CTAs, played on one SM with a GPU's figures."""
+"""From one SM to the whole grid: how many CTAs an SM has, what comes from HBM, and when the last one ends."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -19,8 +19,8 @@ WAVES = 4  # of CTAs that are played; the others follow at the rate of the last 
 MOST_ACTS = 60_000
 AT_ONCE = {4: 120 / 132, 8: 120 / 132, 16: 112 / 132}  # of the SMs, those that clusters of so many CTAs fill; measured
 KEPT = 0.5  # of the second-level cache: so much of what is written stays there
-# Seconds of an atomic of a warp on a line of 128 bytes, and more for each lane with a place of its own: measured on an H200
-# (histogram: 10.2 ns for 32 lanes; learners: 0.76 ns for one).
+# Seconds of an atomic of a warp on a line of 128 bytes, and more for each lane with a place of its own: measured on an
+# H200 (pairs, histogram: 10.2 ns for 32 lanes; learners, count: 0.76 ns for one).
 LINE_ATOMIC_S, LANE_ATOMIC_S = 0.45e-9, 0.305e-9
 
 
@@ -45,8 +45,8 @@ class Timing:
     cycles: float
     seconds: float
     busy: Mapping[str, float]
-    waits: Counter[tuple[str, int]]
-    units: Counter[tuple[str, int]]
+    waits: Mapping[tuple[str, int], float]
+    units: Mapping[tuple[str, int], float]
     least_s: float = 0.0
 
 
@@ -93,14 +93,16 @@ def extended(found: Played, resident: int, total: int, each: float) -> float:
 
 def contention(recording: Any, launch: Launch) -> float:
     """Seconds that atomics on the same line of memory take at least, one after the other."""
-    seconds = Counter[str]()
+    seconds = defaultdict[str, float](float)
     for stream in recording.streams:
         for event in stream.events:
             for one in getattr(event, "moved", ()):
                 site = recording.sites[one.site]
                 if site.space == "global" and site.write and ATOMICS.fullmatch(site.op):
-                    at_once = one.lanes if one.lanes <= one.sectors * 8 else one.times  # lanes of one place are added up
-                    seconds[site.buffer] += one.times * LINE_ATOMIC_S + at_once * LANE_ATOMIC_S  # type: ignore[assignment]
+                    at_once = (
+                        one.lanes if one.lanes <= one.sectors * 8 else one.times
+                    )  # lanes of one place are added up
+                    seconds[site.buffer] += one.times * LINE_ATOMIC_S + at_once * LANE_ATOMIC_S
     many = launch.ctas / max(1, len(recording.ctas))
     lines = {name: max(1, launch.nbytes.get(name, 0) // 128) for name in seconds}
     return max((each * many / lines[name] for name, each in seconds.items()), default=0.0)
