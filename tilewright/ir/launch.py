@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["launch_of", "scope_id_exprs"]
 
 BLOCKS_PER_SM = "tirx.launch_bounds_min_blocks_per_sm"
+MAX_REGISTERS = "max_registers_of_a_thread"
 
 # Scope ids that count threads: what each counts, and inside what; naming one promises that there is such a scope.
 COUNTS = {
@@ -78,19 +79,20 @@ def launch_of(kernel: Kernel) -> Launch:
     Raises KernelError, at the scope id's line, where extents disagree or one that is needed does not follow.
     """
     cluster, grid = _blocks(kernel)
-    return Launch(grid, _threads(kernel), cluster, min_blocks_per_sm=_min_blocks(kernel))
+    blocks, registers = (_setting(kernel, name) for name in (BLOCKS_PER_SM, MAX_REGISTERS))
+    return Launch(grid, _threads(kernel), cluster, min_blocks_per_sm=blocks, max_registers=registers)
 
 
 def _scope_ids(kernel: Kernel) -> Iterator[ScopeId]:
     return (stmt for stmt in statements(kernel.body) if isinstance(stmt, ScopeId))
 
 
-def _min_blocks(kernel: Kernel) -> int:
+def _setting(kernel: Kernel, name: str) -> int:
     settings = dict(kernel.attrs)
     for stmt in statements(kernel.body):
         if isinstance(stmt, Attr):
             settings.update(stmt.settings)
-    return int(const_value(settings.get(BLOCKS_PER_SM)) or 0)
+    return int(const_value(settings.get(name)) or 0)
 
 
 # Threads of a CTA

@@ -247,13 +247,16 @@ Body: TypeAlias = tuple[Stmt, ...]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a lowered kernel is launched. grid, cluster: x, y, z in CTAs. threads: per CTA. shared_bytes: the arena."""
+    """How a lowered kernel is launched. grid, cluster: x, y, z in CTAs. threads: per CTA. shared_bytes: the arena.
+    max_registers: of a thread, 0 for as many as the compiler takes.
+    """
 
     grid: tuple[Value, Value, Value]
     threads: int
     cluster: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
     min_blocks_per_sm: int = 0
+    max_registers: int = 0
 
     @property
     def warps(self) -> int:

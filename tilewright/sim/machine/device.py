@@ -194,6 +194,10 @@ class Device:
         """CTAs of the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
 
+    def take_cluster(self) -> int | None:
+        """The number of the first CTA of a cluster that has not begun, and now will not; None where there is none."""
+        return None
+
     def tell(self, error: SimulationError, *about: Hashable) -> None:
         """A finding after which the run goes on. Raises it once there are as many as wanted, or where it is what the
         run has looked for.
