@@ -164,8 +164,9 @@ def scaled_steps(wrong: str = "", turns: int = 2, how: str = "") -> Any:
                     )
                     T.ptx.tcgen05.mma.block_scale(
                         addr[0], T.smem_desc_add_16B_offset(descs[0], 2 * k),
-                        T.smem_desc_add_16B_offset(descs[1], 2 * k), addr[0] + first, scaled_b, word[0], d_dtype="float32", a_dtype=E4M3, b_dtype=E4M3,
-                        sfa_dtype=UE8M0, sfb_dtype=UE8M0, enable_input_d=turn + k > 0 or wrong == "D from nowhere",
+                        T.smem_desc_add_16B_offset(descs[1], 2 * k), addr[0] + first, scaled_b, word[0],
+                        d_dtype="float32", a_dtype=E4M3, b_dtype=E4M3, sfa_dtype=UE8M0, sfb_dtype=UE8M0,
+                        enable_input_d=turn + k > 0 or wrong == "D from nowhere",
                     )  # fmt: skip
                 if wrong == "dense after scaled" and turn == 1:
                     T.ptx.tcgen05.encode_instr_descriptor(

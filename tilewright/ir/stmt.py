@@ -253,7 +253,8 @@ Body: TypeAlias = tuple[Stmt, ...]
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How a lowered kernel is launched. grid, cluster: x, y, z in CTAs. threads: per CTA. shared_bytes: the arena.
-    non_portable_cluster: may a cluster have more CTAs than every GPU takes?
+    non_portable_cluster: may a cluster have more CTAs than every GPU takes? max_registers: of a thread, 0 for as many as
+    the compiler takes.
     """
 
     grid: tuple[Value, Value, Value]
@@ -262,6 +263,7 @@ class Launch:
     shared_bytes: int = 0
     min_blocks_per_sm: int = 0
     non_portable_cluster: bool = False
+    max_registers: int = 0
 
     @property
     def warps(self) -> int:

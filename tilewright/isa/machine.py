@@ -102,6 +102,10 @@ class Unit(Protocol):
         """(n,): the CTA of each issuer among them."""
         ...
 
+    def take_clusters(self) -> NDArray[np.uint32]:
+        """(n, 4): for each issuer whether it gets a cluster that has not begun, and the numbers of its first CTA."""
+        ...
+
     def fault(self, what: str, issuers: NDArray[np.bool_], *, address: int | None = None) -> NoReturn:
         """Stop the kernel because of what the issuers in ``issuers`` issued; raises SimulationError.
 

@@ -18,15 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES
-from tilewright.isa.arch import Requirement, since
+from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.atom_red import decremented, incremented
-from tilewright.isa.boxes import boxes_of
+from tilewright.isa.boxes import boxes_of, rows_of
 from tilewright.isa.cp_async import HINTS, check_pending
 from tilewright.isa.machine import Addresses, Lanes, Machine, Unit
 from tilewright.isa.mbarrier_state import completed
@@ -67,8 +68,8 @@ MAP = Consults("map", MAP_BYTES, "tensormap")
 
 
 def rank_of(mods: Mods) -> int:
-    """Coordinates that a box has."""
-    return int(str(mods["dim"]))
+    """Coordinates that a box has; a column and four rows where those are taken one by one."""
+    return int(str(mods["dim"])) if "dim" in mods else 5
 
 
 def loaded(
@@ -80,9 +81,10 @@ def loaded(
     *more: Lanes,
     dim: int,
     cta_mask: str | None,
+    rows: bool = False,
 ) -> Mapping[str, Addresses]:
     """The box, its place in shared memory, and the m-barrier that counts its bytes: in each CTA of the mask."""
-    boxes = boxes_of(unit, "dst", dst, map, coords, dim)
+    boxes = rows_of(unit, "dst", dst, map, coords) if rows else boxes_of(unit, "dst", dst, map, coords, dim)
     kept = None if boxes.kept is None else np.where(boxes.kept, 16, 0)
     if cta_mask is None:
         into, told = Addresses(boxes.tile, nbytes=kept), Addresses(bar, nbytes=boxes.nbytes)
@@ -113,7 +115,7 @@ def _forms(
         yield Form(
             Ptx(
                 f"{text}{{hint}}",
-                {"dim": DIMS, **modifiers, **hint.modifiers("hint")},
+                {**({"dim": DIMS} if "{dim}" in text else {}), **modifiers, **hint.modifiers("hint")},
                 pattern=hint.text % f"{{mnemonic}} {operands}{hint.more};",
             ),
             archs,
@@ -165,11 +167,11 @@ instruction(
 
 
 def stored(
-    unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = ""
+    unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = "", rows: bool = False
 ) -> Mapping[str, Addresses]:
     """The addresses of the box in shared memory, and of its part inside of the array."""
-    boxes = boxes_of(unit, "src", src, map, coords, dim)
-    negative = np.any(boxes.starts < 0, axis=1)
+    boxes = rows_of(unit, "src", src, map, coords) if rows else boxes_of(unit, "src", src, map, coords, dim)
+    negative = np.any(boxes.starts[:, : 1 if rows else None] < 0, axis=1)
     if negative.any():
         given = boxes.starts[negative][0].tolist()
         unit.fault(f"a box that is stored begins at coordinates of at least 0, not at {given}", negative)
@@ -201,6 +203,65 @@ instruction(
         )
     ),
     also={"tile": ""},
+)
+
+
+# Four rows
+
+EXACT_ARCHS = suffixed(100, 103, 110)
+
+
+def _rows(space: str, archs: Requirement, mask: Spellings, group: Spellings) -> Iterator[Form]:
+    cast = ".multicast::cluster" if mask is GIVEN else ""
+    return _forms(
+        f"cp.async.bulk.tensor.2d.{space}.global.tile::gather4.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
+        "[{dst}], [{map}, {coords}], [{bar}]" + (", {cta_mask}" if cast else ""),
+        AsyncMeaning(units_of, addresses=partial(loaded, dim=2, rows=True), passes=("cta_mask",), moves=True),
+        access_of_unit("map", "global", write=False),
+        access_of_unit("dst", "shared", write=True),
+        Signal("bar", "bytes", "release", "cluster", completed),
+        MAP,
+        Issue(),
+        note="; the order of the coordinates is that of the manual's figure",
+        archs=archs,
+        cta_mask=mask,
+        cta_group=group,
+    )
+
+
+instruction(
+    "ptx.cp_async.bulk.tensor.g2c_tile_gather4",
+    params=("dst", "bar", "map", "cta_mask", "cta_group", "hint", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("dst", "shared"), reads("map", "generic"), COORDS, reads("bar", "shared"), MASK, POLICY),
+    doc="A thread has four rows of an array brought to shared memory, one after the other: ``coords`` are a column and "
+    "rows.",
+    forms=(
+        *_rows("shared::cta", since("sm_100"), LEFT_OUT, {-1: ""}),
+        *_rows("shared::cluster", EXACT_ARCHS, GIVEN, {-1: ""}),
+        *_rows("shared::cluster", EXACT_ARCHS, LEFT_OUT, PAIRED),
+        *_rows("shared::cluster", EXACT_ARCHS, GIVEN, PAIRED),
+    ),
+    also={"shared::cluster": "shared::cta"},
+)
+instruction(
+    "ptx.cp_async.bulk.tensor.s2g_tile_scatter4",
+    params=("src", "map", "hint", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
+    doc="A thread has four rows in shared memory stored to an array; ``coords`` are a column and the rows.",
+    forms=tuple(
+        _forms(
+            "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group",
+            "[{map}, {coords}], [{src}]",
+            AsyncMeaning(addresses=partial(stored, dim=2, rows=True), moves=True),
+            access_of_unit("src", "shared", write=False),
+            access_of_unit("map", "global", write=True),
+            MAP,
+            Issue(GROUP),
+            archs=EXACT_ARCHS,
+        )
+    ),
 )
 
 INTEGERS = ("uint32", "int32", "uint64", "int64")

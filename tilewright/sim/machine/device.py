@@ -209,6 +209,10 @@ class Device:
         """CTAs of all GPUs: those of one, rank by rank, are neighbours."""
         return self.rank_ctas * self.ranks
 
+    def take_cluster(self) -> int | None:
+        """The number of the first CTA of a cluster that has not begun, and now will not; None where there is none."""
+        return None
+
     def tell(self, error: SimulationError, *about: Hashable) -> None:
         """A finding after which the run goes on. Raises it once there are as many as wanted, or where it is what the
         run has looked for.

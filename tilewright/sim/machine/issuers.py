@@ -90,6 +90,10 @@ class Issuers:
     def cta(self) -> Ints:
         return self.rows
 
+    def take_clusters(self) -> NDArray[np.uint32]:
+        taken = [self.wave.run.take_cluster() for _ in self.rows]
+        return np.array([(0, 0, 0, 0) if one is None else (1, *self.wave.cta_at(one)) for one in taken], np.uint32)
+
     def kept(self, buffer: str) -> NDArray[np.uint64]:
         return self.wave.kept.setdefault(buffer, np.zeros(self.wave.ctas, np.uint64))
 

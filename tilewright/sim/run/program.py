@@ -145,7 +145,8 @@ class Program:
         before = _copied(arrays) if watched else arrays
         with np.errstate(all="ignore"), one_blas_thread():
             first = Execution(program, arrays, scalars, limits)
-            first.last = last
+            if last is not None:
+                first.end_after(last)
             self._execute(first, before, progress)
             started = first.watch.started
             result = first.result()
