@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from tilewright.lang import T, Tx
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
     from tilewright.needed import needed
-    from tilewright.sim import Record
+    from tilewright.sim import RecordingOptions
     from tilewright.tuning import autotune
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Executable",
-    "Record",
+    "RecordingOptions",
     "T",
     "TensorMap",
     "TilewrightError",
@@ -45,7 +45,7 @@ _LOADED = ("check_numba", "check_triton", "load_cu", "load_ptx")
 _HOMES = {
     "check": "checking",
     "needed": "needed",
-    "Record": "sim",
+    "RecordingOptions": "sim",
     "T": "lang",
     "autotune": "tuning",
     "TensorMap": "host",

@@ -18,7 +18,7 @@ from benchmarks.gpu.measure import Claim, Table, medians
 from tilewright.ir import as_expr
 from tilewright.ir.evaluate import evaluate
 from tilewright.kernels import attention_calls, products
-from tilewright.sim import Record
+from tilewright.sim import RecordingOptions
 from tilewright.tracing import Trace, traced
 
 __all__ = ["table"]
@@ -72,7 +72,7 @@ def on_host(args: tuple[Any, ...]) -> tuple[Any, ...]:
 def order(exe: tw.Executable, args: tuple[Any, ...]) -> tuple[Trace, tuple[str, ...]]:
     """The marks of a small call, and the warps for which the simulator has another order."""
     found = exe.trace(*args, marks=MARKS)
-    run = exe.simulate(*on_host(args), check="none", record=Record(ctas=64, stepped=0))
+    run = exe.simulate(*on_host(args), check="none", record=RecordingOptions(ctas=64, stepped=0))
     assert run.recording is not None
     return found, found.differs_from(run.recording)
 
@@ -115,7 +115,7 @@ def table(*, orders: bool = True) -> Table:
             if (out := os.environ.get("OUT")) is not None:
                 Path(out, f"{name.replace(' ', '_')}.json").write_text(json.dumps(found.events()), encoding="utf-8")
             notes.append(str(found).replace("\n", "\n    "))
-        except Exception:  # noqa: PERF203  # the other cases are still to be measured
+        except Exception:  # the other cases are still to be measured
             rows.append((name, "failed", traceback.format_exc().splitlines()[-1], "", "", ""))
             traceback.print_exc()
     return Table("Marks", HEAD, tuple(rows), tuple(claims), tuple(notes))

@@ -14,7 +14,7 @@ import pytest
 import tilewright as tw
 from tilewright import T
 from tilewright.errors import ArgumentError, SimulationError
-from tilewright.sim.record import Record, Recording
+from tilewright.sim.record import Recording, RecordingOptions
 from tilewright.sim.record.recording import Committed, Event, Issued, Met, Signalled, Stretch, Waited
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -159,7 +159,7 @@ def test_a_recording_is_bounded_and_says_what_it_lacks() -> None:
     rec = recorded("matmul_ring", record=(1,)).recording
     assert rec.ctas == (1,)
     assert rec.left_out.ctas == 1
-    rec = recorded("matmul_ring", record=Record(events=50)).recording
+    rec = recorded("matmul_ring", record=RecordingOptions(events=50)).recording
     assert 50 <= sum(len(stream.events) for stream in rec.streams) < 70
     assert "all events after number" in str(rec.left_out)
 
@@ -184,15 +184,15 @@ def test_a_run_that_a_finding_ends_has_its_recording() -> None:
 
 def test_no_ctas_cannot_be_recorded() -> None:
     with pytest.raises(ArgumentError, match="no CTAs to record"):
-        Record(ctas=0)
+        RecordingOptions(ctas=0)
     with pytest.raises(ArgumentError, match="no events to record"):
-        Record(events=0)
+        RecordingOptions(events=0)
 
 
 def test_recorded_ctas_may_run_alone() -> None:
     kernel = example("matmul_ring").matmul
     a, b = np.ones((256, 32), np.float16), np.ones((64, 32), np.float16)
-    made = tw.simulate(kernel, a, b, d := np.zeros((256, 64), np.float16), record=Record(ctas=2, alone=True))
+    made = tw.simulate(kernel, a, b, d := np.zeros((256, 64), np.float16), record=RecordingOptions(ctas=2, alone=True))
     assert made.recording is not None
     assert made.recording.ctas == (0, 1)
     assert (d[:128] == 32).all()

@@ -16,7 +16,7 @@ from tilewright.view.look.bars import Bar, bars_of_operations, bars_of_phases, b
 from tilewright.view.look.schedule import Schedule, scheduled
 
 if TYPE_CHECKING:
-    from tilewright.sim.record.recording import Buffer, Event, Recording, Step, Steps
+    from tilewright.sim.record.recording import Event, KernelBuffer, Recording, Step, Steps
     from tilewright.tracing import Trace
 
 __all__ = ["data_of", "measured_rows", "steps_of"]
@@ -172,7 +172,7 @@ def _packed(values: np.ndarray[Any, Any]) -> str:
     return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
 
 
-def _buffer(one: Buffer) -> dict[str, Any]:
+def _buffer(one: KernelBuffer) -> dict[str, Any]:
     """A buffer with the place of each element, where that is one number on memory or a lane and a register."""
     made: dict[str, Any] = {"name": one.name, "space": one.space, "dtype": one.dtype, "bits": one.bits,
                             "shape": one.shape, "start": one.start, "layout": str(one.layout or "")}  # fmt: skip

@@ -8,7 +8,7 @@ class StepView {
     this.node = el("div", {});
     this.at = 0;
     if (!this.all.length) {
-      this.node.append(el("p", { class: "hint" }, "No statements were kept one by one: see Record(stepped=, nbytes=)."));
+      this.node.append(el("p", { class: "hint" }, "No statements were kept one by one: see RecordingOptions(stepped=, nbytes=)."));
       return;
     }
     this.who = el("select", { id: "who", "aria-label": "warp", onchange: () => this.choose(Number(this.who.value)) },
