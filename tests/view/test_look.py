@@ -49,7 +49,7 @@ def test_a_page_has_every_event_of_the_recording(run: tw.Run) -> None:
     assert run.recording is not None
     assert [len(one["kind"]) for one in data["streams"]] == [len(one.events) for one in run.recording.streams]
     assert sum(len(one["a"]) for one in data["units"] if one["unit"] == "unit") == len(run.recording.operations)
-    (file,) = (one for one in data["files"] if one["name"] == "test_recording.py")
+    (file,) = (one for one in data["files"] if one["name"] == "ring.py")
     assert "cp_async.bulk.g2s_cta" in "\n".join(file["lines"])
 
 

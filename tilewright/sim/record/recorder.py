@@ -366,8 +366,8 @@ class Recorder(Check):
             told.update(zip(rows, signal.at[own].reshape(-1).tolist(), strict=True))
         after = tuple(self.by_cta[cta][warp].issued.pop(operation.group, ())) if operation.is_commit else ()
         return AsyncOperation(
-            bound.instruction.name, unit_of(operation.form), bound.mnemonic, self.last_row, operation.instruction.at, cta,
-            warp,
+            bound.instruction.name, unit_of(operation.form), bound.mnemonic, self.last_row,
+            operation.instruction.at, cta, warp,
             issuers.warps_each, len(which) * issuers.lanes, operation.group, seq, self.now, reads=moved[False],
             writes=moved[True], buffers=tuple(dict.fromkeys(name for _, _, name, n in amounts if n[which].any())),
             signals=tuple(sorted(told)), is_commit=operation.is_commit, after=after,
