@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections import Counter
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tilewright import T
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.sim.record import Recording, RecordingOptions
 from tilewright.sim.record.recording import Committed, Event, Issued, Met, Signalled, Stretch, Waited
+from tools.runs import recorded as recorded_runs
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -204,3 +206,12 @@ def test_a_row_has_the_mnemonic_of_its_instruction() -> None:
     named = {next(iter(row.counts), ""): row.mnemonic for row in rows}
     assert named["ptx.mma"].startswith("mma.sync.aligned.m16n8k16")
     assert named["ptx.cp_async"].startswith("cp.async.cg")
+
+
+def test_steps_show_where_tensor_memory_changes() -> None:
+    with recorded_runs(RecordingOptions(ctas=1)) as runs:
+        example("blackwell_matmul").main()
+    boxes = [step.tmem for steps in runs[-1].stepped for step in steps.steps if step.tmem is not None]
+    assert boxes
+    lanes, columns = max((words.shape for _, _, words in boxes), key=prod)
+    assert (lanes, columns >= 32) == (128, True)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tilewright.explain import Finding
     from tilewright.isa import Lanes
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints, Value
+    from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.masks import Mask
@@ -140,6 +140,8 @@ class Recorder(Check):
         self.at_barrier: dict[tuple[int, int, int], OpenMeeting] = {}
         self.signal_told = -1
         self.room = [self.record.nbytes]
+        tmem: dict[int, Array] = {}
+        self.tmem = tmem
         self.detailed: dict[tuple[int, int], Detailed] = {}
         self.cut: int | None = None
 
@@ -152,7 +154,7 @@ class Recorder(Check):
             if any(map(self.record.holds, cluster)):
                 self.by_cta[cta] = [Growing(cta, warp) for warp in range(self.run.warps)]
                 if len(self.detailed) < self.record.stepped * self.run.warps:
-                    self.detailed |= {(cta, w): Detailed(cta, w, self.room) for w in range(self.run.warps)}
+                    self.detailed |= {(cta, w): Detailed(cta, w, self.room, self.tmem) for w in range(self.run.warps)}
 
     def finish(self, run: Device) -> None:
         if self.on:

@@ -372,7 +372,8 @@ class Step:
     """One statement that a warp executed. seq: of the event before it. lanes: bits of those that took part. value: that
     a variable got: (1,) of all lanes, (32,), or (32, components). touched: site and the 32 addresses of each access, in
     bytes: offsets in shared memory or in their buffer. registers: those that changed until the next statement: number
-    of the buffer in `Steps.buffers`, number of the 32-bit word, and its 32 lanes.
+    of the buffer in `Steps.buffers`, number of the 32-bit word, and its 32 lanes. tmem: the cells of tensor memory that
+    changed until then, whoever changed them: the first lane and column around them, and the words there.
     """
 
     seq: int
@@ -381,6 +382,7 @@ class Step:
     value: Array | None
     touched: tuple[tuple[int, Ints], ...]
     registers: tuple[tuple[int, int, Array], ...]
+    tmem: tuple[int, int, Array] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,8 +200,15 @@ def steps_of(one: Steps, most: int) -> dict[str, Any]:
         "seq": [step.seq for step in taken],
         "value": [_value(step) for step in taken],
         "touched": [[[site, *_affine(at)] for site, at in step.touched] for step in taken],
+        "tmem": [None if step.tmem is None else _cells(*step.tmem) for step in taken],
         "changed": [[[buffer, word] for buffer, word, _ in step.registers] for step in taken], "words": _packed(words),
     }  # fmt: skip
+
+
+def _cells(lane: int, column: int, words: np.ndarray[Any, Any]) -> list[Any]:
+    """First lane and column, how many of both, and the words of the first 16 lanes and 32 columns."""
+    lanes, columns = words.shape
+    return [lane, column, lanes, columns, _packed(words[:16, :32].astype(np.uint32))]
 
 
 def _value(step: Step) -> Any:
