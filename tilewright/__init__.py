@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
     from tilewright.needed import needed
     from tilewright.ranks import Symmetric
-    from tilewright.sim import Record
+    from tilewright.sim import RecordingOptions
     from tilewright.tuning import autotune
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Executable",
-    "Record",
+    "RecordingOptions",
     "Symmetric",
     "T",
     "TensorMap",
@@ -47,7 +47,7 @@ _LOADED = ("check_numba", "check_triton", "load_cu", "load_ptx")
 _HOMES = {
     "check": "checking",
     "needed": "needed",
-    "Record": "sim",
+    "RecordingOptions": "sim",
     "T": "lang",
     "autotune": "tuning",
     "Symmetric": "ranks",

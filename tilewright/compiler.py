@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tilewright.cuda.launch import Launcher, LaunchPlan
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.profiling import Estimate, Profile
-    from tilewright.sim import Program, Record, Run
+    from tilewright.sim import Program, RecordingOptions, Run
     from tilewright.tracing import Trace
 
 __all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op", "unseen"]
@@ -58,7 +58,9 @@ public = Public(
         "Kernel": instances("what @T.prim_func made", Kernel),
         "Arch": instances('an architecture, arch("sm_90a")', Arch),
         "host.Limits": instances("host.Limits(...)", host.Limits),
-        "Record": Kind("a tilewright.Record", lambda value: type(value).__name__ == "Record"),
+        "RecordingOptions": Kind(
+            "a tilewright.RecordingOptions", lambda value: type(value).__name__ == "RecordingOptions"
+        ),
         "Program": Kind("what exe.program(check) gives", lambda value: type(value).__name__ == "Program"),
     },
 )
@@ -96,7 +98,7 @@ def simulate(
     limit_bytes: int | None = None,
     max_findings: int = host.MOST_FINDINGS,
     ranks: int | None = None,
-    record: bool | int | tuple[int, ...] | Record = False,
+    record: bool | int | tuple[int, ...] | RecordingOptions = False,
     **named: Any,
 ) -> Run:
     """Run a kernel on the simulator, arrays changed in place; every check is on unless ``check`` names fewer.
@@ -107,7 +109,7 @@ def simulate(
     limit_s: seconds that the run may take. limit_steps: turns of loops, and stretches between waits, that it may take.
     limit_bytes: of shared memory and registers of the CTAs that run together; left out, what this machine has.
     max_findings: as many as a run tells before it stops; 1 stops at the first.
-    record: keep what happened, as ``run.recording``: True, how many CTAs, their numbers, or a `Record`.
+    record: keep what happened, as ``run.recording``: True, how many CTAs, their numbers, or a `RecordingOptions`.
     Returns counts, warnings and printed text. Raises SimulationError where a check finds something, and at a limit: it
     shows the first finding, and its ``findings`` are all of them.
     """
@@ -383,7 +385,7 @@ class Executable:
         limit_bytes: int | None = None,
         max_findings: int = host.MOST_FINDINGS,
         ranks: int | None = None,
-        record: bool | int | tuple[int, ...] | Record = False,
+        record: bool | int | tuple[int, ...] | RecordingOptions = False,
         **named: Any,
     ) -> Run:
         """Run on the simulator with these checks and limits, on ``ranks`` GPUs; see `tilewright.simulate`.
@@ -392,14 +394,13 @@ class Executable:
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
         ordered = self.ordered(args, named, Executable.simulate)
-        from tilewright.sim import Record
+        from tilewright.sim import RecordingOptions
 
         if (count := ranks_of(self.kernel, ranks)) is not None:
             each = of_each_rank(self.kernel, ordered, count)
             return self._run_on_ranks(self.program(check), each, progress, limits)
-        return self.run_program(
-            self.program(check), ordered, progress=progress, limits=limits, record=Record.of(record)
-        )
+        kept = RecordingOptions.of(record)
+        return self.run_program(self.program(check), ordered, progress=progress, limits=limits, record=kept)
 
     def run_program(
         self,
@@ -408,7 +409,7 @@ class Executable:
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: host.Limits | None = None,
-        record: Record | None = None,
+        record: RecordingOptions | None = None,
     ) -> Run:
         """Run a program of this kernel on arguments in the order of its parameters."""
         values = self.bind(*args).values

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ MARKS = 1024
 CLOCK_BITS = 48
 """Of a word: the clock below, the number of the mark plus one above."""
 
-WORDS, AT, END = "trace_words", "trace_at", "trace_end"
+WORDS, AT, END, BELOW, NOW = "trace_words", "trace_at", "trace_end", "trace_below", "trace_now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +181,15 @@ def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple
     pointer = Var(f"{WORDS}_ptr", HANDLE)
     warps = -(-kernel.launch.threads // 32)
     words = Buffer(WORDS, dtype("int64"), (_ctas(kernel) * (warps * marks),), "global", None, data=pointer)
-    at, end = Var(AT, INT32), Var(END, INT32)
+    at, end, below = Var(AT, INT32), Var(END, INT32), Var(BELOW, INT32)
     first = (_cta() * warps + special("tid") // 32) * marks
-    head: Body = (Bind(at, first), Bind(end, at + marks, mutable=False))
+    lanes_below = (as_expr(1) << special("laneid")) - 1
+    head: Body = (Bind(at, first), Bind(end, at + marks, mutable=False), Bind(below, lanes_below, mutable=False))
+    places = count()
 
     def change(stmt: Stmt) -> Body | None:
         name = stmt.mark if isinstance(stmt, Attr) else None
-        return None if name is None else _stamp(words, at, end, numbers[name, stmt.at])
+        return None if name is None else _stamp(words, at, end, below, numbers[name, stmt.at], next(places))
 
     made = copy(exe)
     for name in ("signature", "assembly", "_cuda"):
@@ -215,13 +217,16 @@ def _cta() -> Expr:
     return x + special("nctaid.x") * (y + special("nctaid.y") * z)
 
 
-def _stamp(words: Buffer, at: Var, end: Var, number: int) -> Body:
-    """The lowest active lane stores the clock and the mark's number; each lane counts its own marks."""
-    lower = (as_expr(1) << special("laneid")) - 1
-    is_lowest = compare("==", cast(call("cuda.activemask"), INT32) & lower, as_expr(0))
-    clock = cast(call("cuda.clock"), dtype("int64")) & ((1 << CLOCK_BITS) - 1)
-    store = Store(Load(words, (at,)), clock | (number + 1 << CLOCK_BITS))
-    return If(binary("and", is_lowest, at < end), (store,)), Assign(at, at + 1)
+def _stamp(words: Buffer, at: Var, end: Var, below: Var, number: int, place: int) -> Body:
+    """The lowest active lane stores the clock and the mark's number; each lane counts its own marks.
+
+    The clock is read by all lanes, so that what is left to one of them is a store, which needs no branch.
+    """
+    now = Var(f"{NOW}_{place}", dtype("int64"))
+    read = cast(call("cuda.clock"), dtype("int64")) & ((1 << CLOCK_BITS) - 1) | (number + 1 << CLOCK_BITS)
+    is_lowest = compare("==", cast(call("cuda.activemask"), INT32) & below, as_expr(0))
+    store = Store(Load(words, (at,)), now)
+    return Bind(now, read, mutable=False), If(binary("and", is_lowest, at < end), (store,)), Assign(at, at + 1)
 
 
 # A run of it

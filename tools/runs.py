@@ -20,7 +20,7 @@ from typing import Any
 import tilewright as tw
 from tilewright.errors import TilewrightError
 from tilewright.isa import INSTRUCTIONS
-from tilewright.sim import Record, Recording, Run
+from tilewright.sim import Recording, RecordingOptions, Run
 from tilewright.view.look import explorer, page_of
 from tools.size import ROOT
 
@@ -33,7 +33,7 @@ GALLERY = (
 """Examples whose runs the gallery shows."""
 
 EXPLORER = "explorer"
-KEPT = Record(ctas=2, events=40_000, nbytes=4 << 20)
+KEPT = RecordingOptions(ctas=2, events=40_000, nbytes=4 << 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ BUGS = (
 
 
 @contextmanager
-def recorded(kept: Record = KEPT) -> Iterator[list[Recording]]:
+def recorded(kept: RecordingOptions = KEPT) -> Iterator[list[Recording]]:
     """Every simulation inside is recorded, into the list, also one that a finding ends."""
     runs: list[Recording] = []
     own = tw.Executable.simulate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections import Counter
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 import tilewright as tw
 from tilewright import T
 from tilewright.errors import ArgumentError, SimulationError
-from tilewright.sim.record import Record, Recording
+from tilewright.sim.record import Recording, RecordingOptions
 from tilewright.sim.record.recording import Committed, Event, Issued, Met, Signalled, Stretch, Waited
+from tools.runs import recorded as recorded_runs
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -159,7 +161,7 @@ def test_a_recording_is_bounded_and_says_what_it_lacks() -> None:
     rec = recorded("matmul_ring", record=(1,)).recording
     assert rec.ctas == (1,)
     assert rec.left_out.ctas == 1
-    rec = recorded("matmul_ring", record=Record(events=50)).recording
+    rec = recorded("matmul_ring", record=RecordingOptions(events=50)).recording
     assert 50 <= sum(len(stream.events) for stream in rec.streams) < 70
     assert "all events after number" in str(rec.left_out)
 
@@ -184,15 +186,15 @@ def test_a_run_that_a_finding_ends_has_its_recording() -> None:
 
 def test_no_ctas_cannot_be_recorded() -> None:
     with pytest.raises(ArgumentError, match="no CTAs to record"):
-        Record(ctas=0)
+        RecordingOptions(ctas=0)
     with pytest.raises(ArgumentError, match="no events to record"):
-        Record(events=0)
+        RecordingOptions(events=0)
 
 
 def test_recorded_ctas_may_run_alone() -> None:
     kernel = example("matmul_ring").matmul
     a, b = np.ones((256, 32), np.float16), np.ones((64, 32), np.float16)
-    made = tw.simulate(kernel, a, b, d := np.zeros((256, 64), np.float16), record=Record(ctas=2, alone=True))
+    made = tw.simulate(kernel, a, b, d := np.zeros((256, 64), np.float16), record=RecordingOptions(ctas=2, alone=True))
     assert made.recording is not None
     assert made.recording.ctas == (0, 1)
     assert (d[:128] == 32).all()
@@ -204,3 +206,12 @@ def test_a_row_has_the_mnemonic_of_its_instruction() -> None:
     named = {next(iter(row.counts), ""): row.mnemonic for row in rows}
     assert named["ptx.mma"].startswith("mma.sync.aligned.m16n8k16")
     assert named["ptx.cp_async"].startswith("cp.async.cg")
+
+
+def test_steps_show_where_tensor_memory_changes() -> None:
+    with recorded_runs(RecordingOptions(ctas=1)) as runs:
+        example("blackwell_matmul").main()
+    boxes = [step.tmem for steps in runs[-1].stepped for step in steps.steps if step.tmem is not None]
+    assert boxes
+    lanes, columns = max((words.shape for _, _, words in boxes), key=prod)
+    assert (lanes, columns >= 32) == (128, True)

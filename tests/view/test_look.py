@@ -16,10 +16,11 @@ import tilewright as tw
 from tests.sim.test_recording import BYTES, TURNS, example, recorded, ring
 from tilewright import T
 from tilewright.errors import ArgumentError, SimulationError
+from tilewright.isa import UNIT_LATENCY
 from tilewright.sim.record.recording import Stretch, Waited
 from tilewright.view.look import Timeline, page_of
 from tilewright.view.look.bars import bars_of_warp, role_of
-from tilewright.view.look.schedule import LATENCY, gpu_of, scheduled
+from tilewright.view.look.schedule import gpu_of, scheduled
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def test_a_page_has_every_event_of_the_recording(run: tw.Run) -> None:
     assert run.recording is not None
     assert [len(one["kind"]) for one in data["streams"]] == [len(one.events) for one in run.recording.streams]
     assert sum(len(one["a"]) for one in data["units"] if one["unit"] == "unit") == len(run.recording.operations)
-    (file,) = (one for one in data["files"] if one["name"] == "test_recording.py")
+    (file,) = (one for one in data["files"] if one["name"] == "ring.py")
     assert "cp_async.bulk.g2s_cta" in "\n".join(file["lines"])
 
 
@@ -84,8 +85,8 @@ def test_a_copy_takes_its_bytes_at_the_peak_rate_and_its_latency(run: tw.Run) ->
     assert run.recording is not None
     schedule = scheduled(run.recording)
     first = schedule.operations[0]
-    assert first.end - first.begin == BYTES / 64 + LATENCY["TMA"]
-    assert schedule.end >= TURNS // 2 * LATENCY["TMA"]
+    assert first.end - first.begin == BYTES / 64 + UNIT_LATENCY["TMA"]
+    assert schedule.end >= TURNS // 2 * UNIT_LATENCY["TMA"]
     assert gpu_of("sm_90a").name in ("H100", "H200")
     assert gpu_of("sm_100a").name == "B200"
 

@@ -26,7 +26,7 @@ Cluster = Annotated[str | None, typer.Option(help="CTAs of a cluster.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunAsked:
     """A kernel to run, as the command line names it."""
 
     file: str
@@ -107,10 +107,16 @@ def look(
       tilewright look examples/matmul_ring.py --size m=128 --size n=64 --size k=160 -o run.html
       tilewright look reduce.cu --grid 4 --block 256 --arg x:f32[1024]=random --arg y:f32[4] --arg n=1024
     """
+    asked = RunAsked(file, kernel, grid, block, smem, cluster, arg or [], const or [], size or [], seed, arch)
+    if not _looked(asked, out, trace, ctas=ctas, check=check, with_needed=with_needed):
+        raise typer.Exit(1)
+
+
+def _looked(asked: RunAsked, out: Path, trace: Path | None, *, ctas: int, check: str, with_needed: bool) -> bool:
+    """Writes the page of a run; False where a finding has ended it."""
     from tilewright.view.look import Timeline, page_of
     from tilewright.view.terminal import complain, say, with_progress
 
-    asked = Asked(file, kernel, grid, block, smem, cluster, arg or [], const or [], size or [], seed, arch)
     made, args, launch = asked.ready()
     rows = _rows(made, args, launch) if with_needed else []
     try:
@@ -127,8 +133,7 @@ def look(
         recording.timeline(trace)
     say(str(Timeline(recording)))
     say(f"\nthe page is {out} ({out.stat().st_size / 1024:,.0f} KiB)")
-    if wrong:
-        raise typer.Exit(1)
+    return not wrong
 
 
 def _rows(made: Executable | LoadedKernel, args: tuple[Any, ...], launch: dict[str, Any]) -> list[dict[str, Any]]:
@@ -170,7 +175,7 @@ def needed(
     from tilewright.needed import needed as tried
     from tilewright.view.terminal import say
 
-    asked = Asked(file, kernel, grid, block, smem, cluster, arg or [], const or [], size or [], seed, arch)
+    asked = RunAsked(file, kernel, grid, block, smem, cluster, arg or [], const or [], size or [], seed, arch)
     made, args, launch = asked.ready()
     rows = tried(made, *args, **launch)
     if json:

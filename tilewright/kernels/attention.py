@@ -45,7 +45,6 @@ def bring_all(near, far, puts, place):
 def score(scores, mine, keys, take_k, last, take_v, turns, who):
     """In the group's turn the next scores begin, and ``last``: weights times values. Then the scores are there."""
     take_k.wait()
-    T.trace("keys")
     if turns:
         turns.take(who)
     multiply(scores, mine, keys[take_k.stage], False, False)
@@ -54,8 +53,8 @@ def score(scores, mine, keys, take_k, last, take_v, turns, who):
         multiply(last[0], last[1], last[2][take_v.stage], True, last[3])
     if turns:
         turns.pass_on(who)
-    T.ptx.wgmma.wait_group(1 if last else 0)
     T.trace("scores")
+    T.ptx.wgmma.wait_group(1 if last else 0)
     leave(take_k)
 
 

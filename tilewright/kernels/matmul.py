@@ -24,9 +24,9 @@ def load(put, A, B, place, rank, tiles, first, end):
     """One thread fills the stages with the tiles of A and B along K, its CTA's part of B for the whole cluster."""
     for i in range(first, end):
         put.acquire()
-        T.trace("free")
         A.load(put, place.batch, place.row, i)
         B.load(put, place.batch, place.column, i, rank, tiles.cluster)
+        T.trace("load")
         put.advance()
 
 
@@ -35,11 +35,11 @@ def multiply(D, take, A, B, first, steps):
     """A warpgroup multiplies its rows of A by all of B, stage after stage; one product is under way all the time."""
     for i in T.serial(steps, unroll=False):
         take.wait()
-        T.trace("arrived")
         T.ptx.wgmma.fence()
         a, b = A.stage(take.stage, first, D.shape[0]), B.stage(take.stage, 0, D.shape[1])
         Tx.wg.gemm_async(D, a, b, i != 0, transA=A.turned, transB=B.turned)
         T.ptx.wgmma.commit_group()
+        T.trace("product")
         T.ptx.wgmma.wait_group(1)  # the product before this one is done
         take.release(take.last, pred=i != 0)
         take.advance()

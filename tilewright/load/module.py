@@ -38,7 +38,7 @@ from tilewright.public import Public, instances, keywords_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilewright.sim import Program, Record, Run
+    from tilewright.sim import Program, RecordingOptions, Run
 
 __all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "text_of"]
 
@@ -233,7 +233,7 @@ class LoadedKernel:
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         max_findings: int = host.MOST_FINDINGS,
-        record: bool | int | tuple[int, ...] | Record = False,
+        record: bool | int | tuple[int, ...] | RecordingOptions = False,
         **named: Any,
     ) -> Run:
         """Run on the simulator; arrays are changed in place, and an access outside of an array is an error.
@@ -243,7 +243,7 @@ class LoadedKernel:
         size that is not portable. check, limits, record: as of `tilewright.simulate`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
-        from tilewright.sim import Record
+        from tilewright.sim import RecordingOptions
 
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
         with _in_words(((rf"(?<!\w){re.escape(self.entry.name)}(?!\w)", self.name), *self.module.words)):
@@ -251,7 +251,7 @@ class LoadedKernel:
             machine = self.machine(grid, block, cluster, shared_bytes, non_portable_cluster=non_portable_cluster)
             lowered, program = self._program(bound, machine, check)
             with _about_shared(machine, lowered, partial(self._touched, bound, limits)):
-                run = self._run(lowered, program, bound, progress, limits, Record.of(record))
+                run = self._run(lowered, program, bound, progress, limits, RecordingOptions.of(record))
             bound.check_unchanged(passed)
         if run.recording is not None:
             run = replace(run, recording=replace(run.recording, kernel=self.name))
@@ -261,7 +261,7 @@ class LoadedKernel:
 
     def _run(
         self, lowered: Lowered, program: Program, bound: Given, progress: Callable[[int, int], None] | None,
-        limits: host.Limits, record: Record | None = None,
+        limits: host.Limits, record: RecordingOptions | None = None,
     ) -> Run:  # fmt: skip
         kinds = {bound.names[param]: kind for param, kind in bound.kinds.items()}
         with host.lent({bound.names[param]: array for param, array in bound.arrays.items()}, kinds) as lent:

@@ -29,15 +29,19 @@ class _Open:
     value: Array | None = None
     touched: list[tuple[int, Ints]] = field(default_factory=list)
     registers: list[tuple[int, int, Array]] = field(default_factory=list)
+    tmem: tuple[int, int, Array] | None = None
 
 
 class Detailed:
-    """The steps of one warp while they are written. room: bytes that may still be kept, shared by all of them."""
+    """The steps of one warp while they are written. room: bytes that may still be kept; tmem: what tensor memory
+    held, by CTA; all of them share both.
+    """
 
-    def __init__(self, cta: int, warp: int, room: list[int]) -> None:
+    def __init__(self, cta: int, warp: int, room: list[int], tmem: dict[int, Array]) -> None:
         self.cta = cta
         self.warp = warp
         self.room = room
+        self.tmem = tmem
         self.steps: list[_Open] = []
         self.before: dict[str, Array] = {}
         self.is_whole = True
@@ -76,6 +80,8 @@ class Detailed:
         """Adds the registers that have changed since the last statement began."""
         if not self.is_whole or not wave.registers:
             return
+        if "tmem" in vars(wave) and self.steps:
+            self._settle_tmem(wave.tmem.words[self.cta - wave.first].T, self.steps[-1])
         for number, (name, registers) in enumerate(wave.registers.items()):
             view = registers.view(min(4, registers.unit))[self.cta - wave.first, self.warp]
             before = self.before.get(name)
@@ -83,6 +89,17 @@ class Detailed:
                 self.before[name] = view.copy()
                 if before is not None and self.steps:
                     self._changed(self.steps[-1], number, view, before)
+
+    def _settle_tmem(self, now: Array, step: _Open) -> None:
+        """The cells that have changed since any warp looked last. now: (lanes, columns)."""
+        before = self.tmem.get(self.cta)
+        changed = now != (0 if before is None else before)
+        if changed.any():
+            self.tmem[self.cta] = now.copy()
+            lanes, columns = np.flatnonzero(changed.any(1)), np.flatnonzero(changed.any(0))
+            box = now[lanes[0] : lanes[-1] + 1, columns[0] : columns[-1] + 1].copy()
+            step.tmem = int(lanes[0]), int(columns[0]), box
+            self.room[0] -= box.nbytes
 
     def _changed(self, step: _Open, number: int, view: Array, before: Array) -> None:
         """The words of a buffer that differ. view: (units, 32, words of a unit)."""
@@ -94,6 +111,6 @@ class Detailed:
     def done(self, run: Device) -> Steps:
         """All of them."""
         names = tuple(place.name for place in run.places.locals)
-        steps = (Step(one.seq, one.row, one.lanes, one.value, tuple(one.touched), tuple(one.registers))
+        steps = (Step(one.seq, one.row, one.lanes, one.value, tuple(one.touched), tuple(one.registers), one.tmem)
                  for one in self.steps)  # fmt: skip
         return Steps(self.cta, self.warp, names, tuple(steps), self.is_whole)

@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.ir import as_expr, names_in
 from tilewright.ir.evaluate import evaluate
-from tilewright.isa import Access, Fence, ProxyFence, Signal, phase_of
+from tilewright.isa import Fence, ProxyFence, Signal, phase_of, unit_of
 from tilewright.records import replace
 from tilewright.sim.checks.base import Check
 from tilewright.sim.machine.batch import numbers
@@ -27,16 +27,16 @@ from tilewright.sim.record.measures import Measure
 from tilewright.sim.record.recording import (
     AccessSite,
     AsyncOperation,
-    Buffer,
     Committed,
     Event,
     Fenced,
     Issued,
+    KernelBuffer,
     LeftOut,
     Marked,
     Met,
-    Record,
     Recording,
+    RecordingOptions,
     Row,
     Signalled,
     Waited,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tilewright.explain import Finding
     from tilewright.isa import Lanes
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints, Value
+    from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.masks import Mask
@@ -63,10 +63,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Recorder"]
-
-UNITS = {"cp.async": "cp.async", "cp.async.bulk": "TMA", "wgmma": "tensor core", "tmem": "tcgen05",
-         "tmem.load": "tensor memory", "tmem.store": "tensor memory"}  # fmt: skip
-"""What carries operations out, by their group."""
 
 MOST_UNDER_WAY = 4096
 """Operations of a group that waits are asked about."""
@@ -93,7 +89,7 @@ class Recorder(Check):
         self.only_wait: set[int] = set()  # rows at which threads wait for a meeting at which they have arrived
         self._rows_of: dict[int, int] = {}
         self._kept: list[object] = []  # alive, so that no id is used again
-        self.wanted: Record | None = None
+        self.wanted: RecordingOptions | None = None
         self.on = False
 
     # The program
@@ -119,7 +115,7 @@ class Recorder(Check):
 
     # A run
 
-    def arm(self, wanted: Record) -> None:
+    def arm(self, wanted: RecordingOptions) -> None:
         """Record the run that begins next."""
         self.wanted = wanted
 
@@ -144,6 +140,8 @@ class Recorder(Check):
         self.at_barrier: dict[tuple[int, int, int], OpenMeeting] = {}
         self.signal_told = -1
         self.room = [self.record.nbytes]
+        tmem: dict[int, Array] = {}
+        self.tmem = tmem
         self.detailed: dict[tuple[int, int], Detailed] = {}
         self.cut: int | None = None
 
@@ -156,7 +154,7 @@ class Recorder(Check):
             if any(map(self.record.holds, cluster)):
                 self.by_cta[cta] = [Growing(cta, warp) for warp in range(self.run.warps)]
                 if len(self.detailed) < self.record.stepped * self.run.warps:
-                    self.detailed |= {(cta, w): Detailed(cta, w, self.room) for w in range(self.run.warps)}
+                    self.detailed |= {(cta, w): Detailed(cta, w, self.room, self.tmem) for w in range(self.run.warps)}
 
     def finish(self, run: Device) -> None:
         if self.on:
@@ -180,7 +178,7 @@ class Recorder(Check):
             tuple(one.done(self.run) for one in self.detailed.values()), findings, self._buffers(),
         )  # fmt: skip
 
-    def _buffers(self) -> tuple[Buffer, ...]:
+    def _buffers(self) -> tuple[KernelBuffer, ...]:
         """The kernel's buffers; without a shape where that depends on more than the arguments."""
         sizes, found = self.run.scalars, []
         for name, one in self.program.authored.items():
@@ -188,7 +186,7 @@ class Recorder(Check):
             shape = tuple(int(evaluate(as_expr(extent), sizes)) for extent in one.shape) if known else ()
             space = one.space.partition(".")[0]
             found.append(
-                Buffer(name, space, str(one.dtype), one.dtype.bits, shape, one.layout, home.start if home else 0)
+                KernelBuffer(name, space, str(one.dtype), one.dtype.bits, shape, one.layout, home.start if home else 0)
             )
         return tuple(found)
 
@@ -368,11 +366,10 @@ class Recorder(Check):
             own = np.isin(signal.issuer, which)
             rows = (signal.rows[own] + wave.first).reshape(-1).tolist()
             told.update(zip(rows, signal.at[own].reshape(-1).tolist(), strict=True))
-        is_async = any(isinstance(one.effect, Access) and one.effect.proxy == "async" for one in operation.touched)
-        unit = UNITS.get(operation.group) or ("TMA" if is_async else "memory")
         after = tuple(self.by_cta[cta][warp].issued.pop(operation.group, ())) if operation.is_commit else ()
         return AsyncOperation(
-            bound.instruction.name, unit, bound.mnemonic, self.last_row, operation.instruction.at, cta, warp,
+            bound.instruction.name, unit_of(operation.form), bound.mnemonic, self.last_row,
+            operation.instruction.at, cta, warp,
             issuers.warps_each, len(which) * issuers.lanes, operation.group, seq, self.now, reads=moved[False],
             writes=moved[True], buffers=tuple(dict.fromkeys(name for _, _, name, n in amounts if n[which].any())),
             signals=tuple(sorted(told)), is_commit=operation.is_commit, after=after,

@@ -12,37 +12,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tilewright.errors import Span
     from tilewright.explain import Finding
     from tilewright.layout import Layout
+    from tilewright.sim.machine.arrays import Array, Ints
     from tilewright.view.look import Timeline
 
 __all__ = [
-    "Access",
     "AccessSite",
     "AsyncOperation",
-    "Buffer",
+    "BarrierMeeting",
     "Committed",
     "Event",
     "Fenced",
     "Issued",
+    "KernelBuffer",
     "LeftOut",
     "Marked",
-    "Meeting",
     "Met",
     "Moved",
     "Phase",
-    "Record",
     "Recording",
+    "RecordingOptions",
     "Row",
     "Signalled",
     "Step",
@@ -50,11 +46,12 @@ __all__ = [
     "Stream",
     "Stretch",
     "Waited",
+    "WarpAccess",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordingOptions:
     """How much of a run is recorded. ctas: how many, from the first on, or their numbers in the grid; the other CTAs of
     their clusters are recorded, too. events: of all warps together; what comes later is left out. stepped: of so many
     of these CTAs each statement is kept, with its values, within ``nbytes``. alone: CTAs behind the last of them do not
@@ -76,9 +73,9 @@ class Record:
             raise ArgumentError("no events to record", given=repr(self.events), allowed="a whole number above 0")
 
     @classmethod
-    def of(cls, given: bool | int | tuple[int, ...] | Record) -> Record | None:
+    def of(cls, given: bool | int | tuple[int, ...] | RecordingOptions) -> RecordingOptions | None:
         """What the argument ``record=`` means; None: nothing is recorded."""
-        if isinstance(given, Record):
+        if isinstance(given, RecordingOptions):
             return given
         if isinstance(given, bool):
             return cls() if given else None
@@ -115,7 +112,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class KernelBuffer:
     """A buffer of the kernel. start: its first byte, of one in shared memory. bits: of an element."""
 
     name: str
@@ -143,7 +140,7 @@ class AccessSite:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class WarpAccess:
     """What one access of a warp touches: wavefronts of shared memory and the fewest there could be, or sectors of 32
     bytes of global memory.
     """
@@ -358,7 +355,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class BarrierMeeting:
     """Warps that met at a barrier. scope: cta, warpgroup, named or cluster. arrivals: seq of their `Met` events.
     ended: did all come?
     """
@@ -375,15 +372,17 @@ class Step:
     """One statement that a warp executed. seq: of the event before it. lanes: bits of those that took part. value: that
     a variable got: (1,) of all lanes, (32,), or (32, components). touched: site and the 32 addresses of each access, in
     bytes: offsets in shared memory or in their buffer. registers: those that changed until the next statement: number
-    of the buffer in `Steps.buffers`, number of the 32-bit word, and its 32 lanes.
+    of the buffer in `Steps.buffers`, number of the 32-bit word, and its 32 lanes. tmem: the cells of tensor memory that
+    changed until then, whoever changed them: the first lane and column around them, and the words there.
     """
 
     seq: int
     row: int
     lanes: int
-    value: NDArray[Any] | None
-    touched: tuple[tuple[int, NDArray[np.int64]], ...]
-    registers: tuple[tuple[int, int, NDArray[Any]], ...]
+    value: Array | None
+    touched: tuple[tuple[int, Ints], ...]
+    registers: tuple[tuple[int, int, Array], ...]
+    tmem: tuple[int, int, Array] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,12 +433,12 @@ class Recording:
     streams: tuple[Stream, ...]
     operations: tuple[AsyncOperation, ...]
     phases: tuple[Phase, ...]
-    meetings: tuple[Meeting, ...]
+    meetings: tuple[BarrierMeeting, ...]
     steps: int
     left_out: LeftOut
     stepped: tuple[Steps, ...] = ()
     findings: tuple[Finding, ...] = ()
-    buffers: tuple[Buffer, ...] = ()
+    buffers: tuple[KernelBuffer, ...] = ()
 
     @property
     def ctas(self) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tilewright.ir import Kernel, Number
     from tilewright.isa import Arch
     from tilewright.sim.machine.arrays import Array
-    from tilewright.sim.record import Record
+    from tilewright.sim.record import RecordingOptions
 
 __all__ = ["Program"]
 
@@ -74,7 +74,7 @@ class Program:
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: Limits | None = None,
-        record: Record | None = None,
+        record: RecordingOptions | None = None,
     ) -> Run:
         """Execute the whole grid; arrays are changed in place.
 

@@ -16,7 +16,7 @@ from tilewright.view.look.bars import Bar, bars_of_operations, bars_of_phases, b
 from tilewright.view.look.schedule import Schedule, scheduled
 
 if TYPE_CHECKING:
-    from tilewright.sim.record.recording import Buffer, Event, Recording, Step, Steps
+    from tilewright.sim.record.recording import Event, KernelBuffer, Recording, Step, Steps
     from tilewright.tracing import Trace
 
 __all__ = ["data_of", "measured_rows", "steps_of"]
@@ -172,7 +172,7 @@ def _packed(values: np.ndarray[Any, Any]) -> str:
     return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
 
 
-def _buffer(one: Buffer) -> dict[str, Any]:
+def _buffer(one: KernelBuffer) -> dict[str, Any]:
     """A buffer with the place of each element, where that is one number on memory or a lane and a register."""
     made: dict[str, Any] = {"name": one.name, "space": one.space, "dtype": one.dtype, "bits": one.bits,
                             "shape": one.shape, "start": one.start, "layout": str(one.layout or "")}  # fmt: skip
@@ -200,8 +200,15 @@ def steps_of(one: Steps, most: int) -> dict[str, Any]:
         "seq": [step.seq for step in taken],
         "value": [_value(step) for step in taken],
         "touched": [[[site, *_affine(at)] for site, at in step.touched] for step in taken],
+        "tmem": [None if step.tmem is None else _cells(*step.tmem) for step in taken],
         "changed": [[[buffer, word] for buffer, word, _ in step.registers] for step in taken], "words": _packed(words),
     }  # fmt: skip
+
+
+def _cells(lane: int, column: int, words: np.ndarray[Any, Any]) -> list[Any]:
+    """First lane and column, how many of both, and the words of the first 16 lanes and 32 columns."""
+    lanes, columns = words.shape
+    return [lane, column, lanes, columns, _packed(words[:16, :32].astype(np.uint32))]
 
 
 def _value(step: Step) -> Any:

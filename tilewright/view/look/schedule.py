@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
-from tilewright.isa import GPU_ARCHS
+from tilewright.isa import GPU_ARCHS, UNIT_LATENCY
 from tilewright.profiling import GPUS, Gpu
 from tilewright.profiling.gpus import SECTOR_RATE
 from tilewright.sim.record.recording import Committed, Event, Fenced, Issued, Met, Signalled, Stretch, Waited
@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from tilewright.sim.record.recording import AsyncOperation, Phase, Recording
 
 __all__ = ["Schedule", "Times", "gpu_of", "scheduled"]
-
-LATENCY = {
-    "TMA": 650.0,
-    "cp.async": 550.0,
-    "memory": 250.0,
-    "tensor core": 32.0,
-    "tcgen05": 40.0,
-    "tensor memory": 30.0,
-}
-"""Cycles between the last byte or product of an operation and its completion: rounded from published measurements of
-Hopper (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024)."""
 
 GLOBAL_LOAD = 500.0
 """Cycles that a warp waits for what it loads from global memory, where it cannot go on without it."""
@@ -185,7 +174,7 @@ class _Replay:
         start = max(begin, free)
         work = self._work(operation)
         self.free[unit] = start + work, (-1, number)
-        self.operations[number] = Times(begin, start + work + LATENCY.get(operation.unit, 0.0),
+        self.operations[number] = Times(begin, start + work + UNIT_LATENCY.get(operation.unit, 0.0),
                                         before if free > begin else place)  # fmt: skip
 
     def _complete(self, number: int) -> None:

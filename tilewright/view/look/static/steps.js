@@ -8,7 +8,7 @@ class StepView {
     this.node = el("div", {});
     this.at = 0;
     if (!this.all.length) {
-      this.node.append(el("p", { class: "hint" }, "No statements were kept one by one: see Record(stepped=, nbytes=)."));
+      this.node.append(el("p", { class: "hint" }, "No statements were kept one by one: see RecordingOptions(stepped=, nbytes=)."));
       return;
     }
     this.who = el("select", { id: "who", "aria-label": "warp", onchange: () => this.choose(Number(this.who.value)) },
@@ -85,7 +85,7 @@ class StepView {
     this.app.showLine(row[3], false);
     const mask = one.lanes[at], on = Array.from({ length: 32 }, (_, lane) => Math.floor(mask / 2 ** lane) % 2 === 1);
     this.body.replaceChildren(el("pre", { class: "code card", id: "statement", style: "white-space:pre-wrap;margin:4px 0" }, row[0]),
-      el("h2", {}, `lanes: ${on.filter(Boolean).length} of 32 take part`), this.lanes(on, this.values(one.value[at])), ...this.accesses(on), ...this.registers());
+      el("h2", {}, `lanes: ${on.filter(Boolean).length} of 32 take part`), this.lanes(on, this.values(one.value[at])), ...this.accesses(on), ...this.tensor(), ...this.registers());
   }
 
   values(kept) {
@@ -140,6 +140,28 @@ class StepView {
       const k = at === null ? undefined : one.back.get(Math.floor((at - one.start) / size));
       return k === undefined ? at : one.start + k * size;
     });
+  }
+
+  // Tensor memory: 128 lanes by 512 columns of 32 bits
+
+  /** Where tensor memory has been written so far, and what this statement found changed. */
+  tensor() {
+    const boxes = this.one.tmem.slice(0, this.at + 1);
+    if (!boxes.some(Boolean)) return [];
+    const now = boxes[this.at], scale = 1.25, parts = [svg("rect", { x: 0, y: 0, width: 512 * scale, height: 128 * scale, fill: "none", stroke: "currentColor", "stroke-opacity": 0.4 })];
+    boxes.forEach((box, k) => {
+      if (!box) return;
+      const [lane, column, lanes, columns] = box, hot = k === this.at;
+      parts.push(svg("rect", { x: column * scale, y: lane * scale, width: columns * scale, height: lanes * scale, fill: hot ? "var(--critical)" : "var(--unit)", "fill-opacity": hot ? 0.8 : 0.3 }));
+    });
+    const map = svg("svg", { width: 512 * scale + 2, height: 128 * scale + 2, role: "img", "aria-label": "tensor memory" }, parts);
+    const made = [el("h2", {}, `tensor memory: 128 lanes by 512 columns${now ? `; lanes ${now[0]}..${now[0] + now[2] - 1}, columns ${now[1]}..${now[1] + now[3] - 1} changed` : ""}`), el("div", { class: "wide", id: "tmem" }, map)];
+    if (now) {
+      const words = new Uint32Array(bytesOf(now[4]).buffer), columns = Math.min(32, now[3]), lanes = Math.min(16, now[2]);
+      made.push(el("div", { class: "wide" }, el("table", {}, Array.from({ length: lanes }, (_, r) => el("tr", {}, el("th", {}, now[0] + r),
+        Array.from({ length: columns }, (__, c) => el("td", {}, part(words[r * columns + c], { dtype: "float32", bits: 32 }, 0))))))));
+    }
+    return made;
   }
 
   // Registers
