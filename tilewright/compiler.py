@@ -115,9 +115,7 @@ def simulate(
     """
     made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
     limits: dict[str, Any] = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes}
-    return made.simulate(
-        *args, check=check, max_findings=max_findings, ranks=ranks, record=record, **limits, **named
-    )
+    return made.simulate(*args, check=check, max_findings=max_findings, ranks=ranks, record=record, **limits, **named)
 
 
 def _not_yet(args: tuple[Any, ...]) -> bool:

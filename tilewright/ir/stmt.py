@@ -253,8 +253,8 @@ Body: TypeAlias = tuple[Stmt, ...]
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How a lowered kernel is launched. grid, cluster: x, y, z in CTAs. threads: per CTA. shared_bytes: the arena.
-    non_portable_cluster: may a cluster have more CTAs than every GPU takes? max_registers: of a thread, 0 for as many as
-    the compiler takes.
+    non_portable_cluster: may a cluster have more CTAs than every GPU takes? max_registers: of a thread, 0 for as many
+    as the compiler takes.
     """
 
     grid: tuple[Value, Value, Value]

@@ -70,8 +70,8 @@ class Size:
 class Declared:
     """An argument. An array has dtype and shape; a number has value.
 
-    role: may the kernel write it ("out", "inout"), does it read it ("in", "inout")? contents: what an input holds. pitch:
-    from one row to the next, in elements; the gap belongs to nobody.
+    role: may the kernel write it ("out", "inout"), does it read it ("in", "inout")? contents: of an input. pitch: from
+    one row to the next, in elements; the gap belongs to nobody.
     """
 
     name: str
