@@ -13,13 +13,18 @@ if TYPE_CHECKING:
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
+    from tilewright.needed import needed
+    from tilewright.ranks import Symmetric
     from tilewright.sequences import launch, sequence
+    from tilewright.sim import RecordingOptions
     from tilewright.tuning import autotune
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Executable",
+    "RecordingOptions",
+    "Symmetric",
     "T",
     "TensorMap",
     "TilewrightError",
@@ -33,6 +38,7 @@ __all__ = [
     "launch",
     "load_cu",
     "load_ptx",
+    "needed",
     "sequence",
     "simulate",
     "torch_op",
@@ -45,8 +51,11 @@ _HOMES = {
     "check": "checking",
     "launch": "sequences",
     "sequence": "sequences",
+    "needed": "needed",
+    "RecordingOptions": "sim",
     "T": "lang",
     "autotune": "tuning",
+    "Symmetric": "ranks",
     "TensorMap": "host",
     "Tx": "lang",
     **dict.fromkeys(_COMPILER, "compiler"),

@@ -19,6 +19,7 @@ from tilewright.inputs import make_arguments, shown
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.public import Public, keywords_of
+from tilewright.ranks import named_arguments
 from tilewright.verdict import Verdict, verdict_on
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ ALWAYS_LEFT = (
     "speed",
 )
 EXPLORED = 4  # orders by chance of a kernel of others whose threads see which came first
-LAUNCH = ("grid", "block", "shared_bytes", "cluster")  # of a kernel that others wrote
+LAUNCH = ("grid", "block", "shared_bytes", "cluster", "non_portable_cluster")  # of a kernel that others wrote
 
 
 @public
@@ -132,7 +133,7 @@ def ran(
 
 
 def copies_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {each: host.copied(value) for each, value in values.items()}
+    return {each: _copied(value) for each, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +232,16 @@ def _arguments(
         rest = {name: value for name, value in named.items() if name not in launch}
         names, values = made.parameters, made.ordered(args, rest, [*LAUNCH, *keywords_of(check)])
     else:
-        names, launch = made.kernel.arguments, {}
+        names, launch = named_arguments(made.kernel), {}
         values = made.ordered(tuple(args), named, check)
         values = values or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
     names = (*names, *(f"argument {n}" for n in range(len(names), len(values))))
     return dict(zip(names, values, strict=False)), launch
+
+
+def _copied(value: Any) -> Any:
+    """A copy of an array, or of those of all ranks."""
+    return [host.copied(own) for own in value] if isinstance(value, (list, tuple)) else host.copied(value)
 
 
 def _warned(heard: Iterable[warnings.WarningMessage]) -> list[Finding]:

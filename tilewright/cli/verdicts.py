@@ -75,6 +75,7 @@ class Asked:
     limit: list[str]
     size: list[str]
     write: Path | None
+    profile: str | None = None
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Asked:

@@ -19,6 +19,8 @@ from tilewright.ptx import parse
 
 __all__ = ["load_cu"]
 
+WIDE_CLUSTERS = "NonPortableClusterSizeAllowed"  # of CUDA's attribute of a function, that host code sets
+
 DEFAULT = "sm_90a"
 DEBUG, UNFUSED = "-G", "--fmad=false"  # options of NVRTC: nothing is optimised; no product and sum are one
 MOST_BLOCKS = 500  # of a kernel that is not optimised: it calls a function for each step of a library
@@ -73,8 +75,10 @@ def _module(made: MadePtx) -> LoadedModule:
     """The module of a text that NVRTC has made."""
     said = made.text
     written = with_fields(parameters(said), said)
-    module = unoptimised(parse(made.ptx), made.ptx) if UNOPTIMISED in made.ptx else parse(made.ptx)
-    return LoadedModule(module, made.names, written, variables(said), CUDA)
+    tree = unoptimised(parse(made.ptx), made.ptx) if UNOPTIMISED in made.ptx else parse(made.ptx)
+    module = LoadedModule(tree, made.names, written, variables(said), CUDA)
+    module.non_portable_cluster = WIDE_CLUSTERS in said
+    return module
 
 
 def _remembered(text: str) -> str:
