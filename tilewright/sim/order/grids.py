@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain import OtherAccess
+from tilewright.explain import OtherAccess, advised
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.checks.base import Check
 from tilewright.sim.machine.batch import numbers, threads_of, where_text
@@ -171,7 +171,7 @@ def _early(
         f"race: {what}, which the launch before, {kernel}, may still have to {'write' if wrote else 'read'}",
         given=f"{at}: {who}, before its wait for that launch\n{did} at {line}",
         allowed="of what the launch before writes nothing until a thread has waited for it, and met the others",
-        hint=f"{wait} before line {at.line if at else 0}, by every thread or by one before a barrier",
+        hint=advised(f"{wait} before line {at.line if at else 0}, by every thread or one before a barrier", "wait"),
         at=at,
         kind="races",
         other=before,

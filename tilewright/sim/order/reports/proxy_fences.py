@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
+from tilewright.explain import advised
 from tilewright.isa import Access, ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.reports.words import fence_name, grid_thread_text
@@ -51,7 +52,7 @@ class LackingFence:
             f"{operation.name} {self.what}",
             given=f"issued by {operation.issuers.name(0)}",
             allowed="reads of an asynchronous unit after a proxy fence that comes after the stores",
-            hint=self.remedy,
+            hint=advised(self.remedy, "proxy_fence", "cta"),
             at=operation.instruction.at,
             kind="races",
             buffer=self.buffer,

@@ -218,8 +218,9 @@ def _paired_up(clash: Clash, witness: Witness) -> str | None:
     lines = witness.orders[wave].barriers.paired_up(clash.later[0] - wave.first, warps)
     if lines is None:
         return None
-    return (f"one barrier for both warps, as often by each: those of line {lines[0]} and line {lines[1]} pair up by "
+    text = (f"one barrier for both warps, as often by each: those of line {lines[0]} and line {lines[1]} pair up by "
             f"accident, as warp {warps[0]} comes to the one and warp {warps[1]} to the other")  # fmt: skip
+    return advised(text, "barrier", "cta", lines)
 
 
 def _counts(one: Site, other: Site) -> bool:
