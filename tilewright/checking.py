@@ -182,6 +182,7 @@ def _of_both(
         other.module.put_globals(variables)
         seconds = max(TIMES * verdict.seconds, LEAST_SECONDS)
         limits = {**trial.limits, "limit_s": min(seconds, trial.limits.get("limit_s") or seconds)}
+        limits["replay"] = limits.get("replay") or "forwards"  # other orders are those of the optimised build
         return replace(trial, made=other, limits=limits).run(copies)[0], copies
 
     try:
