@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
     from tilewright.needed import needed
     from tilewright.ranks import Symmetric
+    from tilewright.sequences import launch, sequence
     from tilewright.sim import RecordingOptions
     from tilewright.tuning import autotune
 
@@ -34,9 +35,11 @@ __all__ = [
     "check_numba",
     "check_triton",
     "compile",
+    "launch",
     "load_cu",
     "load_ptx",
     "needed",
+    "sequence",
     "simulate",
     "torch_op",
 ]
@@ -46,6 +49,8 @@ _COMPILER = ("Executable", "compile", "simulate", "torch_op")
 _LOADED = ("check_numba", "check_triton", "load_cu", "load_ptx")
 _HOMES = {
     "check": "checking",
+    "launch": "sequences",
+    "sequence": "sequences",
     "needed": "needed",
     "RecordingOptions": "sim",
     "T": "lang",

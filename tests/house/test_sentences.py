@@ -11,6 +11,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
     "load/module.py",
     "cli/app.py",
     "cli/checking.py",
+    "load/unoptimised.py",
     "sim/codegen/skips.py",
     *(
         f"load/cu{part}.py"

@@ -7,7 +7,22 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Values
+from tilewright.cli.options import (
+    Arch,
+    Both,
+    Const,
+    Explore,
+    InOrder,
+    Json,
+    Limit,
+    Pdl,
+    Place,
+    Replay,
+    Seed,
+    Sizes,
+    Strict,
+    Values,
+)  # fmt: skip
 
 __all__ = ["advise", "check"]
 
@@ -62,6 +77,12 @@ def check(
     gpu: Annotated[bool, typer.Option("--gpu", help="Launch it on the GPU, too, and compare.")] = False,
     json: Json = False,
     schema: Annotated[int, typer.Option(min=1, max=2, help="Version of what --json prints.")] = 2,
+    both: Both = True,
+    strict: Strict = None,
+    explore: Explore = None,
+    replay: Replay = None,
+    in_order: InOrder = False,
+    pdl: Pdl = False,
     max_findings: Annotated[int, typer.Option(min=1, help="Stop after so many; 1: at the first.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
     limit: Limit = None,

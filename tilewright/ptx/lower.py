@@ -115,8 +115,8 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, ir.Buffer], mach
     place_fragments(low)
     if low.in_flight:
         low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
-    shared = (each.buffer for each in low.allocated if each.buffer.is_shared and each.buffer not in low.dynamic)
-    low.ended = dict(zip(low.ended, bounded(low.ended.values(), shared), strict=True))
+    statics = (each.buffer for each in low.allocated if each.buffer.data is None and each.buffer not in low.dynamic)
+    low.ended = dict(zip(low.ended, bounded(low.ended.values(), statics), strict=True))
     kernel = ir.Kernel(
         entry.name, tuple(low.params), tuple(low.buffers.values()), tuple(low.allocated), stage="lowered",
         launch=launch, graph=low.graph(), at=module.span(entry.line),

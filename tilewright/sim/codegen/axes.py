@@ -77,6 +77,11 @@ class Divergence(Axes):
         self._sides = {number: flow.between(number) for number in branches}
         self._turns = {number: flow.in_a_turn(number) for number in branches}
         self._others: dict[tuple[int, int], int] = {}
+        self._after: dict[int, int] = {}  # the blocks behind one in the line
+        after = 0
+        for number in reversed(flow.line):
+            self._after[number] = after
+            after |= 1 << number
         self._settle(self._go_over)
 
     def _whole(self, around: tuple[Loop, ...]) -> Loop | None:
@@ -105,8 +110,7 @@ class Divergence(Axes):
 
     def _ahead(self, number: int) -> int:
         """The blocks that come after one, and the heads of its loops: no lane is left in earlier blocks."""
-        rank = self.flow.rank[number]
-        return _bits((*self.flow.line[rank + 1 :], *(loop.head for loop in self.flow.around[number])))
+        return self._after[number] | _bits(loop.head for loop in self.flow.around[number])
 
     def _parting(self, number: int) -> int:
         """The axes over which lanes diverge at the end of a block."""

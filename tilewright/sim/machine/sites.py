@@ -281,6 +281,12 @@ class Site:
     def shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """The flags at addresses of this buffer; arguments of the kernel are initialised."""
         assert self.place is not None
+        found = self._shadow_bits(batch, mask, at)
+        dependence = batch.wave.run.dependence
+        return found if dependence is None else dependence.read(self, batch, found)
+
+    def _shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
+        assert self.place is not None
         shadows = batch.wave.shadows
         if self.place.space == "global":
             return initialised(self.width)
@@ -307,6 +313,8 @@ class Site:
         """Store the flags at addresses of this buffer."""
         assert self.place is not None
         shadows = batch.wave.shadows
+        if (dependence := batch.wave.run.dependence) is not None:
+            dependence.stored(self, batch, flags)
         if self.place.space == "global":
             if flags is not None:
                 use = f"a store to {self.place.name}"

@@ -12,6 +12,7 @@ from tilewright.ir.special import LANE, RANK, SIMULATED, WARP
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.memory import MemoryRows
 from tilewright.sim.machine.pending import Pending
+from tilewright.sim.machine.refusals import Refusals
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.skipping import Skipping
 from tilewright.sim.machine.sync import Barriers
@@ -65,6 +66,11 @@ class Wave:
     def columns(self) -> Columns:
         """The columns of tensor memory that are taken, and their holders."""
         return Columns(self.ctas)
+
+    @cached_property
+    def refusals(self) -> Refusals:
+        """What threads have asked m-barriers, for runs in which these answer no at first."""
+        return Refusals((self.ctas, self.run.warps, 32))
 
     @cached_property
     def skipping(self) -> Skipping:
