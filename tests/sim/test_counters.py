@@ -212,6 +212,6 @@ def steps():
 def test_who_has_come_to_a_later_step_knows_what_came_before_it(steps, name, block):
     out = np.zeros(2, np.int32)
     count, flag = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
-    steps[name].simulate(count, flag, np.zeros(32, np.int32), out, grid=3 if "of_the" in name or "others" in name else 2,
-                         block=block, check="all")  # fmt: skip
+    ctas = 3 if name in ("knows_of_the_second", "others_are_ahead") else 2
+    steps[name].simulate(count, flag, np.zeros(32, np.int32), out, grid=ctas, block=block, check="all")
     assert out[0] == 7

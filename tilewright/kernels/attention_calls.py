@@ -207,8 +207,7 @@ def attention(
     if bias is not None:
         expect("bias", bias, ("float32", *KINDS))
         bias = _broadcast(bias, (*upright(q, layout).shape[:3], upright(k, layout).shape[2]))
-    if longest is None:
-        longest = q.shape[0] if layout == "packed" else 0
+    longest = (q.shape[0] if layout == "packed" else 0) if longest is None else longest
     found = FORWARD(q, k, v, bias, starts_q, starts_k, layout, longest, left, right, bottom,
                     float(q.shape[-1] ** -0.5 if scale is None else scale), float(softcap))  # fmt: skip
     return found if lse else found[0]

@@ -2894,6 +2894,7 @@ class T:
         cluster: Value = ...,
         shared_bytes: int = ...,
         min_blocks_per_sm: int = ...,
+        non_portable_cluster: Flag = ...,
     ) -> Any:
         """How the kernel is launched: a line of printed scripts of the lowered stage."""
     @staticmethod
