@@ -240,8 +240,7 @@ def attention(
         expect("bias", bias, ("float32", *KINDS))
         bias = _broadcast("bias", bias, (*upright(q, layout).shape[:3], upright(k, layout).shape[2]))
     descales = _descales(q, k, layout, {"descale_q": descale_q, "descale_k": descale_k, "descale_v": descale_v})
-    if longest is None:
-        longest = q.shape[0] if layout == "packed" else 0
+    longest = (q.shape[0] if layout == "packed" else 0) if longest is None else longest
     found = FORWARD(q, k, v, bias, starts_q, starts_k, *descales, layout, longest, left, right, bottom,
                     float(q.shape[-1] ** -0.5 if scale is None else scale), float(softcap), deterministic)  # fmt: skip
     return found if lse else found[0]
