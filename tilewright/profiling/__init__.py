@@ -1,7 +1,7 @@
 """Lower bounds of a kernel's time, and an estimate of it, without a GPU.
 
 In the order in which to read: gpus, machine (tables of figures), bounds; costs, acts (a recording as what is played),
-play (on one SM), whole (the grid), estimate.
+play (on one SM), whole (the grid), estimate, gains.
 """
 
 from tilewright.profiling.bounds import Occupancy, Profile, profile, profile_loaded

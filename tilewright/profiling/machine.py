@@ -2,7 +2,7 @@
 
 Measured on an H200 where nothing else is said: `python -m benchmarks.gpu figures`, 2026-11-28, driver 580.159.04, kept
 in benchmarks/results/figures.json. What is marked "by pairs" was chosen by the kernels of `benchmarks.gpu.pairs` that
-are fitted or seen. Other GPUs get the same parts of their datasheets' rates and the same latencies in cycles: not measured.
+are fitted or seen. Other GPUs get the same parts of their datasheets' rates and the same latencies: not measured.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class Play:
         begin = max(now, sm.slots[mine])
         for unit in units:
             begin = max(begin, sm.lsu if unit == "lsu" else sm.pipes[unit][mine])
-        end = begin + max(slots, latency)
+        end: float = begin + max(slots, latency)
         sm.slots[mine] = begin + slots
         self.busy["issue"] += slots / 4
         for unit, turns in units.items():

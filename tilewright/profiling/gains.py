@@ -1,4 +1,4 @@
-"""Advice in time: how long a kernel takes by estimate, how long with another layout, and what would gain more.
+"""Advice in time: how long a kernel takes by estimate, how long with other layouts, and what else would gain.
 
 A layout was run, and the run with it is what was played. What begins with "if" was played, too, but nobody has run it:
 the recorded accesses were changed, and not the kernel.
@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.profiling import Estimate, Gpu, Recorded, recorded
 from tilewright.profiling.acts import ATOMICS
+from tilewright.profiling.estimate import Estimate, Recorded, recorded
+from tilewright.profiling.gpus import Gpu
 from tilewright.records import replace
 
 if TYPE_CHECKING:
