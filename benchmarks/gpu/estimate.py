@@ -20,7 +20,7 @@ from benchmarks.gpu.measure import Claim, Table
 from benchmarks.gpu.pairs import SEEN, Cuda, Maker, Ours, Pair, Small, Triton, Whole, pairs
 from tilewright.profiling import gpu
 from tilewright.profiling.gpus import Gpu
-from tilewright.profiling.whole import Launch, Timing, played
+from tilewright.profiling.whole import Timing, WholeGrid, played
 
 RECORDED = 2  # CTAs
 RESULTS = Path(__file__).parents[1] / "results"
@@ -118,7 +118,7 @@ def estimated(of: Recorded, on: Gpu) -> Timing:
     found = []
     for tiles, steps, recording in of.small:
         work = of.whole.tiles * of.whole.steps / (tiles * steps)
-        found.append(played(recording, Launch(of.ctas, of.resident, of.nbytes, work), on))
+        found.append(played(recording, WholeGrid(of.ctas, of.resident, of.nbytes, work), on))
     first = found[0]
     if len(found) == 1:
         return first if of.whole.steps == 1 else _more(first, first.cycles * of.whole.steps / of.small[0][1], on)

@@ -5,7 +5,7 @@ play (on one SM), whole (the grid), estimate, gains.
 """
 
 from tilewright.profiling.bounds import Occupancy, Profile, profile, profile_loaded
-from tilewright.profiling.estimate import Estimate, Recorded, estimate, estimate_loaded, recorded
+from tilewright.profiling.estimate import Estimate, RecordedLaunch, estimate, estimate_loaded, recorded
 from tilewright.profiling.gpus import GPUS, Gpu, gpu
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "Gpu",
     "Occupancy",
     "Profile",
-    "Recorded",
+    "RecordedLaunch",
     "estimate",
     "estimate_loaded",
     "gpu",
