@@ -104,8 +104,16 @@ class _Replay:
             else:
                 self._begin(place)
         made = Schedule(self.gpu, self.events, self.operations, told=self.told)
+        self._never(made.end)
         made.critical = list(self._critical(made))
         return made
+
+    def _never(self, end: float) -> None:
+        """Waits that were never over last to the end."""
+        for stream, times in zip(self.rec.streams, self.events, strict=True):
+            last = stream.events[-1] if stream.events else None
+            if isinstance(last, Waited | Met) and last.until is None and getattr(last, "waits", True):
+                times[-1] = Times(times[-1].begin, max(end, times[-1].end), times[-1].after)
 
     def _order(self) -> Iterator[tuple[int, int, Key, str]]:
         """Everything by the number that the simulator gave it; what ends at a number follows what happens at it."""
