@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
-    from tilewright.needed import needed
+    from tilewright.deleting import needed
     from tilewright.sim import RecordingOptions
     from tilewright.tuning import autotune
 
@@ -44,7 +44,7 @@ _COMPILER = ("Executable", "compile", "simulate", "torch_op")
 _LOADED = ("check_numba", "check_triton", "load_cu", "load_ptx")
 _HOMES = {
     "check": "checking",
-    "needed": "needed",
+    "needed": "deleting",
     "RecordingOptions": "sim",
     "T": "lang",
     "autotune": "tuning",

@@ -23,6 +23,16 @@ from tilewright.view.look.bars import bars_of_warp, role_of
 from tilewright.view.look.schedule import gpu_of, scheduled
 
 
+@T.prim_func
+def racing(a: T.handle):
+    """Half of the threads read what the others write, without a barrier in between."""
+    A = T.match_buffer(a, (64,), "float32")
+    t = T.thread_id([64])
+    shared = T.alloc_buffer((64,), "float32", scope="shared")
+    shared[t] = A[t]
+    A[t] = shared[63 - t]
+
+
 @pytest.fixture(scope="module")
 def run() -> tw.Run:
     a, b = np.ones((TURNS, 128), np.float32), np.zeros(128, np.float32)
@@ -144,14 +154,6 @@ def test_a_run_that_is_not_recorded_has_no_page() -> None:
 
 
 def test_a_finding_is_on_the_page_with_both_accesses() -> None:
-    @T.prim_func
-    def racing(a: T.handle):
-        A = T.match_buffer(a, (64,), "float32")
-        t = T.thread_id([64])
-        shared = T.alloc_buffer((64,), "float32", scope="shared")
-        shared[t] = A[t]
-        A[t] = shared[63 - t]
-
     with pytest.raises(SimulationError, match="race") as caught:
         tw.simulate(racing, np.zeros(64, np.float32), record=True)
     data = data_in(page_of(caught.value.recording))
