@@ -10,10 +10,10 @@ from tilewright.errors import TilewrightError, TilewrightWarning
 if TYPE_CHECKING:
     from tilewright.checking import check
     from tilewright.compiler import Executable, compile, simulate, torch_op
+    from tilewright.deleting import needed
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
-    from tilewright.deleting import needed
     from tilewright.sim import RecordingOptions
     from tilewright.tuning import autotune
 

@@ -14,8 +14,8 @@ import pytest
 import tilewright as tw
 from tests.sim.test_recording import TURNS, example, ring
 from tests.view.test_look import racing
-from tilewright.errors import SimulationError
 from tilewright.deleting import needed
+from tilewright.errors import SimulationError
 from tilewright.view.look import explorer, page_of
 
 pytestmark = pytest.mark.pages
