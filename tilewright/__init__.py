@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
+    from tilewright.ranks import Symmetric
     from tilewright.sim import RecordingOptions
     from tilewright.tuning import autotune
 
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Executable",
     "RecordingOptions",
+    "Symmetric",
     "T",
     "TensorMap",
     "TilewrightError",
@@ -48,6 +50,7 @@ _HOMES = {
     "RecordingOptions": "sim",
     "T": "lang",
     "autotune": "tuning",
+    "Symmetric": "ranks",
     "TensorMap": "host",
     "Tx": "lang",
     **dict.fromkeys(_COMPILER, "compiler"),

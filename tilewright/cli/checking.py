@@ -222,7 +222,8 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     if one.block is None and requests == [one] and asked.file.suffix != ".ptx":
         requests = [as_launched(module, one, asked.file)]
     limits = {**limits, "max_findings": asked.max_findings}
-    verdicts = [_checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits) for request in requests]
+    verdicts = [_checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits, profile=asked.profile)
+                for request in requests]  # fmt: skip
     return Report(str(asked.file), tuple(verdicts), limits)
 
 
@@ -252,7 +253,10 @@ def kernel_of(module: LoadedModule, request: Request) -> LoadedKernel:
     return module[names[0]]
 
 
-def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any]) -> Verdict:
+def _checked(
+    module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any],
+    profile: str | None = None,
+) -> Verdict:  # fmt: skip
     kernel = kernel_of(module, request)
     random = np.random.default_rng(request.seed)
     for text in request.globals:
@@ -264,7 +268,8 @@ def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, 
             )
         place[...] = np.reshape(values, place.shape if np.size(values) > 1 else ())
     args = arguments_of(kernel, request, random)
-    before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if gpu else []
+    kept = gpu or profile is not None
+    before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
     launch: dict[str, Any] = {name: getattr(request, name) for name in LAUNCH}
     verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True)
     if verdict.status == "refused" and isinstance(outcome, TilewrightError):
@@ -273,7 +278,19 @@ def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, 
         verdict = _compared(kernel, verdict, before, args, launch)
     if not quiet:
         _say(verdict, outcome)
+    if profile is not None and not quiet and not isinstance(outcome, TilewrightError | MemoryError):
+        _say_times(kernel, before, launch, profile)
     return verdict
+
+
+def _say_times(kernel: LoadedKernel, args: Sequence[Any], launch: Mapping[str, Any], gpu: str) -> None:
+    """Print the least time that a launch takes on a GPU, and about how long it takes."""
+    from tilewright.profiling import estimate_loaded, profile_loaded
+    from tilewright.profiling import gpu as gpu_named
+
+    for times in (profile_loaded, estimate_loaded):
+        say()
+        say(str(times(kernel, args, launch, gpu_named(gpu))))
 
 
 def _compared(

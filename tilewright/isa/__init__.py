@@ -17,7 +17,7 @@ In the order in which to read:
     sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state
     tcgen05_alloc, tcgen05_ldst, tcgen05_cp, tcgen05_sync
                         tensor memory; descriptors and descriptor_rows: how it finds matrices in shared memory
-    tcgen05_mma, tcgen05_mma_values
+    tcgen05_mma, tcgen05_mma_places, tcgen05_mma_values
                         products into tensor memory; instruction_descriptors: which product one computes
     wgmma, wgmma_values, wgmma_atoms
                         products of a warpgroup, on matrices of shared memory

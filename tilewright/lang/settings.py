@@ -25,7 +25,7 @@ from tilewright.ir import (
     cast,
     const_value,
 )
-from tilewright.ir.launch import BLOCKS_PER_SM
+from tilewright.ir.launch import BLOCKS_PER_SM, MAX_REGISTERS, NON_PORTABLE_CLUSTER
 from tilewright.lang.builder import current
 
 __all__ = ["EXPORTS", "UNROLL", "argument", "checked_settings"]
@@ -63,9 +63,14 @@ COUNT: Rule = _is_count, "a number from 1 on"
 FLAG: Rule = lambda value: isinstance(value, bool), "True or False"
 TEXT: Rule = lambda value: isinstance(value, str), "a string"
 UNROLL: Rule = lambda value: isinstance(value, bool) or _is_count(value), "True, False, or rounds at once: 4"
-SAME = {"min_blocks": BLOCKS_PER_SM, "tir.noalias": "tirx.noalias"}  # the short name of a setting, and its own
-LAUNCH = {BLOCKS_PER_SM: COUNT, "min_blocks": COUNT}
-OF_FUNCTION = {**LAUNCH, "global_symbol": TEXT, "tirx.noalias": FLAG, "tir.noalias": FLAG}
+SAME = {
+    "min_blocks": BLOCKS_PER_SM,
+    "max_registers": MAX_REGISTERS,
+    "tir.noalias": "tirx.noalias",
+}  # the short name of a setting, and its own
+REGISTERS = {MAX_REGISTERS: COUNT, "max_registers": COUNT}
+LAUNCH = {BLOCKS_PER_SM: COUNT, "min_blocks": COUNT, NON_PORTABLE_CLUSTER: FLAG, **REGISTERS}
+OF_FUNCTION = {**LAUNCH, "rank": TEXT, "ranks": COUNT, "global_symbol": TEXT, "tirx.noalias": FLAG, "tir.noalias": FLAG}
 OF_KERNEL = {**LAUNCH, "comment": TEXT, "hint": TEXT, "trace": TEXT}
 
 
@@ -153,9 +158,13 @@ def launch(
     cluster: tuple[int, int, int] = (1, 1, 1),
     shared_bytes: int = 0,
     min_blocks_per_sm: int = 0,
+    non_portable_cluster: bool = False,
+    max_registers: int = 0,
 ) -> None:
     """How the kernel is launched: a line of printed scripts of the lowered stage."""
-    current("T.launch").launch = Launch(grid, threads, cluster, shared_bytes, min_blocks_per_sm)
+    current("T.launch").launch = Launch(
+        grid, threads, cluster, shared_bytes, min_blocks_per_sm, non_portable_cluster, max_registers
+    )
 
 
 EXPORTS: dict[str, object] = {

@@ -106,8 +106,7 @@ class Execution(Device):
         self.findings.most = limits.findings
         self.watch = Watch(self, limits, started)
         self.scheduler = Scheduler(self, program.segments, program.live)
-        self._next = 0
-        self.last: int | None = None  # of the CTAs that run; None: all of the grid
+        self._next, self._end = 0, self.ctas
         self.open: list[Wave] = []  # the waves that run
         each = self.shared_bytes + self.warps * 32 * self._register_bytes
         self._cta_bytes = 2 * each if program.with_shadows else each
@@ -169,12 +168,13 @@ class Execution(Device):
 
     def admit(self) -> bool:
         """Starts the next wave; False where no CTA is left. Raises SimulationError where memory is short."""
-        end = self.ctas if self.last is None else min(self.ctas, self.last + 1)
-        size = min(self._wave_ctas(), end - self._next)
+        size = min(self._wave_ctas(), self.not_begun)
+        if self.program.takes_over:  # the GPU has room for half of them
+            size = min(size, -(-self.ctas // self.cluster_ctas) // 2 * self.cluster_ctas or size)
         if size <= 0:
             return False
         self.watch.look(monotonic())
-        first = self.precedence.next_cta(self._next, size, self.ctas)
+        first = self._next if self.program.takes_over else self.precedence.next_cta(self._next, size, self.ctas)
         wave = Wave(self, first, size)
         self.open.append(wave)
         for check in self.checks:
@@ -205,7 +205,18 @@ class Execution(Device):
     @property
     def not_begun(self) -> int:
         """CTAs that have yet to begin."""
-        return self.ctas - self._next
+        return self._end - self._next
+
+    def end_after(self, last: int) -> None:
+        """CTAs behind this one do not run at all."""
+        self._end = min(self.ctas, last + 1)
+
+    def take_cluster(self) -> int | None:
+        """The last cluster that has not begun. In runs in which later warps go first the GPU begins them itself."""
+        if self.precedence.backwards or self.not_begun < self.cluster_ctas:
+            return None
+        self._end -= self.cluster_ctas
+        return self._end
 
     def room(self) -> int:
         """How many CTAs more the GPU has room for, besides those of open waves that have not ended."""
