@@ -138,7 +138,7 @@ def _looked(asked: RunAsked, out: Path, trace: Path | None, *, ctas: int, check:
 
 def _rows(made: Executable | LoadedKernel, args: tuple[Any, ...], launch: dict[str, Any]) -> list[dict[str, Any]]:
     """What `tilewright.needed` says, as rows of the page; none where the kernel itself is wrong."""
-    from tilewright.needed import needed as tried
+    from tilewright.deleting import needed as tried
 
     try:
         return [{**asdict(one), "needed": one.needed} for one in tried(made, *args, **launch)]
@@ -172,7 +172,7 @@ def needed(
     """
     from json import dumps
 
-    from tilewright.needed import needed as tried
+    from tilewright.deleting import needed as tried
     from tilewright.view.terminal import say
 
     asked = RunAsked(file, kernel, grid, block, smem, cluster, arg or [], const or [], size or [], seed, arch)
