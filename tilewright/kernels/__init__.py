@@ -10,6 +10,7 @@ make a call like one before cheap, `arrays` handles the arrays of the libraries.
 """
 
 from tilewright.kernels.add_rms_norm import add_rms_norm
+from tilewright.kernels.attention_backward_calls import attention_backward
 from tilewright.kernels.attention_calls import attention, sdpa
 from tilewright.kernels.attention_decode import attention_decode
 from tilewright.kernels.cross_entropy import cross_entropy
@@ -25,6 +26,7 @@ from tilewright.kernels.transpose import transpose
 __all__ = [
     "add_rms_norm",
     "attention",
+    "attention_backward",
     "attention_decode",
     "column_sum",
     "cross_entropy",

@@ -33,7 +33,7 @@ __all__ = ["DecodeKind", "attention_decode", "combine", "decode"]
 
 LN2 = math.log(2)
 NEAR_BYTES = 112 << 10  # of a CTA, of which two share a multiprocessor
-COPIES, PRODUCTS = 24, 208  # registers of a thread that copies, of one that multiplies
+COPIES, PRODUCTS = 56, 200  # registers of a thread that copies, of one that multiplies
 CLEARED = 5  # the named barrier of the warpgroup
 
 
@@ -361,16 +361,17 @@ SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 class DecodeCosts:
     """Times of a multiprocessor, in those in which it gets a tile of keys and values while all others get some.
 
-    alone: of a tile, where only one CTA of the GPU works; crowded: where only those of one multiprocessor do. begun: what
-    each CTA costs beside its tiles. combined: what the second kernel costs. uneven: how much later the last CTA ends
-    than others, as a part of what it does.
+    alone: of a tile, where only one CTA of the GPU works; crowded: where only those of one multiprocessor do. begun:
+    what each CTA costs beside its tiles. combined: what the second kernel costs. uneven: how much later the
+    last one ends than others, as a part of what it does. The numbers choose what was within 2 % of the fastest on an
+    H200 (2026-11-28, `benchmarks.gpu.tune_attention`).
     """
 
-    alone: float = 0.6
-    crowded: float = 0.5
-    begun: float = 1.0
-    combined: float = 2.5
-    uneven: float = 0.05
+    alone: float = 0.3
+    crowded: float = 0.3
+    begun: float = 1.5
+    combined: float = 1.5
+    uneven: float = 0.02
 
     def of(self, splits: int, works: int, tiles: int, processors: int, resident: int) -> float:
         """Of so many parts. works: tiles of rows. tiles: of keys. resident: CTAs of a multiprocessor at once."""
