@@ -153,7 +153,7 @@ def copy_rate() -> float:
     import torch
 
     a, b = (torch.empty(1 << 30, device="cuda", dtype=torch.uint8) for _ in "ab")
-    return 2 * a.numel() / medians({"copy": partial(b.copy_, a)}, launches=4, rounds=ROUNDS)["copy"]
+    return 2 * int(a.numel()) / medians({"copy": partial(b.copy_, a)}, launches=4, rounds=ROUNDS)["copy"]
 
 
 def seconds(calls: Mapping[str, Call], expected: float, *, graphs: bool = True) -> dict[str, float]:

@@ -31,6 +31,7 @@ def bring_all(near, far, puts, place):
     last = T.meta_var(place.begin + place.steps - 1)
     row = T.meta_var(place.start_q + place.row)
     put_q.acquire()
+    T.trace("free")
     Tx.copy_async(near[0], far[0][place.at, place.head, row : row + place.tiles.queries, :], mbar=put_q.full)
     put_q.advance()
     bring(near[1], far[1], put_k, place, last, place.start_k)
@@ -52,6 +53,7 @@ def score(scores, mine, keys, take_k, last, take_v, turns, who):
         multiply(last[0], last[1], last[2][take_v.stage], True, last[3])
     if turns:
         turns.pass_on(who)
+    T.trace("scores")
     T.ptx.wgmma.wait_group(1 if last else 0)
     leave(take_k)
 

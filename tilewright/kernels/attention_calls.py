@@ -109,9 +109,6 @@ def outputs(
     expect("q", q, (*KINDS, FLOAT8))
     for name, array in (("q", q), ("k", k), ("v", v)):
         expect(name, array, (kind_of(q),))
-        if len(array.shape) != LAYOUTS[layout]:
-            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
-                                allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
     queries, keys, values = (tuple(upright(array, layout).shape) for array in (q, k, v))
     fits = keys[:3] == values[:3] and keys[0] == queries[0] and keys[3] == queries[3] and keys[1] > 0
     if not fits or queries[1] % keys[1]:
@@ -196,7 +193,7 @@ FORWARD = TorchOperator(
 )
 
 
-@public.names
+@public
 def attention(
     q: Array,
     k: Array,
@@ -244,11 +241,13 @@ def attention(
         _check_starts(starts_q, starts_k, bias)
     elif layout not in ("bhsd", "bshd"):
         raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, ("bhsd", "bshd")))
+    _check_dimensions(layout, q=q, k=k, v=v)
     if not 0.0 <= softcap < math.inf:
         raise ArgumentError("no such softcap", given=str(softcap), allowed="a number above 0; 0 for none")
     alike = starts_q is starts_k if layout == "packed" else _length(q, layout) == _length(k, layout)
     left, right, bottom = window_of(causal, window, alike=alike)
     if bias is not None:
+        expect("bias", bias, ("float32", *KINDS))
         bias = _broadcast("bias", bias, (*upright(q, layout).shape[:3], upright(k, layout).shape[2]))
     descales = _descales(q, k, layout, {"descale_q": descale_q, "descale_k": descale_k, "descale_v": descale_v})
     if longest is None:
@@ -258,12 +257,22 @@ def attention(
     return found if lse else found[0]
 
 
+def _check_dimensions(layout: str, **arrays: Array) -> None:
+    """Raises ArgumentError for what are no arrays of the layout's dimensions. It takes no time where they are."""
+    for name, array in arrays.items():
+        if not hasattr(array, "shape") or len(array.shape) != LAYOUTS[layout]:
+            expect(name, array, KINDS)
+            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
+                                allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
+
+
 def _length(array: Array, layout: str) -> int:
     return int(array.shape[layout.index("s")]) if len(array.shape) == LAYOUTS[layout] else -1
 
 
 def _check_starts(starts_q: Array, starts_k: Array, bias: Array) -> None:
     for name, array in (("cu_seqlens of q", starts_q), ("cu_seqlens of k", starts_k)):
+        expect(name, array, ("int32",))
         expect(name, array, ("int32",), shape=starts_q.shape[:1])
     if bias is not None or starts_q.shape[0] < 2:
         raise ArgumentError("these packed sequences do not fit", given="a bias" if bias is not None else "no sequence",
@@ -288,7 +297,7 @@ def _broadcast(name: str, array: Array, shape: tuple[int, ...]) -> Array:
     return array.expand(shape) if hasattr(array, "expand") else np.broadcast_to(array, shape)
 
 
-@public.names
+@public
 def sdpa(
     query: Array,
     key: Array,
@@ -305,6 +314,9 @@ def sdpa(
     Raises ArgumentError for what it does not take: a dropout, other than four dimensions, a mask and is_causal at once,
     heads that are not as many without enable_gqa, and what `attention` does not take.
     """
+    _check_dimensions("bhsd", query=query, key=key, value=value)
+    if attn_mask is not None:
+        expect("attn_mask", attn_mask, ("bool", "float32", *KINDS))
     if attn_mask is not None and is_causal:
         raise ArgumentError("a mask beside is_causal", given="both", allowed="one of them")
     if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
