@@ -195,25 +195,11 @@ FORWARD = TorchOperator(
 
 @public
 def attention(
-    q: Array,
-    k: Array,
-    v: Array,
-    *,
-    causal: bool | str = False,
-    window: tuple[int, int] | None = None,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    bias: Array = None,
-    lse: bool = False,
-    layout: str = "bhsd",
-    cu_seqlens: Array = None,
-    longest: int | None = None,
-    descale_q: Array = None,
-    descale_k: Array = None,
-    descale_v: Array = None,
-    dropout: float = 0.0,
-    deterministic: bool = False,
-) -> Any:
+    q: Array, k: Array, v: Array, *, causal: bool | str = False, window: tuple[int, int] | None = None,
+    scale: float | None = None, softcap: float = 0.0, bias: Array = None, lse: bool = False, layout: str = "bhsd",
+    cu_seqlens: Array = None, longest: int | None = None, descale_q: Array = None, descale_k: Array = None,
+    descale_v: Array = None, dropout: float = 0.0, deterministic: bool = False,
+) -> Any:  # fmt: skip
     """softmax(q k^T scale + bias) v, row by row; with ``lse`` also the logarithms of the sums, natural, float32.
 
     q: (B, H, S_q, D). k: (B, H_kv, S_k, D). v: (B, H_kv, S_k, D_v). float16 or bfloat16; layout "bshd": (B, S, H, D).
