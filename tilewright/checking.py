@@ -33,7 +33,7 @@ ALWAYS_LEFT = (
     "outcomes of weak memory that no interleaving has",
     "speed",
 )
-LAUNCH = ("grid", "block", "shared_bytes", "cluster")  # of a kernel that others wrote
+LAUNCH = ("grid", "block", "shared_bytes", "cluster", "non_portable_cluster")  # of a kernel that others wrote
 
 
 @public

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from tilewright.advise import Advice
     from tilewright.cuda.launch import Launcher, LaunchPlan
     from tilewright.cuda.nvrtc import Assembly, Resources
-    from tilewright.profiling import Profile
-    from tilewright.sim import Program, Run
+    from tilewright.profiling import Estimate, Profile
+    from tilewright.sim import Program, RecordingOptions, Run
+    from tilewright.tracing import Trace
 
 __all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op", "unseen"]
 
@@ -57,6 +58,9 @@ public = Public(
         "Kernel": instances("what @T.prim_func made", Kernel),
         "Arch": instances('an architecture, arch("sm_90a")', Arch),
         "host.Limits": instances("host.Limits(...)", host.Limits),
+        "RecordingOptions": Kind(
+            "a tilewright.RecordingOptions", lambda value: type(value).__name__ == "RecordingOptions"
+        ),
         "Program": Kind("what exe.program(check) gives", lambda value: type(value).__name__ == "Program"),
     },
 )
@@ -94,6 +98,7 @@ def simulate(
     limit_bytes: int | None = None,
     max_findings: int = host.MOST_FINDINGS,
     ranks: int | None = None,
+    record: bool | int | tuple[int, ...] | RecordingOptions = False,
     **named: Any,
 ) -> Run:
     """Run a kernel on the simulator, arrays changed in place; every check is on unless ``check`` names fewer.
@@ -104,12 +109,18 @@ def simulate(
     limit_s: seconds that the run may take. limit_steps: turns of loops, and stretches between waits, that it may take.
     limit_bytes: of shared memory and registers of the CTAs that run together; left out, what this machine has.
     max_findings: as many as a run tells before it stops; 1 stops at the first.
+    record: keep what happened, as ``run.recording``: True, how many CTAs, their numbers, or a `RecordingOptions`.
     Returns counts, warnings and printed text. Raises SimulationError where a check finds something, and at a limit: it
     shows the first finding, and its ``findings`` are all of them.
     """
     made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
     limits: dict[str, Any] = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes}
-    return made.simulate(*args, check=check, max_findings=max_findings, ranks=ranks, **limits, **named)
+    return made.simulate(*args, check=check, max_findings=max_findings, ranks=ranks, record=record, **limits, **named)
+
+
+def _not_yet(args: tuple[Any, ...]) -> bool:
+    """Of a kernel that has not been launched: whether it was launched on these before."""
+    return False
 
 
 def unseen(done: int, ctas: int) -> None:
@@ -160,7 +171,7 @@ class Executable:
         check_target(self.lowered, target, kernel.at)
         self._programs: dict[frozenset[str], Program] = {}
         self._launcher: Launcher | None = None
-        self._again: Callable[[tuple[Any, ...]], bool] = lambda args: False  # launches what has been checked before
+        self._again: Callable[[tuple[Any, ...]], bool] = _not_yet  # launches what has been checked before
 
     report: DispatchReport
 
@@ -301,7 +312,8 @@ class Executable:
         return True in on_gpu
 
     def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any], asked: Callable[..., Any]) -> tuple[Any, ...]:
-        """Arguments in the order of the parameters; ``a`` and ``a_ptr`` both name the parameter a_ptr.
+        """Arguments in the order of the parameters; ``a`` and ``a_ptr`` both name the parameter a_ptr, and so does the
+        buffer that is matched with it.
 
         asked: the function that was called with them, for an error that lists its keywords, too.
         """
@@ -309,11 +321,11 @@ class Executable:
             return args
         rest = dict(named)
         ordered = list(args)
-        for index, param in enumerate(self.kernel.params):
-            names = {param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle")} & rest.keys()
+        for index, (param, shown) in enumerate(zip(self.kernel.params, self.kernel.arguments, strict=True)):
+            own = {param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle"), shown}
+            names = own & rest.keys()
             free = 0 if index < len(args) else 1
             if len(names) > free:
-                shown = param.name.removesuffix("_ptr")
                 raise ArgumentError(f"argument {shown} of {self.name} is given twice", given=", ".join(sorted(names)))
             ordered += [rest.pop(name) for name in names]
         if rest:
@@ -371,6 +383,7 @@ class Executable:
         limit_bytes: int | None = None,
         max_findings: int = host.MOST_FINDINGS,
         ranks: int | None = None,
+        record: bool | int | tuple[int, ...] | RecordingOptions = False,
         **named: Any,
     ) -> Run:
         """Run on the simulator with these checks and limits, on ``ranks`` GPUs; see `tilewright.simulate`.
@@ -379,10 +392,13 @@ class Executable:
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
         ordered = self.ordered(args, named, Executable.simulate)
+        from tilewright.sim import RecordingOptions
+
         if (count := ranks_of(self.kernel, ranks)) is not None:
             each = of_each_rank(self.kernel, ordered, count)
             return self._run_on_ranks(self.program(check), each, progress, limits)
-        return self.run_program(self.program(check), ordered, progress=progress, limits=limits)
+        kept = RecordingOptions.of(record)
+        return self.run_program(self.program(check), ordered, progress=progress, limits=limits, record=kept)
 
     def run_program(
         self,
@@ -391,6 +407,7 @@ class Executable:
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: host.Limits | None = None,
+        record: RecordingOptions | None = None,
     ) -> Run:
         """Run a program of this kernel on arguments in the order of its parameters."""
         values = self.bind(*args).values
@@ -401,7 +418,7 @@ class Executable:
             if name in maps:
                 buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].dtype)
         with self._lender(args)(buffers, kinds) as arrays:
-            return program.run(arrays, values, maps, progress=progress, limits=limits)
+            return program.run(arrays, values, maps, progress=progress, limits=limits, record=record)
 
     def _run_on_ranks(
         self,
@@ -427,15 +444,28 @@ class Executable:
                 maps.append(own)
             return program.run_on_ranks(arrays, values, maps, progress=progress, limits=limits)
 
-    def advise(self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any) -> Advice:
+    def trace(self, *args: Any, marks: int = 1024, **named: Any) -> Trace:
+        """Run with the marks of `T.trace` stamped: by the clock of the GPU that has the arrays, or by the simulator's
+        steps. The kernel is assembled once more for it; other calls know nothing of marks.
+
+        marks: of each warp, that are kept. Raises ArgumentError for a kernel without marks.
+        """
+        from tilewright.tracing import traced_run
+
+        return traced_run(self, self.ordered(args, named, Executable.trace), marks)
+
+    def advise(
+        self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, gpu: str | None = None, **named: Any
+    ) -> Advice:
         """The accesses that cause bank conflicts and extra sectors, and layouts without them, each proved by a run.
 
-        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
+        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name. gpu: on which
+        the kernel's time is estimated, and what each change gains; left out, no time is.
         """
         from tilewright.advise import advise
 
         check_one_gpu(self.kernel, "advise")
-        return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed)
+        return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed, gpu)
 
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
@@ -449,6 +479,22 @@ class Executable:
 
         check_one_gpu(self.kernel, "profile")
         return profile(self, self.ordered(args, named, Executable.profile), gpu_named(gpu), sizes or {}, seed)
+
+    def estimate(
+        self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
+    ) -> Estimate:
+        """The time that a run is estimated to take on a GPU, what bounds it, and what its threads wait for.
+
+        Only the first CTAs run. The arguments stay as they are; left out, they are random, by ``seed``. sizes: symbolic
+        extents by name.
+        """
+        from tilewright.inputs import make_arguments
+        from tilewright.profiling import estimate
+        from tilewright.profiling import gpu as gpu_named
+
+        given = self.ordered(args, named, Executable.estimate)
+        made = given or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
+        return estimate(self, made, gpu_named(gpu))
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """The context that makes NumPy arrays of these: copies of arrays on a GPU, else views."""

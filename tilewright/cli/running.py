@@ -40,17 +40,19 @@ class Inputs:
         return make_arguments(kernel, constants(self.args), parse_sizes(constants(self.sizes)), self.seed)
 
 
-def advised(place: str, arch: str | None, const: list[str], inputs: Inputs) -> Advice:
+def advised(place: str, arch: str | None, const: list[str], inputs: Inputs, gpu: str | None) -> Advice:
     """The advice of `Executable.advise` for the kernel at ``place``."""
     made = compiled(place, arch, const)
     arguments = inputs.arguments(made.kernel)
-    return with_progress(f"looking at {made.name}", lambda _: made.advise(*arguments.values()))
+    return with_progress(f"looking at {made.name}", lambda _: made.advise(*arguments.values(), gpu=gpu))
 
 
 def profile_kernel(made: Executable, inputs: Inputs, gpu: str) -> None:
-    """Print what a kernel does and the least time that it takes on a GPU."""
+    """Print what a kernel does, the least time that it takes on a GPU, and about how long it takes."""
     arguments = inputs.arguments(made.kernel)
     say(str(with_progress(f"running {made.name}", lambda _: made.profile(*arguments.values(), gpu=gpu))))
+    say()
+    say(str(with_progress(f"estimating {made.name}", lambda _: made.estimate(*arguments.values(), gpu=gpu))))
 
 
 def run_kernel(

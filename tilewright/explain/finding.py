@@ -48,14 +48,16 @@ class OtherAccess:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, initialise, other. scope: warp, cta,
-    cluster, gpu or sys. where: lines between which the step belongs, one or two of them. why: a sentence.
+    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, commit, initialise, other. scope: warp, cta,
+    cluster, gpu or sys. where: lines between which the step belongs; of one line, right before it. why: a sentence.
+    code: the statement, in the words of the kernel's language.
     """
 
     step: str
     scope: str | None = None
     where: tuple[int, ...] = ()
     why: str | None = None
+    code: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ class Finding:
 
     def __str__(self) -> str:
         place = f"{self.file.rsplit('/', 1)[-1]}:{self.line}: " if self.file and self.line else ""
+        place = "" if place and self.message.startswith(place) else place  # a warning's text has it
         times = f" ({self.count:,} times)" if self.count > 1 else ""
         fields = [("given", self.given), ("allowed", self.allowed), ("try", self.hint)]
         more = [f"  {name + ':':<9}" + text.replace("\n", "\n" + " " * 11) for name, text in fields if text]

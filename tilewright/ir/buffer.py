@@ -183,6 +183,8 @@ class Buffer(_Remembered, Tiled):
         if len(how) == 1 and isinstance(how[0], str):
             return self._reinterpreted(dtype(how[0]), name)
         shape = self._inferred(how or self.shape)
+        if layout == "default":
+            layout = row_major(shape)
         return self._viewed(name or f"{self.name}_view", shape, layout or self._kept(shape))
 
     def _inferred(self, shape: tuple[object, ...]) -> tuple[Value, ...]:

@@ -232,6 +232,7 @@ class Issue:
     registers that the form updates are written and not read. fenced: a `RegisterFence` of the group must stand between
     other accesses of its registers and the operation, and only operations of the group may touch them before the wait,
     not even a read. stalls: registers that it fills may be read before the wait, whose absence there is a warning.
+    takes_over: it may take the place of CTAs that have not begun, so that only some of them begin at first.
     """
 
     group: str = ""
@@ -241,6 +242,7 @@ class Issue:
     accumulates: str = ""
     fenced: bool = False
     stalls: bool = False
+    takes_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

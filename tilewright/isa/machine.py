@@ -91,8 +91,26 @@ class Unit(Protocol):
         """(n, nbytes): what global memory has from each issuer's generic address on, as the instruction is issued."""
         ...
 
-    def fault(self, what: str, issuers: NDArray[np.bool_]) -> NoReturn:
-        """Stop the kernel because of what the issuers in ``issuers`` issued; raises SimulationError."""
+    def kept(self, buffer: str) -> NDArray[np.uint64]:
+        """(CTAs of all clusters,): what each CTA's unit keeps in a buffer of its own, 0 for nothing, to be changed in
+        place; `cta` has each issuer's.
+        """
+        ...
+
+    @property
+    def cta(self) -> NDArray[np.int64]:
+        """(n,): the CTA of each issuer among them."""
+        ...
+
+    def take_clusters(self) -> NDArray[np.uint32]:
+        """(n, 4): for each issuer whether it gets a cluster that has not begun, and the numbers of its first CTA."""
+        ...
+
+    def fault(self, what: str, issuers: NDArray[np.bool_], *, address: int | None = None) -> NoReturn:
+        """Stop the kernel because of what the issuers in ``issuers`` issued; raises SimulationError.
+
+        address: that it is about, in shared memory or generic.
+        """
         ...
 
 

@@ -31,11 +31,17 @@ __all__ = ["EXPORTS", "Inline", "JitKernel", "inline", "parse"]
 
 
 def prim_func(
-    function: FunctionType | None = None, *, check_well_formed: bool = True, private: bool = False, stage: str = "tile"
+    function: FunctionType | None = None,
+    *,
+    check_well_formed: bool = True,
+    private: bool = False,
+    persistent: bool = False,
+    stage: str = "tile",
 ) -> Kernel | Callable[[FunctionType], Kernel]:
     """A Python function, parsed at once into a `Kernel`, which takes its name.
 
-    check_well_formed and private are accepted and change nothing. stage: "lowered" in printed scripts of that stage.
+    check_well_formed, private and persistent are accepted and change nothing. stage: "lowered" in printed scripts of
+    that stage.
     """
     frame = sys._getframe(1).f_locals
 
@@ -92,7 +98,11 @@ class JitKernel:
 
 
 def jit(
-    function: FunctionType | None = None, *, check_well_formed: bool = True, private: bool = False
+    function: FunctionType | None = None,
+    *,
+    check_well_formed: bool = True,
+    private: bool = False,
+    persistent: bool = False,
 ) -> JitKernel | Callable[[FunctionType], JitKernel]:
     """A kernel with keyword-only parameters of compile time, ``N: T.constexpr``; parsed by ``.specialize(N=64)``."""
     frame = dict(sys._getframe(1).f_locals)
@@ -202,6 +212,12 @@ class Inline:
         defaults = [parser.eval(value) for value in node.args.defaults]
         source = Source(parser.source.file, parser.source.offset, node)
         return cls(source, parser.env, _signature(node.args, defaults))
+
+    @property
+    def stored_attributes(self) -> set[str]:
+        """The attributes that its text assigns."""
+        nodes = (node for node in ast.walk(self._source.function) if isinstance(node, ast.Attribute))
+        return {node.attr for node in nodes if isinstance(node.ctx, ast.Store)}
 
     def __get__(self, instance: object, owner: type) -> object:
         return self if instance is None else MethodType(self, instance)

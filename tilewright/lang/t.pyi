@@ -157,6 +157,9 @@ class _cuda:
     def reduce_xor_sync(mask: Value, value: Value) -> Any:
         """The bits that an odd number of lanes of ``mask`` have."""
     @staticmethod
+    def runtime_instr_desc(desc: Value, sf_id: Value) -> Any:
+        """Changes, in an instruction descriptor, the byte that has the first scale of a block, for A and for B."""
+    @staticmethod
     def shfl_down_sync(mask: Value, value: Value, delta: Value, width: Value = ...) -> Any:
         """The value ``delta`` lanes above; one's own past the segment."""
     @staticmethod
@@ -1327,6 +1330,154 @@ class _ptx_tcgen05_fence:
     def before_thread_sync() -> Any:
         """What the thread did to tensor memory before comes before what others do after they meet it."""
 
+class _ptx_tcgen05_mma_sp:
+    def __call__(
+        self,
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        sp_meta: Value,
+        i_desc: Value,
+        *lanes: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+        scale_input_d: Value = ...,
+    ) -> Any:
+        """A thread has D += A * B computed; A has half of its elements, metadata in tensor memory say which.
+        cta_group: 1, 2. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
+        'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'.
+        d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True. scale_input_d: 0, 1, 2, 3, 4, 5, 6, 7, 8,
+        9, 10, 11, 12, 13, 14, 15.
+        """
+    @staticmethod
+    def block_scale(
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        sp_meta: Value,
+        sfa: Value,
+        sfb: Value,
+        i_desc: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        sfa_dtype: Value,
+        sfb_dtype: Value,
+        scale_vec: Value = ...,
+        kind: Value = ...,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+    ) -> Any:
+        """The same with a scale for each block along K; a block spans twice as many elements of the full A.
+        cta_group: 1, 2. a_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn',
+        'float4_e2m1fn'. b_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn',
+        'float4_e2m1fn'. d_dtype: 'float32'. use_a_tmem: False, True. scale_vec: None, 'block32', '1X', '2X',
+        'block16', '4X'. kind: None, 'mxf8f6f4', 'mxf4', 'mxf4nvf4'. sfa_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'.
+        sfb_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'.
+        """
+
+class _ptx_tcgen05_mma_ws:
+    def __call__(
+        self,
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        i_desc: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+    ) -> Any:
+        """A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128. cta_group:
+        1. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
+        'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'.
+        d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True.
+        """
+    @staticmethod
+    def sp(
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        sp_meta: Value,
+        i_desc: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+    ) -> Any:
+        """A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128. cta_group:
+        1. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
+        'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'.
+        d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True.
+        """
+
+class _ptx_tcgen05_mma:
+    def __call__(
+        self,
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        i_desc: Value,
+        *lanes: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+        scale_input_d: Value = ...,
+        pred: Value = ...,
+    ) -> Any:
+        """A thread has D += A * B computed into tensor memory; ``i_desc`` says which product, `commit` when it is
+        done. cta_group: 1, 2. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2',
+        'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16',
+        'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8',
+        'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True. scale_input_d: 0, 1, 2, 3, 4, 5,
+        6, 7, 8, 9, 10, 11, 12, 13, 14, 15. pred: None, 'given'.
+        """
+    @staticmethod
+    def block_scale(
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        sfa: Value,
+        sfb: Value,
+        i_desc: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        sfa_dtype: Value,
+        sfb_dtype: Value,
+        scale_vec: Value = ...,
+        kind: Value = ...,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+        pred: Value = ...,
+    ) -> Any:
+        """A thread has D += A * B computed, each block of A's rows and B's columns along K times its scale in tensor
+        memory; ``scale_vec`` says how long blocks are, ``kind`` which product of 4-bit elements it is. cta_group:
+        1, 2. a_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. b_dtype:
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. d_dtype: 'float32'.
+        use_a_tmem: False, True. scale_vec: None, 'block32', '1X', '2X', 'block16', '4X'. kind: None, 'mxf8f6f4',
+        'mxf4', 'mxf4nvf4'. sfa_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'. sfb_dtype: 'float8_e8m0fnu',
+        'float8_e4m3fn'. pred: None, 'given'.
+        """
+    sp: _ptx_tcgen05_mma_sp
+    ws: _ptx_tcgen05_mma_ws
+
 class _ptx_tcgen05_wait:
     @staticmethod
     def ld() -> Any:
@@ -1378,14 +1529,44 @@ class _ptx_tcgen05:
         n_cta_groups: Value = ...,
         neg_a: Value = ...,
         neg_b: Value = ...,
-        sat_d: Value = ...,
         is_sparse: Value = ...,
+        sat_d: Value = ...,
+        selector: Value = ...,
+        max_shift: Value = ...,
+        ws: Value = ...,
     ) -> Any:
         """The instruction descriptor of tcgen05.mma for D = A * B; ``trans_a`` and ``trans_b`` for MN-major
         operands. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
         'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
-        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'.
-        d_dtype: 'float32', 'float16', 'int32'. K: 16, 8, 32. n_cta_groups: 1, 2. is_sparse: False.
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. K: 16,
+        32, 8, 64. is_sparse: False, True. ws: False, True. d_dtype: 'float32', 'float16', 'int32'. n_cta_groups:
+        1, 2.
+        """
+    @staticmethod
+    def encode_instr_descriptor_block_scaled(
+        desc: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        sfa_dtype: Value,
+        sfb_dtype: Value,
+        M: Value,
+        N: Value,
+        K: Value,
+        trans_a: Value = ...,
+        trans_b: Value = ...,
+        n_cta_groups: Value = ...,
+        neg_a: Value = ...,
+        neg_b: Value = ...,
+        is_sparse: Value = ...,
+        sfa_id: Value = ...,
+        sfb_id: Value = ...,
+    ) -> Any:
+        """The same for products with scales of blocks; ``sfa_id`` and ``sfb_id`` are the bytes of the first scales.
+        a_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. b_dtype:
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. K: 32, 64, 128, 96.
+        is_sparse: False, True. sfa_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'. sfb_dtype: 'float8_e8m0fnu',
+        'float8_e4m3fn'. d_dtype: 'float32'. n_cta_groups: 1, 2.
         """
     @staticmethod
     def encode_matrix_descriptor(desc: Value, ptr: Value, ldo: Value, sdo: Value, swizzle: Value) -> Any:
@@ -1408,29 +1589,7 @@ class _ptx_tcgen05:
         '32x32b', '16x64b', '16x128b', '16x256b', '16x32bx2'. num: 1, 2, 4, 8, 16, 32, 64, 128. pack: False, True.
         split: None, 'given'.
         """
-    @staticmethod
-    def mma(
-        d: Value,
-        a: Value,
-        b_desc: Value,
-        i_desc: Value,
-        *lanes: Value,
-        d_dtype: Value,
-        a_dtype: Value,
-        b_dtype: Value,
-        use_a_tmem: Value = ...,
-        cta_group: Value = ...,
-        enable_input_d: Value = ...,
-        scale_input_d: Value = ...,
-        pred: Value = ...,
-    ) -> Any:
-        """A thread has D += A * B computed into tensor memory; ``i_desc`` says which product, `commit` when it is
-        done. cta_group: 1, 2. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2',
-        'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16',
-        'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8',
-        'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True. scale_input_d: 0, 1, 2, 3, 4, 5,
-        6, 7, 8, 9, 10, 11, 12, 13, 14, 15. pred: None, 'given'.
-        """
+    mma: _ptx_tcgen05_mma
     @staticmethod
     def relinquish_alloc_permit(cta_group: Value = ...) -> Any:
         """The CTA takes no more tensor memory; what it has it may still give back. cta_group: 1, 2."""
@@ -3145,6 +3304,9 @@ class T:
     def thread_id_in_wg(counts: Value = ..., *more: Value, preferred: Value = ...) -> Any:
         """The thread of its warpgroup: 0 up to its extents, which may be left out where they follow from other ids."""
     tid: Any
+    @staticmethod
+    def trace(name: Value) -> Any:
+        """A mark in the kernel, where a warp is at: an event of a recorded run, a clock stamp of ``exe.trace(...)``."""
     @staticmethod
     def trunc(x: Value) -> Any:
         """The integer part of x."""

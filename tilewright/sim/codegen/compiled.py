@@ -14,6 +14,7 @@ from tilewright import ir
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.ir.evaluate import evaluate
 from tilewright.ir.origins import Pointers, pointers
+from tilewright.ir.printer import heads_of
 from tilewright.ir.tensor_map import mapped
 from tilewright.isa import bind
 from tilewright.sim.checks import checks_of
@@ -28,6 +29,7 @@ from tilewright.sim.codegen.unknowns import parts_of
 from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, is_of_all, names_in
 from tilewright.sim.machine.places import ALONE, Ranks
 from tilewright.sim.machine.subject import Subject
+from tilewright.sim.record import Recorder
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -47,7 +49,8 @@ class Compiled(Subject):
     are counted. `source` shows the functions; they run in `namespace`.
 
     raw: is it code that others compiled? Its registers hold raw bits, and it computes its addresses itself.
-    pauses: is it cut before strong accesses, where others may overtake a thread?
+    pauses: is it cut before strong accesses, where others may overtake a thread? recorder: of one whose runs may be
+    recorded; the code of all others knows nothing of that.
     """
 
     @ir.deep_recursion()
@@ -59,6 +62,7 @@ class Compiled(Subject):
         ranks: Ranks = ALONE,
         *,
         pauses: bool = False,
+        recorded: bool = False,
     ) -> None:
         arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
         hidden = (ir.Buffer(name, dtype("uint8"), (1,), "global", None, data=ir.Var(name, HANDLE)) for name in arrays)
@@ -70,6 +74,9 @@ class Compiled(Subject):
         self.raw = kernel.graph is not None
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
+        self.recorder = Recorder(self) if recorded else None
+        if self.recorder is not None:
+            self.own_checks.append(self.recorder)
         self._reads: dict[int, frozenset[str]] = {}
         orders = ("accesses" if pauses else "branches") if "races" in checks else ""
         self.axes, self.cut, live_in, self.skips = cut(self.kernel, self.parameters, orders=orders)
@@ -84,7 +91,9 @@ class Compiled(Subject):
 
     def _write(self) -> None:
         """The functions of all segments."""
-        out = PySource(dict(NAMESPACE))
+        own = self.recorder
+        told = {name: getattr(own, name) for name in ("executed", "asks", "asked", "kept", "marked")} if own else {}
+        out = PySource(NAMESPACE | told)
         for segment in self.cut:
             live_out = frozenset().union(*(self.live_in[k] for k in segment.end.targets))
             SegmentEmitter(self, out, segment, live_out).emit()
@@ -98,6 +107,10 @@ class Compiled(Subject):
     def pointers(self) -> Pointers:
         """What each variable that may be a pointer is given."""
         return pointers(self.kernel.body)
+
+    @property
+    def decides(self) -> bool:
+        return bool(self.axes.decisions)
 
     # Arguments
 
@@ -141,6 +154,11 @@ class Compiled(Subject):
     def _hooks(self, site: Site) -> tuple[Hook, ...]:
         hooks = [check.watch(site) for check in self.own_checks]
         return tuple(hook for hook in hooks if hook is not None)
+
+    @cached_property
+    def head_of(self) -> Callable[[ir.Stmt], str]:
+        """What gives the first line of a statement as text."""
+        return heads_of(self.kernel)
 
     def add_tally(self, name: str) -> int:
         """The place in `Execution.tally` where an instruction is counted."""

@@ -90,6 +90,9 @@ class Events:
         found: what `execute` returned: the words before an arrival, or before bytes were counted.
         """
 
+    def changed(self, batch: Look, olds: Lanes) -> None:
+        """Atomics have taken place. olds: what they have found."""
+
     def issued(self, operation: Operation) -> None:
         """An asynchronous operation was issued."""
 
@@ -189,6 +192,9 @@ class Device:
         self.findings = Collected(1)
         self.printed = Printed()
         self.steps = 0
+        self.decides: Callable[[Array], Bools] | None = (
+            None  # the way of each lane by the bits that it is about to read
+        )
         self.unwritten = ""
         self.tally = [0] * len(program.tallies)
         self.lines: dict[tuple[object, ...], Line] = {}
@@ -202,6 +208,10 @@ class Device:
     def ctas(self) -> int:
         """CTAs of all GPUs: those of one, rank by rank, are neighbours."""
         return self.rank_ctas * self.ranks
+
+    def take_cluster(self) -> int | None:
+        """The number of the first CTA of a cluster that has not begun, and now will not; None where there is none."""
+        return None
 
     def tell(self, error: SimulationError, *about: Hashable) -> None:
         """A finding after which the run goes on. Raises it once there are as many as wanted, or where it is what the

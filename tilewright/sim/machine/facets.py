@@ -112,6 +112,8 @@ class MemoryFacet(_View):
                 self._in_rows(storage, lanes, at, olds, combine, *values)
             else:
                 self._in_registers(storage, lanes, at, olds, combine, *values)
+        for check in self.batch.wave.run.checks:
+            check.changed(self.batch, olds)
         return olds
 
     def _in_rows(

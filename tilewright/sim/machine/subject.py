@@ -67,6 +67,11 @@ class Subject:
         self.fences_shared = any(one.is_of_shared for one in fences)
         self.sc_scopes = {str(one.scope) for one in fences if isinstance(one, Fence) and one.sem == "sc"}
 
+    @cached_property
+    def takes_over(self) -> bool:
+        """May CTAs take over the work of others, which have not begun?"""
+        return any(bound.form.issue is not None and bound.form.issue.takes_over for bound in self.operations)
+
     @property
     def has_asynchronous(self) -> bool:
         """Does any instruction begin an operation?"""
@@ -76,6 +81,11 @@ class Subject:
     def asks(self) -> bool:
         """Does a thread ask an m-barrier once, and go on whatever the answer?"""
         return any(site.asks for site in self.sites)
+
+    @property
+    def decides(self) -> bool:
+        """Does any strong read decide a branch, and nothing else?"""
+        return False
 
     @property
     def asynchronous_unit(self) -> int:

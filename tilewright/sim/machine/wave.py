@@ -18,6 +18,8 @@ from tilewright.sim.machine.sync import Barriers
 from tilewright.sim.machine.tmem import Cells, Columns
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tilewright.sim.machine.arrays import Bools, Value
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import Device
@@ -46,6 +48,7 @@ class Wave:
         self.first = first
         self.ctas = ctas
         self.shared = MemoryRows.zeros(ctas, run.shared_bytes)
+        self.kept: dict[str, NDArray[np.uint64]] = {}  # by units of their own, see `tilewright.isa.machine.Unit`
         self.registers = {
             place.name: Registers(ctas, run.warps, place.nbytes, place.unit, place.start) for place in run.places.locals
         }

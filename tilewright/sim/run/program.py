@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tilewright.ir import Kernel, Number
     from tilewright.isa import Arch
     from tilewright.sim.machine.arrays import Array
+    from tilewright.sim.record import RecordingOptions
 
 __all__ = ["Program"]
 
@@ -44,7 +45,7 @@ class Program:
         self._target = target
         self._checks = checks
         self.compiled = Compiled(kernel, checks)
-        self._by_groups: dict[object, Compiled] = {((), ALONE, False): self.compiled}  # see `_of`
+        self._by_groups: dict[object, Compiled] = {((), ALONE, False, False): self.compiled}  # see `_of`
 
     @property
     def source(self) -> str:
@@ -55,12 +56,14 @@ class Program:
         """The address of a buffer's first byte, where the arguments are these arrays."""
         return self._of(groups_of(arrays)).places.by_name[name].base
 
-    def _of(self, groups: tuple[Group, ...], ranks: Ranks = ALONE, *, pauses: bool = False) -> Compiled:
-        """groups: of the arguments that share memory. pauses: see `Compiled`."""
-        key = groups, ranks, pauses
+    def _of(
+        self, groups: tuple[Group, ...], ranks: Ranks = ALONE, *, pauses: bool = False, recorded: bool = False
+    ) -> Compiled:
+        """groups: of the arguments that share memory. pauses, recorded: see `Compiled`."""
+        key = groups, ranks, pauses, recorded
         if key not in self._by_groups:
             kernel = self._lowered if ranks is ALONE else over_ranks(self._lowered, ranks)
-            self._by_groups[key] = Compiled(kernel, self._checks, groups, ranks, pauses=pauses)
+            self._by_groups[key] = Compiled(kernel, self._checks, groups, ranks, pauses=pauses, recorded=recorded)
         return self._by_groups[key]
 
     def run(
@@ -71,23 +74,34 @@ class Program:
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: Limits | None = None,
+        record: RecordingOptions | None = None,
     ) -> Run:
         """Execute the whole grid; arrays are changed in place.
 
         arrays: by the name of the handle parameter, C-contiguous, with the buffer's bytes. scalars: parameters and
         symbols by name. maps: the tensor maps that are arguments; ``arrays`` has their arrays as `mapped`.
-        progress: called with CTAs done and CTAs in all. limits: what the run may take.
+        progress: called with CTAs done and CTAs in all. limits: what the run may take. record: what is recorded of it.
         Raises SimulationError for what a check finds, and at a limit.
         """
         own = {each.name for each in self._lowered.maps}
         named = {
             buffer.name: arrays[handle.name] for buffer, handle in self.compiled.handles() if buffer.name not in own
         }
-        program = self._of(groups_of(named))
+        program = self._of(groups_of(named), recorded=record is not None)
         starts = {name: place.base for name, place in program.places.by_name.items()}
         made = encoded(program.kernel, starts, maps, scalars)
         named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in made}
-        return self._run(program, named, scalars, progress, self._on_target(limits or Limits()))
+        if record is None or program.recorder is None:
+            return self._run(program, named, scalars, progress, self._on_target(limits or Limits()))
+        program.recorder.arm(record)
+        size = prod(program.launch.cluster)
+        last = record.last // size * size + size - 1 if record.alone else None
+        try:
+            run = self._run(program, named, scalars, progress, self._on_target(limits or Limits()), last)
+        except SimulationError as error:
+            error.recording = program.recorder.taken(str(self._target), error.findings)
+            raise
+        return replace(run, recording=program.recorder.taken(str(self._target), tuple(run.findings)))
 
     def run_on_ranks(
         self,
@@ -123,6 +137,7 @@ class Program:
         scalars: Mapping[str, Number],
         progress: Callable[[int, int], None] | None,
         limits: Limits,
+        last: int | None = None,
     ) -> Run:
         for site in program.sites:
             site.reset()
@@ -130,11 +145,13 @@ class Program:
         before = _copied(arrays) if watched else arrays
         with np.errstate(all="ignore"), one_blas_thread():
             first = Execution(program, arrays, scalars, limits)
+            if last is not None:
+                first.end_after(last)
             self._execute(first, before, progress)
             started = first.watch.started
             result = first.result()
             made: list[Made] = []
-            for precedence in _other_orders(program, made, first.steps) if watched else ():
+            for precedence in _other_orders(program, made, first.steps) if watched and last is None else ():
                 code = (
                     self._of(program.groups, program.ranks, pauses=True)
                     if precedence.late and precedence.late.stops

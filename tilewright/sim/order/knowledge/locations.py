@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fence_sc import FencedRead, FencedReads
 from tilewright.sim.order.knowledge.fences import Fences
+from tilewright.sim.order.knowledge.histories import Decision, History, place_in
 from tilewright.sim.order.knowledge.releases import NOTHING, Pattern, Release, hold_each_other, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.knowledge.known import Known
@@ -112,7 +116,7 @@ class Locations:
     wave, how many strong accesses its threads have made.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_states: bool = False) -> None:
         self.awake = False
         self.strong: dict[int, Ints] = {}
         self._at: dict[Where, _Location] = {}
@@ -121,6 +125,10 @@ class Locations:
         self.unacquired: dict[tuple[int, int], list[_Observed]] = {}  # CTA and warp
         self.fenced_reads = FencedReads()
         self.releases: dict[tuple[int, int, Where], _Made] = {}  # the last by a thread on a location
+        self.keeps_states = keeps_states
+        self.histories: dict[Where, History] = {}
+        self._decision: Decision | None = None  # of the access that is being recorded
+        self._unfilled: list[tuple[History, int, int, int]] = []  # a state that a row's thread is about to change
 
     def touched(self, access: AccessRecord, fences: Fences) -> None:
         """Record an access: a strong one releases and acquires; a read of a weak write observes nothing."""
@@ -138,6 +146,7 @@ class Locations:
         if site.is_signal or not (self.awake or releasing):
             return
         self.awake = True
+        self._decision = self._decided(access)
         if site.write:
             self.memories.add(places.name)
         threads = list(threads_of(access, None if site.write else self._written_at(access)))
@@ -152,6 +161,20 @@ class Locations:
         every = np.broadcast_to(access.at.full(), access.batch.shape)
         there = [each for each in np.unique(every).tolist() if self.has((access.places.name, each))]
         return np.isin(every, there)
+
+    def _decided(self, access: AccessRecord) -> Decision | None:
+        """The branch that is all that an access decides."""
+        way = access.batch.wave.run.decides
+        if way is None or not self.histories:
+            return None
+        return Decision(way, access.site.peek(access.batch, access.mask, access.at), access.batch)
+
+    def found(self, batch: Look, olds: Lanes) -> None:
+        """Atomics have taken place, and found these values."""
+        unfilled, self._unfilled = self._unfilled, []
+        for history, number, row, thread in unfilled:
+            lane = place_in(batch, row, thread)
+            history.found(number, int(olds[lane].view(UNITS[olds.itemsize])))
 
     def _of_warp(self, access: AccessRecord, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
         site, clocks, row = access.site, access.clocks, threads[0][0][0]
@@ -173,6 +196,7 @@ class Locations:
     def overwritten(self, where: Where) -> None:
         """Record a weak write, of which a read observes nothing."""
         self._at.pop(where, None)
+        self.histories.pop(where, None)
 
     def has(self, where: Where) -> bool:
         """Was anything written strongly there that may be observed?"""
@@ -184,14 +208,26 @@ class Locations:
         run = clocks.wave.run
         if found is None or found.release is None or not self._morally_strong(found, access, run):
             return
-        self.seen |= {(access.cta, thread): found.release for thread in access.threads}
+        release, is_newest = self._acquired(clocks, access, found.release)
+        if release is None:
+            return
+        self.seen |= {(access.cta, thread): release for thread in access.threads}
         who = Actors(np.array([access.row]), np.array([access.warp]), access.lanes[None])
         acquires = access.site.sem in ("acquire", "acq_rel")
-        if not (acquires and take(clocks, who, access.site.scope, [found.release])):
-            self.observed((access.cta, access.warp), who.lanes[0], found.release)
-        if found.release.has_sc:
-            found.readers |= {(access.cta, thread) for thread in access.threads}
-            self.fenced_reads.add(FencedRead(access.cta, access.threads, access.time, found.release))
+        if not (acquires and take(clocks, who, access.site.scope, [release])):
+            self.observed((access.cta, access.warp), who.lanes[0], release)
+        if release.has_sc:
+            found.readers |= {(access.cta, thread) for thread in access.threads if is_newest}
+            self.fenced_reads.add(FencedRead(access.cta, access.threads, access.time, release))
+
+    def _acquired(self, clocks: Clocks, access: Strong, newest: Release) -> tuple[Release | None, bool]:
+        """What a read certainly observes, of what the last write there is part of; and is it that of the last write?"""
+        history = self.histories.get(access.where)
+        if history is None:
+            return newest, True
+        number = history.read(clocks, access.row, access.threads, self._decision)
+        is_newest = number == history.newest
+        return (newest if is_newest else history.release_of(number)), is_newest
 
     def observed(self, key: tuple[int, int], lanes: Bools, release: Release) -> None:
         """What lanes of a warp may acquire by a later fence."""
@@ -230,6 +266,12 @@ class Locations:
             release = Release.of(clocks, released, by_sc)
         if release is not None or found is not None:
             self._at[access.where] = _Location(access.site, access.cta, release)
+        if not access.site.atomic:
+            self.histories.pop(access.where, None)
+        elif self.keeps_states and self._decision is None:  # one that decides no more changes nothing
+            history = self.histories.setdefault(access.where, History(found.release if found is not None else None))
+            self._unfilled.append((history, history.newest, access.row, access.threads[0]))
+            history.written(access.cta, access.threads, access.time, release)
 
     def _made_before(self, access: Strong) -> Iterator[Pattern]:
         """The last releases there by the threads of a write."""

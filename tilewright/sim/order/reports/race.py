@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.explain import Facts, OtherAccess, Threads
+from tilewright.explain import Facts, OtherAccess, Threads, advised
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.batch import numbers, threads_of
 from tilewright.sim.machine.coordinates import buffer_name, coordinate_text
@@ -215,7 +215,8 @@ def _update(program: Subject, clash: Clash) -> str:
         return "a place of its own for each thread, and one that combines them: no barrier ties a read to its write"
     lines = sorted({site.at.line for site in sites if site.at})
     where = f"line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
-    return f"{atomic} in place of {where}: it reads and writes at once; a barrier would not keep two threads apart"
+    text = f"{atomic} in place of {where}: it reads and writes at once; a barrier would not keep two threads apart"
+    return advised(text, "atomic", "gpu", tuple(lines), atomic)
 
 
 def _strength(one: Site, other: Site, scope: str) -> str | None:
