@@ -35,13 +35,13 @@ class MapPlace(NamedTuple):
 
 
 class MapField(NamedTuple):
-    """A field of a map. less: what is subtracted from a value before it is stored. count: how many there are. wide: has
-    the value 64 bits? constant: is it part of the instruction?
+    """A field of a map. less: what is subtracted from a value before it is stored. ordinals: how many there are.
+    wide: has the value 64 bits? constant: is it part of the instruction?
     """
 
     places: Callable[[int], Sequence[MapPlace]]
     less: int = 0
-    count: int = 0
+    ordinals: int = 0
     wide: bool = False
     constant: bool = False
 
@@ -53,12 +53,12 @@ MAP_FIELDS: Mapping[str, MapField] = {
     "interleave_layout": MapField(lambda _: (MapPlace(2, 11, 2),), constant=True),
     "swizzle_mode": MapField(lambda _: (MapPlace(2, 13, 2),), constant=True),
     "fill_mode": MapField(lambda _: (MapPlace(2, 15, 1),), constant=True),
-    "global_dim": MapField(lambda i: (MapPlace(8 + i),), less=1, count=5),
+    "global_dim": MapField(lambda i: (MapPlace(8 + i),), less=1, ordinals=5),
     "global_stride": MapField(
-        lambda i: (MapPlace(3 + i, after=4), MapPlace(7, 4 * i, 4, after=36)), count=4, wide=True
+        lambda i: (MapPlace(3 + i, after=4), MapPlace(7, 4 * i, 4, after=36)), ordinals=4, wide=True
     ),
-    "element_stride": MapField(lambda i: (MapPlace(13, 3 * i, 3),), less=1, count=5),
-    "box_dim": MapField(lambda i: (MapPlace(14, 8 * i - 8, 8) if i else MapPlace(13, 24, 8),), less=1, count=5),
+    "element_stride": MapField(lambda i: (MapPlace(13, 3 * i, 3),), less=1, ordinals=5),
+    "box_dim": MapField(lambda i: (MapPlace(14, 8 * i - 8, 8) if i else MapPlace(13, 24, 8),), less=1, ordinals=5),
 }
 
 
@@ -86,7 +86,7 @@ def _forms(space: str, *, constant: bool) -> Iterator[Form]:
     for field, row in MAP_FIELDS.items():
         if row.constant != constant:
             continue
-        ordinals: Spellings = {number: f"{number}" for number in range(row.count)} if row.count else {0: ""}
+        ordinals: Spellings = {number: f"{number}" for number in range(row.ordinals)} if row.ordinals else {0: ""}
         mods: dict[str, Spellings] = {"field": {field: f".{field}"}, "ordinal": ordinals, "space": {space: words}}
         if constant:
             mods["constant"] = {number: f"{number}" for number in range(MOST[field])}
@@ -95,7 +95,7 @@ def _forms(space: str, *, constant: bool) -> Iterator[Form]:
             Ptx(
                 f"tensormap.replace.tile{{field}}{{space}}.b1024.{'b64' if row.wide else 'b32'}",
                 mods,
-                pattern="{mnemonic} [{ptr}], " + ("{ordinal}, " if row.count else "") + f"{value};",
+                pattern="{mnemonic} [{ptr}], " + ("{ordinal}, " if row.ordinals else "") + f"{value};",
             ),
             REPLACING,
             SOURCE,

@@ -34,10 +34,10 @@ def _replaced(low: Lowering, step: Step) -> Sequence[Stmt]:
     low.check_target(step.ins.mnemonic, only(*REPLACING))
     field = MAP_FIELDS.get(words[2]) if words[1:2] == ("tile",) else None
     address, *rest = step.ins.operands
-    if field is None or not isinstance(address, Address) or len(rest) != 1 + bool(field.count):
+    if field is None or not isinstance(address, Address) or len(rest) != 1 + bool(field.ordinals):
         name = words[2] if len(words) > 2 else ""
         raise InstructionError(f"{step.ins.mnemonic} is not supported", given=name, allowed=choices(name, MAP_FIELDS))
-    index = rest[0].value if field.count and isinstance(rest[0], Immediate) else 0
+    index = rest[0].value if field.ordinals and isinstance(rest[0], Immediate) else 0
     space, kind = step.ins.space, UINT64 if words[-1] == "b64" else UINT32
     value = Var(low.fresh("field"), UINT64)
     made: list[Stmt] = [
