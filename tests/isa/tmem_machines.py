@@ -68,7 +68,7 @@ class PlainUnit:
     def kept(self, buffer: str) -> Array:
         return self.buffers.setdefault(buffer, np.zeros(len(self.bytes), np.uint64))
 
-    def fault(self, what: str, issuers: NDArray[np.bool_]) -> NoReturn:
+    def fault(self, what: str, issuers: NDArray[np.bool_], *, address: int | None = None) -> NoReturn:
         raise SimulationError(what, given=f"issuers {np.flatnonzero(issuers).tolist()}")
 
     def where(self, found: Addresses) -> tuple[Array, Array]:

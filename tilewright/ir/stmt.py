@@ -176,6 +176,11 @@ class Attr(Node):
     settings: tuple[tuple[str, Argument], ...]
     at: Span | None = _at()
 
+    @property
+    def mark(self) -> str | None:
+        """The name of the mark that it is, ``T.trace(name)``."""
+        return next((str(text) for key, text in self.settings if key == "trace"), None)
+
 
 @dataclass(frozen=True, slots=True)
 class For(Node):
@@ -248,7 +253,8 @@ Body: TypeAlias = tuple[Stmt, ...]
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How a lowered kernel is launched. grid, cluster: x, y, z in CTAs. threads: per CTA. shared_bytes: the arena.
-    max_registers: of a thread, 0 for as many as the compiler takes.
+    non_portable_cluster: may a cluster have more CTAs than every GPU takes? max_registers: of a thread, 0 for as many
+    as the compiler takes.
     """
 
     grid: tuple[Value, Value, Value]
@@ -256,6 +262,7 @@ class Launch:
     cluster: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
     min_blocks_per_sm: int = 0
+    non_portable_cluster: bool = False
     max_registers: int = 0
 
     @property

@@ -21,7 +21,7 @@ In the order in which to read:
                         products into tensor memory; instruction_descriptors: which product one computes
     wgmma, wgmma_values, wgmma_atoms
                         products of a warpgroup, on matrices of shared memory
-    operations          what asynchronous families have in common
+    operations, units   what asynchronous families have in common; what carries operations out
     math, fma, bits, arith, convert, casts, extremes, rounded, linear
                         numbers of one thread
     printing            ``printf``, and ways to stop
@@ -48,6 +48,7 @@ from tilewright.isa.tcgen05_alloc import *  # noqa: F403
 from tilewright.isa.tcgen05_cp import *  # noqa: F403
 from tilewright.isa.tcgen05_ldst import *  # noqa: F403
 from tilewright.isa.tcgen05_mma import *  # noqa: F403
+from tilewright.isa.units import *  # noqa: F403
 from tilewright.isa.warp import *  # noqa: F403
 from tilewright.isa.wgmma import *  # noqa: F403
 from tilewright.isa.wgmma_atoms import *  # noqa: F403

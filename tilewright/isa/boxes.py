@@ -127,8 +127,8 @@ def _asked(
         where = f"element {starts[k, 0]} of the innermost dimension, {starts[k, 0] * size[k]} bytes"
         unit.fault(f"the box begins at {where}; the copy engine takes multiples of {UNIT} bytes", wrong)
     if (wrong := tile.astype(np.int64) % TILE_ALIGNMENT != 0).any():
-        unit.fault(f"{name} is the shared address {int(tile[wrong][0]):#x}; a box of a tensor map begins at a "
-                   f"multiple of {TILE_ALIGNMENT} bytes", wrong)  # fmt: skip
+        what = f"{name} is no multiple of {TILE_ALIGNMENT} bytes, at which a box of a tensor map begins"
+        unit.fault(what, wrong, address=int(tile[wrong][0]))
     return maps, starts, first_of(tile.astype(np.int64))
 
 

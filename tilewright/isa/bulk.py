@@ -51,8 +51,11 @@ def stretches(
     nbytes = n.astype(np.int64)
     for name, value in (("dst", dst), ("src", src), ("n", nbytes)):
         wrong = value.astype(np.int64) % UNIT != 0
+        if wrong.any() and name == "n":
+            unit.fault(f"n of a bulk copy is a multiple of {UNIT} bytes, not {int(value[wrong][0])}", wrong)
         if wrong.any():
-            unit.fault(f"{name} of a bulk copy is a multiple of 16 bytes, not {int(value[wrong][0])}", wrong)
+            what = f"{name} of a bulk copy is at no multiple of {UNIT} bytes"
+            unit.fault(what, wrong, address=int(value[wrong][0]))
     offset = UNIT * np.arange(int(nbytes.max()) // UNIT)
     kept = np.where(offset < nbytes[:, None], UNIT, 0)
     into, source = (where.astype(np.int64)[:, None] + offset for where in (dst, src))

@@ -6,7 +6,7 @@ broadcast. The simulator implements these protocols; so do small fakes in tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
@@ -34,6 +34,10 @@ class Memory(Protocol):
 
         Places have the dtype of the values. ``combine`` works on arrays: lanes with different addresses may go at once.
         """
+        ...
+
+    def replicas(self, address: Lanes) -> Sequence[Lanes]:
+        """For each GPU the addresses of its places that multicast addresses name."""
         ...
 
 
@@ -102,8 +106,11 @@ class Unit(Protocol):
         """(n, 4): for each issuer whether it gets a cluster that has not begun, and the numbers of its first CTA."""
         ...
 
-    def fault(self, what: str, issuers: NDArray[np.bool_]) -> NoReturn:
-        """Stop the kernel because of what the issuers in ``issuers`` issued; raises SimulationError."""
+    def fault(self, what: str, issuers: NDArray[np.bool_], *, address: int | None = None) -> NoReturn:
+        """Stop the kernel because of what the issuers in ``issuers`` issued; raises SimulationError.
+
+        address: that it is about, in shared memory or generic.
+        """
         ...
 
 

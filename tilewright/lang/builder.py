@@ -61,6 +61,7 @@ class KernelBuilder:
         self.hints: tuple[str, ...] = ()
         self.fresh: set[str] = set()
         self.params: list[ir.Var] = []
+        self.hidden: list[ir.Var] = []  # the parameters after those, which callers do not name
         self.buffers: list[ir.Buffer] = []
         self.maps: list[MapOf] = []
         self.symbols: list[ir.Var] = []
@@ -285,7 +286,7 @@ class KernelBuilder:
             body = ir.map_buffers(body, lambda buffer: final.get(buffer.name, buffer))
         return ir.Kernel(
             name,
-            tuple(self.params),
+            (*self.params, *self.hidden),
             tuple(self.buffers),
             body,
             tuple(self.symbols),

@@ -21,6 +21,7 @@ from tilewright.lang.builder import current
 from tilewright.lang.environment import Environment, Outer, around
 from tilewright.lang.memory import bind_parameter, check_argument, new_buffer, strided
 from tilewright.lang.parser import Parser
+from tilewright.lang.ranks import SymmetricType, bind_symmetric
 from tilewright.lang.returns import without_early_returns
 from tilewright.lang.source import Source, read
 from tilewright.lang.tensor_maps import bind_map
@@ -185,6 +186,8 @@ def _parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) ->
         layout = strided(name, kind.shape, kind.strides, kind.layout)
         made = new_buffer(builder, name, kind.shape, kind.dtype, kind.scope, layout, data=pointer, align=kind.align)
         env.define(name, bind_parameter(builder, pointer, made), "buffer")
+    elif isinstance(kind, SymmetricType):
+        env.define(name, bind_symmetric(builder, name, kind), "buffer")
     elif isinstance(kind, MapType):
         pointer = Var(name, HANDLE)
         builder.params.append(pointer)
@@ -192,7 +195,7 @@ def _parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) ->
     else:
         given = ast.unparse(arg)
         hint = "@T.jit with keyword-only constants" if isinstance(kind, Marker) else None
-        allowed = 'T.handle, T.Buffer(shape, "float16"), T.TensorMap, a scalar such as T.float32'
+        allowed = 'T.handle, T.Buffer(shape, "float16"), T.SymmetricBuffer, T.TensorMap, a scalar such as T.float32'
         raise KernelError(f"parameter {name} needs a type", given=given, allowed=allowed, hint=hint)
 
 

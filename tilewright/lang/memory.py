@@ -134,9 +134,11 @@ def match_buffer(
     elem_offset: Value = 0,
     align: int = 0,
     flat: bool = False,
+    peers: int = 0,
 ) -> Buffer:
     """The array behind a handle parameter. Symbolic extents and strides (``n = T.int32()``) take their values from the
-    call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart.
+    call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart. peers: of a `T.SymmetricBuffer` in
+    printed scripts, its ranks.
     """
     builder = current("T.match_buffer")
     if not isinstance(param, Var) or param not in builder.params or param.dtype != "handle":
@@ -148,8 +150,9 @@ def match_buffer(
     layout = strided(name, shape, strides, layout)
     check_argument(name, scope)
     made = new_buffer(
-        builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align, flat=flat
-    )
+        builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align,
+        flat=flat, peers=peers,
+    )  # fmt: skip
     return bind_parameter(builder, param, made)
 
 

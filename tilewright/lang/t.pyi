@@ -207,6 +207,24 @@ class _cuda:
     def warpgroup_sync(id: Value) -> Any:
         """The four warps of a warpgroup meet at named barrier ``id``."""
 
+class _multimem:
+    @staticmethod
+    def ld_reduce(ptr: Value, op: Value = ..., dtype: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
+        """The elements of all GPUs at ``ptr``, combined by ``op``: add, min, max, and, or, xor. sem: 'weak',
+        'relaxed', 'acquire'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. op: 'add', 'min', 'max', 'and', 'or',
+        'xor'. dtype: 'uint32', 'int32', 'uint64', 'int64', 'float32', 'float64'.
+        """
+    @staticmethod
+    def red(ptr: Value, value: Value, op: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
+        """Combines ``value`` by ``op`` into the element of each GPU, there as one access. sem: 'relaxed', 'release'.
+        scope: 'cta', 'gpu', 'sys', 'cluster'. op: 'add', 'min', 'max', 'and', 'or', 'xor'.
+        """
+    @staticmethod
+    def st(ptr: Value, value: Value, sem: Value = ..., scope: Value = ...) -> Any:
+        """Stores ``value`` as an element of each GPU. sem: 'weak', 'relaxed', 'release'. scope: None, 'cta', 'gpu',
+        'sys', 'cluster'.
+        """
+
 class _ptx_add:
     def __call__(self, a: Value, b: Value, type: Value, sat: Value = ..., rnd: Value = ..., ftz: Value = ...) -> Any:
         """The sum of a and b: integers modulo their width, or clamped; floats rounded once. type: 'u16', 's16',
@@ -2810,6 +2828,18 @@ class T:
     SmemDescriptor = _SmemDescriptor
     SwizzleLayout = _SwizzleLayout
     SwizzleMode = _SwizzleMode
+    @staticmethod
+    def SymmetricBuffer(
+        shape: Value,
+        dtype: Value = ...,
+        ranks: int = ...,
+        layout: Value = ...,
+        strides: Value = ...,
+        align: int = ...,
+    ) -> Any:
+        """``x: T.SymmetricBuffer((1024,), "float32", ranks=4)``: a parameter that each of four GPUs has, in memory
+        that the others reach: ``x.peer(r)`` is the one of rank r, ``x`` itself that of the calling GPU.
+        """
     TCGen05Bar = _TCGen05Bar
     TMABar = _TMABar
     @staticmethod
@@ -3127,6 +3157,7 @@ class T:
         cluster: Value = ...,
         shared_bytes: int = ...,
         min_blocks_per_sm: int = ...,
+        non_portable_cluster: Flag = ...,
         max_registers: int = ...,
     ) -> Any:
         """How the kernel is launched: a line of printed scripts of the lowered stage."""
@@ -3161,9 +3192,25 @@ class T:
         elem_offset: Value = ...,
         align: int = ...,
         flat: Flag = ...,
+        peers: int = ...,
     ) -> Any:
         """The array behind a handle parameter. Symbolic extents and strides (``n = T.int32()``) take their values
-        from the call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart.
+        from the call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart. peers: of a
+        `T.SymmetricBuffer` in printed scripts, its ranks.
+        """
+    @staticmethod
+    def match_symmetric(
+        param: Value,
+        shape: Value,
+        dtype: Value = ...,
+        *,
+        ranks: int,
+        layout: Value = ...,
+        strides: Value = ...,
+        align: int = ...,
+    ) -> Any:
+        """`T.match_buffer` of an array that each of several GPUs has, as `T.SymmetricBuffer`, also of symbolic
+        extents.
         """
     @staticmethod
     def max(*values: Value, axis: Value = ..., keepdims: Flag = ..., **keywords: Value) -> Any:
@@ -3184,6 +3231,7 @@ class T:
     @staticmethod
     def minimum(a: Value, b: Value) -> Any:
         """The smaller one; NaN where either is NaN."""
+    multimem: _multimem
     nctaid: XYZ
     @staticmethod
     def nearbyint(x: Value) -> Any:
@@ -3210,6 +3258,9 @@ class T:
     def ptr_byte_offset(ptr: Value, offset: Value, dtype: Value = ...) -> Any:
         """A pointer so many bytes further on; ``dtype`` is for readers."""
     ptx: _ptx
+    @staticmethod
+    def rank_id(counts: Value = ...) -> Any:
+        """The rank of the GPU that runs the kernel: 0 up to its extent, ``rank = T.rank_id([4])``."""
     @staticmethod
     def reciprocal(*args: Value, **keywords: Value) -> Any:
         """1 / src, correctly rounded."""
@@ -3329,6 +3380,9 @@ class T:
     def thread_id_in_wg(counts: Value = ..., *more: Value, preferred: Value = ...) -> Any:
         """The thread of its warpgroup: 0 up to its extents, which may be left out where they follow from other ids."""
     tid: Any
+    @staticmethod
+    def trace(name: Value) -> Any:
+        """A mark in the kernel, where a warp is at: an event of a recorded run, a clock stamp of ``exe.trace(...)``."""
     @staticmethod
     def trunc(x: Value) -> Any:
         """The integer part of x."""

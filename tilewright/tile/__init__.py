@@ -25,6 +25,7 @@ In the order in which to read:
                         arithmetic, partial results, prefixes, and how threads divide a memory
     blocks, staging, scaling
                         products: which registers hold what; operands from memory; alpha and beta
+    devices             arrays that are spread over several GPUs
     meeting, inner, pieces, costs
                         scratch memory and barriers; calls inside of calls, of boxes; costs of permutations
     register_pool       registers that setmaxnreg moves between warpgroups
