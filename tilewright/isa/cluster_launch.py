@@ -100,7 +100,7 @@ instruction(
 instruction(
     f"{FAMILY}.query_cancel.is_canceled",
     operands=(reads("addr", "shared"),),
-    doc="Was a cluster taken, by the answer at ``addr``?",
+    doc="True where a cluster was taken, by the answer at ``addr``.",
     forms=(
         Form(
             Ptx(
