@@ -17,7 +17,7 @@ from tests.sim.test_recording import TURNS, example, recorded, ring
 from tilewright import T
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.profiling.acts import script_of
-from tilewright.profiling.machine import machine_of
+from tilewright.profiling.machine import figures_of
 from tilewright.profiling.play import play
 from tilewright.sim.record.recording import Stretch, Waited
 from tilewright.view.look import Timeline, page_of
@@ -95,7 +95,7 @@ def test_estimated_cycles_keep_the_order_of_causes(run: tw.Run) -> None:
 
 def test_the_schedule_is_that_of_the_estimate(run: tw.Run) -> None:
     assert run.recording is not None
-    schedule, machine = scheduled(run.recording), machine_of(gpu_of("sm_90a"), 1)
+    schedule, machine = scheduled(run.recording), figures_of(gpu_of("sm_90a"), 1)
     first = schedule.operations[0]
     assert first.end - first.begin > machine.tma_latency + machine.l2_latency
     assert schedule.end == max(play([script_of(run.recording, {})], machine, 1, 1).ends)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilewright.isa import GPU_ARCHS
 from tilewright.profiling import GPUS, Gpu
-from tilewright.profiling.acts import Blocks, Script, script_of
-from tilewright.profiling.machine import Machine, machine_of
+from tilewright.profiling.acts import ActWriter, Script, script_of
+from tilewright.profiling.machine import SmFigures, figures_of
 from tilewright.profiling.play import Play
 from tilewright.sim.record.recording import Met, Signalled, Waited
 
@@ -71,7 +71,7 @@ def gpu_of(target: str) -> Gpu:
 class Watched(Play):
     """A play that notes when each warp begins and ends each of its acts. (Mutable.)"""
 
-    def __init__(self, script: Script, machine: Machine) -> None:
+    def __init__(self, script: Script, machine: SmFigures) -> None:
         super().__init__([script], machine, 1, 1)
         self.acts: dict[int, dict[int, list[float]]] = {}  # of the list of acts of a warp, by place: begin and end
         self.done: dict[int, tuple[float, float]] = {}  # of operations: begin and end
@@ -92,7 +92,7 @@ class Watched(Play):
 def scheduled(recording: Recording) -> Schedule:
     """Plays a recording."""
     gpu = gpu_of(recording.target)
-    machine = machine_of(gpu, prod(recording.grid))
+    machine = figures_of(gpu, prod(recording.grid))
     made = Schedule(gpu, [[Times(0, 0)] * len(one.events) for one in recording.streams],
                     [Times(0, 0)] * len(recording.operations))  # fmt: skip
     causes = _causes(recording)
@@ -110,12 +110,12 @@ def _causes(recording: Recording) -> dict[int, Key]:
     return found | {one.completed: (-1, n) for n, one in enumerate(recording.operations) if one.completed is not None}
 
 
-def _play(recording: Recording, made: Schedule, machine: Machine, first: int, causes: dict[int, Key]) -> None:
+def _play(recording: Recording, made: Schedule, machine: SmFigures, first: int, causes: dict[int, Key]) -> None:
     """The times of a cluster, or of a CTA."""
     script = script_of(recording, {}, first)
     watched = Watched(script, machine)
     watched.run()
-    blocks, unused = Blocks(recording, {}, frozenset()), Script()
+    blocks, unused = ActWriter(recording, {}, frozenset()), Script()
     number = {(one.cta, one.address, one.number): at for at, one in enumerate(recording.phases)}
     ours = [one for one, stream in enumerate(recording.streams) if first <= stream.cta < first + recording.cluster]
     issues: dict[int, Key] = {}
