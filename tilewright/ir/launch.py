@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["launch_of", "scope_id_exprs"]
 
 BLOCKS_PER_SM, NON_PORTABLE_CLUSTER = "tirx.launch_bounds_min_blocks_per_sm", "non_portable_cluster"
+MAX_REGISTERS = "max_registers_of_a_thread"
 
 # Scope ids that count threads: what each counts, and inside what; naming one promises that there is such a scope.
 COUNTS = {
@@ -81,8 +82,10 @@ def launch_of(kernel: Kernel) -> Launch:
     """
     cluster, grid = _blocks(kernel)
     settings = _settings(kernel)
-    blocks, wide = (const_value(settings.get(name)) or 0 for name in (BLOCKS_PER_SM, NON_PORTABLE_CLUSTER))
-    return Launch(grid, _threads(kernel), cluster, min_blocks_per_sm=int(blocks), non_portable_cluster=bool(wide))
+    names = (BLOCKS_PER_SM, NON_PORTABLE_CLUSTER, MAX_REGISTERS)
+    blocks, wide, registers = (int(const_value(settings.get(name)) or 0) for name in names)
+    return Launch(grid, _threads(kernel), cluster, min_blocks_per_sm=blocks, non_portable_cluster=bool(wide),
+                  max_registers=registers)  # fmt: skip
 
 
 def _scope_ids(kernel: Kernel) -> Iterator[ScopeId]:

@@ -38,7 +38,7 @@ from tilewright.public import Public, instances, keywords_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilewright.sim import Program, Run
+    from tilewright.sim import Program, RecordingOptions, Run
 
 __all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "text_of"]
 
@@ -188,6 +188,7 @@ class LoadedKernel:
         own = tuple(Parameter(param.name, "") for param in entry.params)
         self.written = tuple(written) if len(written) == len(own) else own
         self._programs: dict[object, tuple[Lowered, Program]] = {}
+        self._change: Callable[[Kernel], Kernel] | None = None
 
     @property
     def name(self) -> str:
@@ -232,37 +233,61 @@ class LoadedKernel:
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         max_findings: int = host.MOST_FINDINGS,
+        record: bool | int | tuple[int, ...] | RecordingOptions = False,
         **named: Any,
     ) -> Run:
         """Run on the simulator; arrays are changed in place, and an access outside of an array is an error.
 
         args: arrays for pointers, numbers, bytes of structures. block: what the kernel asks for, where it does.
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster, more than 8 only where the host asks for a
-        size that is not portable. check, limits: as of `tilewright.simulate`.
+        size that is not portable. check, limits, record: as of `tilewright.simulate`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
+        from tilewright.sim import RecordingOptions
+
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
         with _in_words(((rf"(?<!\w){re.escape(self.entry.name)}(?!\w)", self.name), *self.module.words)):
             bound, passed = self._given(args, named).with_copies()
             machine = self.machine(grid, block, cluster, shared_bytes, non_portable_cluster=non_portable_cluster)
             lowered, program = self._program(bound, machine, check)
             with _about_shared(machine, lowered, partial(self._touched, bound, limits)):
-                run = self._run(lowered, program, bound, progress, limits)
+                run = self._run(lowered, program, bound, progress, limits, RecordingOptions.of(record))
             bound.check_unchanged(passed)
+        if run.recording is not None:
+            run = replace(run, recording=replace(run.recording, kernel=self.name))
         run.warnings[:] = [said(text, self.module.words) for text in run.warnings]
         run.findings[:] = [in_words(one, self.module.words) for one in run.findings]
         return run
 
     def _run(
         self, lowered: Lowered, program: Program, bound: Given, progress: Callable[[int, int], None] | None,
-        limits: host.Limits,
+        limits: host.Limits, record: RecordingOptions | None = None,
     ) -> Run:  # fmt: skip
         kinds = {bound.names[param]: kind for param, kind in bound.kinds.items()}
         with host.lent({bound.names[param]: array for param, array in bound.arrays.items()}, kinds) as lent:
             arrays = lent | self._memory(lowered, program, bound, lent)
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
-            return program.run(handles, bound.numbers, progress=progress, limits=limits)
+            return program.run(handles, bound.numbers, progress=progress, limits=limits, record=record)
+
+    def run_watched(
+        self, args: Sequence[Any], launched: Mapping[str, Any], checks: frozenset[str],
+        watch: Callable[[Program], object],
+    ) -> Run:  # fmt: skip
+        """Run a launch on copies of its arguments, by a program of its own that ``watch`` gets before.
+
+        launched: grid, block, shared_bytes and cluster, as of `simulate`.
+        """
+        from tilewright.sim import Program
+
+        bound, _ = self._given(args, {}).with_copies()
+        machine = self.machine(launched["grid"], launched.get("block"), launched.get("cluster"),
+                               launched.get("shared_bytes") or 0)  # fmt: skip
+        made = self._lowered(bound, machine)
+        program = Program(made.kernel, checks, nearest(self.target))
+        watch(program)
+        copied = replace(bound, arrays={name: np.copy(array) for name, array in bound.arrays.items()})
+        return self._run(made, program, copied, lambda done, ctas: None, host.Limits())
 
     def _touched(self, bound: Given, limits: host.Limits, machine: Machine) -> int | None:
         """The bytes of shared memory that a run with so much of it touches; None where it does not come to its end."""
@@ -297,7 +322,14 @@ class LoadedKernel:
         return self._lowered(self._given(args, named), machine).kernel
 
     def _lowered(self, bound: Given, machine: Machine) -> Lowered:
-        return lower(self.module.module, self.entry, bound.buffers(), machine)
+        made = lower(self.module.module, self.entry, bound.buffers(), machine)
+        return made if self._change is None else replace(made, kernel=self._change(made.kernel))
+
+    def changed(self, change: Callable[[Kernel], Kernel]) -> LoadedKernel:
+        """This kernel, changed before it runs."""
+        made = LoadedKernel(self.module, self.entry, self.written)
+        made._change = change
+        return made
 
     def _program(self, bound: Given, machine: Machine, check: str | Iterable[str]) -> tuple[Lowered, Program]:
         from tilewright.sim import Program, parse_checks

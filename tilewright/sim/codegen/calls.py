@@ -231,6 +231,7 @@ def _instruction(
             observes=bound.form.result != VOID,
             compares=access.compares,
             constant=access.constant,
+            replicated=access.replicated,
             polls=id(e.stmt) in e.axes.polled,
             compared=id(e.stmt) in e.axes.compared,
             advice=advice_of(pointer),

@@ -15,7 +15,7 @@ from tilewright.sim.machine.arrays import Array, Bools
 from tilewright.sim.machine.batch import numbers, where_text
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows
-from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.remote import across, in_turns, on_rank
 from tilewright.sim.machine.tmem import TmemFacet
@@ -99,6 +99,10 @@ class MemoryFacet(_View):
         bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
         for storage, lanes, at in self._split(address):
             storage.store(self.batch.of_lanes(lanes.shape[2]), at, data.shape[-1], bits, lanes)
+
+    def replicas(self, address: Array) -> list[Array]:
+        run = self.batch.wave.run
+        return [np.asarray(address) + step for step in multicast_steps(run, _safe(address, self.mask), self.at)]
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
         """Lane by lane where lanes share an address, all others at once."""

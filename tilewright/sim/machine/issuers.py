@@ -86,6 +86,17 @@ class Issuers:
             found[address == one] = block.data[0, offset : offset + nbytes]
         return found
 
+    @property
+    def cta(self) -> Ints:
+        return self.rows
+
+    def take_clusters(self) -> NDArray[np.uint32]:
+        taken = [self.wave.run.take_cluster() for _ in self.rows]
+        return np.array([(0, 0, 0, 0) if one is None else (1, *self.wave.cta_at(one)) for one in taken], np.uint32)
+
+    def kept(self, buffer: str) -> NDArray[np.uint64]:
+        return self.wave.kept.setdefault(buffer, np.zeros(self.wave.ctas, np.uint64))
+
     def fault(self, what: str, issuers: Bools, *, address: int | None = None) -> NoReturn:
         who = self.name(int(np.flatnonzero(issuers)[0]))
         where = "" if address is None else self._place_text(address)

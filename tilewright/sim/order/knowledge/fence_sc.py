@@ -29,7 +29,7 @@ import numpy as np
 from tilewright.sim.order.bounds import FENCED_READS
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.known import Known, published_flags
-from tilewright.sim.order.knowledge.releases import WIDE, take
+from tilewright.sim.order.knowledge.releases import take
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -43,7 +43,7 @@ WARPS = 32  # of a CTA, at most
 CLUSTER = "cluster"  # a fence of that scope counts within its own CTA alone
 LOWEST = 0xFF  # byte of flags
 FAR_TIMES = 4096  # of which fences are remembered
-GRID, CTA = "gpu", "cta"  # how far what a fence puts in order reaches
+GRID, CTA = "sys", "cta"  # how far what a fence puts in order reaches
 
 
 class KnownBySc:
@@ -55,7 +55,8 @@ class KnownBySc:
     """
 
     def __init__(self, clocks: Clocks, first: int, scopes: set[str]) -> None:
-        reaches = [GRID] * (not scopes.isdisjoint(WIDE)) + [CTA] * (not scopes.isdisjoint((CTA, CLUSTER)))
+        wide = clocks.wave.run.wide
+        reaches = [GRID] * (not scopes.isdisjoint(wide)) + [CTA] * (not scopes <= {*wide})
         self.clocks = clocks
         self.first = {reach: first + k * clocks.size for k, reach in enumerate(reaches)}
         self.columns = range(first, first + len(reaches) * clocks.size)
@@ -69,7 +70,7 @@ class KnownBySc:
 
     def fenced(self, who: Actors, scope: str) -> None:
         """Lanes have passed a fence.sc."""
-        reaches = [reach for reach in self.first if scope in WIDE or reach == CTA]
+        reaches = [reach for reach in self.first if scope in self.clocks.wave.run.wide or reach == CTA]
         if not reaches:
             return
         clocks = self.clocks

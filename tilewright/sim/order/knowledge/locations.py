@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Look
+    from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.knowledge.known import Known
     from tilewright.sim.order.races.accesses import AccessRecord
@@ -204,8 +205,8 @@ class Locations:
     def read(self, clocks: Clocks, access: Strong) -> None:
         """Record a strong read: what the lanes observe is acquired, now or by a later fence."""
         found = self._at.get(access.where)
-        size = clocks.wave.run.cluster_ctas
-        if found is None or found.release is None or not self._morally_strong(found, access, size):
+        run = clocks.wave.run
+        if found is None or found.release is None or not self._morally_strong(found, access, run):
             return
         release, is_newest = self._acquired(clocks, access, found.release)
         if release is None:
@@ -245,9 +246,9 @@ class Locations:
         return [*found.release.patterns.patterns.values()] if found is not None and found.release is not None else []
 
     @staticmethod
-    def _morally_strong(found: _Location, access: Strong, size: int) -> bool:
+    def _morally_strong(found: _Location, access: Strong, run: Device) -> bool:
         one, other = found.site, access.site
-        near = hold_each_other(one.scope, found.cta, other.scope, access.cta, size)
+        near = hold_each_other(one.scope, found.cta, other.scope, access.cta, run)
         return bool(near) and one.element == other.element
 
     def written(self, clocks: Clocks, access: Strong, released: list[Pattern], by_sc: list[Pattern]) -> None:
@@ -258,7 +259,7 @@ class Locations:
             self.releases |= {(access.cta, thread, access.where): made for thread in access.threads}
         if self.releases:
             released = [*released, *self._made_before(access)]
-        release = self._kept(found, access, clocks.wave.run.cluster_ctas)
+        release = self._kept(found, access, clocks.wave.run)
         if release is not None:
             release = release.followed_by(clocks, released, by_sc)
         elif released or by_sc:
@@ -280,11 +281,11 @@ class Locations:
             several = list(alike)
             yield from several[0][0].of(tuple(thread for _, thread in several))
 
-    def _kept(self, found: _Location | None, access: Strong, size: int) -> Release | None:
+    def _kept(self, found: _Location | None, access: Strong, run: Device) -> Release | None:
         """What was published there before a write and is so still: an atomic hands all on. Who stores over what it has
         observed does so later for all (coherence): what came before that by way of fences, comes before the store.
         """
-        if found is None or found.release is None or not self._morally_strong(found, access, size):
+        if found is None or found.release is None or not self._morally_strong(found, access, run):
             return None
         if access.site.atomic:
             return found.release
