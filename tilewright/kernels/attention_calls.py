@@ -246,7 +246,7 @@ def _check_dimensions(layout: str, **arrays: Array) -> None:
     """Raises ArgumentError for what are no arrays of the layout's dimensions. It takes no time where they are."""
     for name, array in arrays.items():
         if not hasattr(array, "shape") or len(array.shape) != LAYOUTS[layout]:
-            expect(name, array, KINDS)
+            expect(name, array, (*KINDS, FLOAT8))
             raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
                                 allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
 

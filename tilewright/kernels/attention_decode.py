@@ -507,7 +507,7 @@ FORWARD = TorchOperator(
 )
 
 
-@public.names
+@public
 def attention_decode(
     q: Array,
     k: Array,
@@ -542,6 +542,8 @@ def attention_decode(
     """
     if layout not in ("bhsd", "bshd"):
         raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, ("bhsd", "bshd")))
+    if not getattr(q, "shape", ()):
+        expect("q", q, KINDS)
     if causal not in (False, True, "bottom-right"):
         raise ArgumentError("no such alignment", given=f"causal={causal!r}", allowed='False, True, "bottom-right"')
     if not 0.0 <= softcap < math.inf:
