@@ -37,8 +37,9 @@ KINDS = {
 }
 NOTE = (
     "Constants were chosen by pairs that are fitted and seen. Pairs that are held have other shapes, measured when the "
-    "model stood; after a first look at them two constants were set once more: the length of HBM's queues, by the figures, "
-    "and what power takes from tensor cores. Of products and attention a sample was estimated, with the fastest ones in it."
+    "model stood; after a first look at them two constants were set once more: the length of HBM's queues, by the "
+    "figures, and what power takes from tensor cores. Of products and attention a sample was estimated, with the "
+    "fastest ones in it."
 )
 
 

@@ -136,7 +136,7 @@ def test_only_the_first_ctas_run() -> None:
     columns(33).estimate(a, b)
 
     assert (b == 1).all()  # the estimate has worked on copies
-    run = columns(33).simulate(a, b, check="none", record=tw.sim.Record(3, alone=True))
+    run = columns(33).simulate(a, b, check="none", record=tw.RecordingOptions(3, alone=True))
     assert (b[:3] == a[:3]).all()
     assert run.recording.ctas == (0, 1, 2)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections import Counter
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 import tilewright as tw
 from tilewright import T
 from tilewright.errors import ArgumentError, SimulationError
-from tilewright.sim.record import Record, Recording
+from tilewright.sim.record import Recording, RecordingOptions
 from tilewright.sim.record.recording import Committed, Event, Issued, Met, Signalled, Stretch, Waited
+from tools.runs import recorded as recorded_runs
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -42,42 +44,7 @@ def events(recording: Recording, kind: type) -> list[Any]:
 
 
 STAGES, BYTES, TURNS = 2, 512, 5
-
-
-@T.prim_func
-def ring(a: T.handle, b: T.handle):
-    """Warp 0 copies rows into a ring of two stages; warp 1 adds them up."""
-    A, B = T.match_buffer(a, (TURNS, 128), "float32"), T.match_buffer(b, (128,), "float32")
-    warp, lane = T.warp_id([2]), T.lane_id([32])
-    stages = T.alloc_buffer((STAGES, 128), "float32", scope="shared", align=128)
-    full = T.alloc_buffer((STAGES,), "uint64", scope="shared")
-    empty = T.alloc_buffer((STAGES,), "uint64", scope="shared")
-    if warp == 0 and lane == 0:
-        for n in T.unroll(STAGES):
-            T.ptx.mbarrier.init(full.ptr_to([n]), 1)
-            T.ptx.mbarrier.init(empty.ptr_to([n]), 32)
-        T.ptx.fence.mbarrier_init()
-    T.cuda.cta_sync()
-    if warp == 0:
-        if lane == 0:
-            for i in range(TURNS):
-                T.ptx.mbarrier.try_wait(empty.ptr_to([i % STAGES]), 1 - i // STAGES % 2)
-                T.ptx.mbarrier.arrive.expect_tx(full.ptr_to([i % STAGES]), BYTES)
-                T.ptx.cp_async.bulk.g2s_cta(
-                    stages.ptr_to([i % STAGES, 0]), A.ptr_to([i, 0]), BYTES, full.ptr_to([i % STAGES])
-                )
-    else:
-        total = T.alloc_local((4,), "float32")
-        for j in T.unroll(4):
-            total[j] = T.float32(0)
-        for i in range(TURNS):
-            T.ptx.mbarrier.try_wait(full.ptr_to([i % STAGES]), i // STAGES % 2)
-            for j in T.unroll(4):
-                total[j] = total[j] + stages[i % STAGES, j * 32 + lane]
-            T.ptx.fence.proxy_async()
-            T.ptx.mbarrier.arrive(empty.ptr_to([i % STAGES]))
-        for j in T.unroll(4):
-            B[j * 32 + lane] = total[j]
+ring = example("ring").ring  # warp 0 has rows copied into a ring of two stages; warp 1 adds them up
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +161,7 @@ def test_a_recording_is_bounded_and_says_what_it_lacks() -> None:
     rec = recorded("matmul_ring", record=(1,)).recording
     assert rec.ctas == (1,)
     assert rec.left_out.ctas == 1
-    rec = recorded("matmul_ring", record=Record(events=50)).recording
+    rec = recorded("matmul_ring", record=RecordingOptions(events=50)).recording
     assert 50 <= sum(len(stream.events) for stream in rec.streams) < 70
     assert "all events after number" in str(rec.left_out)
 
@@ -219,6 +186,32 @@ def test_a_run_that_a_finding_ends_has_its_recording() -> None:
 
 def test_no_ctas_cannot_be_recorded() -> None:
     with pytest.raises(ArgumentError, match="no CTAs to record"):
-        Record(ctas=0)
+        RecordingOptions(ctas=0)
     with pytest.raises(ArgumentError, match="no events to record"):
-        Record(events=0)
+        RecordingOptions(events=0)
+
+
+def test_recorded_ctas_may_run_alone() -> None:
+    kernel = example("matmul_ring").matmul
+    a, b = np.ones((256, 32), np.float16), np.ones((64, 32), np.float16)
+    made = tw.simulate(kernel, a, b, d := np.zeros((256, 64), np.float16), record=RecordingOptions(ctas=2, alone=True))
+    assert made.recording is not None
+    assert made.recording.ctas == (0, 1)
+    assert (d[:128] == 32).all()
+    assert (d[128:] == 0).all()
+
+
+def test_a_row_has_the_mnemonic_of_its_instruction() -> None:
+    rows = recorded("matmul_ring").recording.rows
+    named = {next(iter(row.counts), ""): row.mnemonic for row in rows}
+    assert named["ptx.mma"].startswith("mma.sync.aligned.m16n8k16")
+    assert named["ptx.cp_async"].startswith("cp.async.cg")
+
+
+def test_steps_show_where_tensor_memory_changes() -> None:
+    with recorded_runs(RecordingOptions(ctas=1)) as runs:
+        example("blackwell_matmul").main()
+    boxes = [step.tmem for steps in runs[-1].stepped for step in steps.steps if step.tmem is not None]
+    assert boxes
+    lanes, columns = max((words.shape for _, _, words in boxes), key=prod)
+    assert (lanes, columns >= 32) == (128, True)

@@ -126,6 +126,7 @@ class _Printer:
             "layout": self._layout(buffer),
             "elem_offset": "" if const_value(buffer.elem_offset) == 0 else show(buffer.elem_offset),
             "align": str(buffer.align) if buffer.align else "",
+            "peers": str(buffer.peers) if buffer.peers else "",
             "allocated_addr": "" if buffer.allocated_addr is None else show(buffer.allocated_addr),
             "flat": "True" if buffer.layout is None and self.kernel.stage == "tile" else "",
         }

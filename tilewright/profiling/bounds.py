@@ -18,18 +18,21 @@ import numpy as np
 from tilewright import host
 from tilewright.advise.accesses import Sectors, record
 from tilewright.dtypes import VOID
-from tilewright.errors import TilewrightError
+from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.inputs import make_arguments
 from tilewright.ir import Call, For, If, While, as_expr, expressions, statements
 from tilewright.ir.special import CTA
 from tilewright.isa import bind, calls_in, ctas_of_an_sm
 from tilewright.profiling.gpus import SECTOR_RATE, Gpu
+from tilewright.public import Public
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
     from tilewright.sim.machine.counts import Counts
 
 __all__ = ["Occupancy", "Profile", "profile", "profile_loaded"]
+
+public = Public(ArgumentError, {})
 
 SECTOR = 32
 
@@ -77,6 +80,7 @@ class Profile:
     alike: bool = False
     scale: float = 1.0
 
+    @public
     def scaled(self, times: float) -> Profile:
         """The bounds of ``times`` as many CTAs that each do the same, on as many times the data."""
         return replace(self, scale=self.scale * times)

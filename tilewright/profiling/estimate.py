@@ -99,17 +99,17 @@ class RecordedLaunch:
 def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:
     """Run the first CTAs of a launch on copies of its arguments; of arrays on a GPU only the shapes are used."""
     from tilewright.cuda.emit_alias import written
-    from tilewright.sim import Record
+    from tilewright.sim import RecordingOptions
 
     stored = written(exe.lowered)
     own = tuple(_stand_in(value, copied=param.name in stored) for param, value in
                 zip(exe.kernel.params, args, strict=True))  # fmt: skip
     try:
-        run = exe.simulate(*own, check="none", record=Record(CTAS, alone=True), limit_s=SECONDS)
+        run = exe.simulate(*own, check="none", record=RecordingOptions(CTAS, alone=True), limit_s=SECONDS)
     except SimulationError as alone:  # CTAs that wait for others, which do not run
         if "limit" in alone.what:
             raise
-        run = exe.simulate(*own, check="none", record=Record(CTAS), limit_s=SECONDS)
+        run = exe.simulate(*own, check="none", record=RecordingOptions(CTAS), limit_s=SECONDS)
     nbytes = {buffer.name: int(value.nbytes) for param, value in zip(exe.kernel.params, own, strict=True)
               for buffer in exe.kernel.buffers if buffer.data == param and isinstance(value, np.ndarray)}  # fmt: skip
     occupancy, ctas = _occupancy(exe, gpu), prod(exe.bind(*own).grid)
@@ -126,11 +126,11 @@ def estimate_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any
 
     launched: grid, block, shared_bytes and cluster, as of its `simulate`.
     """
-    from tilewright.sim import Record
+    from tilewright.sim import RecordingOptions
 
     copies = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args]
     named = {name: value for name, value in launched.items() if value is not None}
-    run = kernel.simulate(*copies, check="none", record=Record(CTAS, alone=True), limit_s=SECONDS, **named)
+    run = kernel.simulate(*copies, check="none", record=RecordingOptions(CTAS, alone=True), limit_s=SECONDS, **named)
     own = kernel.lowered(*args, **named).launch
     occupancy = Occupancy(ctas_of_an_sm(gpu.arch, own.threads, own.shared_bytes, 0), -(-own.threads // 32))
     nbytes = {name: int(value.nbytes) for name, value in zip(kernel.parameters, args, strict=False)

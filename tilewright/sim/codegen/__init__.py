@@ -6,6 +6,7 @@ axes                over what each value varies: CTAs, warps, lanes, or nothing;
 cut, waits, live, regions
                     the cut: blocks that end where threads may wait, from a structured body or a graph; live
                     variables; and which blocks are one segment
+decisions           strong reads that decide a branch, and nothing else
 rounds              the blocks of a segment under the masks of the lanes that come to them
 emitter, source     the state that generators share; the text, and text that is nested too deep for Python
 expressions, addressing, calls, substitution, lifting

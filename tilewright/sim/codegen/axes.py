@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tilewright.ir import Assign, Bind, Branch, Call, For, Stmt, stop_of
@@ -19,9 +20,9 @@ from tilewright.sim.codegen.loops import polls_in_graph
 from tilewright.sim.codegen.waits import waits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from tilewright.ir import Block
+    from tilewright.ir import Block, Expr
     from tilewright.ir.flow import Flow, Loop
     from tilewright.sim.codegen.live import Liveness
 
@@ -35,6 +36,7 @@ class Axes(Uniformity):
     polled: frozenset[int] = frozenset()  # the ``id`` of each statement of a graph on which it depends whether a loop
     # that polls memory ends; and, below, a predicate; where the kernel has volatile accesses
     compared: frozenset[int] = frozenset()
+    decisions: Mapping[int, Expr] = MappingProxyType({})  # see `tilewright.sim.codegen.decisions`
 
     def _call(self, expr: Call) -> int:
         bound = bind(expr)

@@ -27,6 +27,7 @@ from tilewright.sim.codegen.prepare import prepared
 from tilewright.sim.codegen.source import PySource, compiled
 from tilewright.sim.codegen.unknowns import parts_of
 from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, is_of_all, names_in
+from tilewright.sim.machine.places import ALONE, Ranks
 from tilewright.sim.machine.subject import Subject
 from tilewright.sim.record import Recorder
 
@@ -54,13 +55,19 @@ class Compiled(Subject):
 
     @ir.deep_recursion()
     def __init__(
-        self, kernel: ir.Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), *, pauses: bool = False,
+        self,
+        kernel: ir.Kernel,
+        checks: frozenset[str],
+        groups: tuple[Group, ...] = (),
+        ranks: Ranks = ALONE,
+        *,
+        pauses: bool = False,
         recorded: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
         hidden = (ir.Buffer(name, dtype("uint8"), (1,), "global", None, data=ir.Var(name, HANDLE)) for name in arrays)
         buffers = (*kernel.buffers, *hidden)
-        super().__init__(prepared(replace(kernel, buffers=buffers)), checks, groups)
+        super().__init__(prepared(replace(kernel, buffers=buffers)), checks, groups, ranks)
         self.parameters = frozenset(
             [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
         )
@@ -85,7 +92,7 @@ class Compiled(Subject):
     def _write(self) -> None:
         """The functions of all segments."""
         own = self.recorder
-        told = {"executed": own.executed, "asks": own.asks, "asked": own.asked} if own else {}
+        told = {name: getattr(own, name) for name in ("executed", "asks", "asked", "kept", "marked")} if own else {}
         out = PySource(NAMESPACE | told)
         for segment in self.cut:
             live_out = frozenset().union(*(self.live_in[k] for k in segment.end.targets))
@@ -100,6 +107,10 @@ class Compiled(Subject):
     def pointers(self) -> Pointers:
         """What each variable that may be a pointer is given."""
         return pointers(self.kernel.body)
+
+    @property
+    def decides(self) -> bool:
+        return bool(self.axes.decisions)
 
     # Arguments
 

@@ -12,6 +12,7 @@ from tilewright import ir
 from tilewright.errors import KernelError
 from tilewright.ir.flow import Flow
 from tilewright.sim.codegen.axes import Axes, Divergence
+from tilewright.sim.codegen.decisions import decisions
 from tilewright.sim.codegen.live import Liveness
 from tilewright.sim.codegen.loops import compared_in_graph, is_volatile, polled_in_graph, polls, takes_number
 from tilewright.sim.codegen.needed import needed
@@ -45,6 +46,8 @@ def cut(
     blocks = _threaded(blocks)
     flow = _flow_of(blocks)
     segments = regions(blocks, flow, outer)
+    if orders:
+        axes.decisions = decisions(blocks, flow, parameters)
     live = Liveness(blocks, flow, parameters)
     first = [live.live_in[segment.region.first_block] for segment in segments]
     return axes, segments, first, skips(blocks, flow, axes, compiled=kernel.graph is not None)

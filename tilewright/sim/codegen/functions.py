@@ -38,7 +38,7 @@ from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags
 from tilewright.sim.machine.instructions import lanes, stacked, to_shared
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.unknown import blended, either, nothing_known
-from tilewright.sim.record import row_of, row_of_call
+from tilewright.sim.record import Row, row_of, row_of_call
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.compiled import Compiled
@@ -50,7 +50,7 @@ CALLED: tuple[Callable[..., object], ...] = (
     *(nibble_flags, quotient, stacked, store_nibbles, to_shared),
     *(meaning for row in OPERATORS.values() for meaning in (row.number, row.array)),
 )
-UNRECORDED = (ir.AllocBuffer, ir.DeclBuffer, ir.Attr, ir.Assume, ir.Break, ir.Continue)
+UNRECORDED = (ir.AllocBuffer, ir.DeclBuffer, ir.Attr, ir.Assume, ir.Break, ir.Continue, ir.For, ir.While)
 NAMESPACE: dict[str, object] = {"np": np} | {each.__name__: each for each in CALLED}
 
 
@@ -204,7 +204,8 @@ class SegmentEmitter(Emitter):
         """One statement, by the rule of its kind."""
         self.out.at = stmt.at
         self.stmt = stmt
-        self.record(stmt, mask)
+        if not isinstance(stmt, UNRECORDED):
+            self.record(stmt, mask)
         try:
             _RULES[type(stmt)](self, stmt, mask)
         except TilewrightError as error:
@@ -213,11 +214,16 @@ class SegmentEmitter(Emitter):
     def record(self, stmt: ir.Stmt, mask: str) -> None:
         """Tell the recorder, where there is one, that lanes are about to execute a statement."""
         recorder = self.program.recorder
-        if recorder is not None and not isinstance(stmt, UNRECORDED):
+        if recorder is not None:
             row = recorder.has_row(stmt)
             if row is None:
                 row = recorder.row(stmt, row_of(stmt, self.program.head_of(stmt)))
             self.out.line(f"executed({row}, b, {mask})")
+
+    def record_value(self, name: str, mask: str) -> None:
+        """Tell it the value that a variable has got."""
+        if self.program.recorder is not None:
+            self.out.line(f"kept(b, {mask}, {self.variable(name)})")
 
     def record_wait(self, end: ir.Meet | ir.Ask) -> None:
         """The same for a call at which threads wait."""
@@ -243,8 +249,15 @@ class SegmentEmitter(Emitter):
         self.out.line("pass")
         return name
 
-    def nothing(self, stmt: ir.AllocBuffer | ir.DeclBuffer | ir.Attr, mask: str) -> None:
+    def nothing(self, stmt: ir.AllocBuffer | ir.DeclBuffer, mask: str) -> None:
         """Declarations: places are known already."""
+
+    def mark(self, stmt: ir.Attr, mask: str) -> None:
+        """A comment, or a mark, of which the recorder is told."""
+        recorder, name = self.program.recorder, stmt.mark
+        if recorder is not None and name is not None:
+            row = recorder.row(stmt, Row(f"T.trace({name!r})", "mark", stmt.at, {}))
+            self.out.line(f"marked({row}, {name!r}, b, {mask})")
 
     def assume(self, stmt: ir.Assume, mask: str) -> None:
         """A check that the assumption holds."""
@@ -259,6 +272,7 @@ class SegmentEmitter(Emitter):
         if any(stmt is each for each in self.axes.undefined):
             flags = self.out.constant("U", nothing_known(stmt.var.dtype))
         self.define(stmt.var, text, flags)
+        self.record_value(stmt.var.name, mask)
 
     def assign(self, stmt: ir.Assign, mask: str) -> None:
         """A new value for a variable, in the active lanes."""
@@ -270,6 +284,7 @@ class SegmentEmitter(Emitter):
             way = f"blended({mask}, " if self.unknowns else f"{mask}.chosen("
             flags = flags and f"{way}{flags}, {name}_s)"
         self.define(stmt.var, text, flags)
+        self.record_value(stmt.var.name, mask)
 
     def define(self, var: ir.Var, text: str, flags: str | None) -> None:
         """``name = text``, and the same for its flags."""
@@ -350,6 +365,8 @@ class SegmentEmitter(Emitter):
             turns = f"range({start}, {stop}, {stmt.step})"
             watched = f"run.watch.counted({turns})" if is_long(stmt) else turns
             with self.turns_at_once(is_loop_of_turns(self, stmt), mask), self.out.block(f"for {name} in {watched}:"):
+                self.record(stmt, mask)
+                self.record_value(stmt.var.name, mask)
                 self.body(stmt.body, mask)
             self.loops.pop()
             return
@@ -381,6 +398,7 @@ class SegmentEmitter(Emitter):
         with self.out.block(ENDLESS):
             self.turn(turns, stmt)
             self.out.line(f"if not {self.sound(stmt.cond, mask, 'a condition')}: break")
+            self.record(stmt, mask)
             self.body(stmt.body, mask)
         self.loops.pop()
 
@@ -411,6 +429,7 @@ class SegmentEmitter(Emitter):
             self.out.line(f"{now} = {live} = {live}.narrowed({cond})")
             self.out.line(f"if {live} is None: break")
             self.out.line(f"{gone} = None")
+            self.record(stmt, now)
             self.body(stmt.body, now)
             self.out.line(f"if {live} is None: break")
             if onward:
@@ -432,7 +451,7 @@ class SegmentEmitter(Emitter):
 _RULES: dict[type, Callable[..., None]] = {
     ir.AllocBuffer: SegmentEmitter.nothing,
     ir.DeclBuffer: SegmentEmitter.nothing,
-    ir.Attr: SegmentEmitter.nothing,
+    ir.Attr: SegmentEmitter.mark,
     ir.Assume: SegmentEmitter.assume,
     ir.Bind: SegmentEmitter.bind,
     ir.Assign: SegmentEmitter.assign,

@@ -8,7 +8,7 @@ recorder            the subscriber of a run's events
 """
 
 from tilewright.sim.record.recorder import Recorder
-from tilewright.sim.record.recording import Record, Recording
+from tilewright.sim.record.recording import Recording, RecordingOptions, Row
 from tilewright.sim.record.rows import row_of, row_of_call
 
-__all__ = ["Record", "Recorder", "Recording", "row_of", "row_of_call"]
+__all__ = ["Recorder", "Recording", "RecordingOptions", "Row", "row_of", "row_of_call"]

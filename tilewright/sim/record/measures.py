@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.counts import EVERY, default_phase, wavefronts
-from tilewright.sim.record.recording import Access
+from tilewright.sim.record.recording import WarpAccess
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -24,9 +24,9 @@ class Measure:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.known: dict[tuple[int, bytes, bytes], Access] = {}
+        self.known: dict[tuple[int, bytes, bytes], WarpAccess] = {}
 
-    def __call__(self, addresses: Ints, active: Bools | None) -> Access:
+    def __call__(self, addresses: Ints, active: Bools | None) -> WarpAccess:
         """addresses: (32,) or (1,), bytes. active: (32,), None for all."""
         first = int(addresses.min())
         key = first % EVERY, (addresses - first).tobytes(), b"" if active is None else active.tobytes()
@@ -36,14 +36,14 @@ class Measure:
             self.known[key] = self._measured(np.broadcast_to(addresses, 32), lanes)
         return self.known[key]
 
-    def _measured(self, addresses: Ints, active: Bools) -> Access:
+    def _measured(self, addresses: Ints, active: Bools) -> WarpAccess:
         site, lanes = self.site, int(active.sum())
         if site.line.space == "global":
             own = addresses[active]
             ends = np.concatenate([own // SECTOR_BYTES, (own + site.width - 1) // SECTOR_BYTES])
-            return Access(lanes, lanes * site.width, sectors=len(np.unique(ends)))
+            return WarpAccess(lanes, lanes * site.width, sectors=len(np.unique(ends)))
         phase, pairs = site.phase or default_phase(site.width), not (site.write or site.phase)
         at = Address(0, Part(addresses.reshape(1, 1, 32)))
         everyone = lanes == site.lanes
         passes, ideal = wavefronts(at, site.lanes, site.width, phase, None if everyone else active, pairs=pairs)
-        return Access(lanes, lanes * site.width, passes, ideal)
+        return WarpAccess(lanes, lanes * site.width, passes, ideal)

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.isa import Access, Fence, ProxyFence, Signal, phase_of
+from tilewright.ir import as_expr, names_in
+from tilewright.ir.evaluate import evaluate
+from tilewright.isa import Fence, ProxyFence, Signal, phase_of, unit_of
 from tilewright.records import replace
 from tilewright.sim.checks.base import Check
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.remote import split
+from tilewright.sim.record.details import Detailed
 from tilewright.sim.record.measures import Measure
 from tilewright.sim.record.recording import (
     AccessSite,
@@ -28,10 +31,12 @@ from tilewright.sim.record.recording import (
     Event,
     Fenced,
     Issued,
+    KernelBuffer,
     LeftOut,
+    Marked,
     Met,
-    Record,
     Recording,
+    RecordingOptions,
     Row,
     Signalled,
     Waited,
@@ -42,9 +47,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.errors import Span
+    from tilewright.explain import Finding
     from tilewright.isa import Lanes
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.masks import Mask
@@ -58,12 +64,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder"]
 
-UNITS = {"cp.async": "cp.async", "cp.async.bulk": "TMA", "wgmma": "tensor core", "tmem": "tcgen05",
-         "tmem.load": "tensor memory", "tmem.store": "tensor memory"}  # fmt: skip
-"""What carries operations out, by their group."""
-
 MOST_UNDER_WAY = 4096
 """Operations of a group that waits are asked about."""
+
+COMPUTES = ("let", "if", "loop")
+"""Kinds of rows that change no buffer in registers."""
 
 CLUSTER = 16
 """The number of the cluster's barrier; those with a name are below."""
@@ -84,7 +89,7 @@ class Recorder(Check):
         self.only_wait: set[int] = set()  # rows at which threads wait for a meeting at which they have arrived
         self._rows_of: dict[int, int] = {}
         self._kept: list[object] = []  # alive, so that no id is used again
-        self.wanted: Record | None = None
+        self.wanted: RecordingOptions | None = None
         self.on = False
 
     # The program
@@ -110,7 +115,7 @@ class Recorder(Check):
 
     # A run
 
-    def arm(self, wanted: Record) -> None:
+    def arm(self, wanted: RecordingOptions) -> None:
         """Record the run that begins next."""
         self.wanted = wanted
 
@@ -134,6 +139,10 @@ class Recorder(Check):
         self.meetings: list[OpenMeeting] = []
         self.at_barrier: dict[tuple[int, int, int], OpenMeeting] = {}
         self.signal_told = -1
+        self.room = [self.record.nbytes]
+        tmem: dict[int, Array] = {}
+        self.tmem = tmem
+        self.detailed: dict[tuple[int, int], Detailed] = {}
         self.cut: int | None = None
 
     def start(self, wave: Wave) -> None:
@@ -144,26 +153,42 @@ class Recorder(Check):
             cluster = range(cta - cta % size, cta - cta % size + size)
             if any(map(self.record.holds, cluster)):
                 self.by_cta[cta] = [Growing(cta, warp) for warp in range(self.run.warps)]
+                if len(self.detailed) < self.record.stepped * self.run.warps:
+                    self.detailed |= {(cta, w): Detailed(cta, w, self.room, self.tmem) for w in range(self.run.warps)}
 
     def finish(self, run: Device) -> None:
         if self.on:
             self.flush()
         self.on = False
 
-    def taken(self, target: str) -> Recording:
+    def taken(self, target: str, findings: tuple[Finding, ...]) -> Recording:
         """What was recorded, also of a run that a finding has ended; the next run is not recorded."""
         if self.on:
             self.flush()
         self.on = False
         x, y, z = self.run.grid
+        cut_short = sum(not one.is_whole for one in self.detailed.values())
         streams = tuple(one.stream() for cta in sorted(self.by_cta) for one in self.by_cta[cta])
         phases = tuple(phase for log in self.barriers.values() for phase in log.phases())
         return Recording(
             self.program.kernel.name, self.program.kernel.at, target, (x, y, z), self.run.cluster_ctas,
             self.run.threads, tuple(self.rows), tuple(self.sites), streams, tuple(one.data for one in self.operations),
             phases, tuple(one.meeting() for one in self.meetings), self.run.steps,
-            LeftOut(self.run.ctas - len(self.by_cta), self.cut),
+            LeftOut(self.run.ctas - len(self.by_cta), self.cut, cut_short),
+            tuple(one.done(self.run) for one in self.detailed.values()), findings, self._buffers(),
         )  # fmt: skip
+
+    def _buffers(self) -> tuple[KernelBuffer, ...]:
+        """The kernel's buffers; without a shape where that depends on more than the arguments."""
+        sizes, found = self.run.scalars, []
+        for name, one in self.program.authored.items():
+            home, known = self.program.home_of(one), names_in(one.shape) <= sizes.keys()  # others only a run knows
+            shape = tuple(int(evaluate(as_expr(extent), sizes)) for extent in one.shape) if known else ()
+            space = one.space.partition(".")[0]
+            found.append(
+                KernelBuffer(name, space, str(one.dtype), one.dtype.bits, shape, one.layout, home.start if home else 0)
+            )
+        return tuple(found)
 
     def next(self) -> int:
         """The number of a new event."""
@@ -204,10 +229,36 @@ class Recorder(Check):
         self.last_row = row
         if self.streams:
             self.pending.append((row, mask))
+            self._steps(row, batch, mask)
             if self.rows[row].kind == "meet":
                 self._comes(row, batch, mask)
             elif self.rows[row].commits:
                 self._commits(row, batch, mask)
+
+    def _steps(self, row: int, batch: Batch, mask: Mask) -> None:
+        if self.room[0] > 0:
+            computes = self.rows[row].kind in COMPUTES
+            for i, j, stream in self.active(batch, mask):
+                if (own := self.detailed.get((stream.cta, stream.warp))) is not None:
+                    own.begin(self.seq, row, mask.full[i, j], batch.wave, computes=computes)
+
+    def kept(self, batch: Batch, mask: Mask, value: Value) -> None:
+        """A statement has given a variable this value."""
+        if self.on and self.room[0] > 0:
+            for i, j, stream in self.active(batch, mask) if self.streams else ():
+                if (own := self.detailed.get((stream.cta, stream.warp))) is not None:
+                    own.keep(value, i, j)
+
+    def marked(self, row: int, name: str, batch: Batch, mask: Mask) -> None:
+        """Lanes came to a mark."""
+        if not self.on:
+            return
+        if batch is not self.batch or self.run.steps != self.now:
+            self.enter(batch)
+        self.flush()
+        seq, lanes = self.next(), mask.full.sum(-1)
+        for i, j, stream in self.active(batch, mask):
+            self.add(stream, Marked(seq, self.now, row, name, int(lanes[i, j])))
 
     def enter(self, batch: Batch) -> None:
         """Another batch runs, or the next segment."""
@@ -247,6 +298,8 @@ class Recorder(Check):
                 if active is None or active.any():
                     own = full[i if len(full) > 1 else 0, j if full.shape[1] > 1 else 0]
                     stream.moved.setdefault(site, []).append(measure(own, active))
+                    if (detailed := self.detailed.get((stream.cta, stream.warp))) is not None:
+                        detailed.touch(site, own)
 
     def _commits(self, row: int, batch: Batch, mask: Mask) -> None:
         self.flush()
@@ -313,11 +366,10 @@ class Recorder(Check):
             own = np.isin(signal.issuer, which)
             rows = (signal.rows[own] + wave.first).reshape(-1).tolist()
             told.update(zip(rows, signal.at[own].reshape(-1).tolist(), strict=True))
-        is_async = any(isinstance(one.effect, Access) and one.effect.proxy == "async" for one in operation.touched)
-        unit = UNITS.get(operation.group) or ("TMA" if is_async else "memory")
         after = tuple(self.by_cta[cta][warp].issued.pop(operation.group, ())) if operation.is_commit else ()
         return AsyncOperation(
-            bound.instruction.name, unit, bound.mnemonic, self.last_row, operation.instruction.at, cta, warp,
+            bound.instruction.name, unit_of(operation.form), bound.mnemonic, self.last_row,
+            operation.instruction.at, cta, warp,
             issuers.warps_each, len(which) * issuers.lanes, operation.group, seq, self.now, reads=moved[False],
             writes=moved[True], buffers=tuple(dict.fromkeys(name for _, _, name, n in amounts if n[which].any())),
             signals=tuple(sorted(told)), is_commit=operation.is_commit, after=after,

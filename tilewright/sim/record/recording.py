@@ -10,45 +10,58 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.errors import ArgumentError
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.explain import Finding
+    from tilewright.layout import Layout
+    from tilewright.sim.machine.arrays import Array, Ints
+    from tilewright.view.look import Timeline
 
 __all__ = [
-    "Access",
     "AccessSite",
     "AsyncOperation",
+    "BarrierMeeting",
     "Committed",
     "Event",
     "Fenced",
     "Issued",
+    "KernelBuffer",
     "LeftOut",
-    "Meeting",
+    "Marked",
     "Met",
     "Moved",
     "Phase",
-    "Record",
     "Recording",
+    "RecordingOptions",
     "Row",
     "Signalled",
+    "Step",
+    "Steps",
     "Stream",
     "Stretch",
     "Waited",
+    "WarpAccess",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordingOptions:
     """How much of a run is recorded. ctas: how many, from the first on, or their numbers in the grid; the other CTAs of
-    their clusters are recorded, too. events: of all warps together; what comes later is left out. alone: only these
-    CTAs run, which must be the first ones of the grid.
+    their clusters are recorded, too. events: of all warps together; what comes later is left out. stepped: of so many
+    of these CTAs each statement is kept, with its values, within ``nbytes``. alone: CTAs behind the last of them do not
+    run at all, so that the arrays are only theirs; a kernel whose CTAs wait for those never ends.
     """
 
     ctas: int | tuple[int, ...] = 16
     events: int = 400_000
+    stepped: int = 1
+    nbytes: int = 16 << 20
     alone: bool = False
 
     def __post_init__(self) -> None:
@@ -60,13 +73,18 @@ class Record:
             raise ArgumentError("no events to record", given=repr(self.events), allowed="a whole number above 0")
 
     @classmethod
-    def of(cls, given: bool | int | tuple[int, ...] | Record) -> Record | None:
+    def of(cls, given: bool | int | tuple[int, ...] | RecordingOptions) -> RecordingOptions | None:
         """What the argument ``record=`` means; None: nothing is recorded."""
-        if isinstance(given, Record):
+        if isinstance(given, RecordingOptions):
             return given
         if isinstance(given, bool):
             return cls() if given else None
         return cls(ctas=given)
+
+    @property
+    def last(self) -> int:
+        """The number of the last CTA that is asked for."""
+        return max(self.ctas) if isinstance(self.ctas, tuple) else self.ctas - 1
 
     def holds(self, cta: int) -> bool:
         """Is the CTA of this number one of them?"""
@@ -81,7 +99,8 @@ class Row:
     counts: what a warp executes with one execution: names of the instruction table ("ptx.wgmma.mma_async"), "load
     shared" and "store global" and the like, operators with their type ("float32 *", "int32 cast"), and "address", the
     operators of indices. Loads and stores of registers count nothing.
-    commits: the group that it closes. mnemonic: of its instruction of the table, in PTX.
+    commits: the group that it closes. mnemonic: of its instruction of the table, in PTX; of
+    several that which begins an operation, or the first.
     """
 
     text: str
@@ -90,6 +109,19 @@ class Row:
     counts: Mapping[str, int]
     commits: str = ""
     mnemonic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBuffer:
+    """A buffer of the kernel. start: its first byte, of one in shared memory. bits: of an element."""
+
+    name: str
+    space: str
+    dtype: str
+    bits: int
+    shape: tuple[int, ...]
+    layout: Layout | None
+    start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +140,7 @@ class AccessSite:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class WarpAccess:
     """What one access of a warp touches: wavefronts of shared memory and the fewest there could be, or sectors of 32
     bytes of global memory.
     """
@@ -247,7 +279,18 @@ class Fenced:
     fence: str
 
 
-Event: TypeAlias = "Stretch | Issued | Committed | Waited | Signalled | Met | Fenced"
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The warp came to a mark, ``T.trace(name)``. lanes: how many of it."""
+
+    seq: int
+    step: int
+    row: int
+    name: str
+    lanes: int
+
+
+Event: TypeAlias = "Stretch | Issued | Committed | Waited | Signalled | Met | Fenced | Marked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +355,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class BarrierMeeting:
     """Warps that met at a barrier. scope: cta, warpgroup, named or cluster. arrivals: seq of their `Met` events.
     ended: did all come?
     """
@@ -324,25 +367,59 @@ class Meeting:
     ended: bool
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """One statement that a warp executed. seq: of the event before it. lanes: bits of those that took part. value: that
+    a variable got: (1,) of all lanes, (32,), or (32, components). touched: site and the 32 addresses of each access, in
+    bytes: offsets in shared memory or in their buffer. registers: those that changed until the next statement: number
+    of the buffer in `Steps.buffers`, number of the 32-bit word, and its 32 lanes. tmem: the cells of tensor memory that
+    changed until then, whoever changed them: the first lane and column around them, and the words there.
+    """
+
+    seq: int
+    row: int
+    lanes: int
+    value: Array | None
+    touched: tuple[tuple[int, Ints], ...]
+    registers: tuple[tuple[int, int, Array], ...]
+    tmem: tuple[int, int, Array] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """All statements of one warp, one by one. buffers: names of those in registers. is_whole: are these all?"""
+
+    cta: int
+    warp: int
+    buffers: tuple[str, ...]
+    steps: tuple[Step, ...]
+    is_whole: bool
+
+
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What is not recorded. ctas: of the grid. after: seq behind which nothing is, as there were too many events."""
+    """What is not recorded. ctas: of the grid. after: seq behind which nothing is, as there were too many events.
+    steps: warps of which not every statement was kept, for the bytes that it takes.
+    """
 
     ctas: int = 0
     after: int | None = None
+    steps: int = 0
 
     def __str__(self) -> str:
         said = [f"{self.ctas:,} CTAs of the grid"] * (self.ctas > 0)
         said += [] if self.after is None else [f"all events after number {self.after:,}"]
+        said += [f"the later statements of {self.steps} warps"] * (self.steps > 0)
         return " and ".join(said)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Recording:
     """What was recorded of a run: ``run.recording`` of ``simulate(..., record=True)``.
 
     rows, sites: what events refer to by number. streams: one for each recorded CTA and warp, in this order. operations,
-    phases, meetings: of the recorded CTAs. cluster: CTAs of one. threads: of a CTA. steps: of the whole run.
+    phases, meetings: of the recorded CTAs. cluster: CTAs of one. threads: of a CTA. steps: of the whole run. stepped:
+    of some warps, each statement. findings: what the checks found. buffers: of the kernel, as their author has them.
     """
 
     kernel: str
@@ -356,14 +433,22 @@ class Recording:
     streams: tuple[Stream, ...]
     operations: tuple[AsyncOperation, ...]
     phases: tuple[Phase, ...]
-    meetings: tuple[Meeting, ...]
+    meetings: tuple[BarrierMeeting, ...]
     steps: int
     left_out: LeftOut
+    stepped: tuple[Steps, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    buffers: tuple[KernelBuffer, ...] = ()
 
     @property
     def ctas(self) -> tuple[int, ...]:
         """The numbers of the recorded CTAs."""
         return tuple(dict.fromkeys(stream.cta for stream in self.streams))
+
+    @cached_property
+    def barriers(self) -> dict[tuple[int, int], str]:
+        """The names of the m-barriers, by CTA and address."""
+        return {(phase.cta, phase.address): phase.name for phase in self.phases}
 
     def stream(self, cta: int, warp: int) -> Stream:
         """What one warp did. Raises ArgumentError for a warp that is not recorded."""
@@ -373,6 +458,10 @@ class Recording:
         warps = 1 + max((stream.warp for stream in self.streams), default=-1)
         allowed = f"CTAs {', '.join(map(str, self.ctas))}; warps 0..{warps - 1}"
         raise ArgumentError("this warp is not recorded", given=f"CTA {cta}, warp {warp}", allowed=allowed)
+
+    def marks(self, cta: int, warp: int) -> tuple[Marked, ...]:
+        """The marks that a warp came to, in its order."""
+        return tuple(event for event in self.stream(cta, warp).events if isinstance(event, Marked))
 
     def counts(self, cta: int, warp: int) -> dict[str, int]:
         """What a warp has executed, by kind: `Row.counts` of all that it did."""
@@ -385,6 +474,32 @@ class Recording:
                 for kind, each in self.rows[row].counts.items():
                     total[kind] = total.get(kind, 0) + each * times
         return total
+
+    def timeline(self, path: str | Path | None = None, *, units: str = "cycles") -> Timeline:
+        """The run warp by warp. path: also written there, for ui.perfetto.dev or chrome://tracing; ``units`` of that
+        file: "cycles" (estimated) or "order" (of the simulator).
+        """
+        from tilewright.view.look import Timeline  # upwards, and only when somebody looks
+
+        made = Timeline(self)
+        if path is not None:
+            made.write(path, units)
+        return made
+
+    def page(self, path: str | Path | None = None) -> str:
+        """The page of the run, one HTML file that needs nothing else. path: also written there."""
+        from tilewright.view.look import page_of
+
+        text = page_of(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page."""
+        from tilewright.view.look import in_a_frame
+
+        return in_a_frame(self.page())
 
     def __repr__(self) -> str:
         events = sum(len(stream.events) for stream in self.streams)

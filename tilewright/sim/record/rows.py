@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.dtypes import VOID
-from tilewright.isa import bind
+from tilewright.isa import Ptx, bind
 from tilewright.sim.record.recording import Row
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def row_of(stmt: ir.Stmt, text: str) -> Row:
     calls = [node for node in ir.expressions(stmt) if isinstance(node, ir.Call)]
     bounds = [bind(call) for call in calls]
     commits = next((b.form.commit.group for b in bounds if b.form.commit and not b.form.signals), "")
-    mnemonic = next((b.mnemonic for b in bounds if b.form.issue or b.form.commit), "")
+    told = [b for b in bounds if isinstance(b.form.wording, Ptx)]
+    mnemonic = next((b.mnemonic for b in sorted(told, key=lambda b: not b.form.concerns_operations)), "")
     kind = KINDS.get(type(stmt), "other")
     return Row(text, kind, stmt.at, _counts(ir.expressions(stmt), stmt), commits, mnemonic)
 

@@ -10,16 +10,16 @@ import numpy as np
 from tilewright.isa import phase_state
 from tilewright.records import replace
 from tilewright.sim.record.recording import (
-    Access,
     AsyncOperation,
+    BarrierMeeting,
     Event,
-    Meeting,
     Met,
     Moved,
     Phase,
     Stream,
     Stretch,
     Waited,
+    WarpAccess,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Growing:
         self.cta = cta
         self.warp = warp
         self.events: list[Event] = []
-        self.moved: dict[int, list[Access]] = {}
+        self.moved: dict[int, list[WarpAccess]] = {}
         self.asking: int | None = None
         self.met: int | None = None
         self.arrived = -1  # the cluster's meeting at which it has arrived
@@ -173,9 +173,9 @@ class OpenMeeting:
     arrivals: list[int] = field(default_factory=list)
     ended: bool = False
 
-    def meeting(self) -> Meeting:
+    def meeting(self) -> BarrierMeeting:
         """It as plain data."""
-        return Meeting(self.scope, self.cta, self.barrier, tuple(self.arrivals), self.ended)
+        return BarrierMeeting(self.scope, self.cta, self.barrier, tuple(self.arrivals), self.ended)
 
 
 @dataclass
