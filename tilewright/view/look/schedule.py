@@ -75,7 +75,7 @@ class Watched(Play):
         super().__init__([script], machine, 1, 1)
         self.acts: dict[int, dict[int, list[float]]] = {}  # of the list of acts of a warp, by place: begin and end
         self.done: dict[int, tuple[float, float]] = {}  # of operations: begin and end
-        self.played = tuple(map(self._watched, self.played))  # type: ignore[assignment]  # as many as there were
+        self.played = tuple(map(self._watched, self.played))
 
     def _watched(self, does: Any) -> Any:
         def watched(warp: Any, now: float, act: Any) -> float | None:
