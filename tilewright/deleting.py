@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Needed", "needed"]
 
+LAUNCH = ("grid", "block", "shared_bytes", "cluster", "non_portable_cluster")  # of a kernel that others wrote
 PATIENCE = 10.0  # times as long as the whole kernel, and as many seconds, may a kernel without one line run
 
 
@@ -121,9 +122,7 @@ class _Trial:
         seed: int,
     ) -> _Trial:  # fmt: skip
         if isinstance(made, LoadedKernel):
-            launch = {
-                name: value for name, value in named.items() if name in ("grid", "block", "shared_bytes", "cluster")
-            }
+            launch = {name: value for name, value in named.items() if name in LAUNCH}
             rest = {name: value for name, value in named.items() if name not in launch}
             values = made.ordered(args, rest, [*launch])
 

@@ -66,7 +66,7 @@ class RunAsked:
         )
 
         grid, block, cluster = (numbers(text) if text else None for text in (self.grid, self.block, self.cluster))
-        request = Request(name, grid or (1,), block, self.smem, cluster, tuple(self.arg), seed=self.seed)
+        request = Request(name, grid or (1,), block, self.smem, cluster, args=tuple(self.arg), seed=self.seed)
         if not self.arg and (beside := requests_beside(path)):
             request = next((one for one in beside if name in (None, one.kernel)), beside[0])
         module = loaded(path, self.arch, (), (), [request.kernel] if request.kernel else [])
