@@ -51,7 +51,7 @@ def answered(answer: Lanes, **mods: object) -> Lanes:
 
 
 def _requests() -> Iterator[Form]:
-    for multicast, archs in ((False, since("sm_100")), (True, suffixed(100, 103, 110, 120))):
+    for multicast, archs in ((False, since("sm_100")), (True, suffixed(100, 103, 110, 120, 121))):
         cast = ".multicast::cluster::all" if multicast else ""
         yield Form(
             Ptx(
