@@ -254,7 +254,7 @@ class Order(Check):
         order.remote.issued(operation)
         if unfenced:
             self.warned.add(key)
-            operation.batch.wave.run.warnings.append(f"{key}: {operation.name} {unfenced}")
+            operation.batch.wave.run.warn(f"{key}: {operation.name} {unfenced}", "unfenced", operation.name)
 
     def completing(self, operation: Operation) -> None:
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from math import prod
@@ -111,14 +110,15 @@ class Program:
             started = first.watch.started
             result = first.result()
             made: list[Made] = []
+            topics = {first.topics.get(one.message) for one in result.findings}
             for precedence in _other_orders(program, made, first.steps) if watched else ():
                 code = self._of(program.groups, pauses=True) if precedence.late and precedence.late.stops else program
                 other = Execution(code, _copied(before), scalars, limits, precedence=precedence, started=started)
                 self._execute(other, before, lambda done, ctas: None)
                 if precedence.late is not None:
                     made.append(Made(precedence.late, other.scheduler.overtaking.first, other.steps))
-                said = {_unnumbered(text) for text in result.warnings}
-                new = [one for one in other.warned() if _unnumbered(one.message) not in said]
+                new = [one for one in other.warned() if other.topics.get(one.message) not in topics]
+                topics |= {other.topics.get(one.message) for one in new}
                 result.warnings.extend(one.message for one in new)
                 result.findings.extend(new)
             return result
@@ -148,11 +148,6 @@ class Program:
                     run.findings.told_as("poison", race)
                     raise run.findings.error() from None
             raise
-
-
-def _unnumbered(warning: str) -> str:
-    """A warning without threads, elements and lines: of two accesses, another run may tell of the other one."""
-    return re.sub(r"\d+", "", warning)
 
 
 def _copied(arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -155,9 +155,9 @@ class RaceDetector:
         key = (str(clash.site.at), clash.site.line.buffer)
         if key not in self.warned:
             self.warned.add(key)
-            run, text = clash.batch.wave.run, warning(self.program, clash)
-            run.warnings.append(text)
-            run.about[text] = warned(self.program, clash)
+            topic = ("race", clash.excuse, clash.ends, clash.site.line.buffer)
+            facts = warned(self.program, clash)
+            clash.batch.wave.run.warn(warning(self.program, clash), *topic, facts=facts)
 
     def _tell(self, clash: Clash) -> None:
         """A race is a finding of its own, or one more at the same two lines, or it follows from one told before."""
