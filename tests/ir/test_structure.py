@@ -32,8 +32,9 @@ from tilewright.ir import (
     deep_recursion,
     statements,
 )
-from tilewright.ir.structure import structured
+from tilewright.ir.structure import body_of, structured
 
+UNDEFINED = -1000  # what a register holds that nobody has written
 LONGEST = 400  # steps of a thread that are compared: its loops may be endless
 Ways = Callable[[int], bool]  # does a thread take the first way, where it comes to the branch of a block?
 
@@ -62,11 +63,11 @@ def ways(seed: int) -> Ways:
     return lambda block: rows.setdefault(block, random.Random(f"{seed} {block}")).random() < 0.6
 
 
-def walked(given: Graph, way: Ways) -> Iterator[int]:
-    """The blocks that a thread comes to in a graph."""
-    number = 0
+def walked(given: Graph, way: Ways) -> Iterator[int | type[Stmt]]:
+    """What a thread says on its way through a graph."""
+    thread, number = Thread(way), 0
     while True:
-        yield number
+        yield from thread.run(given.blocks[number].body)
         end = given.blocks[number].end
         if isinstance(end, Exit):
             return
@@ -79,7 +80,7 @@ class Thread:
 
     def __init__(self, way: Ways) -> None:
         self.way = way
-        self.variables: dict[str, object] = {}
+        self.variables: dict[str, int | bool] = {}
 
     def run(self, body: Body) -> Iterator[int | type[Stmt]]:
         """The numbers that it says; last, how it leaves the body, if by a jump."""
@@ -91,8 +92,7 @@ class Thread:
 
     def one(self, stmt: Stmt) -> Iterator[int | type[Stmt]]:
         if isinstance(stmt, Evaluate):
-            assert isinstance(stmt.value, Const)
-            yield int(stmt.value.value)
+            yield int(self.value(stmt.value))
         elif isinstance(stmt, (Bind, Assign)):
             self.variables[stmt.var.name] = self.value(stmt.value)
         elif isinstance(stmt, If):
@@ -113,24 +113,25 @@ class Thread:
                     idle = 0
                     yield one
 
-    def value(self, expr: Expr) -> object:
+    def value(self, expr: Expr) -> int | bool:
         if isinstance(expr, Const):
-            return expr.value
+            return int(expr.value)
         if isinstance(expr, Unary):
             return not self.value(expr.a)
         if isinstance(expr, Binary):
-            return self.value(expr.a) == self.value(expr.b)
+            a, b = self.value(expr.a), self.value(expr.b)
+            return a == b if expr.op == "==" else a + b
         assert isinstance(expr, Var)
-        return self.way(int(expr.name[1:])) if expr.name[0] == "c" else self.variables[expr.name]
+        return self.way(int(expr.name[1:])) if expr.name[0] == "c" else self.variables.get(expr.name, UNDEFINED)
 
 
 def said(steps: Iterator[int | type[Stmt]]) -> list[object]:
     return [step for step, _ in zip(steps, range(LONGEST), strict=False)]
 
 
-def check(given: Graph, seeds: int = 6) -> Body:
-    """Every thread comes to the same blocks in both forms."""
-    body = structured(given)
+def check(given: Graph, seeds: int = 6, form: Callable[[Graph], Body] = structured) -> Body:
+    """Every thread says the same in both forms."""
+    body = form(given)
     for seed in range(seeds):
         expected, found = said(walked(given, ways(seed))), said(Thread(ways(seed)).run(body))
         assert found == expected, (seed, expected[:30], found[:30])
@@ -166,6 +167,26 @@ def test_threads_do_the_same_in_random_graphs(back: float) -> None:
         check(random_graph(rng, back=back, size=rng.choice((4, 8, 12, 20))), seeds=3)
 
 
+def with_registers(given: Graph, rng: random.Random) -> Graph:
+    """Blocks that say what a register holds, give one another value, and do both."""
+    names = [Var(name, INT32) for name in "xyz"]
+
+    def body() -> Iterator[Stmt]:
+        for _ in range(rng.randrange(4)):
+            to, of = rng.choice(names), rng.choice(names)
+            value = rng.choice((Const(rng.randrange(9), INT32), of + rng.randrange(9)))
+            yield rng.choice((Evaluate(of), Assign(to, value), Assign(to, value)))
+
+    return Graph(tuple(Block((*block.body, *body()), block.end) for block in given.blocks))
+
+
+@pytest.mark.parametrize("back", [0.0, 0.15, 0.5])
+def test_registers_that_are_bound_where_they_live_hold_what_they_held(back: float) -> None:
+    for seed in range(150):
+        rng = random.Random(seed)
+        check(with_registers(random_graph(rng, back=back, size=10), rng), seeds=3, form=body_of)
+
+
 def masks(body: Body, lanes: dict[int, Ways]) -> list[tuple[int, frozenset[int]]]:
     """What lanes say together that execute a body without loops: each statement once, for those that come to it."""
     threads = {lane: Thread(way) for lane, way in lanes.items()}
@@ -178,7 +199,7 @@ def masks(body: Body, lanes: dict[int, Ways]) -> list[tuple[int, frozenset[int]]
                 go(stmt.then, yes)
                 go(stmt.orelse, now - yes)
             else:
-                found.extend((int(n), now) for n in [*{n for lane in now for n in threads[lane].one(stmt)}])  # type: ignore[call-overload]
+                found.extend((int(n), now) for n in [*{n for lane in now for n in threads[lane].one(stmt)}])  # type: ignore[arg-type]  # it says numbers
 
     go(body, frozenset(lanes))
     return found
