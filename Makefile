@@ -1,9 +1,12 @@
 # Everything starts from a Python 3.10 or newer; each target makes the environment that it needs.
 #   make demo      the main job on real input, without a GPU
+#   make check     lint, types, and the tests that a change concerns most: the minute between two edits
+#   make gate      is this tree slower than the last release? AGAINST=v0.1.0 names another one
 #   make test      what CI runs: lint, types, import contracts, tests
 #   make test-long everything that make test takes a sample of: all mutants of the memory model's suite (minutes)
 #   make test-gpu  on a CUDA device: hardware against simulator, every instruction and variant
 #   make test-editors  pyright reads kernels as editors do, by the stub of `T`
+#   make test-pages  the pages of recorded runs, driven in Chromium (apt-get install chromium chromium-driver)
 #   make mistakes  seeded mistakes of pipelines on a Hopper GPU, each in a process of its own
 #   make sanitize  the examples under compute-sanitizer; rewrites their table of benchmarks/RESULTS.md
 #   make bench     ratios against other projects, in an environment of their own; rewrites those tables
@@ -20,10 +23,16 @@ PIP   := -m pip install -qq --disable-pip-version-check
 GPU_PYTHON ?= $(VENV)/python
 GPU_READY  := $(if $(filter $(VENV)/%,$(GPU_PYTHON)),venv)
 
-.PHONY: venv demo test lint test-long test-gpu test-editors mistakes sanitize bench bench-gpu docs docs-serve size clean
+.PHONY: venv demo check gate test lint test-long test-gpu test-editors test-pages mistakes sanitize bench bench-gpu docs docs-serve size clean
 
 demo: venv
 	$(VENV)/tilewright demo
+
+check: venv
+	$(VENV)/python -m tools.inner
+
+gate: venv
+	$(VENV)/python -m benchmarks.gate $(AGAINST)
 
 test: lint
 	$(VENV)/pytest --quiet
@@ -44,6 +53,11 @@ test-gpu: $(GPU_READY)
 test-editors: venv
 	$(VENV)/python $(PIP) --constraint constraints.txt --editable '.[editors]'
 	$(VENV)/basedpyright
+
+test-pages: venv
+	@command -v chromedriver > /dev/null || { echo 'needs Chromium: apt-get install chromium chromium-driver'; exit 1; }
+	$(VENV)/python $(PIP) --constraint constraints.txt --editable '.[pages]'
+	$(VENV)/pytest --quiet -n0 -m pages tests/pages
 
 mistakes: $(GPU_READY)
 	$(GPU_PYTHON) -m tests.gpu.mistakes benchmarks/results/gpu_mistakes.json

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 TESTS = """
 import numpy as np
+import pytest
 from tilewright import T
 
 
@@ -47,6 +48,19 @@ def test_clean(tilewright_check):
 
 def test_a_wrong_call(tilewright_check):
     tilewright_check(doubled, atolerance=3)
+
+
+@T.prim_func
+def ragged(a: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "float32")
+    tid = T.cta_id([(n + 31) // 32]) * 32 + T.thread_id([32])
+    A[tid] = T.float32(1)
+
+
+@pytest.mark.tilewright(sizes=[{"n": 32}, {"n": 33}], targets=["sm_80", "sm_90a"])
+def test_sizes(tilewright_check):
+    assert tilewright_check(ragged).target in ("sm_80", "sm_90a")
 """
 
 
@@ -67,15 +81,21 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_a_failing_test_shows_its_own_line_and_the_report(output: str) -> None:
-    assert "3 failed, 1 passed" in output
+    assert "5 failed, 3 passed" in output
     assert ">       tilewright_check(reverse)\nE       Failed: reverse: wrong\n" in output
     assert "another thread has written [races]" in output
-    assert "try:     T.cuda.cta_sync() between line 11 and line 12" in output
+    assert "try:     T.cuda.cta_sync() between line 12 and line 13" in output
     assert re.search(r"Failed: doubled: wrong\nE +63 of 64 elements of A differ", output)
 
 
 def test_a_failing_test_shows_no_frames_of_ours(output: str) -> None:
     assert "/tilewright/" not in output
+
+
+def test_the_mark_repeats_a_test_for_each_size_and_target(output: str) -> None:
+    assert "test_sizes[n=33-sm_80]" in output
+    assert "test_sizes[n=33-sm_90a]" in output
+    assert "test_sizes[n=32-" not in output, "these pass"
 
 
 def test_the_plugin_imports_no_compiler_before_a_test_asks_for_it() -> None:

@@ -13,12 +13,17 @@ if TYPE_CHECKING:
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
+    from tilewright.needed import needed
+    from tilewright.ranks import Symmetric
+    from tilewright.sim import RecordingOptions
     from tilewright.tuning import autotune
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Executable",
+    "RecordingOptions",
+    "Symmetric",
     "T",
     "TensorMap",
     "TilewrightError",
@@ -31,6 +36,7 @@ __all__ = [
     "compile",
     "load_cu",
     "load_ptx",
+    "needed",
     "simulate",
     "torch_op",
 ]
@@ -40,8 +46,11 @@ _COMPILER = ("Executable", "compile", "simulate", "torch_op")
 _LOADED = ("check_numba", "check_triton", "load_cu", "load_ptx")
 _HOMES = {
     "check": "checking",
+    "needed": "needed",
+    "RecordingOptions": "sim",
     "T": "lang",
     "autotune": "tuning",
+    "Symmetric": "ranks",
     "TensorMap": "host",
     "Tx": "lang",
     **dict.fromkeys(_COMPILER, "compiler"),

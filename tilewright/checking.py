@@ -18,6 +18,7 @@ from tilewright.inputs import make_arguments, shown
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.public import Public, keywords_of
+from tilewright.ranks import named_arguments
 from tilewright.verdict import Verdict, verdict_on
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ ALWAYS_LEFT = (
     "outcomes of weak memory that no interleaving has",
     "speed",
 )
-LAUNCH = ("grid", "block", "shared_bytes", "cluster")  # of a kernel that others wrote
+LAUNCH = ("grid", "block", "shared_bytes", "cluster", "non_portable_cluster")  # of a kernel that others wrote
 
 
 @public
@@ -98,7 +99,7 @@ def ran(
             known["checks"] = tuple(sorted(_parsed(checks)))
             values, launch = _arguments(made, args, named, sizes, seed)
             if not in_place:
-                values = {each: host.copied(value) for each, value in values.items()}
+                values = {each: _copied(value) for each, value in values.items()}
             known["inputs"] = {each: shown(value) for each, value in values.items()}
             run = made.simulate(*values.values(), check=known["checks"], progress=unseen, **launch, **limits)
         except (TilewrightError, MemoryError) as error:
@@ -143,11 +144,16 @@ def _arguments(
         rest = {name: value for name, value in named.items() if name not in launch}
         names, values = made.parameters, made.ordered(args, rest, [*LAUNCH, *keywords_of(check)])
     else:
-        names, launch = made.kernel.arguments, {}
+        names, launch = named_arguments(made.kernel), {}
         values = made.ordered(tuple(args), named, check)
         values = values or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
     names = (*names, *(f"argument {n}" for n in range(len(names), len(values))))
     return dict(zip(names, values, strict=False)), launch
+
+
+def _copied(value: Any) -> Any:
+    """A copy of an array, or of those of all ranks."""
+    return [host.copied(own) for own in value] if isinstance(value, (list, tuple)) else host.copied(value)
 
 
 def _warned(heard: Iterable[warnings.WarningMessage]) -> list[Finding]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from tilewright.ir.verify import verify
 from tilewright.isa import Arch
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
+from tilewright.ranks import check_one_gpu, of_each_rank, of_this_rank, ranks_of, same_values
 from tilewright.targets import check_target, kernel_of, target_of
 from tilewright.tile import DispatchReport, check_registers, resolve
 
@@ -39,8 +41,9 @@ if TYPE_CHECKING:
     from tilewright.advise import Advice
     from tilewright.cuda.launch import Launcher, LaunchPlan
     from tilewright.cuda.nvrtc import Assembly, Resources
-    from tilewright.profiling import Profile
-    from tilewright.sim import Program, Run
+    from tilewright.profiling import Estimate, Profile
+    from tilewright.sim import Program, RecordingOptions, Run
+    from tilewright.tracing import Trace
 
 __all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op", "unseen"]
 
@@ -55,6 +58,9 @@ public = Public(
         "Kernel": instances("what @T.prim_func made", Kernel),
         "Arch": instances('an architecture, arch("sm_90a")', Arch),
         "host.Limits": instances("host.Limits(...)", host.Limits),
+        "RecordingOptions": Kind(
+            "a tilewright.RecordingOptions", lambda value: type(value).__name__ == "RecordingOptions"
+        ),
         "Program": Kind("what exe.program(check) gives", lambda value: type(value).__name__ == "Program"),
     },
 )
@@ -91,19 +97,30 @@ def simulate(
     limit_steps: int | None = host.MOST_STEPS,
     limit_bytes: int | None = None,
     max_findings: int = host.MOST_FINDINGS,
+    ranks: int | None = None,
+    record: bool | int | tuple[int, ...] | RecordingOptions = False,
     **named: Any,
 ) -> Run:
     """Run a kernel on the simulator, arrays changed in place; every check is on unless ``check`` names fewer.
 
+    ranks: on so many GPUs at once, each of which has arrays of its own: an argument is then a list of arrays, one for
+    each GPU. Left out, as many as the kernel says in `T.SymmetricBuffer` or `T.rank_id`.
+
     limit_s: seconds that the run may take. limit_steps: turns of loops, and stretches between waits, that it may take.
     limit_bytes: of shared memory and registers of the CTAs that run together; left out, what this machine has.
     max_findings: as many as a run tells before it stops; 1 stops at the first.
+    record: keep what happened, as ``run.recording``: True, how many CTAs, their numbers, or a `RecordingOptions`.
     Returns counts, warnings and printed text. Raises SimulationError where a check finds something, and at a limit: it
     shows the first finding, and its ``findings`` are all of them.
     """
     made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
     limits: dict[str, Any] = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes}
-    return made.simulate(*args, check=check, max_findings=max_findings, **limits, **named)
+    return made.simulate(*args, check=check, max_findings=max_findings, ranks=ranks, record=record, **limits, **named)
+
+
+def _not_yet(args: tuple[Any, ...]) -> bool:
+    """Of a kernel that has not been launched: whether it was launched on these before."""
+    return False
 
 
 def unseen(done: int, ctas: int) -> None:
@@ -147,13 +164,14 @@ class Executable:
         self.kernel = kernel
         self.target = target
         self.fast_math = fast_math
+        self._has_ranks = kernel.attr("ranks") is not None
         check_registers(kernel)
         resolved, self.report = resolve(kernel, target)
         self.lowered = lower(resolved)
         check_target(self.lowered, target, kernel.at)
         self._programs: dict[frozenset[str], Program] = {}
         self._launcher: Launcher | None = None
-        self._again: Callable[[tuple[Any, ...]], bool] = lambda args: False  # launches what has been checked before
+        self._again: Callable[[tuple[Any, ...]], bool] = _not_yet  # launches what has been checked before
 
     report: DispatchReport
 
@@ -255,6 +273,8 @@ class Executable:
 
         on: "sim" or "gpu" to choose explicitly. Arrays are changed in place.
         """
+        if self._has_ranks:
+            args = of_this_rank(self.kernel, args)
         if on is None and not named and self._again(args):
             return
         __tracebackhide__ = True
@@ -292,7 +312,8 @@ class Executable:
         return True in on_gpu
 
     def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any], asked: Callable[..., Any]) -> tuple[Any, ...]:
-        """Arguments in the order of the parameters; ``a`` and ``a_ptr`` both name the parameter a_ptr.
+        """Arguments in the order of the parameters; ``a`` and ``a_ptr`` both name the parameter a_ptr, and so does the
+        buffer that is matched with it.
 
         asked: the function that was called with them, for an error that lists its keywords, too.
         """
@@ -300,11 +321,11 @@ class Executable:
             return args
         rest = dict(named)
         ordered = list(args)
-        for index, param in enumerate(self.kernel.params):
-            names = {param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle")} & rest.keys()
+        for index, (param, shown) in enumerate(zip(self.kernel.params, self.kernel.arguments, strict=True)):
+            own = {param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle"), shown}
+            names = own & rest.keys()
             free = 0 if index < len(args) else 1
             if len(names) > free:
-                shown = param.name.removesuffix("_ptr")
                 raise ArgumentError(f"argument {shown} of {self.name} is given twice", given=", ".join(sorted(names)))
             ordered += [rest.pop(name) for name in names]
         if rest:
@@ -361,15 +382,23 @@ class Executable:
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         max_findings: int = host.MOST_FINDINGS,
+        ranks: int | None = None,
+        record: bool | int | tuple[int, ...] | RecordingOptions = False,
         **named: Any,
     ) -> Run:
-        """Run on the simulator with these checks and limits; see `tilewright.simulate`.
+        """Run on the simulator with these checks and limits, on ``ranks`` GPUs; see `tilewright.simulate`.
 
         progress: called with the CTAs that are done, and how many there are; left out, a terminal shows it.
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
         ordered = self.ordered(args, named, Executable.simulate)
-        return self.run_program(self.program(check), ordered, progress=progress, limits=limits)
+        from tilewright.sim import RecordingOptions
+
+        if (count := ranks_of(self.kernel, ranks)) is not None:
+            each = of_each_rank(self.kernel, ordered, count)
+            return self._run_on_ranks(self.program(check), each, progress, limits)
+        kept = RecordingOptions.of(record)
+        return self.run_program(self.program(check), ordered, progress=progress, limits=limits, record=kept)
 
     def run_program(
         self,
@@ -378,6 +407,7 @@ class Executable:
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: host.Limits | None = None,
+        record: RecordingOptions | None = None,
     ) -> Run:
         """Run a program of this kernel on arguments in the order of its parameters."""
         values = self.bind(*args).values
@@ -388,16 +418,54 @@ class Executable:
             if name in maps:
                 buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].dtype)
         with self._lender(args)(buffers, kinds) as arrays:
-            return program.run(arrays, values, maps, progress=progress, limits=limits)
+            return program.run(arrays, values, maps, progress=progress, limits=limits, record=record)
 
-    def advise(self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any) -> Advice:
+    def _run_on_ranks(
+        self,
+        program: Program,
+        given: Sequence[tuple[Any, ...]],
+        progress: Callable[[int, int], None] | None,
+        limits: host.Limits,
+    ) -> Run:
+        """Run a program on several GPUs. given: the arguments of each, those that callers do not name too."""
+        values = same_values(self.kernel, [self.bind(*args).values for args in given])
+        kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
+        with ExitStack() as lent:
+            arrays, maps = [], []
+            for args in given:
+                own = {name: value.fields for name, value in self._named(args) if isinstance(value, host.TensorMap)}
+                buffers = {name: value for name, value in self._named(args) if name in kinds and name not in own}
+                for name in own:
+                    buffers[mapped(name)], kinds[mapped(name)] = (
+                        dict(self._named(args))[name].array,
+                        dtype(own[name].dtype),
+                    )
+                arrays.append(lent.enter_context(self._lender(args)(buffers, kinds)))
+                maps.append(own)
+            return program.run_on_ranks(arrays, values, maps, progress=progress, limits=limits)
+
+    def trace(self, *args: Any, marks: int = 1024, **named: Any) -> Trace:
+        """Run with the marks of `T.trace` stamped: by the clock of the GPU that has the arrays, or by the simulator's
+        steps. The kernel is assembled once more for it; other calls know nothing of marks.
+
+        marks: of each warp, that are kept. Raises ArgumentError for a kernel without marks.
+        """
+        from tilewright.tracing import traced_run
+
+        return traced_run(self, self.ordered(args, named, Executable.trace), marks)
+
+    def advise(
+        self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, gpu: str | None = None, **named: Any
+    ) -> Advice:
         """The accesses that cause bank conflicts and extra sectors, and layouts without them, each proved by a run.
 
-        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
+        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name. gpu: on which
+        the kernel's time is estimated, and what each change gains; left out, no time is.
         """
         from tilewright.advise import advise
 
-        return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed)
+        check_one_gpu(self.kernel, "advise")
+        return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed, gpu)
 
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
@@ -409,7 +477,24 @@ class Executable:
         from tilewright.profiling import gpu as gpu_named
         from tilewright.profiling import profile
 
+        check_one_gpu(self.kernel, "profile")
         return profile(self, self.ordered(args, named, Executable.profile), gpu_named(gpu), sizes or {}, seed)
+
+    def estimate(
+        self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
+    ) -> Estimate:
+        """The time that a run is estimated to take on a GPU, what bounds it, and what its threads wait for.
+
+        Only the first CTAs run. The arguments stay as they are; left out, they are random, by ``seed``. sizes: symbolic
+        extents by name.
+        """
+        from tilewright.inputs import make_arguments
+        from tilewright.profiling import estimate
+        from tilewright.profiling import gpu as gpu_named
+
+        given = self.ordered(args, named, Executable.estimate)
+        made = given or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
+        return estimate(self, made, gpu_named(gpu))
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """The context that makes NumPy arrays of these: copies of arrays on a GPU, else views."""

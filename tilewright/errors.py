@@ -93,8 +93,9 @@ class TilewrightError(Exception):
         super().__init__(what)
         self.what = what
         self.kind = kind or self.KIND
-        self.facts = facts
+        self.facts = facts if (remedy := getattr(hint, "remedy", None)) is None else {"remedy": remedy, **facts}
         self._findings: tuple[Finding, ...] = ()
+        self.recording: Any = None
         self.given = given
         self.allowed = allowed
         self.hint = hint

@@ -16,6 +16,7 @@ from tilewright.errors import ArgumentError, Span, choices
 from tilewright.host import available_bytes, bytes_text
 from tilewright.ir import Buffer, Kernel, Var, names_in, walk
 from tilewright.ir.evaluate import evaluate
+from tilewright.ranks import hidden, ranks_of
 
 __all__ = ["Argument", "check_room", "make_arguments", "parse_limits", "parse_sizes", "saved", "shown"]
 
@@ -64,13 +65,29 @@ def parse_limits(texts: Iterable[str]) -> dict[str, Any]:
 
 def make_arguments(
     kernel: Kernel, given: Mapping[str, object], sizes: Mapping[str, int], seed: int
-) -> dict[str, Argument]:
-    """One argument for each parameter, by the parameter's name.
+) -> dict[str, Argument | list[Argument]]:
+    """One argument for each parameter, by the parameter's name; of a kernel of several GPUs a list for each array.
 
     given: ``.npy`` files or numbers, by the name of a parameter or its buffer. sizes: symbolic extents; those that the
-    files show need not be named. What is left is random, reproducible by ``seed``. Raises ArgumentError for a name that
-    the kernel lacks and a size that is missing.
+    files show need not be named. What is left is random, reproducible by ``seed``; symmetric arrays are zeros, as the
+    signals among them are to be. Raises ArgumentError for a name that the kernel lacks and a size that is missing.
     """
+    if (count := ranks_of(kernel, None)) is None:
+        return {**_made(kernel, given, sizes, seed)}
+    each = [_made(kernel, given, sizes, seed + rank) for rank in range(count)]
+    symmetric = {buffer.data.name for buffer in kernel.buffers if buffer.peers and isinstance(buffer.data, Var)}
+    found: dict[str, Argument | list[Argument]] = {}
+    for name, value in each[0].items():
+        arrays = [own[name] for own in each]
+        if name in symmetric and not {name, name.removesuffix("_ptr")} & given.keys():
+            arrays = [np.zeros_like(own) for own in arrays]
+        if name not in hidden(kernel):
+            found[name] = arrays if isinstance(value, np.ndarray) else value
+    return found
+
+
+def _made(kernel: Kernel, given: Mapping[str, object], sizes: Mapping[str, int], seed: int) -> dict[str, Argument]:
+    """The arguments of one GPU."""
     random = np.random.default_rng(seed)
     buffers = {buffer.data.name: buffer for buffer in kernel.buffers if isinstance(buffer.data, Var)}
     names = {param.name: param.name for param in kernel.params} | {b.name: name for name, b in buffers.items()}

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.errors import KernelError, Span, TargetError, located
 from tilewright.ir import Kernel, TileCallStmt, statements
+from tilewright.ir.launch import NON_PORTABLE_CLUSTER
 from tilewright.isa import ATOMS, Arch, Requirement, arch, calls_in, check_cluster, default_arch
 
 __all__ = ["check_target", "kernel_of", "target_of"]
@@ -52,7 +53,9 @@ def check_target(lowered: Kernel, target: Arch, at: Span | None) -> None:
             bound.check_arch(target)
     if lowered.launch is not None:
         with located(at):
-            check_cluster(lowered.name, lowered.launch.cluster, target)
+            wide = lowered.launch.non_portable_cluster
+            hint = f'T.func_attr({{"{NON_PORTABLE_CLUSTER}": True}})'
+            check_cluster(lowered.name, lowered.launch.cluster, target, non_portable=wide, hint=hint)
     if lowered.launch is not None and lowered.launch.shared_bytes > target.shared_bytes:
         raise TargetError(
             f"{lowered.name} needs more shared memory than a CTA of {target} can have",

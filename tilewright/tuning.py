@@ -3,28 +3,30 @@
     scale = tw.autotune(kernel, configs=[{"BLOCK": 128}, {"BLOCK": 256}], key=["n"])
     scale(a, b)  # the first call with an n of this class tries them; the next ones, in other processes too, do not
 
-Configurations that cannot run are left out, with the reason: the compiler refuses them, they spill registers, or the
-simulator counts much more work than for the best one. The others are timed on the GPU, with cold caches; arrays get
-their old values back. Without a GPU the simulator's counts decide, and the result says so.
+Configurations that cannot run are left out, with the reason: the compiler refuses them, or they spill registers. The
+time of the others is estimated (`tilewright.profiling`); on a GPU those that are estimated to be the fastest are timed,
+with cold caches, and arrays get their old values back. Without a GPU the estimate decides, and the result says so.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 
 from tilewright import host
-from tilewright.compiler import Executable, compile, unseen
-from tilewright.errors import ArgumentError, TilewrightError, choices, described
+from tilewright.compiler import Executable, compile
+from tilewright.errors import ArgumentError, SimulationError, TilewrightError, ToolError, choices, described
 from tilewright.ir import Kernel
 from tilewright.public import Public, instances
 from tilewright.records import replace
@@ -32,10 +34,9 @@ from tilewright.records import replace
 __all__ = ["Trial", "Tuned", "autotune"]
 
 ROUNDS = 20
-COUNTED_BYTES = 1 << 22  # of all arrays together: beyond that a GPU is quicker than the simulator
-MUCH_MORE = 2.0  # times the counted seconds of the best one
-# Seconds for each count, on an H200; the proportions are about the same on every GPU.
-MULTIPROCESSORS, HERTZ, BYTES_PER_SECOND, ISSUED_PER_CYCLE = 132, 1.7e9, 4e12, 4
+MEASURED = 8  # configurations that are timed on a GPU: the first by estimate
+FEW = 4  # configurations that are estimated one after the other; of more, several at a time
+USUAL = "H200"  # the GPU of an estimate where none is named
 
 MOST_CHOSEN = 1024  # shapes whose choice is found at once
 
@@ -47,13 +48,15 @@ public = Public(ArgumentError, {"Config": instances("a dictionary of the kernel'
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The result of one configuration. seconds: measured, None where it was not. counted: by the simulator's counts.
-    local_bytes: a thread's registers that are kept in memory. refused: why it was left out.
+    """The result of one configuration. seconds: measured, None where it was not. estimated: seconds, None where there
+    is no estimate. why: what bounds it, by the estimate. local_bytes: a thread's registers that are kept in memory.
+    refused: why it was left out.
     """
 
     config: Mapping[str, Any]  # `Any`: values of compile time
     seconds: float | None = None
-    counted: float | None = None
+    estimated: float | None = None
+    why: str = ""
     local_bytes: int = 0
     refused: str = ""
 
@@ -61,14 +64,17 @@ class Trial:
         words = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
         if self.refused:
             return f"{words}: left out, {self.refused}"
+        estimate = "not estimated" if self.estimated is None else f"{self.estimated * 1e6:.1f} us estimated"
         if self.seconds is not None:
-            return f"{words}: {self.seconds * 1e6:.1f} us measured"
-        return f"{words}: {(self.counted or 0) * 1e6:.1f} us by the simulator's counts, not measured"
+            return f"{words}: {self.seconds * 1e6:.1f} us measured, {estimate}"
+        return f"{words}: {estimate}, not measured" + (f": {self.why}" if self.why else "")
 
     @property
-    def rank(self) -> tuple[bool, float]:
-        """The key by which trials are sorted, the best first."""
-        return bool(self.refused), self.seconds if self.seconds is not None else self.counted or 0.0
+    def rank(self) -> tuple[bool, bool, float]:
+        """The key by which trials are sorted, the best first: measured ones, then estimated ones."""
+        if self.seconds is not None:
+            return bool(self.refused), False, self.seconds
+        return bool(self.refused), True, float("inf") if self.estimated is None else self.estimated
 
 
 @public
@@ -79,6 +85,7 @@ def autotune(
     key: Iterable[str] | Callable[..., object] | None = None,
     target: Any = None,
     fast_math: bool = False,
+    gpu: str = USUAL,
     progress: Callable[[int, int], None] | None = None,
 ) -> Any:
     """The kernel in the configuration that is fastest for the arguments of a call; without ``kernel`` a decorator.
@@ -86,8 +93,8 @@ def autotune(
     kernel: what ``@T.jit`` made, or a function that takes a configuration's values by name and returns a kernel.
     configs: dictionaries of these values. key: names of symbolic extents and integer parameters whose sizes, each
     rounded up to a power of two, make a class of arguments of its own; left out, all of them; or a function of the
-    arguments. target, fast_math: as of `tilewright.compile`. progress: called with the steps that are done, and how
-    many there are; left out, a terminal shows them.
+    arguments. target, fast_math: as of `tilewright.compile`. gpu: for which times are estimated, where the arrays are
+    on none. progress: called with the steps that are done, and how many there are; left out, a terminal shows them.
 
     `Any`: a `Tuned`, or a decorator; kernels have wrappers of several types.
     """
@@ -97,8 +104,8 @@ def autotune(
                             allowed="dictionaries of the kernel's constants")  # fmt: skip
     how = {"target": target, "fast_math": fast_math}
     if kernel is None:
-        return lambda found: Tuned(found, options, key, how, progress)
-    return Tuned(kernel, options, key, how, progress)
+        return lambda found: Tuned(found, options, key, how, progress, gpu)
+    return Tuned(kernel, options, key, how, progress, gpu)
 
 
 class Tuned:
@@ -111,7 +118,11 @@ class Tuned:
         key: Iterable[str] | Callable[..., object] | None,
         options: Mapping[str, Any],  # `Any`: of `tilewright.compile`
         progress: Callable[[int, int], None] | None,
+        gpu: str = USUAL,
     ) -> None:
+        from tilewright.profiling import gpu as gpu_named
+
+        self.gpu = gpu_named(gpu).name
         self.make: Callable[..., Any] = getattr(kernel, "specialize", kernel)
         if not callable(self.make) or isinstance(kernel, Kernel | Executable):
             raise ArgumentError("autotune needs a kernel with constants", given=described(kernel),
@@ -218,47 +229,41 @@ class Tuned:
         from tilewright.cuda.cache import emitter_version
 
         texts = {number: f"{exe.target} {exe.fast_math}\n{exe.kernel}" for number, exe in self._executables().items()}
-        where = _gpu_of(args) if on_gpu else "counts"
+        where = _gpu_of(args) if on_gpu else f"estimated for {self.gpu}"
         decides = [where, repr(group), texts, [repr(config) for config in self.configs], emitter_version()]
         return hashlib.sha256(json.dumps(decides).encode()).hexdigest()
 
     def _tried(self, args: Sequence[Any], *, on_gpu: bool) -> tuple[Trial, ...]:
         with _steps(self.__name__, len(self.configs) + ROUNDS * on_gpu, self.progress) as step:
-            trials = self._measured(args, step) if on_gpu else self._examined(args, step, on_gpu=False)
+            trials = self._measured(args, step) if on_gpu else self.estimates(args, step)
         ranked = sorted(trials, key=lambda trial: trial.rank)
         if ranked[0].refused:
             raise self._nothing_runs(ranked)
         return tuple(ranked)
 
-    def _examined(self, args: Sequence[Any], step: Step, *, on_gpu: bool) -> list[Trial]:
-        """A trial without a measurement: refused by the compiler, or with spilled bytes and the simulator's counts."""
-        trials = []
-        for number, config in enumerate(self.configs):
-            trial, exe = Trial(config), self._compiled(number)
-            try:
-                if isinstance(exe, TilewrightError):
-                    raise exe
-                if on_gpu:
-                    trial = replace(trial, local_bytes=exe.resources.local_bytes)
-                if not on_gpu or sum(map(_nbytes, args)) <= COUNTED_BYTES:
-                    trial = replace(trial, counted=_counted(exe, args))
-            except TilewrightError as error:
-                trial = replace(trial, refused=error.what)
-            trials.append(trial)
-            step()
-        return trials
+    def estimates(self, args: Sequence[Any], step: Step = lambda: None, gpu: str = "") -> list[Trial]:
+        """A trial of each configuration without a measurement, in their order. gpu: another than that of `autotune`."""
+        from tilewright.profiling import gpu as gpu_named
+
+        job = _Job(self, tuple(args), gpu_named(gpu or self.gpu).name)
+        numbers = range(len(self.configs))
+        if len(numbers) <= FEW or any(map(_is_far, args)) or not hasattr(os, "fork"):
+            return [_after(step, job.trial(number)) for number in numbers]
+        with job.at_work(), ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("fork")) as pool:
+            return [_after(step, trial) for trial in pool.map(_trial_at_work, numbers)]
 
     def _measured(self, args: Sequence[Any], step: Step) -> list[Trial]:
-        """The trials, those that are not refused timed on the GPU."""
+        """The trials, those that are not refused and are estimated to be the fastest timed on the GPU."""
         from tilewright.cuda import timing
 
         if timing.is_captured(args):
             raise ArgumentError(f"{self.__name__} cannot be tuned while its stream is captured into a graph",
                                 given="a first call with arguments of this class",
                                 allowed="a call before the capture, which finds the configuration")  # fmt: skip
-        with timing.current(args), timing.kept(self._stored(args)):
-            trials = _pruned(self._examined(args, step, on_gpu=True))
+        with timing.current(args) as device, timing.kept(self._stored(args)):
+            trials = _pruned(self.estimates(args, step, _figures_of(device.name)))
             left = [number for number, trial in enumerate(trials) if not trial.refused]
+            left = sorted(left, key=lambda number: trials[number].estimated or 0.0)[:MEASURED]
             calls = [partial(self._executables()[number], *args) for number in left]
             found = timing.cold_seconds(calls, timing.stream_in_use(args), ROUNDS, step)
         for number, seconds in zip(left, found, strict=True):
@@ -274,37 +279,68 @@ class Tuned:
         return [value for param, value in zip(params, args, strict=False) if param.name in names]
 
 
-# Counting
+# Estimating
 
 
-def _counted(exe: Executable, args: Sequence[Any]) -> float:
-    """Seconds that a GPU might take by the simulator's counts: memory, shared memory and instructions, one after the
-    other, on as many multiprocessors as there are CTAs for.
-    """
-    copies = [value if _is_far(value) else host.copied(value) for value in args]
-    counts, ctas = exe.simulate(*copies, check="none", progress=unseen).counts, prod(exe.bind(*args).grid)
-    moved = counts.bytes_read.get("global", 0) + counts.bytes_written.get("global", 0)
-    issued = sum(line.warps for line in counts.lines if line.space != "local")  # local memory is in registers
-    accesses = {name for line in counts.lines for name in (line.op, f"{line.op} {line.space}")}
-    issued += sum(warps for name, warps in counts.instructions.items() if name not in accesses)
-    cycles = counts.wavefronts + issued / ISSUED_PER_CYCLE
-    waves = -(-ctas // MULTIPROCESSORS) * MULTIPROCESSORS / max(ctas, 1)
-    return (moved / BYTES_PER_SECOND + cycles / MULTIPROCESSORS / HERTZ) * waves
+@dataclass(frozen=True)
+class _Job:
+    """The estimates of a `Tuned` for arguments, on a GPU."""
+
+    tuned: Tuned
+    args: tuple[Any, ...]
+    gpu: str
+
+    def trial(self, number: int) -> Trial:
+        """Of a configuration: refused by the compiler, or with spilled bytes and an estimate, where one can be made."""
+        trial, exe = Trial(self.tuned.configs[number]), self.tuned._compiled(number)
+        if isinstance(exe, TilewrightError):
+            return replace(trial, refused=exe.what)
+        try:
+            trial = replace(trial, local_bytes=exe.resources.local_bytes)
+        except ToolError:  # no assembler here
+            pass
+        except TilewrightError as error:
+            return replace(trial, refused=error.what)
+        try:
+            found = exe.estimate(*self.args, gpu=self.gpu)
+        except SimulationError as error:
+            return trial if any(map(_is_far, self.args)) else replace(trial, refused=error.what)
+        return replace(trial, estimated=found.seconds, why=found.why)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Have this be the job of processes that are forked in the context."""
+        AT_WORK.append(self)
+        try:
+            yield
+        finally:
+            AT_WORK.remove(self)
+
+
+AT_WORK: list[_Job] = []  # the jobs of forked processes: kernels are no data that could be sent to them
+
+
+def _trial_at_work(number: int) -> Trial:
+    return AT_WORK[-1].trial(number)
+
+
+def _after(step: Step, trial: Trial) -> Trial:
+    step()
+    return trial
+
+
+def _figures_of(device: str) -> str:
+    """The GPU of the table whose name is in that of a device, or the usual one."""
+    from tilewright.profiling import GPUS
+
+    return next((name for name in sorted(GPUS, key=len, reverse=True) if name in device), USUAL)
 
 
 def _pruned(trials: list[Trial]) -> list[Trial]:
-    """The trials, of which those that cannot be the best are refused."""
-    least = min((trial.counted for trial in trials if trial.counted is not None), default=0.0)
+    """The trials, of which those that spill are refused where others do not."""
     fits = any(not trial.refused and not trial.local_bytes for trial in trials)
-    found = []
-    for trial in trials:
-        times_more = trial.counted / least if trial.counted and least else 1.0
-        if not trial.refused and fits and trial.local_bytes:
-            trial = replace(trial, refused=f"{trial.local_bytes} bytes of a thread's registers are in memory")
-        elif not trial.refused and times_more > MUCH_MORE:
-            trial = replace(trial, refused=f"the simulator counts {times_more:.1f} times the work of another one")
-        found.append(trial)
-    return found
+    return [replace(trial, refused=f"{trial.local_bytes} bytes of a thread's registers are in memory")
+            if fits and trial.local_bytes and not trial.refused else trial for trial in trials]  # fmt: skip
 
 
 # Arguments
@@ -322,10 +358,6 @@ def _quickly(value: Any) -> object:
     return value if isinstance(value, int) else type(value)
 
 
-def _nbytes(value: Any) -> int:
-    return int(getattr(value, "nbytes", 0)) if host.is_array(value) else 0
-
-
 def _gpu_of(args: Sequence[Any]) -> str:
     from tilewright.cuda import timing
 
@@ -337,7 +369,7 @@ def _gpu_of(args: Sequence[Any]) -> str:
 
 
 def _written(trials: Sequence[Trial], configs: Sequence[Config]) -> str:
-    return json.dumps([[configs.index(one.config), one.seconds, one.counted, one.local_bytes, one.refused]
+    return json.dumps([[configs.index(one.config), one.seconds, one.estimated, one.why, one.local_bytes, one.refused]
                        for one in trials])  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from tilewright.lang import (
     meta,
     pipelines,
     pool,
+    ranks,
     roles,
     scalars,
     schedulers,
@@ -50,6 +51,7 @@ GROUPS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Shared and tensor memory, dealt out", (pool, tmem_pool)),
     ("Barriers, pipelines, roles of warps", (pipelines, roles, schedulers)),
     ("Tensor maps", (tensor_maps,)),
+    ("Several GPUs", (ranks,)),
     ("Names of kernels written elsewhere", (forms,)),
 )
 FUNCTIONS = {name: value for name, value in FORMS.items() if "." not in name and name not in INSTRUCTIONS}

@@ -12,11 +12,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tools.runs import embedded, gallery_pages
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PICTURE = re.compile(r"^!\[.*\]\(.*\.svg\)$", re.MULTILINE)
 CODE = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 FETCHED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=["\']?((?:https?:)?//[^"\'\s>]+)')
+RUN = """
+
+## Its last run
+
+Recorded when this page was built; <a href="../howto/pipeline.html">how to read it</a> tells what the rows mean.
+
+<iframe src="{}" title="the last run of this page" style="width:100%;height:640px;border:1px solid #8884"></iframe>
+"""
+_RUNS: dict[str, str] = {}  # by the page, the name of the run that is shown below it
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")  # no web address: those have a colon
 
 
@@ -93,6 +104,13 @@ def on_files(files: Any, config: Any) -> Any:
         if path.suffix != ".md":
             text = f"# {path.relative_to(ROOT)}\n\n```{path.suffix[1:]}\n{text}```\n"
         files.append(File.generated(config, where, content=text))
+    for name, html in gallery_pages():
+        files.append(File.generated(config, f"runs/{name}.html", content=html))
+    for page in sorted(path for folder in ("tutorial", "howto") for path in (DOCS / folder).glob("*.md")):
+        where = str(page.relative_to(DOCS))
+        if (own := embedded(where)) is not None:
+            _RUNS[where] = own[0]
+            files.append(File.generated(config, f"runs/{own[0]}.html", content=own[1]))
     return files
 
 
@@ -104,6 +122,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     text = re.sub(r"^```text$", "``` { .text .printed }", text, flags=re.MULTILINE)
     text = CODE.sub(lambda code: code[0].replace("\\|", "|"), text)  # GitHub's tables want the backslash
     text = PICTURE.sub(r'<div class="picture" markdown="1">\n\g<0>\n</div>', text)
+    if (run := _RUNS.get(page.file.src_uri)) is not None:
+        text += RUN.format(f"../runs/{run}.html")
     return text.replace("<details>", '<details markdown="1">')
 
 

@@ -12,9 +12,7 @@ part: three tensor maps (boxes of 128 x 64, 128 x 64, 64 x 64), then M, N, K.
 
 from __future__ import annotations
 
-import linecache
 import math
-import re
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -316,14 +314,9 @@ def scaled() -> Iterator[Line]:
 
 def steps() -> Iterator[Line]:
     """The kernels of docs/matmul.md, one after the other."""
-    from benchmarks.gpu.measure import compiled
+    from benchmarks.gpu.measure import compiled, names_of_page
 
-    page = (Path(__file__).parents[2] / "docs" / "matmul.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for number, text in enumerate(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)):
-        file = f"matmul-{number}.py"
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        exec(compile(text, file, "exec"), names)
+    names = names_of_page("matmul")
     for shape in (SIZES[1], SIZES[2]):
         calls: dict[str, Call] = {}
         for name in ("tensor_cores", "copy_engine", "roles", "persistent"):

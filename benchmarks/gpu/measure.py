@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import tilewright as tw
@@ -83,6 +86,17 @@ def host_microseconds(calls: Mapping[str, Callable[[], object]], *, each: int, r
             if turn >= 5:  # the first ones warm up
                 times[name].append(passed / each * 1e6)
     return {name: statistics.median(found) for name, found in times.items()}
+
+
+def names_of_page(page: str) -> dict[str, Any]:
+    """What the Python blocks of a page of docs/ define, as one program."""
+    text = (Path(__file__).parents[2] / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)):
+        file = f"{page}-{number}.py"
+        linecache.cache[file] = (len(block), None, block.splitlines(keepends=True), file)
+        exec(compile(block, file, "exec"), names)
+    return names
 
 
 class HandWritten:

@@ -223,3 +223,26 @@ def test_a_kernel_with_findings_is_told_so_first_and_nothing_is_called_proved() 
     assert str(advice).startswith("the kernel is wrong, whatever its layouts:\n")
     assert advice.changes
     assert "proved" not in str(advice)
+
+
+def test_advice_in_time_says_what_a_layout_and_an_order_of_lanes_would_gain() -> None:
+    @T.prim_func
+    def turned(A: T.Buffer((1024, 32, 32), "float32"), B: T.Buffer((1024, 32, 32), "float32")):
+        cta, lane = T.cta_id([1024]), T.lane_id([32])
+        tile = T.alloc_shared((32, 32), "float32")
+        for i in range(32):
+            tile[i, lane] = A[cta, i, lane]
+        T.cuda.warp_sync()
+        for i in range(32):
+            B[cta, lane, i] = tile[lane, i]
+
+    exe = tw.compile(turned, "sm_90a")
+    assert exe.advise().times is None
+    times = exe.advise(gpu="H200").times
+
+    assert times is not None
+    ran = [gain for gain in times.gains if gain.was_run]
+    played = [gain for gain in times.gains if not gain.was_run]
+    assert [gain.seconds < times.now.seconds for gain in (*ran, *played)] == [True] * len(times.gains)
+    assert any("if neighbouring lanes touched neighbouring bytes where it writes B" in gain.what for gain in played)
+    assert "us on H200" in str(times)

@@ -40,6 +40,7 @@ def many(A: T.Buffer((32,), "float32", align=128), m: T.int16, h: T.float16, d: 
 
 @T.prim_func
 def large(A: T.Buffer((16384,), "float32")):
+    T.func_attr({"non_portable_cluster": True})
     T.cluster_id([2])
     T.cta_id_in_cluster([16])
     i = T.thread_id([32])

@@ -30,6 +30,9 @@ class PlainMemory:
             start = int(address[warp, lane])
             self.data[warp, start : start + data.shape[-1]] = data[warp, lane]
 
+    def replicas(self, address: NDArray[Any]) -> list[NDArray[Any]]:
+        return [address]  # a group of one GPU
+
     def atomic(self, address: NDArray[Any], combine: Callable[..., Any], *values: NDArray[Any]) -> NDArray[Any]:
         old = np.zeros_like(values[0])
         for warp, lane in np.argwhere(self.active):

@@ -337,7 +337,7 @@ def ld(warp: Warp, address: Words) -> list[Any]:
     return [unpacked(warp.memory[start : start + size_of(code)], code) for start in address]
 
 
-@oracle("ptx.st")
+@oracle("ptx.st", "multimem.st")
 def st(warp: Warp, address: Words, value: list[Any]) -> None:
     code = CODES[warp.mods["dtype"]]
     for lane in warp.lanes:
@@ -389,6 +389,18 @@ def atomic(warp: Warp, address: Words, *values: list[Any]) -> list[Any] | None:
         warp.memory[start : start + size] = packed(new, code)
         olds[lane] = old
     return None if ".red." in warp.mods["name"] else olds
+
+
+@oracle("multimem.ld_reduce", "multimem.red")
+def multimem_of_one_gpu(warp: Warp, address: Words, *values: list[Any]) -> list[Any] | None:
+    code, size, olds = CODES[warp.mods["dtype"]], size_of(CODES[warp.mods["dtype"]]), []
+    for lane in range(32):
+        start = address[lane]
+        olds.append(unpacked(warp.memory[start : start + size], code))
+        if values and lane in warp.lanes:
+            new = COMBINE[warp.mods["op"]](olds[-1], values[0][lane])
+            warp.memory[start : start + size] = packed(new, code)
+    return None if values else olds
 
 
 @oracle("ptx.atom.exch.b128", "ptx.atom.cas.b128")

@@ -221,7 +221,8 @@ WIDE_ATOMS = MatrixDescriptor(0, swizzle=3, atom=32).encode()
             GOOD.word | 1 << 5,
             r"d_dtype is code 3 in bits 4-5; it may be 1 \(float32\), 0 \(float16\) for kind f16",
         ),
-        ("f16", GOOD.word | 1 << 2, "reserved bits is 0x.*, which sets bits 2; it may be 0 there, for dense products"),
+        ("f16", GOOD.word | 1 << 2, "sparse is set, and the instruction has no metadata"),
+        ("f16", GOOD.word | 1 << 23, "reserved bits is 0x.*, which sets bits 23; it may be 0 there"),
         ("f16", GOOD.word | 1 << 3, "sat_d is set; it may be clear: only integers are clamped"),
         ("tf32", GOOD.word, "a_dtype is code 1 in bits 7-9; it may be 2 \\(tf32\\) for kind tf32"),
         ("i8", Product("i8", "s32", "s8", "s8", 64, 24).word | 1 << 13, "neg_a is set; it may be clear: integers"),
@@ -318,6 +319,7 @@ def test_the_worked_value() -> None:
         ({"d_dtype": "float16"}, "no form with these modifiers"),
         ({"sat_d": True}, "instruction descriptor: sat_d"),
         ({"is_sparse": True}, "no form with these modifiers"),
+        ({"is_sparse": True, "K": 32, "M": 64}, "instruction descriptor: M"),
         ({"neg_a": BAR[0] > 0}, "neg_a"),
     ],
 )

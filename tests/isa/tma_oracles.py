@@ -11,6 +11,11 @@ COVERED = {
     *(f"ptx.cp_async.bulk.tensor.{name}" for name in ("g2c", "s2g", "s2g_reduce")),
     *(f"ptx.cp_async{dot}bulk{dot}{name}" for name in WAYS for dot in "._"),
     *(f"ptx.cp_reduce_async.bulk.{name}" for name in ("s2g", "s2c")),
+    *(f"ptx.cp_async.bulk.tensor.{name}" for name in ("g2c_tile_gather4", "s2g_tile_scatter4")),
+    *(
+        f"ptx.clusterlaunchcontrol.{name}"
+        for name in ("try_cancel", "query_cancel.is_canceled", "query_cancel.get_first_ctaid")
+    ),
     *("ptx.st_async", "ptx.st_async.vec", "ptx.getctarank"),
     *(f"ptx.red_async.{op}" for op in (*REDUCTIONS[:5], "and_", "or_", "xor")),
 }

@@ -58,9 +58,17 @@ class PlainUnit:
         self.words = words  # (CTAs, 128, 512)
         self.ctas = np.array(ctas)
         self.rank = self.ctas % 2
+        self.buffers: dict[str, Array] = {}
         self.warp = np.array(warps or [0] * len(ctas))
 
-    def fault(self, what: str, issuers: NDArray[np.bool_]) -> NoReturn:
+    @property
+    def cta(self) -> Array:
+        return self.ctas
+
+    def kept(self, buffer: str) -> Array:
+        return self.buffers.setdefault(buffer, np.zeros(len(self.bytes), np.uint64))
+
+    def fault(self, what: str, issuers: NDArray[np.bool_], *, address: int | None = None) -> NoReturn:
         raise SimulationError(what, given=f"issuers {np.flatnonzero(issuers).tolist()}")
 
     def where(self, found: Addresses) -> tuple[Array, Array]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import tilewright as tw
 from tilewright.errors import ArgumentError
 from tilewright.kernels.attention_backward import gradients
 from tilewright.kernels.attention_backward_calls import attention_backward
@@ -17,31 +16,25 @@ from tilewright.kernels.attention_backward_rows import BackwardKind, convert, pr
 Array = NDArray[Any]
 
 
-@pytest.fixture(autouse=True)
-def all_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every launch runs under all checks; a warning is a failure."""
-    simulate = tw.Executable.simulate
-
-    def checked(self: tw.Executable, *args: Any, **how: Any) -> Any:
-        done = simulate(self, *args, **{**how, "check": "all"})
-        assert not done.warnings
-        return done
-
-    monkeypatch.setattr(tw.Executable, "simulate", checked)
+pytestmark = pytest.mark.usefixtures("all_checks")
 
 
-def in_double(q: Array, k: Array, v: Array, dout: Array, sees: Array) -> tuple[Array, ...]:
+def in_double(q: Array, k: Array, v: Array, dout: Array, sees: Array, *, cap: float = 0.0,
+              dlse: Array | None = None) -> tuple[Array, ...]:  # fmt: skip
     """The result of attention, its LSE, and dq, dk and dv."""
     heads_kv, group, scale = k.shape[1], q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
     q, dout, k, v = (x.astype(float) for x in (q, dout, np.repeat(k, group, 1), np.repeat(v, group, 1)))
-    scores = np.where(sees, q @ k.swapaxes(2, 3) * scale, -np.inf)
+    scores = q @ k.swapaxes(2, 3) * scale
+    bent = np.tanh(scores / cap) if cap else np.zeros_like(scores)
+    scores = np.where(sees, cap * bent if cap else scores, -np.inf)
     most = np.maximum(scores.max(-1, keepdims=True), -1e30)
     total = np.exp(scores - most).sum(-1, keepdims=True)
     weights = np.exp(scores - most) / np.where(total > 0, total, 1)
     with np.errstate(divide="ignore"):
         lse = np.where(total > 0, most, 0) + np.log(total)
     out = weights @ v
-    slope = weights * (dout @ v.swapaxes(2, 3) - (dout * out).sum(-1, keepdims=True)) * scale
+    slope = weights * (dout @ v.swapaxes(2, 3) - (dout * out).sum(-1, keepdims=True))
+    slope = (slope + (0 if dlse is None else weights * dlse[..., None])) * scale * (1 - bent**2)
 
     def summed(x: Array) -> Array:
         return x.reshape(len(x), heads_kv, group, *x.shape[2:]).sum(2)  # type: ignore[no-any-return]  # NumPy's type
@@ -57,20 +50,27 @@ CASES = {
     "keys without a query": ((1, 1, 1, 72, 200, 64), {"causal": "top-left"}, "bfloat16"),
     "wide": ((2, 2, 2, 100, 130, 128), {}, "float16"),
     "a window": ((1, 1, 1, 160, 200, 128), {"window": (30, 10)}, "bfloat16"),
+    "padded widths": ((1, 1, 1, 70, 80, 96, 64), {}, "bfloat16"),
+    "half of the columns each": ((1, 1, 1, 100, 80, 192), {"causal": "top-left"}, "bfloat16"),
+    "bent scores": ((1, 1, 1, 130, 130, 64), {"causal": True, "softcap": 1.5}, "bfloat16"),
+    "a slope of LSE": ((1, 2, 2, 70, 80, 64), {"dlse": True}, "float16"),
+    "parts of dQ in order": ((1, 2, 1, 150, 300, 64), {"window": (200, 0), "deterministic": True}, "bfloat16"),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_in_double_precision(name: str) -> None:
-    (batch, heads, heads_kv, m, n, width), how, kind = CASES[name]
+    (batch, heads, heads_kv, m, n, width, *width_v), how, kind = CASES[name]
     rng = np.random.default_rng(m + n)
-    q, dout = (rng.standard_normal((batch, heads, m, width)).astype(kind) for _ in "qd")
-    k, v = (rng.standard_normal((batch, heads_kv, n, width)).astype(kind) for _ in "kv")
+    q, dout = (rng.standard_normal((batch, heads, m, w)).astype(kind) for w in (width, *(width_v or [width])))
+    k, v = (rng.standard_normal((batch, heads_kv, n, w)).astype(kind) for w in (width, *(width_v or [width])))
+    if "dlse" in how:
+        how = {**how, "dlse": rng.standard_normal((batch, heads, m)).astype(np.float32)}
     left, right = how.get("window", (-1, -1))
     shift = 0 if how.get("causal") == "top-left" else n - m
     i, j = np.arange(m)[:, None] + shift, np.arange(n)
     sees = ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right)) & (("causal" not in how) | (j <= i))
-    out, lse, *wanted = in_double(q, k, v, dout, sees)
+    out, lse, *wanted = in_double(q, k, v, dout, sees, cap=how.get("softcap", 0.0), dlse=how.get("dlse"))
     found = attention_backward(q, k, v, out.astype(kind), lse.astype(np.float32), dout, **how)
     for each, right_one in zip(found, wanted, strict=True):
         error = np.linalg.norm(each.astype(float) - right_one)
@@ -79,7 +79,9 @@ def test_gradients_are_those_in_double_precision(name: str) -> None:
 
 def test_no_kernel_spills() -> None:
     """ptxas keeps what the sm_90a kernels need in registers."""
-    for form in (BackwardKind("bfloat16", 64, 64, 128, last=True), BackwardKind("bfloat16", 128, 128, 64, last=True)):
+    wide = BackwardKind("bfloat16", 256, 256, 64, 64, last=True, stages=(1, 2), softcap=True, ordered=True)
+    bent = BackwardKind("bfloat16", 128, 128, 64, last=True, softcap=True)
+    for form in (BackwardKind("bfloat16", 64, 64, 128, last=True), bent, wide):
         for build in (prepare, gradients, convert):
             assert build(form).assembly
 
@@ -87,5 +89,5 @@ def test_no_kernel_spills() -> None:
 def test_lengths_that_differ_need_an_alignment() -> None:
     q, k, lse = (np.zeros(shape, kind) for shape, kind in (
         ((1, 1, 8, 64), "float16"), ((1, 1, 16, 64), "float16"), ((1, 1, 8), "float32")))  # fmt: skip
-    with pytest.raises(ArgumentError, match="two things for unlike lengths"):
+    with pytest.raises(ArgumentError, match="does not say which are beside each other"):
         attention_backward(q, k, k, q, lse, q, causal=True)

@@ -86,7 +86,7 @@ def run(before: str, after: str, folder: Path) -> tw.Executable:
     level, delta = (np.full((1, 1, TILES, FORM.queries), x, np.float32) for x in (8.0, 0.0))
     sums = np.zeros((1, 1, TILES, *FORM.sums), np.float32)
     done = module.gradients(FORM).simulate(
-        q, k, v, do, level, delta, sums, np.zeros_like(k), np.zeros_like(v), 0.18, 0.125, 0, 0, check="all"
+        q, k, v, do, level, delta, sums, 0, np.zeros_like(k), np.zeros_like(v), 0.18, 1.0, 0.125, 0, 0, check="all"
     )
     if done.warnings:
         raise TilewrightError(done.warnings[0])

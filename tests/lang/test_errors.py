@@ -125,9 +125,9 @@ CASES: dict[str, tuple[str, str]] = {
         "T.attr({'min_blocks': 2, 'tirx.launch_bounds_min_blocks_per_sm': 3})  # here",
         "T.attr has tirx.launch_bounds_min_blocks_per_sm twice",
     ),
-    "an annotation that means nothing": (
-        "for i in T.serial(4, annotations={'pragma': 2}):  # here\n    pass",
-        "a serial loop has no setting 'pragma'",
+    "a misspelt annotation": (
+        "for i in T.serial(4, annotations={'unrolled': 2}):  # here\n    pass",
+        "a serial loop has no setting 'unrolled'",
     ),
     "an annotation of a vectorized loop": (
         "for i in T.vectorized(4, annotations={'unroll': 2}):  # here\n    pass",

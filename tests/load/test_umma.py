@@ -70,12 +70,42 @@ def test_every_way_to_write_it_is_read(mnemonic: str, given: str, wanted: dict[s
 
 
 @pytest.mark.parametrize(
+    ("mnemonic", "given", "wanted"),
+    [
+        ("kind::mxf8f6f4.block_scale", "[r1], d1, d2, r2, [r3], [r4], p", {"scale_vec": None}),
+        ("kind::mxf8f6f4.block_scale.scale_vec::1X.collector::a::fill", "[r1], [r4], d2, r2, [r3], [r4], p",
+         {"scale_vec": "1X", "use_a_tmem": True, "kind": None}),
+        ("kind::mxf4.block_scale.block32", "[r1], d1, d2, r2, [r3], [r4], p", {"sfa_dtype": "float8_e8m0fnu"}),
+        ("kind::mxf4nvf4.block_scale.scale_vec::4X", "[r1], d1, d2, r2, [r3], [r4], p", {"b_dtype": "float4_e2m1fn"}),
+        ("kind::mxf4nvf4.block_scale.scale_vec::2X", "[r1], d1, d2, r2, [r3], [r4], p",
+         {"sfa_dtype": "float8_e8m0fnu", "kind": "mxf4nvf4"}),
+        ("sp.kind::mxf4.block_scale.scale_vec::2X", "[r1], d1, d2, [r5], r2, [r3], [r4], p", {"scale_vec": "2X"}),
+        ("sp.kind::f16", "[r1], d1, d2, [r5], r2, p, 7", {"scale_input_d": 7}),
+        ("sp.kind::i8", "[r1], d1, d2, [r5], r2, {r3, r3, r3, r3}, p", {"lanes": "given"}),
+        ("ws.kind::tf32.collector::b2::lastuse", "[r1], [r4], d2, r2, p", {"use_a_tmem": True}),
+        ("ws.sp.kind::f8f6f4", "[r1], d1, d2, [r5], r2, p", {"use_a_tmem": False}),
+    ],
+)  # fmt: skip
+def test_every_family_of_products_is_read(mnemonic: str, given: str, wanted: dict[str, object]) -> None:
+    words = mnemonic.split("kind")
+    opcode = f"tcgen05.mma.{words[0]}cta_group::1.kind{words[1]}"
+
+    found = written(opcode, operands(given), lambda operand: operand == Name("p"))
+
+    assert wanted.items() <= found.mods.items()
+    assert found.operands["i_desc"] == Name("r2")
+    assert str(found.operands.get("sp_meta", "r5")).count("r5") == 1
+    assert str(found.operands.get("sfb", "r4")).count("r4") == 1
+
+
+@pytest.mark.parametrize(
     ("body", "what"),
     [
-        ("tcgen05.mma.sp.cta_group::1.kind::f16 [r1], d1, d2, [r3], r2, p", "sparse products into tensor memory"),
-        ("tcgen05.mma.ws.cta_group::1.kind::f16 [r1], d1, d2, r2, p", "products into tensor memory that keep"),
-        ("tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::2X [r1], d1, d2, r2, [r3], [r3], p",
-         "products with scales for blocks of K"),
+        ("tcgen05.mma.ws.cta_group::2.kind::f16 [r1], d1, d2, r2, p", "no instruction is spelled"),
+        ("tcgen05.mma.ws.cta_group::1.kind::mxf4.block_scale [r1], d1, d2, r2, [r3], [r3], p", "no instruction is"),
+        ("tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::4X [r1], d1, d2, r2, [r3], [r3], p",
+         "no instruction is spelled"),
+        ("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale [r1], d1, d2, r2, [r3], [r3], p", "no instruction is"),
         ("tcgen05.mma.cta_group::1.kind::f16 [r1], d1, d2, r2", "has other operands"),
     ],
 )  # fmt: skip

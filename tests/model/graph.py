@@ -3,7 +3,7 @@
 Events come in the order of the execution; all events that happen before one are known when it comes, so that its
 ancestors, a set of bits, are the transitive closure. With them are kept the events that a proxy fence has passed (for
 the CTA that executed it), and those of tensor memory that `before`, and then `after`, has passed. Shares no code with
-the simulator. The rules' names: PTX ISA, "Memory Consistency Model", in the words of CONTRIBUTING.md's litmus table.
+the simulator. The rules' names: PTX ISA, "Memory Consistency Model", in the words of the table in litmus.py.
 """
 
 from __future__ import annotations

@@ -87,8 +87,23 @@ def test_a_unit_that_ends_where_its_buffer_does_is_clean(name: str, buffer: str)
     run(call.format(at=places[-1]), buffer)
 
 
+@pytest.mark.parametrize(
+    ("into", "source", "what", "where"),
+    [("s.ptr_to([1])", "A.ptr_to([0])", "dst", "element 1 of s"), ("s.ptr_to([0])", "A.ptr_to([5])", "src", r"A\[5\]")],
+)
+def test_a_misaligned_bulk_copy_is_told_by_the_buffer_and_its_element(into, source, what, where) -> None:
+    with pytest.raises(SimulationError, match=rf"{what} of a bulk copy(?s:.)*given: *({where}|s\[1\])"):
+        run(f"cp_async.bulk.g2s_cta({into}, {source}, 64, bar.ptr_to([0]))", "a buffer")
+
+
+def test_a_misaligned_box_is_told_by_the_buffer_and_its_element() -> None:
+    with pytest.raises(SimulationError, match=r"dst(?s:.)*given: *(s\[4\]|element 4 of s)"):
+        run("cp_async.bulk.tensor.g2c(1, s.ptr_to([4]), bar.ptr_to([0]), m, 0, -1, '', 0)", "a buffer")
+
+
 def test_each_row_that_has_a_unit_touch_shared_memory_is_among_the_cases() -> None:
-    by_descriptor = {"ptx.tcgen05.cp", "ptx.tcgen05.mma"} | {name for name in INSTRUCTIONS if "wgmma" in name}
+    by_descriptor = {name for name in INSTRUCTIONS if "wgmma" in name or "tcgen05.mma" in name} | {"ptx.tcgen05.cp"}
+    of_rows = {"ptx.cp_async.bulk.tensor.g2c_tile_gather4", "ptx.cp_async.bulk.tensor.s2g_tile_scatter4"}
     spelt_twice = {name for name in INSTRUCTIONS if name.startswith("ptx.cp_async_bulk")}
     touching = {
         row.name
@@ -97,4 +112,4 @@ def test_each_row_that_has_a_unit_touch_shared_memory_is_among_the_cases() -> No
         if form.issue and any(access.space == "shared" for access in form.touched)
     }
     covered = {f"ptx.{name}" for name in CASES} | {name for name in touching if "red_async." in name}
-    assert touching <= covered | by_descriptor | spelt_twice
+    assert touching <= covered | by_descriptor | spelt_twice | of_rows | {"ptx.clusterlaunchcontrol.try_cancel"}

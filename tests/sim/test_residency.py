@@ -97,9 +97,42 @@ def test_a_cluster_that_no_gpu_launches_is_refused(cluster: int, target: str) ->
 
 def test_a_cluster_of_compiled_code_is_held_to_the_same() -> None:
     kernel = tw.load_ptx(PTX)["k"]
-    kernel.simulate(np.zeros(1, np.uint32), grid=16, block=32, cluster=16)
+    kernel.simulate(np.zeros(1, np.uint32), grid=16, block=32, cluster=16, non_portable_cluster=True)
     with pytest.raises(TargetError, match="no sm_90a launches clusters of 32 CTAs"):
         kernel.simulate(np.zeros(1, np.uint32), grid=32, block=32, cluster=32)
+
+
+def wide(settings):
+    @T.prim_func
+    def kernel(out: T.Buffer((9,), "int32")):
+        T.func_attr(settings)
+        rank = T.cta_id_in_cluster([9])
+        T.cluster_id([1])
+        tid = T.thread_id([32])
+        if tid == 0:
+            out[rank] = 1
+
+    return kernel
+
+
+def test_a_cluster_of_nine_is_refused_where_the_kernel_does_not_ask_for_it() -> None:
+    out = np.zeros(9, np.int32)
+    tw.simulate(wide({"non_portable_cluster": True}), out, target="sm_90a")
+    assert out.all()
+    with pytest.raises(TargetError, match=r'not portable(?s:.)*try: .*"non_portable_cluster": True'):
+        tw.compile(wide({}), target="sm_90a")
+
+
+HOST = "void start() { cudaFuncSetAttribute(k, cudaFuncAttributeNonPortableClusterSizeAllowed, 1); }"
+
+
+def test_a_cluster_of_nine_in_a_file_needs_the_attribute_that_its_host_code_sets() -> None:
+    text = "__global__ void __cluster_dims__(9, 1, 1) k(int* a) { a[blockIdx.x] = 1; }"
+    tw.load_cu(f"{text}\n{HOST}", "sm_90a")["k"].simulate(np.zeros(9, np.int32), grid=9, block=1)
+    kernel = tw.load_cu(text, "sm_90a")["k"]
+    kernel.simulate(np.zeros(9, np.int32), grid=9, block=1, non_portable_cluster=True)
+    with pytest.raises(TargetError, match=r"not portable(?s:.)*try: .*non_portable_cluster=True"):
+        kernel.simulate(np.zeros(9, np.int32), grid=9, block=1)
 
 
 @pytest.mark.parametrize("name", GPU_ARCHS)

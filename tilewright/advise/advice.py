@@ -20,6 +20,7 @@ from tilewright.layout import ComposeLayout, Layout, S, SwizzleMode, mma_shared_
 from tilewright.records import replace
 
 if TYPE_CHECKING:
+    from tilewright.advise.in_time import InTime
     from tilewright.compiler import Executable
     from tilewright.errors import Span
     from tilewright.ir import Kernel
@@ -86,7 +87,8 @@ class Advice:
     """The cost of a kernel's accesses, line by line, and changes that lower it.
 
     lines: as counted. causes: of lines with conflicts, which lanes meet in which bank. sectors: of global memory.
-    kernel: with all changes made. findings: what all checks of the simulator find in the kernel as it is.
+    kernel: with all changes made. findings: what all checks of the simulator find in the kernel as it is. times: by
+    estimate, where they were asked for.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Advice:
     refused: tuple[Refused, ...]
     kernel: Kernel
     findings: tuple[Finding, ...] = ()
+    times: InTime | None = None
 
     @property
     def bank_conflicts(self) -> int:
@@ -120,12 +123,17 @@ class Advice:
         wrong = [f"the kernel is wrong, whatever its layouts:\n{finding}\n" for finding in self.findings]
         title = f"{self.name} for {self.target}: {self.bank_conflicts:,} bank conflicts"
         text = [*wrong, title, *_annotated(self.at, notes)]
-        found = [*self.changes, *self.refused]
-        return "\n".join([*text, "", *map(str, found)] if found else [*text, "", "shared memory has no conflicts"])
+        found = [*map(str, self.changes), *map(str, self.refused)] or ["shared memory has no conflicts"]
+        return "\n".join([*text, "", *found, *([] if self.times is None else ["", str(self.times)])])
 
 
-def advise(exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], seed: int) -> Advice:
-    """Run the kernel on copies of its arguments, look for better layouts, and run it with each that looks best."""
+def advise(
+    exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], seed: int, gpu: str | None = None
+) -> Advice:
+    """Run the kernel on copies of its arguments, look for better layouts, and run it with each that looks best.
+
+    gpu: on which times are estimated; None: they are not.
+    """
     from tilewright.sim import Program, parse_checks
 
     if not args:
@@ -137,6 +145,7 @@ def advise(exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], see
     lines = before.run.counts.lines
     changes: list[LayoutChange] = []
     refused: list[Refused] = []
+    ran: list[tuple[str, Executable]] = []
     for tile in tiles_of(exe.kernel):
         mine = _within(tile, accesses)
         if not any(line.buffer == tile.place and line.bank_conflicts for line in lines) or not mine:
@@ -148,11 +157,20 @@ def advise(exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], see
             continue
         if isinstance(change, LayoutChange):
             changes.append(replace(change, is_proof=not findings))
+            ran.append((f"with layout={change.text} of {change.buffer}", before.exe))
         elif change.why:
             refused.append(change)
     causes = tuple(cause(_at(line, accesses)) for line in lines)
+    times = None if gpu is None else _times(exe, ran, args, gpu)
     return Advice(exe.name, str(exe.target), exe.kernel.at, tuple(lines), causes, _joined(sectors), tuple(changes),
-                  tuple(refused), before.exe.kernel, findings)  # fmt: skip
+                  tuple(refused), before.exe.kernel, findings, times)  # fmt: skip
+
+
+def _times(exe: Executable, ran: list[tuple[str, Executable]], args: tuple[Any, ...], gpu: str) -> InTime:
+    from tilewright.advise.in_time import in_time
+    from tilewright.profiling import gpu as gpu_named
+
+    return in_time(exe, ran, args, gpu_named(gpu))
 
 
 def _findings(exe: Executable, args: tuple[Any, ...]) -> tuple[Finding, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli import judging
+from tilewright.cli import judging, looking, repository, serving, tuning
 from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Svg, Values
 from tilewright.errors import ArgumentError, DispatchError, TargetError, TilewrightError, choices
 
@@ -327,20 +327,6 @@ def _draw(
 
 
 @app.command()
-def mcp() -> None:
-    """Serve an agent: these commands as tools of the Model Context Protocol, over standard input and output.
-
-    \b
-    Examples:
-      pip install 'tilewright[mcp]'
-      tilewright mcp
-    """
-    from tilewright.serve.mcp import server
-
-    server().run("stdio")
-
-
-@app.command()
 def doctor() -> None:
     """Say what this machine can do, and what to install for more.
 
@@ -359,3 +345,9 @@ def doctor() -> None:
 
 app.command()(judging.advise)
 app.command()(judging.check)
+app.command()(tuning.tune)
+app.command()(repository.ci)
+app.command()(serving.serve)
+app.command()(serving.mcp)
+app.command()(looking.look)
+app.command()(looking.needed)

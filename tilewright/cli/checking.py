@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
     from tilewright.sim import Run
 
-__all__ = ["Request", "check_file", "made_argument", "requests_beside"]
+__all__ = [
+    "Request", "arguments_of", "as_launched", "check_file", "kernel_of", "loaded", "made_argument", "numbers",
+    "requests_beside",
+]  # fmt: skip
 
 TYPES = {
     **{f"{letter}{bits}": f"{name}{bits}" for letter, name in (("i", "int"), ("s", "int"), ("u", "uint"))
@@ -217,15 +220,16 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     kernels = [request.kernel for request in requests if request.kernel]
     module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels, asked.option)
     if one.block is None and requests == [one] and asked.file.suffix != ".ptx":
-        requests = [_as_launched(module, one, asked.file)]
+        requests = [as_launched(module, one, asked.file)]
     limits = {**limits, "max_findings": asked.max_findings}
-    verdicts = [_checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits) for request in requests]
+    verdicts = [_checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits, profile=asked.profile)
+                for request in requests]  # fmt: skip
     return Report(str(asked.file), tuple(verdicts), limits)
 
 
-def _as_launched(module: LoadedModule, request: Request, file: Path) -> Request:
+def as_launched(module: LoadedModule, request: Request, file: Path) -> Request:
     """The request with the launch that the file itself has; Raises ArgumentError where it has none in numbers."""
-    kernel = _kernel(module, request)
+    kernel = kernel_of(module, request)
     found = launched(file.read_text(encoding="utf-8", errors="replace"), kernel.name)
     if not found:
         lacks = f"{file.name} has no launch of {kernel.name} in numbers"
@@ -236,7 +240,8 @@ def _as_launched(module: LoadedModule, request: Request, file: Path) -> Request:
     return replace(request, grid=first.grid, block=first.block, shared_bytes=request.shared_bytes or first.shared_bytes)
 
 
-def _kernel(module: LoadedModule, request: Request) -> LoadedKernel:
+def kernel_of(module: LoadedModule, request: Request) -> LoadedKernel:
+    """The kernel of a file that is asked for, or its only one."""
     if request.kernel is not None:
         return module[request.kernel]
     names = module.kernels
@@ -248,8 +253,11 @@ def _kernel(module: LoadedModule, request: Request) -> LoadedKernel:
     return module[names[0]]
 
 
-def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any]) -> Verdict:
-    kernel = _kernel(module, request)
+def _checked(
+    module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any],
+    profile: str | None = None,
+) -> Verdict:  # fmt: skip
+    kernel = kernel_of(module, request)
     random = np.random.default_rng(request.seed)
     for text in request.globals:
         name, values = made_argument(text, random)
@@ -259,8 +267,9 @@ def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, 
                 f"--const {name} has another size", given=text, allowed=f"{place.size} of {place.dtype}"
             )
         place[...] = np.reshape(values, place.shape if np.size(values) > 1 else ())
-    args = _arguments(kernel, request, random)
-    before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if gpu else []
+    args = arguments_of(kernel, request, random)
+    kept = gpu or profile is not None
+    before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
     launch: dict[str, Any] = {name: getattr(request, name) for name in LAUNCH}
     verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True)
     if verdict.status == "refused" and isinstance(outcome, TilewrightError):
@@ -269,7 +278,19 @@ def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, 
         verdict = _compared(kernel, verdict, before, args, launch)
     if not quiet:
         _say(verdict, outcome)
+    if profile is not None and not quiet and not isinstance(outcome, TilewrightError | MemoryError):
+        _say_times(kernel, before, launch, profile)
     return verdict
+
+
+def _say_times(kernel: LoadedKernel, args: Sequence[Any], launch: Mapping[str, Any], gpu: str) -> None:
+    """Print the least time that a launch takes on a GPU, and about how long it takes."""
+    from tilewright.profiling import estimate_loaded, profile_loaded
+    from tilewright.profiling import gpu as gpu_named
+
+    for times in (profile_loaded, estimate_loaded):
+        say()
+        say(str(times(kernel, args, launch, gpu_named(gpu))))
 
 
 def _compared(
@@ -299,7 +320,7 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None
         say(str(outcome.counts))
 
 
-def _arguments(kernel: LoadedKernel, request: Request, random: np.random.Generator) -> list[Any]:
+def arguments_of(kernel: LoadedKernel, request: Request, random: np.random.Generator) -> list[Any]:
     """Arguments by position: those with a name of the kernel's go where it stands, the others where room is left.
 
     Where nobody has named the parameters, all go by position, and theirs are the names that reports have.

@@ -19,6 +19,9 @@ def advise(
     const: Const = None,
     arch: Arch = None,
     seed: Seed = 0,
+    time: Annotated[
+        str | None, typer.Option("--time", metavar="GPU", help="Also what each change gains in time on an H200, ...")
+    ] = None,
 ) -> None:
     """Say which lines cost more passes of memory than they need, and which layout takes that away.
 
@@ -31,11 +34,12 @@ def advise(
     Examples:
       tilewright advise examples/transpose.py:plain
       tilewright advise kernels.py:stage --size n=1000 --arch sm_90a
+      tilewright advise kernels.py:stage --size n=1000 --time H200
     """
     from tilewright.cli.running import Inputs, advised
     from tilewright.view.terminal import say
 
-    say(str(advised(place, arch, const or [], Inputs(arg or [], size or [], seed))))
+    say(str(advised(place, arch, const or [], Inputs(arg or [], size or [], seed), time)))
 
 
 def check(
@@ -62,6 +66,9 @@ def check(
     seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
     limit: Limit = None,
     size: Sizes = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="GPU", help="Of a .cu or PTX file: also its time on an H200, A100, ...")
+    ] = None,
     write: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Check a kernel without a GPU, and say what was found: for programs with --json.
@@ -78,6 +85,7 @@ def check(
       tilewright check matmul.cu:matmul --grid 2,2 --block 16,16 --arg ...
       tilewright check matmul.cu --kernel 'matmul<64>' --grid 2,2 --block 16,16 --arg ...
       tilewright check kernel.ptx --json
+      tilewright check vadd.cu --grid 4 --block 256 --arg ... --profile H200
       tilewright check kernels.py:scale --size n=1000 --limit 30s --json
     """
     from tilewright.cli.verdicts import Asked, judged

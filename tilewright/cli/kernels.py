@@ -13,8 +13,9 @@ from tilewright.compiler import Executable
 from tilewright.errors import ArgumentError, KernelError, Span, TilewrightError, choices
 from tilewright.ir import Kernel
 from tilewright.lang import JitKernel
+from tilewright.tuning import Tuned
 
-__all__ = ["constants", "kernel_named", "kernels_of", "split_place"]
+__all__ = ["constants", "kernel_named", "kernels_of", "split_place", "tunable_named"]
 
 
 def split_place(place: str) -> tuple[Path, str | None]:
@@ -76,6 +77,23 @@ def kernel_named(place: str, const: list[str]) -> Kernel:
     if const:
         raise ArgumentError(f"{name} takes no constants", given=", ".join(const), hint="--const is for @T.jit kernels")
     return kernel
+
+
+def tunable_named(place: str) -> Tuned | JitKernel:
+    """What `tilewright.autotune` made, or a ``@T.jit`` kernel: the named one, or the only one of the file.
+
+    Raises ArgumentError with those that there are, and KernelError at the file's line where the file itself fails.
+    """
+    path, name = split_place(place)
+    found = {n: value for n, value in vars(_imported(path)).items() if isinstance(value, Tuned | JitKernel)}
+    if name is None and len({id(value) for value in found.values()}) == 1:
+        name = next(iter(found))
+    if name is None or name not in found:
+        raise ArgumentError(
+            f"{path} has no kernel {name!r} with constants" if name else f"name one of the kernels of {path}",
+            given=place, allowed=choices(name, found) if found else "what @T.jit or tilewright.autotune made",
+        )  # fmt: skip
+    return found[name]
 
 
 def kernels_of(path: Path) -> list[Kernel]:

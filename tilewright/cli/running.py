@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.cli.kernels import constants, kernel_named
 from tilewright.compiler import Executable, compile
 from tilewright.inputs import Argument, make_arguments, parse_sizes, shown
+from tilewright.ranks import named_arguments
 from tilewright.view.terminal import complain, say, with_progress
 
 if TYPE_CHECKING:
@@ -34,22 +35,24 @@ class Inputs:
     sizes: list[str]
     seed: int
 
-    def arguments(self, kernel: Kernel) -> dict[str, Argument]:
+    def arguments(self, kernel: Kernel) -> dict[str, Argument | list[Argument]]:
         """One for each parameter of a kernel."""
         return make_arguments(kernel, constants(self.args), parse_sizes(constants(self.sizes)), self.seed)
 
 
-def advised(place: str, arch: str | None, const: list[str], inputs: Inputs) -> Advice:
+def advised(place: str, arch: str | None, const: list[str], inputs: Inputs, gpu: str | None) -> Advice:
     """The advice of `Executable.advise` for the kernel at ``place``."""
     made = compiled(place, arch, const)
     arguments = inputs.arguments(made.kernel)
-    return with_progress(f"looking at {made.name}", lambda _: made.advise(*arguments.values()))
+    return with_progress(f"looking at {made.name}", lambda _: made.advise(*arguments.values(), gpu=gpu))
 
 
 def profile_kernel(made: Executable, inputs: Inputs, gpu: str) -> None:
-    """Print what a kernel does and the least time that it takes on a GPU."""
+    """Print what a kernel does, the least time that it takes on a GPU, and about how long it takes."""
     arguments = inputs.arguments(made.kernel)
     say(str(with_progress(f"running {made.name}", lambda _: made.profile(*arguments.values(), gpu=gpu))))
+    say()
+    say(str(with_progress(f"estimating {made.name}", lambda _: made.estimate(*arguments.values(), gpu=gpu))))
 
 
 def run_kernel(
@@ -60,7 +63,7 @@ def run_kernel(
         out.mkdir(parents=True, exist_ok=True)  # before the run: a folder that cannot be made is an error at once
     arguments = inputs.arguments(made.kernel)
     say(f"{made.name} for {made.target}")
-    for name, value in zip(made.kernel.arguments, arguments.values(), strict=True):
+    for name, value in zip(named_arguments(made.kernel), arguments.values(), strict=True):
         say(f"  {name}: {shown(value)}")
     if gpu:
         with_progress(f"running {made.name}", lambda _: made(*arguments.values(), on="gpu"))
@@ -86,8 +89,10 @@ def _show(run: Run, place: str) -> None:
         say(f"warning: {warning}")
 
 
-def _write(out: Path, arguments: dict[str, Argument]) -> None:
+def _write(out: Path, arguments: dict[str, Argument | list[Argument]]) -> None:
     for name, value in arguments.items():
-        if isinstance(value, np.ndarray):
-            np.save(out / f"{name}.npy", value)
+        every = {f"{name}.{rank}": own for rank, own in enumerate(value)} if isinstance(value, list) else {name: value}
+        for file, array in every.items():
+            if isinstance(array, np.ndarray):
+                np.save(out / f"{file}.npy", array)
     say(f"\narrays written to {out}/")

@@ -69,6 +69,7 @@ class Asked:
     limit: list[str]
     size: list[str]
     write: Path | None
+    profile: str | None = None
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Asked:

@@ -159,10 +159,17 @@ def _signature(kernel: ir.Kernel, unit: TranslationUnit) -> str:
     line = f"{entry_name(kernel)}({', '.join(params)})"
     if len(line) > LINE_LENGTH:
         line = f"{entry_name(kernel)}(\n{2 * INDENT}" + f",\n{2 * INDENT}".join(params) + ")"
-    return f'extern "C" __global__ void {cluster}__launch_bounds__({bounds})\n{line}'
+    limit = f"__launch_bounds__({bounds})"
+    if launch.max_registers:  # NVRTC takes one of the two
+        if launch.min_blocks_per_sm:
+            given = f"max_registers={launch.max_registers} and min_blocks={launch.min_blocks_per_sm}"
+            what = f"{kernel.name} limits its registers twice"
+            raise TargetError(what, given=given, allowed="one of them", at=kernel.at)
+        limit = f"__maxnreg__({launch.max_registers})"
+    return f'extern "C" __global__ void {cluster}{limit}\n{line}'
 
 
-MAP_TYPE = "TensorMap"
+MAP_TYPE = "CUtensorMap"
 MAP_STRUCT = f"""\
 // What the driver makes of a tensor map: only the copy engine reads it.
 struct alignas({MAP_ALIGNMENT}) {MAP_TYPE} {{ unsigned char bytes[{MAP_BYTES}]; }};"""

@@ -19,8 +19,10 @@ ADDRESSES = ("shared", "global", "generic")
 
 def pointer_type(buffer: ir.Buffer, unit: TranslationUnit) -> str:
     """``const float*`` where the kernel only reads the buffer, else ``float*``."""
-    const = "const " if buffer.name in unit.read_only else ""
-    return f"{const}{cpp_type(buffer.dtype)}*"
+    if buffer.name not in unit.read_only:
+        return f"{cpp_type(buffer.dtype)}*"
+    kind = cpp_type(buffer.dtype)
+    return f"{kind} const*" if kind.endswith("*") else f"const {kind}*"
 
 
 # Elements

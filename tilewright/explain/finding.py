@@ -20,13 +20,14 @@ class Threads:
     """Threads of CTAs that follow each other: the same warps and lanes of each.
 
     cta: the first of them, (x, y, z). ctas: their numbers in the grid, x fastest. warps, lanes: of a CTA, of a warp.
-    All ranges hold both ends; None: all that there are.
+    All ranges hold both ends; None: all that there are. rank: of several GPUs the one that runs them.
     """
 
     cta: tuple[int, int, int]
     ctas: tuple[int, int]
     warps: tuple[int, int] | None = None
     lanes: tuple[int, int] | None = None
+    rank: int | None = None
 
     def as_v1(self) -> dict[str, Any]:
         """The first CTA and warp, as version 1 of the schema has them."""
@@ -47,14 +48,16 @@ class OtherAccess:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, initialise, other. scope: warp, cta,
-    cluster, gpu or sys. where: lines between which the step belongs, one or two of them. why: a sentence.
+    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, commit, initialise, other. scope: warp, cta,
+    cluster, gpu or sys. where: lines between which the step belongs; of one line, right before it. why: a sentence.
+    code: the statement, in the words of the kernel's language.
     """
 
     step: str
     scope: str | None = None
     where: tuple[int, ...] = ()
     why: str | None = None
+    code: str | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ class Finding:
 
     def __str__(self) -> str:
         place = f"{self.file.rsplit('/', 1)[-1]}:{self.line}: " if self.file and self.line else ""
+        place = "" if place and self.message.startswith(place) else place  # a warning's text has it
         times = f" ({self.count:,} times)" if self.count > 1 else ""
         fields = [("given", self.given), ("allowed", self.allowed), ("try", self.hint)]
         more = [f"  {name + ':':<9}" + text.replace("\n", "\n" + " " * 11) for name, text in fields if text]
@@ -127,5 +131,5 @@ V1 = ("kind", "message", "severity", "file", "line", "column", "buffer", "given"
 
 
 def _threads(rows: Iterable[Mapping[str, Any]]) -> tuple[Threads, ...]:
-    made = ({name: value if value is None else tuple(value) for name, value in row.items()} for row in rows)
+    made = ({name: tuple(value) if isinstance(value, list) else value for name, value in row.items()} for row in rows)
     return tuple(Threads(**row) for row in made)  # type: ignore[arg-type]  # as many numbers as were written

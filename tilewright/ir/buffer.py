@@ -32,6 +32,7 @@ writer: ContextVar[Callable[[Load, Value], None] | None] = ContextVar("writer", 
 """Called for each element that a method of a buffer stores; set by the parser."""
 
 SPACES = ("global", "shared", "shared.dyn", "local", "tmem")
+ARGUMENT_ALIGNMENT = 16  # bytes: what a 128-bit access of an argument needs
 
 Index = "Value | slice"
 _OF_REGIONS = (slice, NoneType, EllipsisType)
@@ -54,7 +55,7 @@ class Buffer(_Remembered, Tiled):
     lowered stage, where storage is flat and the one index is the element offset. space: one of `SPACES`. data: None for
     storage of its own; else a pointer to what it views. elem_offset: elements from ``data`` to logical zero. align:
     bytes, 0 for the natural alignment. allocated_addr: the tensor-memory address, for space ``tmem``. constant: nobody
-    writes meanwhile.
+    writes meanwhile. peers: of an argument that each of several GPUs has, how many they are; 0 for all others.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Buffer(_Remembered, Tiled):
     align: int = 0
     allocated_addr: Expr | None = None
     constant: bool = False
+    peers: int = 0
 
     def __post_init__(self) -> None:
         if self.space not in SPACES:
@@ -141,6 +143,33 @@ class Buffer(_Remembered, Tiled):
         """``buf.data``: a pointer to the start of the storage."""
         return AddressOf(self)
 
+    @property
+    def pointers(self) -> Buffer:
+        """Of a symmetric argument: the array of pointers to it, one for each GPU, and last the multicast address."""
+        if not self.peers:
+            raise KernelError(
+                f"{self.name} is on this GPU alone",
+                given=f"an array in {self.space} memory",
+                allowed="a parameter that each GPU has: T.SymmetricBuffer(shape, dtype, ranks=n)",
+            )
+        shape, data = (self.peers + 1,), Var(f"{self.name}_peers_ptr", HANDLE)
+        return Buffer(f"{self.name}_peers", HANDLE, shape, "global", row_major(shape), data=data)
+
+    def peer(self, rank: Value) -> Buffer:
+        """The same argument in the memory of another GPU, by its rank: a view, written and read as this one."""
+        if (known := const_value(rank)) is not None and not 0 <= known < self.peers and self.pointers:
+            raise KernelError(f"{self.name} has no rank {known}", given=known, allowed=f"0..{self.peers - 1}")
+        return self._on(rank, "peer")
+
+    def multicast(self) -> Buffer:
+        """The same argument on all GPUs at once: an address for ``T.multimem`` alone."""
+        return self._on(self.peers, "multicast")
+
+    def _on(self, number: Value, name: str) -> Buffer:
+        data = self.pointers[number]
+        align = self.align or ARGUMENT_ALIGNMENT
+        return replace(self, name=f"{self.name}_{name}", data=data, peers=0, align=align)
+
     def region(self) -> Region:
         """The whole buffer."""
         return Region(self, tuple((0, extent) for extent in self.shape))
@@ -154,6 +183,8 @@ class Buffer(_Remembered, Tiled):
         if len(how) == 1 and isinstance(how[0], str):
             return self._reinterpreted(dtype(how[0]), name)
         shape = self._inferred(how or self.shape)
+        if layout == "default":
+            layout = row_major(shape)
         return self._viewed(name or f"{self.name}_view", shape, layout or self._kept(shape))
 
     def _inferred(self, shape: tuple[object, ...]) -> tuple[Value, ...]:

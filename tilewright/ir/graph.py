@@ -222,7 +222,7 @@ class _Laid(Blocks):
     def body(self, body: Body) -> None:
         """Statements one after the other."""
         for stmt in body:
-            if isinstance(stmt, (AllocBuffer, DeclBuffer, Attr)):
+            if isinstance(stmt, (AllocBuffer, DeclBuffer)) or (isinstance(stmt, Attr) and stmt.mark is None):
                 continue
             if not isinstance(stmt, (If, For, While, Break, Continue)) or not self.is_apart(stmt):
                 self.statements.append(stmt)

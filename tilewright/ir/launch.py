@@ -19,9 +19,12 @@ from tilewright.layout import THREADS_IN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tilewright.ir.stmt import Argument
+
 __all__ = ["launch_of", "scope_id_exprs"]
 
-BLOCKS_PER_SM = "tirx.launch_bounds_min_blocks_per_sm"
+BLOCKS_PER_SM, NON_PORTABLE_CLUSTER = "tirx.launch_bounds_min_blocks_per_sm", "non_portable_cluster"
+MAX_REGISTERS = "max_registers_of_a_thread"
 
 # Scope ids that count threads: what each counts, and inside what; naming one promises that there is such a scope.
 COUNTS = {
@@ -78,19 +81,24 @@ def launch_of(kernel: Kernel) -> Launch:
     Raises KernelError, at the scope id's line, where extents disagree or one that is needed does not follow.
     """
     cluster, grid = _blocks(kernel)
-    return Launch(grid, _threads(kernel), cluster, min_blocks_per_sm=_min_blocks(kernel))
+    settings = _settings(kernel)
+    names = (BLOCKS_PER_SM, NON_PORTABLE_CLUSTER, MAX_REGISTERS)
+    blocks, wide, registers = (int(const_value(settings.get(name)) or 0) for name in names)
+    return Launch(grid, _threads(kernel), cluster, min_blocks_per_sm=blocks, non_portable_cluster=bool(wide),
+                  max_registers=registers)  # fmt: skip
 
 
 def _scope_ids(kernel: Kernel) -> Iterator[ScopeId]:
     return (stmt for stmt in statements(kernel.body) if isinstance(stmt, ScopeId))
 
 
-def _min_blocks(kernel: Kernel) -> int:
+def _settings(kernel: Kernel) -> dict[str, Argument]:
+    """Those of the function, and of its statements."""
     settings = dict(kernel.attrs)
     for stmt in statements(kernel.body):
         if isinstance(stmt, Attr):
             settings.update(stmt.settings)
-    return int(const_value(settings.get(BLOCKS_PER_SM)) or 0)
+    return settings
 
 
 # Threads of a CTA

@@ -38,7 +38,7 @@ from tilewright.ir.walk import deep_recursion, introduced, statements
 from tilewright.layout import Layout
 from tilewright.primitives import PRIMITIVES
 
-__all__ = ["script", "show"]
+__all__ = ["heads_of", "script", "show"]
 
 _INDENT = "    "
 _LAYOUT_NAMES = frozenset(layouts.__all__)
@@ -52,6 +52,12 @@ def script(kernel: Kernel) -> str:
     """The whole kernel; `tilewright.lang.parse_script` reads it back."""
     with deep_recursion():
         return "\n".join(_Printer(kernel).lines()) + "\n"
+
+
+def heads_of(kernel: Kernel) -> Callable[[Stmt], str]:
+    """A function that gives the first line of a statement of the kernel, as `script` has it."""
+    printer = _Printer(kernel)
+    return lambda stmt: next(printer.body((stmt,)), "pass")
 
 
 class _Printer:
@@ -120,6 +126,7 @@ class _Printer:
             "layout": self._layout(buffer),
             "elem_offset": "" if const_value(buffer.elem_offset) == 0 else show(buffer.elem_offset),
             "align": str(buffer.align) if buffer.align else "",
+            "peers": str(buffer.peers) if buffer.peers else "",
             "allocated_addr": "" if buffer.allocated_addr is None else show(buffer.allocated_addr),
             "flat": "True" if buffer.layout is None and self.kernel.stage == "tile" else "",
         }

@@ -19,7 +19,9 @@ __all__ = [
     "ELEMENT",
     "MAX_THREADS",
     "NARROWER",
+    "RANK",
     "RESERVED",
+    "SIMULATED",
     "SPECIALS",
     "SpecialRow",
     "coordinate",
@@ -30,6 +32,7 @@ UNIFORM, LANE, WARP, CTA, WARPGROUP = 0, 1, 2, 4, 8  # over what a value varies:
 ALL = CTA | WARP | LANE
 RESERVED = "reserved shared memory"  # which CUDA sets to 0, and gives to cooperative groups
 MAX_THREADS = 1024  # of a CTA
+_LAST_GPU = 31  # of those that reach each other's memory
 _LAST_RANK = 15  # in the largest cluster
 
 
@@ -88,6 +91,9 @@ SPECIALS = {
     )
 }
 
+RANK = "rank"
+SIMULATED = SPECIALS | {RANK: SpecialRow(RANK, "", CTA, "GPU among several", _LAST_GPU)}
+"""Those of the simulator, which runs the CTAs of several GPUs: there a parameter for the rank is one."""
 
 ELEMENT = ("element.i", "element.j", "element.k", "element.l")
 """The coordinates of an element in the region that a tile call writes; only values of tile calls contain them."""
@@ -95,7 +101,7 @@ ELEMENT = ("element.i", "element.j", "element.k", "element.l")
 
 def special(name: str) -> Special:
     """The special register ``name``, an int32."""
-    return Special(name if name in ELEMENT else SPECIALS[name].name)
+    return Special(name if name in ELEMENT else SIMULATED[name].name)
 
 
 def coordinate(scope: str, subscope: str, threads_in: Mapping[str, int] = THREADS_IN) -> Expr:

@@ -174,6 +174,11 @@ class Attr(Node):
     settings: tuple[tuple[str, Argument], ...]
     at: Span | None = _at()
 
+    @property
+    def mark(self) -> str | None:
+        """The name of the mark that it is, ``T.trace(name)``."""
+        return next((str(text) for key, text in self.settings if key == "trace"), None)
+
 
 @dataclass(frozen=True, slots=True)
 class For(Node):
@@ -245,13 +250,18 @@ Body: TypeAlias = tuple[Stmt, ...]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a lowered kernel is launched. grid, cluster: x, y, z in CTAs. threads: per CTA. shared_bytes: the arena."""
+    """How a lowered kernel is launched. grid, cluster: x, y, z in CTAs. threads: per CTA. shared_bytes: the arena.
+    non_portable_cluster: may a cluster have more CTAs than every GPU takes? max_registers: of a thread, 0 for as many
+    as the compiler takes.
+    """
 
     grid: tuple[Value, Value, Value]
     threads: int
     cluster: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
     min_blocks_per_sm: int = 0
+    non_portable_cluster: bool = False
+    max_registers: int = 0
 
     @property
     def warps(self) -> int:
@@ -314,6 +324,14 @@ class Kernel:
         """A setting of the kernel, or ``default``."""
         settings: Mapping[str, Argument] = dict(self.attrs)
         return settings.get(key, default)
+
+    def specialize(self, values: Mapping[object, Value] | None = None, **named: Value) -> Kernel:
+        """The kernel with numbers in place of some parameters and symbolic extents, given by name or by variable."""
+        from tilewright.ir.specialize import specialized  # which rewrites kernels; nodes do not know how
+
+        return specialized(
+            self, {**{getattr(key, "name", str(key)): one for key, one in (values or {}).items()}, **named}
+        )
 
     def script(self) -> str:
         """The kernel as text that `tilewright.lang.parse_script` reads back."""

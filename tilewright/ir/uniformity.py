@@ -27,7 +27,7 @@ from tilewright.ir.expr import (
     Var,
     Vector,
 )
-from tilewright.ir.special import ALL, CTA, SPECIALS, UNIFORM
+from tilewright.ir.special import ALL, CTA, SIMULATED, UNIFORM
 from tilewright.ir.stmt import Assign, Bind, Body, Break, Continue, For, If, Kernel, Stmt, While
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Uniformity:
         return self.variables.get(expr.name, UNIFORM)
 
     def _special(self, expr: Special) -> int:
-        return SPECIALS[expr.name].varies
+        return SIMULATED[expr.name].varies
 
     def _of_one(self, expr: Unary | Cast | Reinterpret | Component) -> int:
         return self.of(expr.a)

@@ -33,8 +33,10 @@ def verify_lowered(kernel: Kernel) -> None:
 def _check_statement(stmt: Stmt) -> None:
     if type(stmt) in GONE:
         raise KernelError(f"{GONE[type(stmt)]} in a lowered kernel", given=type(stmt).__name__, at=stmt.at)
-    if isinstance(stmt, Attr) and any(key != "comment" for key, _ in stmt.settings):
-        raise KernelError("an attribute in a lowered kernel", given=str(stmt.settings), allowed="comment", at=stmt.at)
+    if isinstance(stmt, Attr) and any(key not in ("comment", "trace") for key, _ in stmt.settings):
+        raise KernelError(
+            "an attribute in a lowered kernel", given=str(stmt.settings), allowed="comment, trace", at=stmt.at
+        )
     if isinstance(stmt, For) and stmt.kind == "vectorized":
         raise KernelError(
             "a vectorized loop in a lowered kernel", given=stmt.var.name, allowed="serial, unroll", at=stmt.at

@@ -17,11 +17,11 @@ In the order in which to read:
     sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state
     tcgen05_alloc, tcgen05_ldst, tcgen05_cp, tcgen05_sync
                         tensor memory; descriptors and descriptor_rows: how it finds matrices in shared memory
-    tcgen05_mma, tcgen05_mma_values
+    tcgen05_mma, tcgen05_mma_places, tcgen05_mma_values
                         products into tensor memory; instruction_descriptors: which product one computes
     wgmma, wgmma_values, wgmma_atoms
                         products of a warpgroup, on matrices of shared memory
-    operations          what asynchronous families have in common
+    operations, units   what asynchronous families have in common; what carries operations out
     math, fma, bits, arith, convert, casts, extremes, rounded, linear
                         numbers of one thread
     printing            ``printf``, and ways to stop
@@ -48,6 +48,7 @@ from tilewright.isa.tcgen05_alloc import *  # noqa: F403
 from tilewright.isa.tcgen05_cp import *  # noqa: F403
 from tilewright.isa.tcgen05_ldst import *  # noqa: F403
 from tilewright.isa.tcgen05_mma import *  # noqa: F403
+from tilewright.isa.units import *  # noqa: F403
 from tilewright.isa.warp import *  # noqa: F403
 from tilewright.isa.wgmma import *  # noqa: F403
 from tilewright.isa.wgmma_atoms import *  # noqa: F403

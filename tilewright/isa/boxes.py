@@ -23,7 +23,7 @@ from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES, UNIT, MapFields
 from tilewright.isa.machine import Addresses, Lanes, Unit, first_of
 from tilewright.isa.types import OUTSIDE
 
-__all__ = ["Boxes", "boxes_of", "shared_alignment", "swizzled"]
+__all__ = ["Boxes", "boxes_of", "rows_of", "shared_alignment", "swizzled"]
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Bools: TypeAlias = "NDArray[np.bool_]"
@@ -84,6 +84,39 @@ def boxes_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, 
     """The boxes at ``coords``, (n, dim), of the maps at (n,) generic addresses, in shared memory from (n,) addresses
     ``tile`` on, the operand of that name. Faults where there is no such map.
     """
+    maps, starts, first = _asked(unit, name, tile, address, coords, dim)
+    if all(one is maps[0] for one in maps):
+        (low, *others) = (first % PATTERN).tolist()
+        if all(other == low for other in others):
+            return _alike(maps, starts, first - low, *_tile(maps[0].box_bytes // UNIT, int(maps[0].swizzle), low))
+    return _of_each(maps, starts, tile.astype(np.int64))
+
+
+def rows_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes) -> Boxes:
+    """The same for four boxes of one row each, one behind the other in shared memory: ``coords`` are (n, 5), the column
+    and the four rows, each of which may be outside.
+    """
+    maps, starts, first = _asked(unit, name, tile, address, coords, 2)
+    if (wrong := np.array([one.box[1] != 1 for one in maps])).any():
+        given = next(one for one, bad in zip(maps, wrong, strict=True) if bad).box[1]
+        unit.fault(f"the boxes of the tensor map have {given} rows; four rows are taken by boxes of one", wrong)
+    if any(one is not maps[0] for one in maps):
+        unit.fault(
+            "threads that take four rows together have one tensor map", np.array([one is not maps[0] for one in maps])
+        )
+    one, units = maps[0], maps[0].box_bytes // UNIT
+    width = gcd(UNIT, one.dims[0] * one.element.nbytes)
+    placed = [_placed(one, starts[:, [0, row]], width, leaves=True) for row in range(1, 5)]
+    array, inside = (np.concatenate(part, axis=1) for part in zip(*placed, strict=True))
+    there = swizzled(first[:, None] + UNIT * np.arange(4 * units), int(one.swizzle))
+    fill = np.broadcast_to(_fill(one, width), (len(maps), width))
+    return Boxes(maps, starts, there, None, array, inside, width, fill)
+
+
+def _asked(
+    unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, dim: int
+) -> tuple[list[MapFields], Ints, Ints]:
+    """The maps, the coordinates, and the shared addresses, of which the first rows may stand for all. Faults."""
     if (wrong := address.astype(np.int64) % MAP_ALIGNMENT != 0).any():
         unit.fault(f"the tensor map is at {int(address[wrong][0]):#x}, no multiple of {MAP_ALIGNMENT} bytes", wrong)
     maps = _maps(unit, unit.read(address, MAP_BYTES), dim)
@@ -94,14 +127,9 @@ def boxes_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, 
         where = f"element {starts[k, 0]} of the innermost dimension, {starts[k, 0] * size[k]} bytes"
         unit.fault(f"the box begins at {where}; the copy engine takes multiples of {UNIT} bytes", wrong)
     if (wrong := tile.astype(np.int64) % TILE_ALIGNMENT != 0).any():
-        unit.fault(f"{name} is the shared address {int(tile[wrong][0]):#x}; a box of a tensor map begins at a "
-                   f"multiple of {TILE_ALIGNMENT} bytes", wrong)  # fmt: skip
-    first = first_of(tile.astype(np.int64))
-    if all(one is maps[0] for one in maps):
-        (low, *others) = (first % PATTERN).tolist()
-        if all(other == low for other in others):
-            return _alike(maps, starts, first - low, *_tile(maps[0].box_bytes // UNIT, int(maps[0].swizzle), low))
-    return _of_each(maps, starts, tile.astype(np.int64))
+        what = f"{name} is no multiple of {TILE_ALIGNMENT} bytes, at which a box of a tensor map begins"
+        unit.fault(what, wrong, address=int(tile[wrong][0]))
+    return maps, starts, first_of(tile.astype(np.int64))
 
 
 def _alike(maps: list[MapFields], starts: Ints, first: Ints, tile: Ints, order: Ints | None) -> Boxes:

@@ -34,6 +34,7 @@ from tilewright.isa.table import (
     Spellings,
     counts,
     instruction,
+    may_lack,
     reads,
     single,
 )
@@ -50,8 +51,11 @@ def stretches(
     nbytes = n.astype(np.int64)
     for name, value in (("dst", dst), ("src", src), ("n", nbytes)):
         wrong = value.astype(np.int64) % UNIT != 0
+        if wrong.any() and name == "n":
+            unit.fault(f"n of a bulk copy is a multiple of {UNIT} bytes, not {int(value[wrong][0])}", wrong)
         if wrong.any():
-            unit.fault(f"{name} of a bulk copy is a multiple of 16 bytes, not {int(value[wrong][0])}", wrong)
+            what = f"{name} of a bulk copy is at no multiple of {UNIT} bytes"
+            unit.fault(what, wrong, address=int(value[wrong][0]))
     offset = UNIT * np.arange(int(nbytes.max()) // UNIT)
     kept = np.where(offset < nbytes[:, None], UNIT, 0)
     into, source = (where.astype(np.int64)[:, None] + offset for where in (dst, src))
@@ -66,8 +70,19 @@ def stretches(
     return found
 
 
+def chosen_bytes(unit: Unit, dst: Lanes, src: Lanes, n: Lanes, *more: Lanes) -> Mapping[str, Addresses]:
+    """The same with a mask, the last operand: byte i of each 16 is copied where bit i is set. One byte at a time."""
+    whole = stretches(unit, dst, src, n)
+    byte = np.arange(UNIT)
+    chosen = more[-1].astype(np.int64)[:, None, None] >> byte & 1
+    kept = np.where(np.asarray(whole["src"].nbytes)[..., None] > 0, chosen, 0)
+    return {name: Addresses(found.at[..., None] + byte, nbytes=kept, width=1) for name, found in whole.items()}
+
+
 class Way(NamedTuple):
-    """From where to where. source, target: memories, and how they are spelled. counted: by an m-barrier."""
+    """From where to where. source, target: memories, and how they are spelled. counted: by an m-barrier. masked: may
+    bytes be left out?
+    """
 
     name: str
     target: str
@@ -77,6 +92,7 @@ class Way(NamedTuple):
     counted: bool = True
     masks: tuple[Spellings, ...] = ()
     hints: tuple[Hint, ...] = ()
+    masked: bool = False
 
 
 WAYS = (
@@ -91,7 +107,16 @@ WAYS = (
         hints=HINTS,
     ),
     Way("s2c", "shared", "shared", ".shared::cluster.shared::cta", "shared memory to that of a CTA of the cluster"),
-    Way("s2g", "global", "shared", ".global.shared::cta", "shared memory to global memory", counted=False, hints=HINTS),
+    Way(
+        "s2g",
+        "global",
+        "shared",
+        ".global.shared::cta",
+        "shared memory to global memory",
+        counted=False,
+        hints=HINTS,
+        masked=True,
+    ),
 )
 COMPLETION = {True: ".mbarrier::complete_tx::bytes", False: ".bulk_group"}
 NO_HINT = Hint(spelling="", more="")
@@ -104,21 +129,26 @@ def _effects(way: Way, *, rmw: bool = False) -> tuple[Effect, ...]:
     return (source, *target, *told)
 
 
-def _copy_form(way: Way, hint: Hint, mask: Spellings | None) -> Form:
+def _copy_form(way: Way, hint: Hint, mask: Spellings | None, *, chosen: bool = False) -> Form:
     cast = ".multicast::cluster" if mask is GIVEN else ""
     operands = "[{dst}], [{src}], {n}" + (", [{bar}]" if way.counted else "") + (", {cta_mask}" if cast else "")
     mods: dict[str, Spellings] = {"cta_mask": mask} if mask is not None else {}
     if way.hints:
         mods |= hint.modifiers()
+    if way.masked:
+        mods["byte_mask"] = GIVEN if chosen else LEFT_OUT
+    last, places = (", {byte_mask}", chosen_bytes) if chosen else ("", stretches)
     return Form(
         Ptx(
-            f"cp.async.bulk{way.text}{COMPLETION[way.counted]}{cast}" + ("{cache_hint}" if way.hints else ""),
+            f"cp.async.bulk{way.text}{COMPLETION[way.counted]}{cast}"
+            + ("{cache_hint}" if way.hints else "")
+            + ".cp_mask" * chosen,
             mods,
-            pattern=hint.text % f"{{mnemonic}} {operands}{hint.more};",
+            pattern=hint.text % f"{{mnemonic}} {operands}{hint.more}{last};",
         ),
-        since("sm_90"),
+        since("sm_100" if chosen else "sm_90"),
         SOURCE.format("cp.async.bulk"),
-        AsyncMeaning(addresses=stretches, passes=("cta_mask",) if mask is not None else (), moves=True),
+        AsyncMeaning(addresses=places, passes=("cta_mask",) if mask is not None else (), moves=True),
         effects=_effects(way),
     )
 
@@ -133,7 +163,11 @@ for _way in WAYS:
     for _name in _names(_way):
         instruction(
             _name,
-            keywords={**_keywords, **({"cache_hint": "", "cache_policy": None} if _way.hints else {})},
+            keywords={
+                **_keywords,
+                **({"cache_hint": "", "cache_policy": None} if _way.hints else {}),
+                **({"byte_mask": None} if _way.masked else {}),
+            },
             operands=(
                 reads("dst", _way.target),
                 reads("src", _way.source),
@@ -141,10 +175,15 @@ for _way in WAYS:
                 *_bar,
                 *((counts("cta_mask", "b16"),) if _way.masks else ()),
                 *((counts("cache_policy", "b64"),) if _way.hints else ()),
+                *((may_lack(counts("byte_mask", "b16")),) if _way.masked else ()),
             ),
-            doc=f"A thread has ``n`` bytes copied from {_way.doc}.",
+            doc=f"A thread has ``n`` bytes copied from {_way.doc}"
+            + ("; with ``byte_mask`` of each 16 bytes those whose bits are set." if _way.masked else "."),
             forms=tuple(
-                _copy_form(_way, hint, mask) for hint in _way.hints or (NO_HINT,) for mask in _way.masks or (None,)
+                _copy_form(_way, hint, mask, chosen=chosen)
+                for chosen in ((False, True) if _way.masked else (False,))
+                for hint in _way.hints or (NO_HINT,)
+                for mask in _way.masks or (None,)
             ),
         )
 

@@ -5,7 +5,9 @@ in `tilewright.isa.instruction_descriptors`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from functools import partial
+from itertools import product as combined
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,14 +15,31 @@ from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import Argument, const_value
 from tilewright.isa.arch import since
-from tilewright.isa.descriptors import GENERATIONS, UNIT, swizzle_codes
+from tilewright.isa.descriptors import GENERATIONS, UNIT, Bits, swizzle_codes
 from tilewright.isa.instruction_descriptors import (
     PRODUCT_FIELDS,
     PRODUCT_KINDS,
+    SCALED_FIELDS,
     InstructionDescriptor,
+    MultiplicationKind,
 )
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import REQUIRED, Bound, Cuda, Form, Meaning, Mods, counts, instruction, reads, single, writes
+from tilewright.isa.table import (
+    REQUIRED,
+    Bound,
+    Cuda,
+    Form,
+    Meaning,
+    Mods,
+    Operand,
+    Spellings,
+    counts,
+    instruction,
+    reads,
+    single,
+    updates,
+    writes,
+)
 
 SOURCES = {
     "sm_90": 'PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: Matrix Descriptor Format"',
@@ -135,71 +154,150 @@ for _name in ("smem_desc_add_16B_offset", "cuda.smem_desc_add_16B_offset", "ptx.
 
 # Instruction descriptors
 
-_PARTS = (
-    f"({f} / {at.step}) << {at.first}" if at.step > 1 else f"{f} << {at.first}" for f, at in PRODUCT_FIELDS.items()
-)
-PRODUCT = f"""\
-__device__ __forceinline__ unsigned int tw_instruction_descriptor(
-    {", ".join(f"unsigned int {name}" for name in PRODUCT_FIELDS)}) {{
-  return {" | ".join(_PARTS)};
+TYPES = ("d_dtype", "a_dtype", "b_dtype")
+SIGNS = ("trans_a", "trans_b", "neg_a", "neg_b")
+
+
+class Encoder(NamedTuple):
+    """An instruction that encodes descriptors. helper: its C++ function of ``fields``, in their order. numbers, flags:
+    its operands, in their order.
+    """
+
+    helper: str
+    fields: Mapping[str, Bits]
+    numbers: tuple[str, ...]
+    flags: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The C++ function, which gets fields as numbers before their step divides them."""
+        steps = ((name, at.first, at.step) for name, at in self.fields.items())
+        parts = (f"({f} / {step}) << {first}" if step > 1 else f"{f} << {first}" for f, first, step in steps)
+        return f"""\
+__device__ __forceinline__ unsigned int {self.helper}(
+    {", ".join(f"unsigned int {name}" for name in self.fields)}) {{
+  return {" | ".join(parts)};
 }}
 """
-NUMBERS, FLAGS = ("M", "N"), ("trans_a", "trans_b", "neg_a", "neg_b", "sat_d")
 
+    def product(self, kind: str, mods: Mods, values: Mapping[str, int]) -> InstructionDescriptor:
+        """The product that modifiers and operands say."""
+        fields: dict[str, Any] = {name: str(mods[name]) for name in TYPES}
+        fields |= {name: bool(value) if name in self.flags else value for name, value in values.items()}
+        fields |= {"sf_dtype": str(mods["sfa_dtype"])} if "sfa_dtype" in mods else {"keeps_b": bool(mods["ws"])}
+        fields |= {"sparse": bool(mods["is_sparse"]), "wide": mods["K"] == PRODUCT_KINDS[kind].wide}
+        return InstructionDescriptor(kind, cta_group=int(str(mods["n_cta_groups"])), **fields)
 
-def _product(mods: Mods, values: Mapping[str, int]) -> InstructionDescriptor:
-    types = {name: str(mods[name]) for name in ("d_dtype", "a_dtype", "b_dtype")}
-    kind = next(name for name, row in PRODUCT_KINDS.items() if types["a_dtype"] in row.elements)
-    fields = {name: bool(value) if name in FLAGS else value for name, value in values.items()}
-    return InstructionDescriptor(kind, cta_group=int(str(mods["n_cta_groups"])), **types, **fields)  # type: ignore[arg-type]  # each of its type
+    def check(self, bound: Bound) -> None:
+        """Raises InstructionError for operands that are no constants, and for what is no product."""
+        known = {name: const_value(bound.operands[name][0]) for name in (*self.numbers, *self.flags)}
+        if unknown := [name for name, value in known.items() if value is None]:
+            given = ", ".join(f"{name} = {bound.operands[name][0]}" for name in unknown)
+            raise InstructionError(f"T.{bound.instruction.name}: {unknown[0]}", given=given, allowed="a constant")
+        kind = bound.form.meaning.execute.keywords["kind"]  # type: ignore[union-attr]  # a partial
+        self.product(kind, bound.mods, known)  # type: ignore[arg-type]  # numbers
 
+    def encoded(self, machine: Machine, *values: Lanes, kind: str, **mods: Argument) -> Lanes:
+        """The word, equal in all lanes: everything is known when the kernel is compiled."""
+        known = {name: int(value.flat[0]) for name, value in zip((*self.numbers, *self.flags), values, strict=True)}
+        return np.full((*machine.active.shape[:-1], 1), self.product(kind, mods, known).encode(), np.uint32)
 
-def _check_product(bound: Bound) -> None:
-    known = {name: const_value(bound.operands[name][0]) for name in (*NUMBERS, *FLAGS)}
-    if unknown := [name for name, value in known.items() if value is None]:
-        given = ", ".join(f"{name} = {bound.operands[name][0]}" for name in unknown)
-        raise InstructionError(f"T.{bound.instruction.name}: {unknown[0]}", given=given, allowed="a constant")
-    _product(bound.mods, known)  # type: ignore[arg-type]  # numbers
-
-
-def encode_product(machine: Machine, *values: Lanes, **mods: Argument) -> Lanes:
-    """The word, equal in all lanes: everything is known when the kernel is compiled."""
-    known = {name: int(value.flat[0]) for name, value in zip((*NUMBERS, *FLAGS), values, strict=True)}
-    return np.full((*machine.active.shape[:-1], 1), _product(mods, known).encode(), np.uint32)
-
-
-def _product_forms() -> Iterator[Form]:
-    for row, result in ((each, result) for each in PRODUCT_KINDS.values() for result in each.results):
+    def form(
+        self, kind: str, result: str, k: int, modifiers: Mapping[str, Spellings], given: Mapping[str, str]
+    ) -> Form:
+        """A form for products of a kind. given: fields that are neither operands nor modifiers."""
+        row = PRODUCT_KINDS[kind]
         elements = {each: str(code) for each, code in row.elements_for(result).items()}
-        yield Form(
-            Cuda(
-                f"{{desc}} = tw_instruction_descriptor({', '.join(f'{{{name}}}' for name in PRODUCT_FIELDS)})",
-                {
-                    "a_dtype": elements,
-                    "b_dtype": elements,
-                    "d_dtype": {result: str(row.results[result])},
-                    "K": {row.k: ""},
-                    "n_cta_groups": {1: "", 2: ""},
-                    "is_sparse": {False: ""},
-                },
-                helper=PRODUCT,
-            ),
+        listed = ", ".join(given.get(name, f"{{{name}}}") for name in self.fields)
+        table: dict[str, Spellings] = {"a_dtype": elements, "b_dtype": elements, "K": {k: ""}, **modifiers}
+        table |= {"d_dtype": {result: str(row.results[result])}, "n_cta_groups": {1: "", 2: ""}}
+        return Form(
+            Cuda(f"{{desc}} = {self.helper}({listed})", table, helper=self.text),
             since("sm_75"),
             'PTX ISA, "TensorCore 5th Generation: Instruction descriptor"',
-            Meaning(encode_product, on="machine", passes=("d_dtype", "a_dtype", "b_dtype", "n_cta_groups")),
+            Meaning(partial(self.encoded, kind=kind), on="machine", passes=tuple(table)),
+        )
+
+    def operands(self) -> tuple[Operand, ...]:
+        """Those of the row."""
+        return (
+            writes("desc", "b32"),
+            *(reads(m, "imm") for m in self.numbers),
+            *(reads(m, "pred") for m in self.flags),
         )
 
 
+PLAIN = Encoder("tw_instruction_descriptor", PRODUCT_FIELDS, ("M", "N", "selector", "max_shift"), (*SIGNS, "sat_d"))
+SCALED = Encoder("tw_scaled_instruction_descriptor", SCALED_FIELDS, ("M", "N", "sfa_id", "sfb_id"), SIGNS)
+
+
+def _lengths(row: MultiplicationKind) -> Iterator[tuple[int, bool, bool]]:
+    """K, and whether A is sparse, and whether it is the longer one of dense products."""
+    yield row.k, False, False
+    yield 2 * row.k, True, False
+    if row.wide:
+        yield row.wide, False, True
+
+
+def _plain_forms() -> Iterator[Form]:
+    for kind, row in PRODUCT_KINDS.items():
+        for result, (k, sparse, _) in combined(() if row.scales else row.results, _lengths(row)):
+            modifiers: dict[str, Spellings] = {"is_sparse": {sparse: ""}, "ws": {False: "", True: ""}}
+            yield PLAIN.form(kind, result, k, modifiers, {"sparse": str(int(sparse))})
+
+
+def _scaled_forms() -> Iterator[Form]:
+    """Of kinds with the same bits, the one that has all of their products."""
+    for kind in ("mxf8f6f4", "mxf4nvf4"):
+        row = PRODUCT_KINDS[kind]
+        for (sf_dtype, (code, _)), (k, sparse, wide) in combined(row.scales.items(), _lengths(row)):
+            types: dict[str, Spellings] = {
+                "is_sparse": {sparse: ""},
+                "sfa_dtype": {sf_dtype: ""},
+                "sfb_dtype": {sf_dtype: ""},
+            }
+            given = {"sparse": str(int(sparse)), "sf_dtype": str(code), "wide": str(int(wide))}
+            yield SCALED.form(kind, "float32", k, types, given)
+
+
+def with_scale_id(desc: Lanes, sf_id: Lanes) -> Lanes:
+    """The descriptor with other bytes for the first scales of A and B."""
+    first = [SCALED_FIELDS[name].first for name in ("sfa_id", "sfb_id")]
+    number = sf_id.astype(np.uint32) & np.uint32(3)
+    return np.asarray(desc & ~np.uint32(sum(3 << at for at in first)) | sum(number << np.uint32(at) for at in first))
+
+
+_DEFAULTS = {"trans_a": False, "trans_b": False, "n_cta_groups": 1, "neg_a": False, "neg_b": False, "is_sparse": False}
 instruction(
     "ptx.tcgen05.encode_instr_descriptor",
     params=("desc",),
     keywords={
-        **dict.fromkeys(("d_dtype", "a_dtype", "b_dtype", *NUMBERS, "K"), REQUIRED),
-        **{"trans_a": False, "trans_b": False, "n_cta_groups": 1},
-        **dict.fromkeys(("neg_a", "neg_b", "sat_d", "is_sparse"), False),
+        **dict.fromkeys((*TYPES, "M", "N", "K"), REQUIRED),
+        **_DEFAULTS, "sat_d": False, "selector": 0, "max_shift": 0, "ws": False,
     },
-    operands=(writes("desc", "b32"), *(reads(m, "imm") for m in NUMBERS), *(reads(flag, "pred") for flag in FLAGS)),
-    check=_check_product,
+    operands=PLAIN.operands(),
+    check=PLAIN.check,
     doc="The instruction descriptor of tcgen05.mma for D = A * B; ``trans_a`` and ``trans_b`` for MN-major operands.",
-    forms=tuple(_product_forms()),
+    forms=tuple(_plain_forms()),
+)  # fmt: skip
+instruction(
+    "ptx.tcgen05.encode_instr_descriptor_block_scaled",
+    params=("desc",),
+    keywords={
+        **dict.fromkeys((*TYPES, "sfa_dtype", "sfb_dtype", "M", "N", "K"), REQUIRED),
+        **_DEFAULTS, "sfa_id": 0, "sfb_id": 0,
+    },
+    operands=SCALED.operands(),
+    check=SCALED.check,
+    doc="The same for products with scales of blocks; ``sfa_id`` and ``sfb_id`` are the bytes of the first scales.",
+    forms=tuple(_scaled_forms()),
+)  # fmt: skip
+single(
+    "cuda.runtime_instr_desc",
+    Cuda("{desc} = ({desc} & 0x9fffffcfu) | (({sf_id} & 3u) << 29) | (({sf_id} & 3u) << 4)"),
+    since("sm_75"),
+    'PTX ISA, "TensorCore 5th Generation: Instruction descriptor"',
+    Meaning(with_scale_id),
+    operands=(updates("desc", "b32"), counts("sf_id")),
+    doc="Changes, in an instruction descriptor, the byte that has the first scale of a block, for A and for B.",
 )

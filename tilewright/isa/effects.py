@@ -98,7 +98,7 @@ class Access:
     from the width: 32 for 4 bytes, 16 for 8, 8 for 16). sem: one of `SEMS`. scope: of a strong access, one of
     `SCOPES`. rmw: the read and the write are one atomic access. element_bytes: of each operation that a vector consists
     of (0: it is one). constant: no thread writes the bytes while the kernel runs. compares: does it write only where it
-    finds the expected value?
+    finds the expected value? replicated: the address names a place of each GPU, all of which are accessed.
     """
 
     operand: str
@@ -116,6 +116,7 @@ class Access:
     sized: bool = False
     constant: bool = False
     compares: bool = False
+    replicated: bool = False
 
 
 def read_and_written(
@@ -231,6 +232,7 @@ class Issue:
     registers that the form updates are written and not read. fenced: a `RegisterFence` of the group must stand between
     other accesses of its registers and the operation, and only operations of the group may touch them before the wait,
     not even a read. stalls: registers that it fills may be read before the wait, whose absence there is a warning.
+    takes_over: it may take the place of CTAs that have not begun, so that only some of them begin at first.
     """
 
     group: str = ""
@@ -240,6 +242,7 @@ class Issue:
     accumulates: str = ""
     fenced: bool = False
     stalls: bool = False
+    takes_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ broadcast. The simulator implements these protocols; so do small fakes in tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
@@ -34,6 +34,10 @@ class Memory(Protocol):
 
         Places have the dtype of the values. ``combine`` works on arrays: lanes with different addresses may go at once.
         """
+        ...
+
+    def replicas(self, address: Lanes) -> Sequence[Lanes]:
+        """For each GPU the addresses of its places that multicast addresses name."""
         ...
 
 
@@ -87,8 +91,26 @@ class Unit(Protocol):
         """(n, nbytes): what global memory has from each issuer's generic address on, as the instruction is issued."""
         ...
 
-    def fault(self, what: str, issuers: NDArray[np.bool_]) -> NoReturn:
-        """Stop the kernel because of what the issuers in ``issuers`` issued; raises SimulationError."""
+    def kept(self, buffer: str) -> NDArray[np.uint64]:
+        """(CTAs of all clusters,): what each CTA's unit keeps in a buffer of its own, 0 for nothing, to be changed in
+        place; `cta` has each issuer's.
+        """
+        ...
+
+    @property
+    def cta(self) -> NDArray[np.int64]:
+        """(n,): the CTA of each issuer among them."""
+        ...
+
+    def take_clusters(self) -> NDArray[np.uint32]:
+        """(n, 4): for each issuer whether it gets a cluster that has not begun, and the numbers of its first CTA."""
+        ...
+
+    def fault(self, what: str, issuers: NDArray[np.bool_], *, address: int | None = None) -> NoReturn:
+        """Stop the kernel because of what the issuers in ``issuers`` issued; raises SimulationError.
+
+        address: that it is about, in shared memory or generic.
+        """
         ...
 
 

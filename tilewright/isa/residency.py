@@ -11,9 +11,9 @@ from math import prod
 from tilewright.errors import TargetError
 from tilewright.isa.arch import Arch
 
-__all__ = ["MOST_CLUSTER", "check_cluster", "ctas_of_an_sm", "resident_ctas"]
+__all__ = ["MOST_CLUSTER", "PORTABLE_CLUSTER", "check_cluster", "ctas_of_an_sm", "resident_ctas"]
 
-MOST_CLUSTER = 16  # CTAs; more than 8 only for a kernel that allows clusters of a size that is not portable
+PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16  # CTAs; more than 8 only for a kernel that allows sizes that are not portable
 RESERVED = 1024  # bytes of shared memory that the driver keeps for itself in each CTA
 
 
@@ -36,11 +36,19 @@ def resident_ctas(on: Arch, threads: int, shared_bytes: int, cluster: int) -> in
     return max(1, on.sms * each // cluster) * cluster
 
 
-def check_cluster(name: str, cluster: tuple[int, int, int], on: Arch) -> None:
-    """Raises TargetError for a cluster that no GPU of an architecture launches."""
-    ctas = prod(cluster)
+def check_cluster(name: str, cluster: tuple[int, int, int], on: Arch, *, non_portable: bool, hint: str) -> None:
+    """Raises TargetError for a cluster that no GPU of an architecture launches. non_portable: has the kernel asked for
+    a size that not every GPU has? hint: how it does.
+    """
+    ctas, given = prod(cluster), f"cluster {cluster}"
     if ctas > MOST_CLUSTER or (ctas > 1 and not on.has_clusters):
-        allowed = f"{MOST_CLUSTER} CTAs (8 where the size is to be portable)" if on.has_clusters else "sm_90 and later"
+        most = f"{MOST_CLUSTER} CTAs ({PORTABLE_CLUSTER} where the size is to be portable)"
+        allowed = most if on.has_clusters else "sm_90 and later"
+        raise TargetError(f"{name}: no {on} launches clusters of {ctas} CTAs", given=given, allowed=allowed)
+    if ctas > PORTABLE_CLUSTER and not non_portable:
         raise TargetError(
-            f"{name}: no {on} launches clusters of {ctas} CTAs", given=f"cluster {cluster}", allowed=allowed
+            f"{name}: clusters of {ctas} CTAs are launched where the kernel asks for a size that is not portable",
+            given=given,
+            allowed=f"{PORTABLE_CLUSTER} CTAs",
+            hint=hint,
         )

@@ -38,6 +38,8 @@ from tilewright.isa.tcgen05_alloc import CTA_GROUP, PLACE, SOURCE, TMEM_ARCHS
 
 __all__ = ["COPY_SHAPES", "EXPAND", "CopyShape", "copied_lanes"]
 
+PRODUCTS = tuple(f"ptx.tcgen05.{name}" for name in ("mma", "mma.block_scale", "mma.sp", "mma.sp.block_scale"))
+
 
 class CopyShape(NamedTuple):
     """The source matrix of a copy, and for each multicast the lane at which each copy begins."""
@@ -205,6 +207,6 @@ single(
     effects=(
         Access("from", "tmem", 4, write=False, proxy="tmem", computed=True),
         Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
-        Issue("tmem", in_order_after=("ptx.tcgen05.mma",)),
+        Issue("tmem", in_order_after=PRODUCTS),
     ),
 )

@@ -1,22 +1,24 @@
 """What tcgen05.mma computes: D from the units of matrices in shared memory, or A's cells, and from D's cells before.
 
-Integers are exact. Floats: products are exact, their sum and D are rounded once; the hardware's order is its own.
+Integers are exact. Floats: products, and elements times their scales, are exact; their sum and D are rounded once. The
+hardware's order is its own. Each quarter of the lanes has scales of its own: those of A count in their rows' lanes, of
+B's the first of the quarters that share columns.
 
-Sources: PTX ISA, "TensorCore 5th Generation: tcgen05.mma, Data Path Layout, Packing formats"; lanes as in CuTe's
-traits, NVIDIA/cutlass, include/cute/atom/mma_traits_sm100_frag.hpp.
+Sources: PTX ISA, "TensorCore 5th Generation: tcgen05.mma, Data Path Layout, Packing formats, Sparse matrices, Block
+scaling"; lanes as in CuTe's traits, NVIDIA/cutlass, include/cute/atom/mma_traits_sm100_frag.hpp.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.instruction_descriptors import (
-    OPERAND_BYTES,
-    PRODUCT_KINDS,
     InstructionDescriptor,
     product_descriptor,
 )
@@ -26,21 +28,42 @@ from tilewright.isa.types import WORDS
 from tilewright.isa.warp_matrices import numbers
 from tilewright.isa.wgmma_values import rounded_sum
 
-__all__ = ["EVERY_LANE", "PATHS", "RESULTS", "UNIT", "DataPath", "operand_of", "product"]
+__all__ = [
+    "ATOM_OF_WIDE",
+    "EVERY_LANE",
+    "PACKED",
+    "PATHS",
+    "RESULTS",
+    "UNIT",
+    "DataPath",
+    "metadata_places",
+    "operand_of",
+    "path_of",
+    "product",
+    "scale_places",
+]
 
 Array = NDArray[Any]
 UNIT = 16  # bytes
+ATOM_OF_WIDE = 32  # bytes that a swizzle moves together in transposed tf32
 PACKED = {"float6_e2m3fn": "b6x16_p32", "float6_e3m2fn": "b6x16_p32", "float4_e2m1fn": "b4x16_p64"}
 RESULTS: Mapping[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),
     "float16": np.dtype(np.float16),
     "int32": np.dtype(np.int32),
 }
+NIBBLES = np.arange(16, dtype=np.uint8).view(ml_dtypes.float4_e2m1fn).astype(np.float64)
+SCALES: Mapping[str, Array] = {
+    "float8_e8m0fnu": np.ldexp(1.0, np.arange(256) - 127),
+    "float8_e4m3fn": (np.arange(256) & 0x7F).astype(np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float64),
+}
+"""The number that each byte is. ue4m3 has no sign."""
+SCALES["float8_e8m0fnu"][255] = np.nan
 
 
 class DataPath(NamedTuple):
-    """Where D is in a CTA. lanes: of tensor memory, those of its rows. halves: 2 where the second half of the columns
-    is in lanes of its own. origins: the lanes at which d may be.
+    """Where D is in a CTA. lanes: of tensor memory, those of its rows. halves: into how many parts its columns are cut,
+    each in lanes of its own. origins: the lanes at which d may be.
     """
 
     lanes: Array
@@ -50,57 +73,178 @@ class DataPath(NamedTuple):
 
 EVERY_LANE = np.arange(128)
 PATHS = {
-    (1, 64): DataPath(np.arange(64) % 16 + np.arange(64) // 16 * 32, origins=(0, 16)),
-    (1, 128): DataPath(EVERY_LANE),
-    (2, 128): DataPath(EVERY_LANE, halves=2),
-    (2, 256): DataPath(EVERY_LANE),
+    (1, 64, False): DataPath(np.arange(64) % 16 + np.arange(64) // 16 * 32, origins=(0, 16)),
+    (1, 128, False): DataPath(EVERY_LANE),
+    (2, 128, False): DataPath(EVERY_LANE, halves=2),
+    (2, 256, False): DataPath(EVERY_LANE),
+    (1, 32, True): DataPath(EVERY_LANE, halves=4),
+    (1, 64, True): DataPath(EVERY_LANE, halves=2),
+    (1, 128, True): DataPath(EVERY_LANE),
 }
+"""By CTAs, M, and whether B's columns are kept."""
 
 
-def operand_of(name: str, product: InstructionDescriptor) -> tuple[str, bool, int]:
-    """The elements of A or B, whether it is MN-major, and its rows or columns in each CTA."""
+def path_of(product: InstructionDescriptor) -> DataPath:
+    """Where a product's D is."""
+    return PATHS[product.cta_group, product.M, product.keeps_b]
+
+
+class MatrixOperand(NamedTuple):
+    """A or B. trans: is it MN-major? lines: its rows or columns in each CTA. k: elements that each has there."""
+
+    element: str
+    trans: bool
+    lines: int
+    k: int
+    row_bytes: int
+
+
+def operand_of(name: str, product: InstructionDescriptor) -> MatrixOperand:
+    """The operand called "a" or "b_desc"."""
     if name == "a":
-        return product.a_dtype, product.trans_a, product.M // product.cta_group
-    return product.b_dtype, product.trans_b, product.N // product.cta_group
+        stored = product.K // (2 if product.sparse else 1)
+        count = product.M // product.cta_group
+        return MatrixOperand(product.a_dtype, product.trans_a, count, stored, product.a_bytes)
+    return MatrixOperand(product.b_dtype, product.trans_b, product.N // product.cta_group, product.K, product.b_bytes)
+
+
+# Scales and metadata
+
+
+@lru_cache(maxsize=256)
+def scale_places(product: InstructionDescriptor, name: str, block: int) -> tuple[Array, Array]:
+    """The column and the byte of each scale, (rows of A or columns of B in a quarter, scales along K)."""
+    if name == "a":
+        rows, first = product.M // product.cta_group, product.sfa_id
+    else:
+        rows, first = product.N // path_of(product).halves, product.sfb_id
+    byte = first + np.arange(product.K // (2 if product.sparse else 1) // block)
+    row = np.arange(rows)[:, None]
+    column, byte = np.broadcast_arrays(row // 32 + byte // 4 * (4 * -(-rows // 128)), byte % 4)
+    return column, byte
+
+
+@lru_cache(maxsize=256)
+def metadata_places(product: InstructionDescriptor) -> tuple[Array, Array, Array]:
+    """The lane, the column and the place in its cell (a number of bits) of each chunk's code, (rows, chunks)."""
+    row = np.arange(product.M // product.cta_group)[:, None]
+    if product.row.element_bits > 8:
+        chunk = np.arange(8)
+        lane = row // 32 * 32 + row % 8 + row % 32 // 16 * 16 + chunk // 4 * 8
+        nibble = row % 16 // 8 * 4 + chunk % 4
+        found = np.broadcast_arrays(lane, np.array(product.selector), 4 * nibble)
+    else:
+        chunk = np.arange(16)
+        found = np.broadcast_arrays(row, chunk // 8, 4 * (chunk % 8))
+    lane, column, shift = found
+    return lane, column, shift
+
+
+def _scaled(values: Array, cells: Array, made: InstructionDescriptor, name: str, block: int) -> Array:
+    """A or B, (n, CTAs or 1, parts or 1, rows, K), times its scales: (n, CTAs, parts, rows, K).
+
+    cells: (n CTAs, 128, columns).
+    """
+    column, byte = scale_places(made, name, block)
+    halves, rows = path_of(made).halves, column.shape[0]
+    used, at = np.unique(column, return_inverse=True)
+    row, part = np.arange(rows)[:, None], np.arange(halves)[:, None, None]
+    quarter = row // 32 if name == "a" else np.zeros_like(row)
+    lane = row % 32 + 32 * (quarter + 4 // halves * part)  # (parts, rows, 1)
+    octets = np.ascontiguousarray(cells[:, :, : len(used)]).view(np.uint8).reshape(len(cells), 128, len(used), 4)
+    scales = SCALES[made.sf_dtype].take(octets[:, lane, at.reshape(column.shape), byte])
+    spread = scales.reshape(len(values), made.cta_group, halves, rows, -1).repeat(
+        values.shape[-1] // scales.shape[-1], -1
+    )
+    return np.asarray(values * spread)
+
+
+def _expanded(stored: Array, cells: Array, made: InstructionDescriptor) -> Array:
+    """The full A, (n CTAs, rows, K), from the half that is stored and its metadata."""
+    lane, column, shift = metadata_places(made)
+    used, at = np.unique(column, return_inverse=True)
+    words = cells[:, :, : len(used)][:, lane, at.reshape(column.shape)]
+    codes = (words >> shift.astype(np.uint32) & 15).astype(np.int64)[..., None]  # (n, rows, chunks, 1)
+    bits = made.row.element_bits
+    places = codes >> 1 & 1 if bits == 32 else np.concatenate((codes & 3, codes >> 2), axis=-1)
+    each = 2 if bits == 4 else 1  # elements that have their place together
+    groups = stored.reshape(*places.shape[:3], -1, each)
+    full = np.zeros((*places.shape[:3], made.K // places.shape[2] // each, each))
+    np.put_along_axis(full, places[..., None], groups, axis=-2)
+    return full.reshape(*stored.shape[:2], -1)
+
+
+# Products
 
 
 def product(
-    a: Lanes, b: Lanes, before: Lanes, i_desc: Lanes, shape: Lanes, *, kind: str, use_a_tmem: bool, cta_group: int,
-    scale_input_d: int,
+    a: Lanes, b: Lanes, before: Lanes, *more: Lanes, way: Any, use_a_tmem: bool, cta_group: int,
+    collector: str = "", scale_input_d: int = 0, scale_vec: str | None = None,
 ) -> Lanes:  # fmt: skip
-    """The cells of D after the operation, from the units of A (or its cells) and B and the cells before."""
+    """The cells of D after the operation, from the units of A (or its cells) and B and the cells before; then the cells
+    of metadata and of scales, where there are any, the descriptor and its shape.
+    """
+    *extra, i_desc, shape = more
     found = np.zeros(before.shape, np.uint32)
     for bits in np.unique(i_desc[shape[:, 0] > 0]).tolist():
         which = (shape[:, 0] > 0) & (i_desc == bits)
-        made = product_descriptor(bits, kind, cta_group)
+        made = product_descriptor(bits, way.kind, cta_group, keeps_b=way.keeps_b)
         assert isinstance(made, InstructionDescriptor)
-        path, own = PATHS[cta_group, made.M], which.repeat(cta_group)
+        own, path = which.repeat(cta_group), path_of(made)
+        cells = [each[own] for each in extra]
+        left, right = _factors(
+            a[own], b[own], cells, made, made.row.block(made.sf_dtype, scale_vec), use_a_tmem=use_a_tmem
+        )
         height, width = len(path.lanes), made.N // path.halves
-        left = _in_tmem(a[own], made) if use_a_tmem else _in_shared(a[own], "a", made)
-        left = left.reshape(-1, cta_group, path.halves if use_a_tmem else 1, height // path.halves, left.shape[-1])
-        right = _in_shared(b[own], "b_desc", made).reshape(len(left), 1, path.halves, width, -1)
         result = RESULTS[made.d_dtype]
         had = np.ascontiguousarray(before[own, :height, :width]).astype(f"u{result.itemsize}").view(result)
         had = np.ldexp(had, -scale_input_d) if scale_input_d else had
         signed = -left if made.neg_a != made.neg_b else left
-        total = rounded_sum(signed, right, had.reshape(*left.shape[:2], path.halves, -1, width), saturate=made.sat_d)
+        had = had.reshape(len(left), cta_group, path.halves, -1, width)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = rounded_sum(signed, right, had, saturate=made.sat_d)
         words = total.view(f"u{result.itemsize}").astype(np.uint32).reshape(-1, height, width)
         found[np.flatnonzero(own)[:, None, None], np.arange(height)[:, None], np.arange(width)] = words
     return found
 
 
+def _factors(
+    a: Lanes, b: Lanes, cells: list[Lanes], made: InstructionDescriptor, block: int, *, use_a_tmem: bool
+) -> tuple[Array, Array]:
+    """A and B by issuer, CTA, part of the columns, row and K, each axis as long as there are different ones."""
+    path = path_of(made)
+    left = _in_tmem(a, made) if use_a_tmem else _in_shared(a, "a", made)
+    if made.sparse:
+        left = _expanded(left, cells.pop(0), made)
+    rows = made.M // made.cta_group
+    left = left.reshape(-1, made.cta_group, left.shape[1] // rows, rows, left.shape[-1])
+    right = _in_shared(b, "b_desc", made).reshape(len(left), 1, path.halves, made.N // path.halves, -1)
+    if cells:
+        left, right = _scaled(left, cells[0], made, "a", block), _scaled(right, cells[1], made, "b_desc", block)
+    return left, right
+
+
 def _in_shared(units: Lanes, name: str, made: InstructionDescriptor) -> Array:
     """(n, rows or columns, K), from the units of a row each."""
-    element, trans, count = operand_of(name, made)
-    k = PRODUCT_KINDS[made.kind].k
-    units = units[:, : count * OPERAND_BYTES // UNIT]
-    words = np.ascontiguousarray(EXPAND[PACKED.get(element, "")](units)).view(np.uint32)
-    lines, length = (k, count) if trans else (count, k)
-    values = numbers(words, WORDS[element]).reshape(len(units), lines, length)
-    return np.asarray(values.swapaxes(-1, -2) if trans else values, np.float64)
+    operand = operand_of(name, made)
+    units = units[:, : operand.lines * operand.row_bytes // UNIT]
+    lines = (operand.k, operand.lines) if operand.trans else (operand.lines, operand.k)
+    if made.row.element_bits == 4:
+        return _of_nibbles(units).reshape(len(units), *lines)
+    words = np.ascontiguousarray(EXPAND[PACKED.get(operand.element, "")](units)).view(np.uint32)
+    values = numbers(words, WORDS[operand.element]).reshape(len(units), *lines)
+    return np.asarray(values.swapaxes(-1, -2) if operand.trans else values, np.float64)
 
 
 def _in_tmem(cells: Lanes, made: InstructionDescriptor) -> Array:
     """(n, lanes, K)."""
-    cells = cells[:, : len(PATHS[made.cta_group, made.M].lanes)]
+    cells = np.ascontiguousarray(cells[:, : len(path_of(made).lanes), : made.a_bytes // 4])
+    if made.row.element_bits == 4:
+        return _of_nibbles(cells.view(np.uint8)).reshape(*cells.shape[:2], -1)
     return np.asarray(numbers(cells, WORDS[made.a_dtype]).reshape(*cells.shape[:2], -1), np.float64)
+
+
+def _of_nibbles(octets: Lanes) -> Array:
+    """Two elements of each byte, the low half first."""
+    values: Array = NIBBLES.take(np.stack((octets & 15, octets >> 4), axis=-1))
+    return values

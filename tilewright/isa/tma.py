@@ -18,15 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES
-from tilewright.isa.arch import since
+from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.atom_red import decremented, incremented
-from tilewright.isa.boxes import boxes_of
+from tilewright.isa.boxes import boxes_of, rows_of
 from tilewright.isa.cp_async import HINTS, check_pending
 from tilewright.isa.machine import Addresses, Lanes, Machine, Unit
 from tilewright.isa.mbarrier_state import completed
@@ -52,6 +53,7 @@ from tilewright.isa.table import (
     reads,
     single,
 )
+from tilewright.isa.tcgen05_alloc import TMEM_ARCHS
 
 __all__ = ["combined", "nothing"]
 
@@ -60,19 +62,29 @@ GROUP = "cp.async.bulk"
 DIMS = {rank: f".{rank}d" for rank in range(1, 6)}
 
 
+SINCE_HOPPER = since("sm_90")
+PAIRED: Spellings = {1: ".cta_group::1", 2: ".cta_group::2"}
 MAP = Consults("map", MAP_BYTES, "tensormap")
 
 
 def rank_of(mods: Mods) -> int:
-    """Coordinates that a box has."""
-    return int(str(mods["dim"]))
+    """Coordinates that a box has; a column and four rows where those are taken one by one."""
+    return int(str(mods["dim"])) if "dim" in mods else 5
 
 
 def loaded(
-    unit: Unit, dst: Lanes, map: Lanes, coords: Lanes, bar: Lanes, *more: Lanes, dim: int, cta_mask: str | None
+    unit: Unit,
+    dst: Lanes,
+    map: Lanes,
+    coords: Lanes,
+    bar: Lanes,
+    *more: Lanes,
+    dim: int,
+    cta_mask: str | None,
+    rows: bool = False,
 ) -> Mapping[str, Addresses]:
     """The box, its place in shared memory, and the m-barrier that counts its bytes: in each CTA of the mask."""
-    boxes = boxes_of(unit, "dst", dst, map, coords, dim)
+    boxes = rows_of(unit, "dst", dst, map, coords) if rows else boxes_of(unit, "dst", dst, map, coords, dim)
     kept = None if boxes.kept is None else np.where(boxes.kept, 16, 0)
     if cta_mask is None:
         into, told = Addresses(boxes.tile, nbytes=kept), Addresses(bar, nbytes=boxes.nbytes)
@@ -95,17 +107,18 @@ def units_of(pieces: Lanes, **mods: object) -> Lanes:
 
 
 def _forms(
-    text: str, operands: str, meaning: Meaning, *effects: Effect, note: str = "", **modifiers: Spellings
-) -> Iterator[Form]:
+    text: str, operands: str, meaning: Meaning, *effects: Effect, note: str = "", archs: Requirement = SINCE_HOPPER,
+    **modifiers: Spellings,
+) -> Iterator[Form]:  # fmt: skip
     """A form for each policy. text: without the policy; note: what the manual leaves open."""
     for hint in HINTS:
         yield Form(
             Ptx(
                 f"{text}{{hint}}",
-                {"dim": DIMS, **modifiers, **hint.modifiers("hint")},
+                {**({"dim": DIMS} if "{dim}" in text else {}), **modifiers, **hint.modifiers("hint")},
                 pattern=hint.text % f"{{mnemonic}} {operands}{hint.more};",
             ),
-            since("sm_90"),
+            archs,
             SOURCE.format(text.partition("{")[0]) + note,
             meaning,
             effects,
@@ -113,8 +126,8 @@ def _forms(
         )
 
 
-def _loads(mask: Spellings) -> Iterator[Form]:
-    """The loads that have a mask of CTAs, or that have none."""
+def _loads(mask: Spellings, group: Spellings, archs: Requirement) -> Iterator[Form]:
+    """The loads with a mask of CTAs, or without; a pair (``cta_group``) may tell the m-barrier of either CTA."""
     cast = ".multicast::cluster" if mask is GIVEN else ""
     return _forms(
         f"cp.async.bulk.tensor{{dim}}.shared::cluster.global.tile.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
@@ -125,8 +138,9 @@ def _loads(mask: Spellings) -> Iterator[Form]:
         Signal("bar", "bytes", "release", "cluster", completed),
         MAP,
         Issue(),
+        archs=archs,
         cta_mask=mask,
-        cta_group={-1: ""},
+        cta_group=group,
     )
 
 
@@ -141,17 +155,23 @@ instruction(
     operands=(reads("dst", "shared"), reads("map", "generic"), COORDS, reads("bar", "shared"), MASK, POLICY),
     doc="A thread has a box of an array brought to shared memory, of each CTA of ``cta_mask`` where there is one; "
     "``bar`` counts its bytes.",
-    forms=tuple(chain.from_iterable(zip(_loads(LEFT_OUT), _loads(GIVEN), strict=True))),
+    forms=tuple(
+        chain.from_iterable(
+            form
+            for group, archs in (({-1: ""}, SINCE_HOPPER), (PAIRED, TMEM_ARCHS))
+            for form in zip(_loads(LEFT_OUT, group, archs), _loads(GIVEN, group, archs), strict=True)
+        )
+    ),
     also={"tile": "", "shared::cluster": "shared::cta"},
 )
 
 
 def stored(
-    unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = ""
+    unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = "", rows: bool = False
 ) -> Mapping[str, Addresses]:
     """The addresses of the box in shared memory, and of its part inside of the array."""
-    boxes = boxes_of(unit, "src", src, map, coords, dim)
-    negative = np.any(boxes.starts < 0, axis=1)
+    boxes = rows_of(unit, "src", src, map, coords) if rows else boxes_of(unit, "src", src, map, coords, dim)
+    negative = np.any(boxes.starts[:, : 1 if rows else None] < 0, axis=1)
     if negative.any():
         given = boxes.starts[negative][0].tolist()
         unit.fault(f"a box that is stored begins at coordinates of at least 0, not at {given}", negative)
@@ -183,6 +203,65 @@ instruction(
         )
     ),
     also={"tile": ""},
+)
+
+
+# Four rows
+
+EXACT_ARCHS = suffixed(100, 103, 110)
+
+
+def _rows(space: str, archs: Requirement, mask: Spellings, group: Spellings) -> Iterator[Form]:
+    cast = ".multicast::cluster" if mask is GIVEN else ""
+    return _forms(
+        f"cp.async.bulk.tensor.2d.{space}.global.tile::gather4.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
+        "[{dst}], [{map}, {coords}], [{bar}]" + (", {cta_mask}" if cast else ""),
+        AsyncMeaning(units_of, addresses=partial(loaded, dim=2, rows=True), passes=("cta_mask",), moves=True),
+        access_of_unit("map", "global", write=False),
+        access_of_unit("dst", "shared", write=True),
+        Signal("bar", "bytes", "release", "cluster", completed),
+        MAP,
+        Issue(),
+        note="; the order of the coordinates is that of the manual's figure",
+        archs=archs,
+        cta_mask=mask,
+        cta_group=group,
+    )
+
+
+instruction(
+    "ptx.cp_async.bulk.tensor.g2c_tile_gather4",
+    params=("dst", "bar", "map", "cta_mask", "cta_group", "hint", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("dst", "shared"), reads("map", "generic"), COORDS, reads("bar", "shared"), MASK, POLICY),
+    doc="A thread has four rows of an array brought to shared memory, one after the other: ``coords`` are a column and "
+    "rows.",
+    forms=(
+        *_rows("shared::cta", since("sm_100"), LEFT_OUT, {-1: ""}),
+        *_rows("shared::cluster", EXACT_ARCHS, GIVEN, {-1: ""}),
+        *_rows("shared::cluster", EXACT_ARCHS, LEFT_OUT, PAIRED),
+        *_rows("shared::cluster", EXACT_ARCHS, GIVEN, PAIRED),
+    ),
+    also={"shared::cluster": "shared::cta"},
+)
+instruction(
+    "ptx.cp_async.bulk.tensor.s2g_tile_scatter4",
+    params=("src", "map", "hint", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
+    doc="A thread has four rows in shared memory stored to an array; ``coords`` are a column and the rows.",
+    forms=tuple(
+        _forms(
+            "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group",
+            "[{map}, {coords}], [{src}]",
+            AsyncMeaning(addresses=partial(stored, dim=2, rows=True), moves=True),
+            access_of_unit("src", "shared", write=False),
+            access_of_unit("map", "global", write=True),
+            MAP,
+            Issue(GROUP),
+            archs=EXACT_ARCHS,
+        )
+    ),
 )
 
 INTEGERS = ("uint32", "int32", "uint64", "int64")

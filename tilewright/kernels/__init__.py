@@ -6,16 +6,19 @@
 
 Read `rows` (how rows are distributed to threads), `softmax` (the smallest kernel with a gradient), `online` (which it
 shares with cross entropy), then any other; `operators` registers a kernel with torch, `remembered` and `recording`
-make a call like one before cheap, `arrays` handles the arrays of the libraries.
+make a call like one before cheap, `arrays` handles the arrays of the libraries. Of several GPUs: `one_shot`,
+`two_shot`, then `copiers` and `all_gather_matmul` beside `matmul`; `several` has their calls.
 """
 
 from tilewright.kernels.add_rms_norm import add_rms_norm
 from tilewright.kernels.attention_calls import attention, sdpa
+from tilewright.kernels.attention_decode import attention_decode
 from tilewright.kernels.cross_entropy import cross_entropy
 from tilewright.kernels.layer_norm import layer_norm
 from tilewright.kernels.products import matmul
 from tilewright.kernels.quantize import quantize
 from tilewright.kernels.rms_norm import rms_norm
+from tilewright.kernels.several import all_gather_matmul, all_reduce, matmul_reduce_scatter
 from tilewright.kernels.silu_mul import silu_mul
 from tilewright.kernels.softmax import softmax
 from tilewright.kernels.sums import column_sum, row_argmax, row_sum
@@ -23,11 +26,15 @@ from tilewright.kernels.transpose import transpose
 
 __all__ = [
     "add_rms_norm",
+    "all_gather_matmul",
+    "all_reduce",
     "attention",
+    "attention_decode",
     "column_sum",
     "cross_entropy",
     "layer_norm",
     "matmul",
+    "matmul_reduce_scatter",
     "quantize",
     "rms_norm",
     "row_argmax",

@@ -31,13 +31,14 @@ def bring_all(near, far, puts, place):
     last = T.meta_var(place.begin + place.steps - 1)
     row = T.meta_var(place.start_q + place.row)
     put_q.acquire()
+    T.trace("free")
     Tx.copy_async(near[0], far[0][place.at, place.head, row : row + place.tiles.queries, :], mbar=put_q.full)
     put_q.advance()
     bring(near[1], far[1], put_k, place, last, place.start_k)
     for i in T.serial(place.steps - 1, unroll=False):
         bring(near[1], far[1], put_k, place, last - 1 - i, place.start_k)
-        bring(near[2], far[2], put_v, place, last - i, place.start_k)
-    bring(near[2], far[2], put_v, place, place.begin, place.start_k)
+        bring(near[2], far[2], put_v, place, last - i, place.start_k, place.form.narrow)
+    bring(near[2], far[2], put_v, place, place.begin, place.start_k, place.form.narrow)
 
 
 @T.inline
@@ -49,23 +50,24 @@ def score(scores, mine, keys, take_k, last, take_v, turns, who):
     multiply(scores, mine, keys[take_k.stage], False, False)
     if last:
         take_v.wait()
-        multiply(last[0], last[1], last[2][take_v.stage], True, True)
+        multiply(last[0], last[1], last[2][take_v.stage], True, last[3])
     if turns:
         turns.pass_on(who)
+    T.trace("scores")
     T.ptx.wgmma.wait_group(1 if last else 0)
     leave(take_k)
 
 
 @T.inline
-def weigh(scores, most, total, shrunk, scale, sees):
-    """Scores become weights; what was summed up so far counts ``shrunk``, as the largest score may have grown."""
+def weigh(scores, most, total, shrunk, scale, sees, raised=0.0):
+    """Scores become weights, times 2^raised; what was summed up counts ``shrunk``, as the largest score may grow."""
     if callable(sees):
         Tx.wg.select(scores, scores, -T.infinity("float32"), sees)
     larger = T.max(most, T.max(scores, axis=1, keepdims=True))
     base = T.select(larger > -T.infinity("float32"), larger, 0.0) if sees else larger  # a query may see no key
     shrunk[:] = T.exp2((most - base) * scale)
     most[:] = larger
-    scores[:] = T.exp2(scores * scale - base * scale)
+    scores[:] = T.exp2(scores * scale - (base * scale - raised if raised else base * scale))
     of_lanes = T.meta_var(scores.view(64, scores.shape[1] // 8, 4, 2))  # a row is in four lanes: each sums its own
     total[:] = total * shrunk.view(64, 1, 1, 1) + T.sum(of_lanes, axis=(1, 3), keepdims=True)
 
@@ -87,7 +89,7 @@ def fill(rings, near, far, place, cluster, rank):
 @T.inline
 def attend(place, below, who, turns, takes, near, state, bias, numbers):
     """A warpgroup goes through all keys of its tile: sums of values, total weights, largest scores."""
-    form, shared = T.meta_var((place.form, place.tiles.shared_weights))
+    form, shared, turned = T.meta_var((place.form, place.tiles.shared_weights, not place.form.narrow))
     (take_q, take_k, take_v), (mine, keys, values) = T.meta_var(takes), T.meta_var(near)
     (scores, weights, sums, most, shrunk, total), (scale, bend, cap) = T.meta_var(state), T.meta_var(numbers)
     late, early = T.meta_var(place.hidden(below))
@@ -97,14 +99,14 @@ def attend(place, below, who, turns, takes, near, state, bias, numbers):
     take_q.wait()
     score(scores, mine, keys, take_k, (), take_v, turns, who)
     form.shape(scores, bias, place, below, block, bend, cap)
-    weigh(scores, most, total, shrunk, scale, place.sees(below, block))
+    weigh(scores, most, total, shrunk, scale, place.sees(below, block), form.raised)
     hand_over(weights, scores, shared, who)
     for number, looks in ((late, True), (place.steps - 1 - late - early, False), (early, True)):
         for _ in T.serial(number, unroll=False):
             block = block - 1
-            score(scores, mine, keys, take_k, (sums, weights, values), take_v, turns, who)
+            score(scores, mine, keys, take_k, (sums, weights, values, turned), take_v, turns, who)
             form.shape(scores, bias, place, below, block, bend, cap)
-            weigh(scores, most, total, shrunk, scale, place.sees(below, block) if looks else form.bias)
+            weigh(scores, most, total, shrunk, scale, place.sees(below, block) if looks else form.bias, form.raised)
             T.ptx.wgmma.wait_group(0)  # the sums
             leave(take_v)
             sums[:] *= shrunk
@@ -112,7 +114,7 @@ def attend(place, below, who, turns, takes, near, state, bias, numbers):
     if form.has_room(place.tiles):
         leave(take_q)
     take_v.wait()
-    multiply(sums, weights, values[take_v.stage], True, True)
+    multiply(sums, weights, values[take_v.stage], True, turned)
     T.ptx.wgmma.wait_group(0)
     leave(take_v)
 
@@ -135,9 +137,10 @@ def work(rings, near, slabs, handed, far, place, turns, cluster, rank, who, warp
         turns.begin(who)
     place.first(cluster, rank)
     while place.walk.valid():
-        attend(place, below, who, turns, takes, (mine, near[1], near[2]), state, far[2], numbers)
+        scaled = T.meta_var(place.scaled(*numbers))
+        attend(place, below, who, turns, takes, (mine, near[1], near[2]), state, far[2], scaled)
         whole = T.sum(total, axis=2, keepdims=True)
-        share = T.select(whole > 0.0, 1.0 / whole, 0.0)
+        share = T.select(whole > 0.0, place.descale_v / whole, 0.0)
         sums[:] *= share.view(64, 1)
         store(far[0], place, below, slab, sums, who, warp)
         if not form.has_room(tiles):
@@ -145,7 +148,7 @@ def work(rings, near, slabs, handed, far, place, turns, cluster, rank, who, warp
                 T.ptx.cp_async.bulk.wait_group(0, read=True)  # the results, where the next queries come
             T.cuda.warp_sync()
             leave(takes[0])
-        most[:] = (most * numbers[0] + T.log2(whole.view(64, 1))) * LN2
+        most[:] = (most * scaled[0] + T.log2(whole.view(64, 1)) - form.raised) * LN2
         store_rows(far[1], place, below, most)
         place.next()
     if warp == 0 and T.ptx.elect_sync():
@@ -160,12 +163,12 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
 
     @T.prim_func
     def attention(q: T.handle, k: T.handle, v: T.handle, out: T.handle, lse: T.handle, counter: T.handle,
-                  bias: T.handle, starts_q: T.handle, starts_k: T.handle, ctas: T.int32, section: T.int32,
-                  longest: T.int32, scale: T.float32, bend: T.float32, cap: T.float32, left: T.int32, right: T.int32,
-                  bottom: T.int32):  # fmt: skip
+                  bias: T.handle, starts_q: T.handle, starts_k: T.handle, dq: T.handle, dk: T.handle, dv: T.handle,
+                  ctas: T.int32, section: T.int32, longest: T.int32, scale: T.float32, bend: T.float32, cap: T.float32,
+                  left: T.int32, right: T.int32, bottom: T.int32):  # fmt: skip
         batch, heads, heads_kv, m, n = T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
         Q, K = form.array(q, (batch, heads, m, form.width)), form.array(k, (batch, heads_kv, n, form.width))
-        V = form.array(v, (batch, heads_kv, n, form.width_v))
+        V = form.values(v, (batch, heads_kv, n))
         OUT = form.array(out, (batch, heads, m, form.width_v), form.result)
         LSE = T.match_buffer(lse, (batch, heads, m, 1), "float32")
         BIAS = form.added(bias, (batch, heads, m, n))
@@ -177,14 +180,15 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
         pool = T.SMEMPool()
         queries = form.near(pool, (tiles.queries, form.width))
         keys = form.near(pool, (tiles.stages, tiles.keys, form.width))
-        values = form.near(pool, (tiles.stages, tiles.keys, form.width_v))
+        values = form.near(pool, (tiles.stages, *form.turned(tiles.keys)))
         slabs = form.near(pool, (tiles.queries, form.width_v), form.result) if form.has_room(tiles) else queries
         handed = form.near(pool, (tiles.queries, tiles.keys)) if tiles.shared_weights else None
         rings, queue = T.meta_var(rings_of(pool, tiles, counter))
         rings[2].ready()
         near, far = T.meta_var(((queries, keys, values), (OUT, LSE, BIAS)))
         extents = T.meta_var((sequences[0], heads, heads_kv, sequences[1], n))
-        given = T.meta_var((form, tiles, extents, starts, (left, right, bottom), (ctas, section), queue))
+        given = T.meta_var((form, tiles, extents, starts, (left, right, bottom), (ctas, section), queue,
+                            form.descales((dq, dk, dv), batch, heads_kv)))  # fmt: skip
 
         with T.WarpgroupRole(group, 0, REGISTERS[tiles.groups][0]):
             if warp == 0 and T.ptx.elect_sync():

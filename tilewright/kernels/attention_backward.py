@@ -23,6 +23,7 @@ from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 __all__ = ["gradients"]
 
 DS, FULL, EMPTY = 1, 2, 4  # named barriers: dS is there; of each warpgroup, its part of dQ is there, or has been read
+LEAST = 1e-37  # a weight that is as good as none
 
 
 class Near:
@@ -80,58 +81,94 @@ def load(form, near, far, place, part):
             put_do.advance()
 
 
+def first_of(form, i, low):
+    """The first tile of keys that some query of tile i sees."""
+    return T.max(i * form.queries + low, 0) // form.keys if form.first else 0
+
+
 @T.inline
-def add(near, SUMS, place, part):
-    """A warp has the copy engine add the parts of dQ to their sums, as they come."""
-    b, head, group = T.meta_var(place)
-    begin, end = T.meta_var(part)
+def add(form, near, far, place, part, low):
+    """A warp has the copy engine add the parts of dQ to their sums, as they come, or when it is their turn."""
+    (SUMS, TURNS), (b, head, group), (number, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
     for h in T.serial(head * group, head * group + group, unroll=False):
         for i in T.serial(begin, end, unroll=False):
             for who in T.unroll(2):
                 T.ptx.bar.sync(FULL + who, 160)
                 if T.ptx.elect_sync():
+                    if form.ordered and who == 0:
+                        turn: T.let = number - first_of(form, i, low)
+                        while T.ptx.ld(TURNS.ptr_to([b, h, i]), sem="acquire", scope="gpu") != turn:
+                            pass
+                        T.ptx.fence.proxy_async("global")
                     Tx.copy_async(SUMS[b, h, i, who], near.dq[who], use_tma_reduce="add")
                     T.ptx.cp_async.bulk.commit_group()
                     T.ptx.cp_async.bulk.wait_group(0, read=True)
                 T.cuda.warp_sync()
                 T.ptx.bar.arrive(EMPTY + who, 160)
+            if form.ordered and T.ptx.elect_sync():
+                T.ptx.cp_async.bulk.wait_group(0)
+                T.ptx.fence.proxy_async("global")
+                T.ptx.st(TURNS.ptr_to([b, h, i]), number - first_of(form, i, low) + 1, sem="release", scope="gpu")
     if T.ptx.elect_sync():
         T.ptx.cp_async.bulk.wait_group(0)
 
 
 @T.inline
-def differentiate(form, near, own, takes, turn, state, seen, who, thread, c, is_first):
+def slopes(form, ds, s, dp, delta_of, level, c):
+    """dS = P * (dP - Delta), times 1 - tanh^2 of bent scores: a weight tells of which score it is."""
+    if form.softcap:
+        ds[:] = s * (dp - delta_of)
+        dp[:] = T.min((T.log2(T.max(s, LEAST)) + level) * (1.0 / c), 1.0)  # tanh, where there is a weight
+        ds[:] = ds * (1.0 - dp * dp)
+    else:
+        ds[:] = s * (dp - delta_of)
+
+
+@T.inline
+def hand_over(form, near, dq, who, piece, thread):
+    """A warpgroup's piece of dQ goes to shared memory."""
+    mine, runs = T.meta_var((dq.local(), form.part[1] // 8))
+    for j in T.unroll(runs):
+        for x in T.vectorized(4):
+            near.dq[who, piece * runs + j, thread, x] = mine[4 * j + x]
+
+
+@T.inline
+def differentiate(form, near, own, takes, turn, state, seen, who, thread, numbers, is_first):
     """One tile of queries: its parts of dK and dV to the sums of a warpgroup, its part of dQ to shared memory."""
     (take_q, take_do), (rows, columns_dq) = T.meta_var(takes), T.meta_var(form.place(who))
-    key, query, n, low, high = T.meta_var(seen)
+    (key, query, n, low, high), (c, bend) = T.meta_var(seen), T.meta_var(numbers)
     (s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum) = T.meta_var(state)
+    columns_k, columns_v = T.meta_var((form.columns(who, form.d)[0], form.columns(who, form.dv)[0]))
+    slot = T.meta_var(who if form.is_wide else turn.stage)
     take_q.wait()
     multiply(s, near.k[own, :], near.q[take_q.stage], False)
     take_do.wait()
     multiply(dp, near.v[own, :], near.do[take_do.stage], False)
     level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
     T.ptx.wgmma.wait_group(1)
-    s[:] = T.exp2(s * c - level)
+    s[:] = T.exp2((T.tanh(s * bend) if form.softcap else s) * c - level)
     Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, n, low, high))  # unseen: 0, whatever the score
     T.ptx.wgmma.wait_group(0)
     delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
-    ds[:] = s * (dp - delta_of)
-    Tx.wg.copy(near.ds[turn.stage, own, :], ds)
-    T.ptx.fence.proxy_async("shared::cta")
+    slopes(form, ds, s, dp, delta_of, level, c)
     p[:] = s
-    multiply(dv_sum, p, near.do[take_do.stage], True, turn_b=True)
+    Tx.wg.copy(near.ds[slot, own, :], ds)
+    T.ptx.fence.proxy_async("shared::cta")
+    multiply(dv_sum, p, near.do[take_do.stage, :, columns_v], True, turn_b=True)
     T.ptx.bar.sync(DS, 256)
-    multiply(dq, near.ds[turn.stage, :, rows], near.k[:, columns_dq], False, turn_a=True, turn_b=True)
+    multiply(dq, near.ds[slot, :, rows], near.k[:, columns_dq], False, turn_a=True, turn_b=True)
     T.ptx.wgmma.wait_group(1)
     leave(take_do)
-    multiply(dk_sum, ds, near.q[take_q.stage], True, turn_b=True)
+    multiply(dk_sum, ds, near.q[take_q.stage, :, columns_k], True, turn_b=True)
     T.ptx.wgmma.wait_group(1)
     if not is_first:
         T.ptx.bar.sync(EMPTY + who, 160)
-    mine = T.meta_var(dq.local())
-    for j in T.unroll(form.sums[1]):
-        for x in T.vectorized(4):
-            near.dq[who, j, thread, x] = mine[4 * j + x]
+    hand_over(form, near, dq, who, 0, thread)
+    for piece in tuple(range(1, form.pieces)):
+        multiply(dq, near.ds[slot, :, rows], near.k[:, form.place(who, piece)[1]], False, True, True)
+        T.ptx.wgmma.wait_group(0)
+        hand_over(form, near, dq, who, piece, thread)
     T.ptx.fence.proxy_async("shared::cta")
     T.ptx.bar.arrive(FULL + who, 160)
     T.ptx.wgmma.wait_group(0)
@@ -143,28 +180,30 @@ def differentiate(form, near, own, takes, turn, state, seen, who, thread, c, is_
 def work(form, near, far, place, part, who, thread, numbers):
     """A warpgroup adds up dK and dV of its keys over all tiles of queries that see them."""
     (DK, DV, n), (b, head, group), (first, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
-    (c, scale, low, high), shape, key = T.meta_var(numbers), (64, form.queries), T.meta_var(first + who * 64)
+    (c, bend, scale, low, high), shape = T.meta_var(numbers), (64, form.queries)
+    key = T.meta_var(first + form.rows(who))
+    (columns_k, wide_k), (columns_v, wide_v) = T.meta_var([form.columns(who, wide) for wide in (form.d, form.dv)])
     columns = T.meta_var(TileLayout(S[(1, form.queries // 8, 4, 2) : (1, 2, 1 @ tid_in_wg, 1)]
                                     + R[(4, 8) : (32 @ tid_in_wg, 4 @ tid_in_wg)]))  # fmt: skip
     take_kv, take_q, take_do = near.ring_kv.consumer(), near.ring_q.consumer(), near.ring_do.consumer()
     s, dp = [T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape)) for _ in "sp"]
     p, ds = [T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind)) for _ in "ps"]
     level, delta_of = [T.alloc_local((1, form.queries), "float32", layout=columns) for _ in "ld"]
-    dk_sum, dv_sum = [T.alloc_local((64, w), "float32", layout=wgmma_fragment(64, w)) for w in (form.d, form.dv)]
+    dk_sum, dv_sum = [T.alloc_local((64, w), "float32", layout=wgmma_fragment(64, w)) for w in (wide_k, wide_v)]
     dq = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
     state = T.meta_var(((s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum)))
     turn = T.PipelineState(form.stages[1], 0)
     dk_sum[:] = 0
     dv_sum[:] = 0
-    own = T.meta_var(slice(who * 64, who * 64 + 64))
+    own = T.meta_var(slice(form.rows(who), form.rows(who) + 64))
     take_kv.wait()
     for h in T.serial(group, unroll=False):
         for i in T.serial(begin, end, unroll=False):
             seen, is_first = T.meta_var(((key, i * form.queries, n, low, high), (i == begin) & (h == 0)))
-            differentiate(form, near, own, (take_q, take_do), turn, state, seen, who, thread, c, is_first)
+            differentiate(form, near, own, (take_q, take_do), turn, state, seen, who, thread, (c, bend), is_first)
     dk_sum[:] *= scale
-    Tx.wg.copy(DK[b, head, key : key + 64, 0 : form.d], dk_sum, clip=True)
-    Tx.wg.copy(DV[b, head, key : key + 64, 0 : form.dv], dv_sum, clip=True)
+    Tx.wg.copy(DK[b, head, key : key + 64, columns_k], dk_sum, clip=True)
+    Tx.wg.copy(DV[b, head, key : key + 64, columns_v], dv_sum, clip=True)
 
 
 @cache
@@ -173,14 +212,15 @@ def gradients(form: BackwardKind) -> tw.Executable:
 
     @T.prim_func
     def attention_gradients(q: T.handle, k: T.handle, v: T.handle, do: T.handle, lse: T.handle, delta: T.handle,
-                            sums: T.handle, dk: T.handle, dv: T.handle, c: T.float32, scale: T.float32,
-                            low: T.int32, high: T.int32):  # fmt: skip
+                            sums: T.handle, turns: T.handle, dk: T.handle, dv: T.handle, c: T.float32,
+                            bend: T.float32, scale: T.float32, low: T.int32, high: T.int32):  # fmt: skip
         batch, heads, heads_kv, m, n, d, d_v, tiles = [T.int32() for _ in range(8)]
         Q, DO = form.array(q, batch, heads, m, d), form.array(do, batch, heads, m, d_v)
         K, V = form.array(k, batch, heads_kv, n, d), form.array(v, batch, heads_kv, n, d_v)
         DK, DV = form.array(dk, batch, heads_kv, n, d), form.array(dv, batch, heads_kv, n, d_v)
         LSE, DELTA = [T.match_buffer(x, (batch, heads, tiles, form.queries), "float32") for x in (lse, delta)]
         SUMS = T.match_buffer(sums, (batch, heads, tiles, *form.sums), "float32")
+        TURNS = T.match_buffer(turns, (batch, heads, tiles), "int32") if form.ordered else None
         T.assume(d % 8 == 0)
         T.assume(d_v % 8 == 0)
         T.func_attr({"min_blocks": 1})
@@ -197,9 +237,9 @@ def gradients(form: BackwardKind) -> tw.Executable:
             if warp == 0 and T.ptx.elect_sync():
                 load(form, near, (Q, K, V, DO, LSE, DELTA), place, (first, begin, end))
             if warp == 1:
-                add(near, SUMS, place, (begin, end))
+                add(form, near, (SUMS, TURNS), place, (part, begin, end), low)
 
         with T.WarpgroupRole(role, (1, 3), 240, increase=True):
-            work(form, near, (DK, DV, n), place, (first, begin, end), role - 1, thread, (c, scale, low, high))
+            work(form, near, (DK, DV, n), place, (first, begin, end), role - 1, thread, (c, bend, scale, low, high))
 
     return tw.compile(attention_gradients, target="sm_90a", fast_math=True)

@@ -19,7 +19,8 @@ LOG2E = log2(e)
 @dataclass(frozen=True, slots=True)
 class BackwardKind:
     """kind: elements. d, dv: of a key and of a value, padded to tiles. queries, keys: of a tile. first, last: is a
-    query's first, or last, key bounded? stages: of Q and dO, and of dS.
+    query's first, or last, key bounded? stages: of Q and dO, and of dS. softcap: are scores bent? ordered: are
+    the parts of dQ added in the order of the keys?
     """
 
     kind: str
@@ -30,6 +31,8 @@ class BackwardKind:
     first: bool = False
     last: bool = False
     stages: tuple[int, int] = (2, 2)
+    softcap: bool = False
+    ordered: bool = False
 
     def array(self, pointer: Any, batch: Any, heads: Any, rows: Any, columns: Any) -> Any:
         """An argument whose rows begin at multiples of 16 bytes."""
@@ -47,25 +50,47 @@ class BackwardKind:
         return found & (key <= query + high) if self.last else found
 
     @property
-    def part(self) -> tuple[int, int]:
-        """Rows and columns of a warpgroup's part of dQ: half of the rows, or all and half of the columns."""
-        return (64, self.d) if self.queries == 128 else (64, self.d // 2)
+    def is_wide(self) -> bool:
+        """Have both warpgroups all keys, and half of the columns of dK and dV each, or half of the keys?"""
+        return self.keys == 64
 
-    def place(self, who: Any, first: Any = 0) -> tuple[slice, slice]:
-        """Where that part lies, in a tile of dQ whose first row is given."""
+    def rows(self, who: Any) -> Any:
+        """The first of a warpgroup's keys, in a tile."""
+        return 0 if self.is_wide else who * 64
+
+    def columns(self, who: Any, width: int) -> tuple[slice, int]:
+        """A warpgroup's columns of dK or dV, and how many."""
+        return (slice(who * (width // 2), who * (width // 2) + width // 2), width // 2) if self.is_wide else (
+            slice(0, width), width)  # fmt: skip
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Rows and columns of a piece of dQ that a warpgroup has: half of the rows, or all and some of the columns."""
+        return (64, self.d) if self.queries == 128 else (64, min(64, self.d // 2))
+
+    @property
+    def pieces(self) -> int:
+        """Of a warpgroup, one after the other."""
+        return self.d // 2 // self.part[1] if self.queries == 64 else 1
+
+    def place(self, who: Any, piece: int = 0, first: Any = 0) -> tuple[slice, slice]:
+        """Where a piece lies, in a tile of dQ whose first row is given."""
         rows, columns = self.part
-        down, right = (who * rows, 0) if self.queries == 128 else (0, who * columns)
+        down, right = (who * rows, 0) if self.queries == 128 else (0, (who * self.pieces + piece) * columns)
         return slice(first + down, first + down + rows), slice(right, right + columns)
 
     @property
     def sums(self) -> tuple[int, ...]:
         """The shape of a tile of the sums of dQ: for each warpgroup the runs of its threads, of four numbers."""
-        return 2, self.part[1] // 8, 128, 4
+        return 2, self.pieces * self.part[1] // 8, 128, 4
 
 
 @cache
-def prepare(form: BackwardKind) -> tw.Executable:
-    """Delta and LSE of each query in base 2, and zeros for the sums of dQ."""
+def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
+    """Delta and LSE of each query in base 2, and zeros for the sums of dQ. has_slope: has LSE a slope of its own, dlse?
+
+    As dS = P (dP - sum(dO * O) + dLSE), it is taken off Delta.
+    """
     lanes = gcd(form.dv // 8, 32)  # of a row
     rows = form.queries
     high = 256 // lanes
@@ -74,12 +99,15 @@ def prepare(form: BackwardKind) -> tw.Executable:
     each = TileLayout(S[(rows // high, high, 1) : (1, lanes @ tx, 1)] + R[lanes : 1 @ tx])
 
     @T.prim_func
-    def attention_prepare(o: T.handle, do: T.handle, lse: T.handle, lse2: T.handle, delta: T.handle, sums: T.handle):
+    def attention_prepare(o: T.handle, do: T.handle, lse: T.handle, dlse: T.handle, lse2: T.handle, delta: T.handle,
+                          sums: T.handle, turns: T.handle):  # fmt: skip
         batch, heads, m, dv, tiles = T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
         OUT, DO = [form.array(x, batch, heads, m, dv) for x in (o, do)]
         LSE = T.match_buffer(lse, (batch, heads, m), "float32")
+        DLSE = T.match_buffer(dlse, (batch, heads, m), "float32") if has_slope else None
         LSE2, DELTA = [T.match_buffer(x, (batch, heads, tiles, rows), "float32") for x in (lse2, delta)]
         SUMS = T.match_buffer(sums, (batch, heads, tiles, rows * form.d), "float32")
+        TURNS = T.match_buffer(turns, (batch, heads, tiles), "int32") if form.ordered else None
         T.assume(dv % 8 == 0)
         tile, head, b = T.cta_id([tiles, heads, batch])
         thread = T.thread_id([256])
@@ -91,8 +119,14 @@ def prepare(form: BackwardKind) -> tw.Executable:
         both[:] = x * y
         total = T.alloc_local((rows, 1), "float32", layout=each)
         total[:] = T.sum(both, axis=1, keepdims=True)
+        if has_slope:
+            slope = T.alloc_local((rows, 1), "float32", layout=each)
+            Tx.cta.copy(slope[:, 0], DLSE[b, head, first : first + rows], fill=0)
+            total[:] = total - slope
         DELTA[b, head, tile, :] = total[:, 0]
         Tx.cta.fill(SUMS[b, head, tile, :], 0.0)
+        if form.ordered and thread == 0:
+            TURNS[b, head, tile] = 0
         if thread < rows:
             known: T.float32 = T.infinity("float32")  # so that a query past the end has no weights
             if first + thread < m:
@@ -116,11 +150,13 @@ def convert(form: BackwardKind) -> tw.Executable:
         who, thread = T.warpgroup_id([2]), T.thread_id_in_wg([128])
         part = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
         mine = T.meta_var(part.local())
-        for j in T.unroll(form.sums[1]):
-            for i in T.vectorized(4):
-                mine[4 * j + i] = SUMS[b, head, tile, who, j, thread, i]
-        part[:] *= scale
-        rows, columns = T.meta_var(form.place(who, tile * form.queries))
-        Tx.wg.copy(DQ[b, head, rows, columns], part, clip=True)
+        runs = T.meta_var(form.part[1] // 8)
+        for piece in tuple(range(form.pieces)):
+            for j in T.unroll(runs):
+                for i in T.vectorized(4):
+                    mine[4 * j + i] = SUMS[b, head, tile, who, piece * runs + j, thread, i]
+            part[:] *= scale
+            rows, columns = T.meta_var(form.place(who, piece, tile * form.queries))
+            Tx.wg.copy(DQ[b, head, rows, columns], part, clip=True)
 
     return tw.compile(attention_convert, target="sm_90a")

@@ -15,36 +15,18 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TargetError, choices
-from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
+from tilewright.kernels.arrays import Array, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.attention import forward
+from tilewright.kernels.attention_arrays import EVERYWHERE, KINDS, LAYOUTS, WIDTHS, laid_out, upright, window_of
+from tilewright.kernels.attention_backward_calls import BACKWARD
+from tilewright.kernels.attention_float8 import FLOAT8, TURNED_KEYS, turn
 from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
 
 __all__ = ["attention", "sdpa"]
 
-KINDS = ("bfloat16", "float16")
-WIDTHS = (64, 96, 128, 192, 256)
-LAYOUTS = {"bhsd": 4, "bshd": 4, "packed": 3}  # their dimensions; the last, of sequences one after the other
-ALIGNMENTS = ("top-left", "bottom-right")
-ALIGNED = 16  # bytes: rows begin at multiples
 CACHED_BYTES = 32 << 20  # of keys and values that the L2 cache holds while others work on them
-EVERYWHERE = -1  # of a window: no limit
-
-
-def upright(array: Array, layout: str) -> Array:
-    """An array as (batch, heads, length, width); a packed one is a batch of one."""
-    if layout == "packed":
-        return array.swapaxes(0, 1)[None]
-    return array if layout == "bhsd" else array.swapaxes(1, 2)
-
-
-def laid_out(array: Array) -> Array:
-    """The array itself where a tensor map takes its strides, or a copy."""
-    info, each = info_of(array), dtype(kind_of(array)).bits // 8
-    *steps, last = (int(step) for step in info.steps)
-    aligned = all(step * each % ALIGNED == 0 and step > 0 for step in steps) and (info.address or 0) % ALIGNED == 0
-    return array if aligned and last == 1 else contiguous(array)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +54,9 @@ def _candidates(form: AttentionKind, sizes: AttentionSizes) -> list[AttentionTil
     """The tiles that were fastest on an H200, then some with fewer registers."""
     width = max(form.width, form.width_v)
     dynamic = form.last or form.packed
-    if form.bias or form.softcap or form.shaped:
+    if form.narrow:
+        return _narrow_candidates(width, sizes, dynamic=dynamic)
+    if form.is_bent:
         return [AttentionTiles(2, keys, turns=width <= 128, dynamic=dynamic) for keys in (64, 32)]
     small = AttentionTiles(2, 128, turns=dynamic or sizes.n > 1024, dynamic=dynamic)
     if width <= 64 and not dynamic:
@@ -85,6 +69,15 @@ def _candidates(form: AttentionKind, sizes: AttentionSizes) -> list[AttentionTil
     most = 80 if width == 256 else 96
     turns = dynamic and width == 256
     return [AttentionTiles(2, keys, turns=turns, dynamic=dynamic or width == 256) for keys in (most, 64, 32)]
+
+
+def _narrow_candidates(width: int, sizes: AttentionSizes, *, dynamic: bool) -> list[AttentionTiles]:
+    """Of 8-bit elements."""
+    if width <= 64 and not dynamic and sizes.m > 1024:
+        return [AttentionTiles(3, 128), AttentionTiles(2, 128)]
+    keys = {64: 256 if sizes.n >= 8192 else 128, 128: 192 if sizes.n >= 2048 else 128}
+    found = next((many for most, many in keys.items() if width <= most), 96)
+    return [AttentionTiles(2, many, dynamic=dynamic) for many in (found, 64)]
 
 
 @cache
@@ -100,14 +93,12 @@ def has_registers(form: AttentionKind, tiles: AttentionTiles) -> bool:
 
 
 def outputs(
-    q: Array, k: Array, v: Array, bias: Array, starts_q: Array, starts_k: Array, layout: str, *numbers: Any
-) -> Arrays:
-    expect("q", q, KINDS)
+    q: Array, k: Array, v: Array, bias: Array, starts_q: Array, starts_k: Array, descale_q: Array, descale_k: Array,
+    descale_v: Array, layout: str, *numbers: Any,
+) -> Arrays:  # fmt: skip
+    expect("q", q, (*KINDS, FLOAT8))
     for name, array in (("q", q), ("k", k), ("v", v)):
         expect(name, array, (kind_of(q),))
-        if len(array.shape) != LAYOUTS[layout]:
-            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
-                                allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
     queries, keys, values = (tuple(upright(array, layout).shape) for array in (q, k, v))
     fits = keys[:3] == values[:3] and keys[0] == queries[0] and keys[3] == queries[3] and keys[1] > 0
     if not fits or queries[1] % keys[1]:
@@ -119,13 +110,21 @@ def outputs(
                             allowed=f"{choices(None, WIDTHS)}; that of v at most that of q and k")  # fmt: skip
     if bias is not None:
         expect("bias", bias, (*KINDS, "float32"))
-    return like(q, (*q.shape[:-1], v.shape[-1])), like(
+    narrow = kind_of(q) == FLOAT8
+    for name, array in (("descale_q", descale_q), ("descale_k", descale_k), ("descale_v", descale_v)):
+        if (array is not None) != narrow:
+            raise ArgumentError(f"{name} does not fit", given=f"q of {kind_of(q)}", allowed=f"q of {FLOAT8}")
+        if narrow:
+            expect(name, array, ("float32",), shape=keys[:2])
+    if narrow and layout == "packed":
+        raise ArgumentError("packed sequences are not of 8 bits", given=kind_of(q), allowed=choices(None, KINDS))
+    return like(q, (*q.shape[:-1], v.shape[-1]), "bfloat16" if narrow else None), like(
         q, queries[1:3] if layout == "packed" else queries[:3], "float32"
     )
 
 
 def run(results: Arrays, args: Arrays) -> Launches:
-    q, k, v, bias, starts_q, starts_k, layout, longest, left, right, bottom, scale, softcap = args
+    q, k, v, bias, starts_q, starts_k, *descales, layout, longest, left, right, bottom, scale, softcap, _ = args
     out, lse = results
     if 0 in lse.shape:
         return
@@ -143,27 +142,48 @@ def run(results: Arrays, args: Arrays) -> Launches:
     sizes = AttentionSizes(batch, q.shape[1], k.shape[1], most, k.shape[2])
     tiles, clusters, section = chosen(form, sizes, multiprocessors(q))
     counter = filled(like(lse, (1,), "int32"), 0) if tiles.dynamic else 0
+    if form.narrow:
+        turned = like(v, (*v.shape[:2], v.shape[3], -(-v.shape[2] // TURNED_KEYS) * TURNED_KEYS))
+        yield turn(v.shape[3]), (v, turned)
+        v = turned
     bend = 1.0
-    if form.bias or form.softcap or form.shaped:
+    if form.is_bent:
         bend, scale = scale / (softcap or 1.0), 1.0
     yield forward(form, tiles), (
         q, k, v, upright(out, layout), (lse[None] if packed else lse)[..., None], counter,
-        0 if bias is None else bias, starts_q if packed else 0, starts_k if packed else 0, clusters, section, longest,
+        0 if bias is None else bias, starts_q if packed else 0, starts_k if packed else 0,
+        *(0 if each is None else each for each in descales), clusters, section, longest,
         scale * math.log2(math.e), bend, softcap, left, right, int(bottom),
     )  # fmt: skip
 
 
+def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
+    q, k, v, bias, starts_q, _, descale_q, _, _, layout, _, left, right, bottom, scale, softcap, deterministic = args
+    (out, lse), (slope, slope_lse) = results, gradients
+    for name, found in (("bias", bias), ("cu_seqlens", starts_q), ("float8", descale_q)):
+        if found is not None:
+            raise ArgumentError(f"attention with {name} has no gradient", given=name, allowed="none of these")
+    turned = (upright(array, layout) for array in (q, k, v, out))
+    if slope is None:
+        slope = filled(like(out), 0)
+    found = BACKWARD(*turned, lse, upright(slope, layout), slope_lse, left, right, bottom, scale,
+                     softcap, deterministic)  # fmt: skip
+    return (*(upright(array, layout) for array in found), *(None for _ in args[3:]))
+
+
 FORWARD = TorchOperator(
     "attention",
-    "(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? starts_q, Tensor? starts_k, str layout, int longest,"
-    " int left, int right, bool bottom, float scale, float softcap) -> (Tensor, Tensor)",
+    "(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? starts_q, Tensor? starts_k, Tensor? descale_q,"
+    " Tensor? descale_k, Tensor? descale_v, str layout, int longest, int left, int right, bool bottom, float scale,"
+    " float softcap, bool deterministic) -> (Tensor, Tensor)",
     outputs,
     run,
+    gradient,
     runs_on_nothing=True,
 )
 
 
-@public.names
+@public
 def attention(
     q: Array,
     k: Array,
@@ -178,7 +198,11 @@ def attention(
     layout: str = "bhsd",
     cu_seqlens: Array = None,
     longest: int | None = None,
+    descale_q: Array = None,
+    descale_k: Array = None,
+    descale_v: Array = None,
     dropout: float = 0.0,
+    deterministic: bool = False,
 ) -> Any:
     """softmax(q k^T scale + bias) v, row by row; with ``lse`` also the logarithms of the sums, natural, float32.
 
@@ -191,6 +215,11 @@ def attention(
     window: how many keys before and after that one are seen, -1 for all; "bottom-right" unless causal says otherwise.
     cu_seqlens: int32, where sequences begin and the last one ends in q, k and v, (sum of lengths, heads, D); a pair of
     these for q and for k. longest: no sequence has more queries; the sum if left out, which takes time for nothing.
+    float8_e4m3fn: numbers are multiplied with descale_q, descale_k, descale_v, each (B, H_kv), a part of these
+    dimensions or of one of them, or nothing; the result is bfloat16.
+
+    In torch it has a gradient for q, k and v, as `attention_backward` says, but with a bias, packed or
+    of 8 bits. deterministic: is dq the same, bit by bit, in each run?
 
     Raises ArgumentError for a dropout, which this kernel does not have, and for arrays that do not fit.
     """
@@ -202,17 +231,29 @@ def attention(
         _check_starts(starts_q, starts_k, bias)
     elif layout not in ("bhsd", "bshd"):
         raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, ("bhsd", "bshd")))
+    _check_dimensions(layout, q=q, k=k, v=v)
     if not 0.0 <= softcap < math.inf:
         raise ArgumentError("no such softcap", given=str(softcap), allowed="a number above 0; 0 for none")
     alike = starts_q is starts_k if layout == "packed" else _length(q, layout) == _length(k, layout)
-    left, right, bottom = _window(causal, window, alike=alike)
+    left, right, bottom = window_of(causal, window, alike=alike)
     if bias is not None:
-        bias = _broadcast(bias, (*upright(q, layout).shape[:3], upright(k, layout).shape[2]))
+        expect("bias", bias, ("float32", *KINDS))
+        bias = _broadcast("bias", bias, (*upright(q, layout).shape[:3], upright(k, layout).shape[2]))
+    descales = _descales(q, k, layout, {"descale_q": descale_q, "descale_k": descale_k, "descale_v": descale_v})
     if longest is None:
         longest = q.shape[0] if layout == "packed" else 0
-    found = FORWARD(q, k, v, bias, starts_q, starts_k, layout, longest, left, right, bottom,
-                    float(q.shape[-1] ** -0.5 if scale is None else scale), float(softcap))  # fmt: skip
+    found = FORWARD(q, k, v, bias, starts_q, starts_k, *descales, layout, longest, left, right, bottom,
+                    float(q.shape[-1] ** -0.5 if scale is None else scale), float(softcap), deterministic)  # fmt: skip
     return found if lse else found[0]
+
+
+def _check_dimensions(layout: str, **arrays: Array) -> None:
+    """Raises ArgumentError for what are no arrays of the layout's dimensions. It takes no time where they are."""
+    for name, array in arrays.items():
+        if not hasattr(array, "shape") or len(array.shape) != LAYOUTS[layout]:
+            expect(name, array, KINDS)
+            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
+                                allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
 
 
 def _length(array: Array, layout: str) -> int:
@@ -221,38 +262,32 @@ def _length(array: Array, layout: str) -> int:
 
 def _check_starts(starts_q: Array, starts_k: Array, bias: Array) -> None:
     for name, array in (("cu_seqlens of q", starts_q), ("cu_seqlens of k", starts_k)):
+        expect(name, array, ("int32",))
         expect(name, array, ("int32",), shape=starts_q.shape[:1])
     if bias is not None or starts_q.shape[0] < 2:
         raise ArgumentError("these packed sequences do not fit", given="a bias" if bias is not None else "no sequence",
                             allowed="one sequence at least, without a bias")  # fmt: skip
 
 
-def _window(causal: bool | str, window: tuple[int, int] | None, *, alike: bool) -> tuple[int, int, bool]:
-    """How many keys before and after a query's own it sees, and are the last query and the last key beside each other?
-
-    alike: are there as many keys as queries?
-    """
-    if isinstance(causal, str) and causal not in ALIGNMENTS:
-        raise ArgumentError("no such alignment", given=f"causal={causal!r}", allowed=choices(causal, ALIGNMENTS))
-    if causal is True and not alike:
-        raise ArgumentError("queries and keys are not as many, and causal does not say which are beside each other",
-                            given="causal=True", allowed=choices(None, ALIGNMENTS))  # fmt: skip
-    left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
-    if min(left, right) < EVERYWHERE:
-        raise ArgumentError("no such window", given=str(window), allowed="two numbers of keys, -1 for all")
-    return left, 0 if causal else right, causal != "top-left"
+def _descales(q: Array, k: Array, layout: str, given: dict[str, Array]) -> list[Array]:
+    """A number for each head of keys, 1 where nothing is given for 8-bit floats; None of other kinds."""
+    if kind_of(q) != FLOAT8 or len(k.shape) != LAYOUTS[layout]:
+        return list(given.values())
+    heads = tuple(upright(k, layout).shape[:2])
+    return [_broadcast(name, filled(like(q, (1,), "float32"), 1) if array is None else array, heads)
+            for name, array in given.items()]  # fmt: skip
 
 
-def _broadcast(array: Array, shape: tuple[int, ...]) -> Array:
+def _broadcast(name: str, array: Array, shape: tuple[int, ...]) -> Array:
     """Raises ArgumentError for an array that is not of this shape when its ones are repeated."""
     given = tuple(array.shape)
     if len(given) > len(shape) or any(a not in (1, b) for a, b in zip(given[::-1], shape[::-1], strict=False)):
-        raise ArgumentError("the shape of bias does not fit", given=f"shape {given}",
+        raise ArgumentError(f"the shape of {name} does not fit", given=f"shape {given}",
                             allowed=f"shape {tuple(shape)}, any of them 1")  # fmt: skip
     return array.expand(shape) if hasattr(array, "expand") else np.broadcast_to(array, shape)
 
 
-@public.names
+@public
 def sdpa(
     query: Array,
     key: Array,
@@ -269,6 +304,9 @@ def sdpa(
     Raises ArgumentError for what it does not take: a dropout, other than four dimensions, a mask and is_causal at once,
     heads that are not as many without enable_gqa, and what `attention` does not take.
     """
+    _check_dimensions("bhsd", query=query, key=key, value=value)
+    if attn_mask is not None:
+        expect("attn_mask", attn_mask, ("bool", "float32", *KINDS))
     if attn_mask is not None and is_causal:
         raise ArgumentError("a mask beside is_causal", given="both", allowed="one of them")
     if not enable_gqa and query.shape[:-2] != key.shape[:-2]:

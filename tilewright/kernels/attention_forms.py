@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.dtypes import dtype
+from tilewright.kernels.attention_float8 import FLOAT8, as_float8
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 
@@ -24,6 +25,7 @@ __all__ = [
     "rings_of",
     "store",
     "store_rows",
+    "swizzled",
 ]
 
 HAND_OVER, STORE = 6, 10  # the first of the named barriers of warpgroups that write to shared memory
@@ -35,6 +37,12 @@ ROW = TileLayout(S[(4, 2, 8) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg)] + R[4 : 1 @ t
 """One number for each row of a warpgroup's scores."""
 LANES = TileLayout(S[(4, 2, 8, 4) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg, 1 @ tid_in_wg)])
 """One for each of the four lanes that share a row."""
+
+
+def swizzled(pool: Any, shape: tuple[int, ...], kind: str) -> Any:
+    """Tiles in shared memory, with the widest swizzle that their rows have. `Any`: values of the language."""
+    row = shape[-1] * dtype(kind).bits // 8
+    return pool.alloc_mma(shape, kind, SWIZZLES[next(each for each in (128, 64, 32) if row % each == 0)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,10 @@ class AttentionTiles:
         return ROWS * self.groups
 
 
+RAISED = 8.0
+"""Weights of 8 bits count 2^8 times as much: they are at most 256, of at most 448, and small ones keep more bits."""
+
+
 @dataclass(frozen=True, slots=True)
 class AttentionKind:
     """kind: elements of q, k and v; result: those of out. width, width_v: elements of a query and of a value. first,
@@ -78,6 +90,22 @@ class AttentionKind:
     shaped: bool = False
     packed: bool = False
 
+    @property
+    def narrow(self) -> bool:
+        """Are queries, keys and values of 8 bits? Values then come turned, (batch, heads, width, keys)."""
+        return self.kind == FLOAT8
+
+    @property
+    def raised(self) -> float:
+        """To which power of 2 weights are raised."""
+        return RAISED if self.narrow else 0.0
+
+    def descales(self, pointers: tuple[Any, ...], batch: Any, heads: Any) -> list[Any]:
+        """What 8-bit numbers of q, k and v are multiplied with, for each head of keys, with any strides."""
+        if not self.narrow:
+            return []
+        return [T.match_buffer(x, (batch, heads), "float32", strides=(T.int64(), T.int64())) for x in pointers]
+
     def array(self, pointer: Any, shape: tuple[Any, ...], kind: str = "") -> Any:
         """An argument, (batch, heads, length, width), whose rows begin at multiples of 16 bytes."""
         kind = kind or self.kind
@@ -86,6 +114,15 @@ class AttentionKind:
         for step in steps:
             T.assume(step % (128 // dtype(kind).bits) == 0)
         return found
+
+    def turned(self, keys: Any) -> tuple[Any, Any]:
+        """The dimensions of so many values."""
+        return (self.width_v, keys) if self.narrow else (keys, self.width_v)
+
+    def values(self, pointer: Any, shape: tuple[Any, ...]) -> Any:
+        """The values, of (batch, heads, keys); turned ones may have more keys than there are."""
+        *outer, keys = shape
+        return self.array(pointer, (*outer, *self.turned(T.int32() if self.narrow else keys)))
 
     def added(self, pointer: Any, shape: tuple[Any, ...]) -> Any:
         """What is added to the scores, with any strides, 0 among them; None if nothing is."""
@@ -99,16 +136,19 @@ class AttentionKind:
         ends = T.int32()
         return (ends - 1, longest), [T.match_buffer(each, (ends,), "int32") for each in (starts_q, starts_k)]
 
+    @property
+    def is_bent(self) -> bool:
+        """Does anything happen to scores before they are weighed?"""
+        return self.shaped or self.softcap or bool(self.bias)
+
     def shape(self, scores: Any, bias: Any, place: Any, below: Any, block: Any, bend: Any, cap: Any) -> None:
         """Scores, times ``bend``, go through cap tanh(x / cap), whose 1 / cap ``bend`` has; then comes the bias."""
-        if self.shaped or self.softcap or self.bias:
+        if self.is_bent:
             shape_scores(self, scores, bias, place, below, block, bend, cap)
 
     def near(self, pool: Any, shape: tuple[int, ...], kind: str = "") -> Any:
-        """Tiles in shared memory, with the widest swizzle that the width has."""
-        kind = kind or self.kind
-        row = shape[-1] * dtype(kind).bits // 8
-        return pool.alloc_mma(shape, kind, SWIZZLES[next(each for each in (128, 64, 32) if row % each == 0)])
+        """Tiles in shared memory."""
+        return swizzled(pool, shape, kind or self.kind)
 
     def stage_bytes(self, tiles: AttentionTiles) -> tuple[int, int, int]:
         """Of a tile of queries, of a stage of keys and of one of values."""
@@ -134,9 +174,11 @@ class AttentionPlace:
 
     def __init__(
         self, form: AttentionKind, tiles: AttentionTiles, extents: Any, starts: Any, window: Any, walk: Any,
-        queue: Any, *, draws: bool,
+        queue: Any, descales: Any, *, draws: bool,
     ) -> None:  # fmt: skip
         self.form, self.tiles, self.starts = form, tiles, starts
+        self.descales = () if draws else descales
+        self.descale, self.descale_v = (T.local_scalar("float32") for _ in "kv") if self.descales else (1.0, 1.0)
         batch, self.heads, self.heads_kv, *self.lengths = extents
         self.parts = T.ceildiv(self.lengths[0], tiles.queries * tiles.cluster)
         walked = ("tile", batch * self.heads, self.parts, *walk)
@@ -178,6 +220,10 @@ class AttentionPlace:
         self.row = (part * self.tiles.cluster + self.rank) * self.tiles.queries
         if self.form.packed:
             self._unpack()
+        if self.descales:
+            which = T.min(self.batch, self.descales[0].shape[0] - 1)  # beyond the last tile, where no value counts
+            descale_q, descale_k, descale_v = (each[which, self.head_kv] for each in self.descales)
+            self.descale, self.descale_v = descale_q * descale_k, descale_v
         self.shift = (self.n - self.m) * self.bottom
         keys = self.tiles.keys
         end, first = self.n, 0
@@ -195,6 +241,12 @@ class AttentionPlace:
         self.start_q, self.start_k = starts_q[which], starts_k[which]
         self.m = starts_q[which + 1] - self.start_q
         self.n = starts_k[which + 1] - self.start_k
+
+    def scaled(self, scale: Any, bend: Any, cap: Any) -> tuple[Any, Any, Any]:
+        """The numbers of `AttentionKind.shape` and of weights, for scores as the tensor cores give them."""
+        if not self.descales:
+            return scale, bend, cap
+        return (scale, bend * self.descale, cap) if self.form.is_bent else (scale * self.descale, bend, cap)
 
     def is_inside(self, below: Any) -> Any:
         """Does a group's tile end before its packed sequence does? The copy engine knows the end of any other."""
@@ -241,14 +293,16 @@ def rings_of(pool: Any, tiles: AttentionTiles, counter: Any) -> tuple[list[Any],
 
 
 @T.inline
-def bring(near, far, put, place, block, start):
+def bring(near, far, put, place, block, start, turned=False):
     """Issue the copy of a tile of keys or values; each CTA of a cluster copies a part of it, for all of them."""
     ctas = T.meta_var(place.tiles.cluster)
     rows = T.meta_var(place.tiles.keys // ctas)
     part = T.meta_var(place.rank * rows)
     first = T.meta_var(start + block * place.tiles.keys + part)
+    own, theirs = T.meta_var(((slice(part, part + rows), slice(None)), (slice(first, first + rows), slice(None))))
+    own, theirs = T.meta_var((own[::-1], theirs[::-1]) if turned else (own, theirs))
     put.acquire()
-    Tx.copy_async(near[put.stage, part : part + rows, :], far[place.at, place.head_kv, first : first + rows, :],
+    Tx.copy_async(near[(put.stage, *own)], far[(place.at, place.head_kv, *theirs)],
                   mbar=put.full, cta_mask=2**ctas - 1 if ctas > 1 else None)  # fmt: skip
     put.advance()
 
@@ -271,7 +325,9 @@ def leave(take):
 @T.inline
 def hand_over(weights, scores, shared, who):
     """The tensor cores get the weights: in registers, or by way of shared memory."""
-    if not shared:
+    if weights.dtype == FLOAT8:
+        as_float8(weights, scores)
+    elif not shared:
         weights[:] = scores
     else:
         part = T.alloc_local(scores.shape, weights.dtype, layout=wgmma_fragment(*scores.shape))

@@ -26,6 +26,7 @@ def load(put, A, B, place, rank, tiles, first, end):
         put.acquire()
         A.load(put, place.batch, place.row, i)
         B.load(put, place.batch, place.column, i, rank, tiles.cluster)
+        T.trace("load")
         put.advance()
 
 
@@ -38,6 +39,7 @@ def multiply(D, take, A, B, first, steps):
         a, b = A.stage(take.stage, first, D.shape[0]), B.stage(take.stage, 0, D.shape[1])
         Tx.wg.gemm_async(D, a, b, i != 0, transA=A.turned, transB=B.turned)
         T.ptx.wgmma.commit_group()
+        T.trace("product")
         T.ptx.wgmma.wait_group(1)  # the product before this one is done
         take.release(take.last, pred=i != 0)
         take.advance()

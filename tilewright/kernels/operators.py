@@ -37,8 +37,8 @@ class TorchOperator:
     raises ArgumentError where these do not fit. run: the launches that fill them, each carried out before the next is
     asked for; beside them it takes views, makes arrays and copies, and decides by shapes, strides, dtypes, numbers and
     the bits of addresses in `recording.DECIDING`. gradient: from the arguments, the results and their gradients those
-    of the arguments; None where there is none. calls: those that are remembered. runs_on_nothing: is it run on empty
-    arguments, too?
+    of the arguments; None where there is none. mutates: the arguments that it writes to. calls: those that are
+    remembered. runs_on_nothing: is it run on empty arguments, too?
     """
 
     name: str
@@ -47,6 +47,7 @@ class TorchOperator:
     run: Callable[[Arrays, Arrays], Launches]
     gradient: Callable[[Arrays, Arrays, Arrays], Arrays] | None = None
     runs_on_nothing: bool = False
+    mutates: tuple[str, ...] = ()
     calls: RememberedCalls = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -129,7 +130,8 @@ def register(name: str) -> bool:
         import torch
 
         this = OPERATORS[name]
-        found = torch.library.custom_op(f"tilewright::{name}", this.registered, mutates_args=(), schema=this.schema)
+        found = torch.library.custom_op(f"tilewright::{name}", this.registered, mutates_args=this.mutates,
+                                        schema=this.schema)  # fmt: skip
         found.register_fake(this.shapes)
         if this.gradient is not None:
             found.register_autograd(this.backward, setup_context=keep)

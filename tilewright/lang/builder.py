@@ -61,6 +61,7 @@ class KernelBuilder:
         self.hints: tuple[str, ...] = ()
         self.fresh: set[str] = set()
         self.params: list[ir.Var] = []
+        self.hidden: list[ir.Var] = []  # the parameters after those, which callers do not name
         self.buffers: list[ir.Buffer] = []
         self.maps: list[MapOf] = []
         self.symbols: list[ir.Var] = []
@@ -77,6 +78,7 @@ class KernelBuilder:
         self._numbers: dict[str, int] = {}
         self.moments = Moments(self.unique)
         self.ranges: dict[str, Interval] = {}  # of the names whose range is written where they are defined
+        self.varying: set[str] = set()  # the scalars that may be assigned again
         self.first: dict[str, ir.Expr] = {}  # what each scalar began as
 
     @contextmanager
@@ -218,6 +220,8 @@ class KernelBuilder:
         """A new scalar that begins as ``value``, under this name or one like it."""
         var = ir.Var(self.unique(name), value.dtype)
         self.emit(ir.Bind(var, value, mutable, at=self.at))
+        if mutable:
+            self.varying.add(var.name)
         return var
 
     def read(self, value: ir.Expr) -> ir.Expr:
@@ -282,7 +286,7 @@ class KernelBuilder:
             body = ir.map_buffers(body, lambda buffer: final.get(buffer.name, buffer))
         return ir.Kernel(
             name,
-            tuple(self.params),
+            (*self.params, *self.hidden),
             tuple(self.buffers),
             body,
             tuple(self.symbols),

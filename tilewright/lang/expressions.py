@@ -19,7 +19,7 @@ from tilewright.ir.operators import OPERATORS, SYMBOLS
 from tilewright.lang.arithmetic import computed
 from tilewright.lang.calls import call, elements
 from tilewright.lang.elsewhere import formula_for, hint_for
-from tilewright.lang.indexing import element
+from tilewright.lang.indexing import element, part_of_region
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.tile_assignments import hold
 from tilewright.lang.values import MetaValue
@@ -189,8 +189,7 @@ def subscript(parser: Parser, node: ast.Subscript) -> object:
     if isinstance(value, ir.Buffer):
         return element(parser.builder, value, index)
     if isinstance(value, ir.Region):
-        raise KernelError(f"`{value}` is a region, it has no index", given=f"[{ast.unparse(node.slice)}]",
-                          hint=f"all indices at once: {value.buffer.name}[i, j]")  # fmt: skip
+        return part_of_region(parser.builder, value, index)
     if isinstance(value, ir.Expr) and value.dtype.lanes > 1:
         return component(value, index)
     if isinstance(value, ir.Load):

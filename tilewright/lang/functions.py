@@ -21,6 +21,7 @@ from tilewright.lang.builder import current
 from tilewright.lang.environment import Environment, Outer, around
 from tilewright.lang.memory import bind_parameter, check_argument, new_buffer, strided
 from tilewright.lang.parser import Parser
+from tilewright.lang.ranks import SymmetricType, bind_symmetric
 from tilewright.lang.returns import without_early_returns
 from tilewright.lang.source import Source, read
 from tilewright.lang.tensor_maps import bind_map
@@ -30,11 +31,17 @@ __all__ = ["EXPORTS", "Inline", "JitKernel", "inline", "parse"]
 
 
 def prim_func(
-    function: FunctionType | None = None, *, check_well_formed: bool = True, private: bool = False, stage: str = "tile"
+    function: FunctionType | None = None,
+    *,
+    check_well_formed: bool = True,
+    private: bool = False,
+    persistent: bool = False,
+    stage: str = "tile",
 ) -> Kernel | Callable[[FunctionType], Kernel]:
     """A Python function, parsed at once into a `Kernel`, which takes its name.
 
-    check_well_formed and private are accepted and change nothing. stage: "lowered" in printed scripts of that stage.
+    check_well_formed, private and persistent are accepted and change nothing. stage: "lowered" in printed scripts of
+    that stage.
     """
     frame = sys._getframe(1).f_locals
 
@@ -91,7 +98,11 @@ class JitKernel:
 
 
 def jit(
-    function: FunctionType | None = None, *, check_well_formed: bool = True, private: bool = False
+    function: FunctionType | None = None,
+    *,
+    check_well_formed: bool = True,
+    private: bool = False,
+    persistent: bool = False,
 ) -> JitKernel | Callable[[FunctionType], JitKernel]:
     """A kernel with keyword-only parameters of compile time, ``N: T.constexpr``; parsed by ``.specialize(N=64)``."""
     frame = dict(sys._getframe(1).f_locals)
@@ -175,6 +186,8 @@ def _parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) ->
         layout = strided(name, kind.shape, kind.strides, kind.layout)
         made = new_buffer(builder, name, kind.shape, kind.dtype, kind.scope, layout, data=pointer, align=kind.align)
         env.define(name, bind_parameter(builder, pointer, made), "buffer")
+    elif isinstance(kind, SymmetricType):
+        env.define(name, bind_symmetric(builder, name, kind), "buffer")
     elif isinstance(kind, MapType):
         pointer = Var(name, HANDLE)
         builder.params.append(pointer)
@@ -182,7 +195,7 @@ def _parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) ->
     else:
         given = ast.unparse(arg)
         hint = "@T.jit with keyword-only constants" if isinstance(kind, Marker) else None
-        allowed = 'T.handle, T.Buffer(shape, "float16"), T.TensorMap, a scalar such as T.float32'
+        allowed = 'T.handle, T.Buffer(shape, "float16"), T.SymmetricBuffer, T.TensorMap, a scalar such as T.float32'
         raise KernelError(f"parameter {name} needs a type", given=given, allowed=allowed, hint=hint)
 
 
@@ -199,6 +212,12 @@ class Inline:
         defaults = [parser.eval(value) for value in node.args.defaults]
         source = Source(parser.source.file, parser.source.offset, node)
         return cls(source, parser.env, _signature(node.args, defaults))
+
+    @property
+    def stored_attributes(self) -> set[str]:
+        """The attributes that its text assigns."""
+        nodes = (node for node in ast.walk(self._source.function) if isinstance(node, ast.Attribute))
+        return {node.attr for node in nodes if isinstance(node.ctx, ast.Store)}
 
     def __get__(self, instance: object, owner: type) -> object:
         return self if instance is None else MethodType(self, instance)

@@ -31,6 +31,25 @@ def element(builder: KernelBuilder, buffer: Buffer, index: object) -> Load | obj
     return made
 
 
+def part_of_region(builder: KernelBuilder, region: Region, index: object) -> Load | object:
+    """``region[index]``: a part of a region, or an element, counted from where the region begins."""
+    indices = index if isinstance(index, tuple) else (index,)
+    if len(indices) > len(region.box) or any(part is None or part is Ellipsis for part in indices):
+        raise KernelError(f"`{region}` has {len(region.box)} dimensions", given=f"{len(indices)} indices",
+                          allowed="one for each, or fewer: the rest is whole")  # fmt: skip
+    parts: list[object] = []
+    for dim, (start, extent) in enumerate(region.box):
+        part = indices[dim] if dim < len(indices) else slice(None)
+        if not isinstance(part, slice):
+            parts.append(start + part)
+            continue
+        if part.step is not None:
+            raise KernelError(f"a part of `{region}` has no step", given=f"{part.step}", allowed="start:stop")
+        stop = extent if part.stop is None else part.stop
+        parts.append(slice(start + (part.start or 0), start + stop))
+    return element(builder, region.buffer, tuple(parts))
+
+
 def _bounds(part: object) -> Iterator[tuple[object, float]]:
     """The numbers of an index; with each, how far past the end it may be: a region may end anywhere, as a tile call
     may leave out what is outside.

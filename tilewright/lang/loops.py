@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from difflib import get_close_matches
 
 from tilewright.errors import KernelError
 from tilewright.ir import Argument, Value, const_value
 from tilewright.lang.settings import UNROLL, checked_settings
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 __all__ = ["EXPORTS", "LoopRange", "Loops", "loops_of", "run_time_range"]
+
+
+UNROLL_NAMES = ("unroll",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,15 @@ def _loop(
     if not isinstance(stride, int) or stride == 0:
         raise KernelError("the step of a loop is a constant other than 0", given=str(rest[0] if rest else step))
     rules = {} if kind == "vectorized" else {"unroll": UNROLL}
-    settings = checked_settings(f"a {kind} loop", annotations or {}, rules)
+    settings = checked_settings(f"a {kind} loop", _own(annotations), rules)
     return LoopNest((LoopRange(start, stop, stride, kind, settings),))
+
+
+def _own(annotations: object) -> object:
+    """The annotations that mean something here, and misspelt ones: those of other compilers change nothing."""
+    if not isinstance(annotations, Mapping):
+        return annotations or {}
+    return {key: value for key, value in annotations.items() if get_close_matches(str(key), [*UNROLL_NAMES])}
 
 
 def serial(
@@ -77,11 +85,15 @@ def vectorized(*bounds: Value, step: Value | None = None, annotations: Mapping[s
     return _loop(bounds, "vectorized", step, annotations)
 
 
-def grid(*extents: Value) -> LoopNest:
-    """Nested loops: ``for i, j in T.grid(8, 4)``."""
+def grid(*extents: Value | tuple[Value, Value]) -> LoopNest:
+    """Nested loops: ``for i, j in T.grid(8, 4)``; ``T.grid((2, 8), 4)`` begins at 2."""
     if not extents:
         raise KernelError("T.grid has extents", given="none", allowed="one for each loop")
-    return LoopNest(tuple(LoopRange(0, extent) for extent in extents))
+    return LoopNest(tuple(LoopRange(*_ends(extent)) for extent in extents))
+
+
+def _ends(extent: Value | tuple[Value, Value]) -> tuple[Value, Value]:
+    return (0, extent) if not isinstance(extent, (tuple, list)) else (extent[0], extent[1])
 
 
 def run_time_range(*bounds: Value) -> LoopNest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +61,9 @@ def _shown(value: object) -> str:
     return described(value) if isinstance(value, int) and value.bit_length() > 64 else str(value)
 
 
+DEFAULT = "default"  # as a layout: row major, as without one
+
+
 def new_buffer(
     builder: KernelBuilder,
     name: str,
@@ -72,7 +76,7 @@ def new_buffer(
     **fields: object,
 ) -> Buffer:
     """A buffer that is not declared yet; row major without a layout, flat in the lowered stage."""
-    shape = extents(shape, name)
+    shape, layout = extents(shape, name), None if layout == DEFAULT else layout
     if not isinstance(kind, str):
         raise KernelError(f"the dtype of {name}", given=repr(kind), allowed='a name such as "float16", or T.float16')
     if layout is not None and not isinstance(layout, Layout):
@@ -130,9 +134,11 @@ def match_buffer(
     elem_offset: Value = 0,
     align: int = 0,
     flat: bool = False,
+    peers: int = 0,
 ) -> Buffer:
     """The array behind a handle parameter. Symbolic extents and strides (``n = T.int32()``) take their values from the
-    call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart.
+    call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart. peers: of a `T.SymmetricBuffer` in
+    printed scripts, its ranks.
     """
     builder = current("T.match_buffer")
     if not isinstance(param, Var) or param not in builder.params or param.dtype != "handle":
@@ -144,8 +150,9 @@ def match_buffer(
     layout = strided(name, shape, strides, layout)
     check_argument(name, scope)
     made = new_buffer(
-        builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align, flat=flat
-    )
+        builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align,
+        flat=flat, peers=peers,
+    )  # fmt: skip
     return bind_parameter(builder, param, made)
 
 
@@ -214,6 +221,17 @@ def alloc_shared(shape: object, dtype: str = "float32", *, layout: Layout | None
 def alloc_local(shape: object, dtype: str = "float32", *, layout: Layout | None = None, align: int = 0) -> Buffer:
     """`alloc_buffer` in registers."""
     return alloc_buffer(shape, dtype, scope="local", layout=layout, align=align)
+
+
+class BufferOrView(BufferType):
+    """``T.Buffer``: the type of a parameter; with ``data=`` a view of memory that exists, as `decl_buffer` makes."""
+
+    __slots__ = ()
+
+    def __new__(cls, *args: object, **keywords: object) -> Any:
+        if keywords.get("data") is not None:
+            return decl_buffer(*args, **keywords)  # type: ignore[arg-type]  # it refuses what does not fit
+        return super().__new__(cls)
 
 
 def decl_buffer(
@@ -352,7 +370,7 @@ def _number(value: Value) -> Value:
 
 
 EXPORTS: dict[str, object] = {
-    "Buffer": BufferType,
+    "Buffer": BufferOrView,
     "match_buffer": match_buffer,
     "alloc_buffer": alloc_buffer,
     "alloc_shared": alloc_shared,

@@ -6,14 +6,16 @@ the kernel is parsed, or ``@T.inline``.
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import wraps
+from functools import cache, wraps
+from types import FunctionType
 from typing import Any, TypeVar
 
 from tilewright.errors import KernelError
-from tilewright.ir import AddressOf, Buffer, Expr, Load
-from tilewright.lang.builder import building, current
+from tilewright.ir import AddressOf, Assign, Buffer, Expr, Load, Var
+from tilewright.lang.builder import KernelBuilder, building, current
 from tilewright.layout.facts import listed
 
 __all__ = ["EXPORTS", "is_meta", "meta_class"]
@@ -45,12 +47,24 @@ def _watch(cls: type, **_: object) -> None:
 def _read(self: Any, name: str) -> Any:
     value = object.__getattribute__(self, name)
     builder = building()
-    return builder.read(replace(value)) if builder is not None and isinstance(value, Load) else value
+    if builder is None or not (isinstance(value, Load) or _varies(builder, value)):
+        return value
+    return builder.read(replace(value))
+
+
+def _varies(builder: KernelBuilder, value: object) -> bool:
+    """Is it a scalar of the kernel that may be assigned again?"""
+    return isinstance(value, Var) and value.name in builder.varying
 
 
 def _assign(self: Any, name: str, value: object) -> None:
     old = vars(self).get(name)
     builder = building()
+    if builder is not None and isinstance(old, Var) and _varies(builder, old):
+        if not (isinstance(value, Var) and value.name == old.name):
+            made = builder.converted(value, old.dtype, name)  # type: ignore[arg-type]  # it refuses what is no value
+            builder.emit(Assign(Var(old.name, old.dtype), made, at=builder.at))
+        return
     if builder is None or not isinstance(old, Load) or (isinstance(value, Load) and value.buffer is old.buffer):
         if isinstance(value, Expr) and not isinstance(value, Load) and old is not None:
             raise KernelError(
@@ -64,6 +78,34 @@ def _assign(self: Any, name: str, value: object) -> None:
     builder.write(replace(old), value)  # type: ignore[arg-type]  # it refuses what is no value
 
 
+@cache
+def _assigned_later(cls: type) -> frozenset[str]:
+    """The fields that methods of a class assign, `__init__` aside."""
+    found: set[str] = set()
+    for each in cls.__mro__:
+        for name, method in vars(each).items():
+            if name != "__init__" and not name.startswith("__meta"):
+                found |= _stored(method)
+    return frozenset(found)
+
+
+def _stored(method: object) -> set[str]:
+    """The attributes that a method stores to; of an inline one its text says so."""
+    if isinstance(method, FunctionType):
+        return {str(one.argval) for one in dis.get_instructions(method) if one.opname == "STORE_ATTR"}
+    return set(getattr(method, "stored_attributes", ()))
+
+
+def _scalars_of_its_own(self: Any, builder: KernelBuilder) -> None:
+    """Values of run time in fields that methods assign become scalars, which begin as these."""
+    for name in _assigned_later(type(self)) & vars(self).keys():
+        value = vars(self)[name]
+        if _varies(builder, value):
+            object.__setattr__(self, name, Var(value.name, value.dtype))  # read where it is used, not here
+        elif isinstance(value, Expr) and not isinstance(value, (Load, AddressOf)):
+            object.__setattr__(self, name, builder.bind(name, value, mutable=True))
+
+
 def _keeping(init: Callable[..., None]) -> Callable[..., None]:
     """``init``, followed by a check that every buffer which it made is in a field."""
 
@@ -75,6 +117,7 @@ def _keeping(init: Callable[..., None]) -> Callable[..., None]:
         made = [buffer for name, buffer in builder.known.items() if name not in before]
         fields = {buffer.name for buffer in _buffers(vars(self), _DEEPEST)}
         lost = next((buffer for buffer in made if buffer.name not in fields), None)
+        _scalars_of_its_own(self, builder)
         if lost is not None:
             raise KernelError(
                 f"{type(self).__name__} makes a buffer and keeps it in no field",

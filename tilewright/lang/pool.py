@@ -48,6 +48,9 @@ class SMEMPool:
         name = self._builder.named("buffer")
         layout = strided(name, shape, strides, layout)
         made = new_buffer(self._builder, name, shape, dtype, "shared.dyn", layout, align=max(align, _LEAST_ALIGN))
+        swizzle = made.layout.parted(made.shape)[0] if made.layout is not None else None
+        if swizzle is not None:  # its pattern begins where its period does
+            made = replace(made, align=max(made.align, swizzle.period * made.dtype.bits // 8))
         start = -(-self._next // made.align) * made.align
         self._align = max(self._align, made.align)
         self._next = start + made.storage_bytes()

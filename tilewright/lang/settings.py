@@ -25,7 +25,7 @@ from tilewright.ir import (
     cast,
     const_value,
 )
-from tilewright.ir.launch import BLOCKS_PER_SM
+from tilewright.ir.launch import BLOCKS_PER_SM, MAX_REGISTERS, NON_PORTABLE_CLUSTER
 from tilewright.lang.builder import current
 
 __all__ = ["EXPORTS", "UNROLL", "argument", "checked_settings"]
@@ -63,10 +63,15 @@ COUNT: Rule = _is_count, "a number from 1 on"
 FLAG: Rule = lambda value: isinstance(value, bool), "True or False"
 TEXT: Rule = lambda value: isinstance(value, str), "a string"
 UNROLL: Rule = lambda value: isinstance(value, bool) or _is_count(value), "True, False, or rounds at once: 4"
-SAME = {"min_blocks": BLOCKS_PER_SM, "tir.noalias": "tirx.noalias"}  # the short name of a setting, and its own
-LAUNCH = {BLOCKS_PER_SM: COUNT, "min_blocks": COUNT}
-OF_FUNCTION = {**LAUNCH, "global_symbol": TEXT, "tirx.noalias": FLAG, "tir.noalias": FLAG}
-OF_KERNEL = {**LAUNCH, "comment": TEXT, "hint": TEXT}
+SAME = {
+    "min_blocks": BLOCKS_PER_SM,
+    "max_registers": MAX_REGISTERS,
+    "tir.noalias": "tirx.noalias",
+}  # the short name of a setting, and its own
+REGISTERS = {MAX_REGISTERS: COUNT, "max_registers": COUNT}
+LAUNCH = {BLOCKS_PER_SM: COUNT, "min_blocks": COUNT, NON_PORTABLE_CLUSTER: FLAG, **REGISTERS}
+OF_FUNCTION = {**LAUNCH, "rank": TEXT, "ranks": COUNT, "global_symbol": TEXT, "tirx.noalias": FLAG, "tir.noalias": FLAG}
+OF_KERNEL = {**LAUNCH, "comment": TEXT, "hint": TEXT, "trace": TEXT}
 
 
 def checked_settings(what: str, values: object, rules: Mapping[str, Rule]) -> tuple[tuple[str, Argument], ...]:
@@ -123,6 +128,17 @@ def hint(*message: object, **settings: object) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+def trace(name: str) -> None:
+    """A mark in the kernel, where a warp is at: an event of a recorded run, a clock stamp of ``exe.trace(...)``.
+
+    In every other run it costs nothing. On a GPU the lowest lane that comes to it stamps it.
+    """
+    builder = current("T.trace")
+    if not isinstance(name, str) or not name:
+        raise KernelError("the name of a mark is a word", given=repr(name), allowed='T.trace("load")')
+    builder.emit(Attr((("trace", name),), at=builder.at))
+
+
 def func_attr(settings: Mapping[str, object]) -> None:
     """Settings of the function as a whole, `Kernel.attrs`: ``{"min_blocks": 2, "global_symbol": "main"}``."""
     current("T.func_attr").attrs.update(checked_settings("T.func_attr", settings, OF_FUNCTION))
@@ -142,9 +158,13 @@ def launch(
     cluster: tuple[int, int, int] = (1, 1, 1),
     shared_bytes: int = 0,
     min_blocks_per_sm: int = 0,
+    non_portable_cluster: bool = False,
+    max_registers: int = 0,
 ) -> None:
     """How the kernel is launched: a line of printed scripts of the lowered stage."""
-    current("T.launch").launch = Launch(grid, threads, cluster, shared_bytes, min_blocks_per_sm)
+    current("T.launch").launch = Launch(
+        grid, threads, cluster, shared_bytes, min_blocks_per_sm, non_portable_cluster, max_registers
+    )
 
 
 EXPORTS: dict[str, object] = {
@@ -152,6 +172,7 @@ EXPORTS: dict[str, object] = {
     "assume": assume,
     "attr": attr,
     "hint": hint,
+    "trace": trace,
     "func_attr": func_attr,
     "evaluate": evaluate,
     "launch": launch,

@@ -21,6 +21,7 @@ from tilewright.lang import (
     meta,
     pipelines,
     pool,
+    ranks,
     reductions,
     roles,
     scalars,
@@ -51,8 +52,8 @@ def _checked(value: object) -> object:
 _NAMES: dict[str, object] = {"Axis": layout.Axis}
 _NAMES.update(functions.EXPORTS)  # decorators, which look at what they are called from
 _PARTS = (
-    bindings, blocks, forms, fragments, loops, memory, meta, pipelines, pool, reductions, roles, scalars, schedulers,
-    scopes, settings, tensor_maps, tmem_pool, types, values, tile_functions,
+    bindings, blocks, forms, fragments, loops, memory, meta, pipelines, pool, ranks, reductions, roles, scalars,
+    schedulers, scopes, settings, tensor_maps, tmem_pool, types, values, tile_functions,
 )  # fmt: skip
 for _part in _PARTS:
     _NAMES.update({name: _checked(value) for name, value in _part.EXPORTS.items()})

@@ -157,6 +157,9 @@ class _cuda:
     def reduce_xor_sync(mask: Value, value: Value) -> Any:
         """The bits that an odd number of lanes of ``mask`` have."""
     @staticmethod
+    def runtime_instr_desc(desc: Value, sf_id: Value) -> Any:
+        """Changes, in an instruction descriptor, the byte that has the first scale of a block, for A and for B."""
+    @staticmethod
     def shfl_down_sync(mask: Value, value: Value, delta: Value, width: Value = ...) -> Any:
         """The value ``delta`` lanes above; one's own past the segment."""
     @staticmethod
@@ -203,6 +206,24 @@ class _cuda:
     @staticmethod
     def warpgroup_sync(id: Value) -> Any:
         """The four warps of a warpgroup meet at named barrier ``id``."""
+
+class _multimem:
+    @staticmethod
+    def ld_reduce(ptr: Value, op: Value = ..., dtype: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
+        """The elements of all GPUs at ``ptr``, combined by ``op``: add, min, max, and, or, xor. sem: 'weak',
+        'relaxed', 'acquire'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. op: 'add', 'min', 'max', 'and', 'or',
+        'xor'. dtype: 'uint32', 'int32', 'uint64', 'int64', 'float32', 'float64'.
+        """
+    @staticmethod
+    def red(ptr: Value, value: Value, op: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
+        """Combines ``value`` by ``op`` into the element of each GPU, there as one access. sem: 'relaxed', 'release'.
+        scope: 'cta', 'gpu', 'sys', 'cluster'. op: 'add', 'min', 'max', 'and', 'or', 'xor'.
+        """
+    @staticmethod
+    def st(ptr: Value, value: Value, sem: Value = ..., scope: Value = ...) -> Any:
+        """Stores ``value`` as an element of each GPU. sem: 'weak', 'relaxed', 'release'. scope: None, 'cta', 'gpu',
+        'sys', 'cluster'.
+        """
 
 class _ptx_add:
     def __call__(self, a: Value, b: Value, type: Value, sat: Value = ..., rnd: Value = ..., ftz: Value = ...) -> Any:
@@ -1309,6 +1330,154 @@ class _ptx_tcgen05_fence:
     def before_thread_sync() -> Any:
         """What the thread did to tensor memory before comes before what others do after they meet it."""
 
+class _ptx_tcgen05_mma_sp:
+    def __call__(
+        self,
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        sp_meta: Value,
+        i_desc: Value,
+        *lanes: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+        scale_input_d: Value = ...,
+    ) -> Any:
+        """A thread has D += A * B computed; A has half of its elements, metadata in tensor memory say which.
+        cta_group: 1, 2. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
+        'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'.
+        d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True. scale_input_d: 0, 1, 2, 3, 4, 5, 6, 7, 8,
+        9, 10, 11, 12, 13, 14, 15.
+        """
+    @staticmethod
+    def block_scale(
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        sp_meta: Value,
+        sfa: Value,
+        sfb: Value,
+        i_desc: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        sfa_dtype: Value,
+        sfb_dtype: Value,
+        scale_vec: Value = ...,
+        kind: Value = ...,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+    ) -> Any:
+        """The same with a scale for each block along K; a block spans twice as many elements of the full A.
+        cta_group: 1, 2. a_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn',
+        'float4_e2m1fn'. b_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn',
+        'float4_e2m1fn'. d_dtype: 'float32'. use_a_tmem: False, True. scale_vec: None, 'block32', '1X', '2X',
+        'block16', '4X'. kind: None, 'mxf8f6f4', 'mxf4', 'mxf4nvf4'. sfa_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'.
+        sfb_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'.
+        """
+
+class _ptx_tcgen05_mma_ws:
+    def __call__(
+        self,
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        i_desc: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+    ) -> Any:
+        """A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128. cta_group:
+        1. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
+        'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'.
+        d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True.
+        """
+    @staticmethod
+    def sp(
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        sp_meta: Value,
+        i_desc: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+    ) -> Any:
+        """A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128. cta_group:
+        1. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
+        'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'.
+        d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True.
+        """
+
+class _ptx_tcgen05_mma:
+    def __call__(
+        self,
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        i_desc: Value,
+        *lanes: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+        scale_input_d: Value = ...,
+        pred: Value = ...,
+    ) -> Any:
+        """A thread has D += A * B computed into tensor memory; ``i_desc`` says which product, `commit` when it is
+        done. cta_group: 1, 2. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2',
+        'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16',
+        'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8',
+        'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True. scale_input_d: 0, 1, 2, 3, 4, 5,
+        6, 7, 8, 9, 10, 11, 12, 13, 14, 15. pred: None, 'given'.
+        """
+    @staticmethod
+    def block_scale(
+        d: Value,
+        a: Value,
+        b_desc: Value,
+        sfa: Value,
+        sfb: Value,
+        i_desc: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        sfa_dtype: Value,
+        sfb_dtype: Value,
+        scale_vec: Value = ...,
+        kind: Value = ...,
+        use_a_tmem: Value = ...,
+        cta_group: Value = ...,
+        enable_input_d: Value = ...,
+        pred: Value = ...,
+    ) -> Any:
+        """A thread has D += A * B computed, each block of A's rows and B's columns along K times its scale in tensor
+        memory; ``scale_vec`` says how long blocks are, ``kind`` which product of 4-bit elements it is. cta_group:
+        1, 2. a_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. b_dtype:
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. d_dtype: 'float32'.
+        use_a_tmem: False, True. scale_vec: None, 'block32', '1X', '2X', 'block16', '4X'. kind: None, 'mxf8f6f4',
+        'mxf4', 'mxf4nvf4'. sfa_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'. sfb_dtype: 'float8_e8m0fnu',
+        'float8_e4m3fn'. pred: None, 'given'.
+        """
+    sp: _ptx_tcgen05_mma_sp
+    ws: _ptx_tcgen05_mma_ws
+
 class _ptx_tcgen05_wait:
     @staticmethod
     def ld() -> Any:
@@ -1360,14 +1529,44 @@ class _ptx_tcgen05:
         n_cta_groups: Value = ...,
         neg_a: Value = ...,
         neg_b: Value = ...,
-        sat_d: Value = ...,
         is_sparse: Value = ...,
+        sat_d: Value = ...,
+        selector: Value = ...,
+        max_shift: Value = ...,
+        ws: Value = ...,
     ) -> Any:
         """The instruction descriptor of tcgen05.mma for D = A * B; ``trans_a`` and ``trans_b`` for MN-major
         operands. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
         'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
-        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'.
-        d_dtype: 'float32', 'float16', 'int32'. K: 16, 8, 32. n_cta_groups: 1, 2. is_sparse: False.
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. K: 16,
+        32, 8, 64. is_sparse: False, True. ws: False, True. d_dtype: 'float32', 'float16', 'int32'. n_cta_groups:
+        1, 2.
+        """
+    @staticmethod
+    def encode_instr_descriptor_block_scaled(
+        desc: Value,
+        d_dtype: Value,
+        a_dtype: Value,
+        b_dtype: Value,
+        sfa_dtype: Value,
+        sfb_dtype: Value,
+        M: Value,
+        N: Value,
+        K: Value,
+        trans_a: Value = ...,
+        trans_b: Value = ...,
+        n_cta_groups: Value = ...,
+        neg_a: Value = ...,
+        neg_b: Value = ...,
+        is_sparse: Value = ...,
+        sfa_id: Value = ...,
+        sfb_id: Value = ...,
+    ) -> Any:
+        """The same for products with scales of blocks; ``sfa_id`` and ``sfb_id`` are the bytes of the first scales.
+        a_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. b_dtype:
+        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. K: 32, 64, 128, 96.
+        is_sparse: False, True. sfa_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'. sfb_dtype: 'float8_e8m0fnu',
+        'float8_e4m3fn'. d_dtype: 'float32'. n_cta_groups: 1, 2.
         """
     @staticmethod
     def encode_matrix_descriptor(desc: Value, ptr: Value, ldo: Value, sdo: Value, swizzle: Value) -> Any:
@@ -1390,29 +1589,7 @@ class _ptx_tcgen05:
         '32x32b', '16x64b', '16x128b', '16x256b', '16x32bx2'. num: 1, 2, 4, 8, 16, 32, 64, 128. pack: False, True.
         split: None, 'given'.
         """
-    @staticmethod
-    def mma(
-        d: Value,
-        a: Value,
-        b_desc: Value,
-        i_desc: Value,
-        *lanes: Value,
-        d_dtype: Value,
-        a_dtype: Value,
-        b_dtype: Value,
-        use_a_tmem: Value = ...,
-        cta_group: Value = ...,
-        enable_input_d: Value = ...,
-        scale_input_d: Value = ...,
-        pred: Value = ...,
-    ) -> Any:
-        """A thread has D += A * B computed into tensor memory; ``i_desc`` says which product, `commit` when it is
-        done. cta_group: 1, 2. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2',
-        'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16',
-        'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8',
-        'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True. scale_input_d: 0, 1, 2, 3, 4, 5,
-        6, 7, 8, 9, 10, 11, 12, 13, 14, 15. pred: None, 'given'.
-        """
+    mma: _ptx_tcgen05_mma
     @staticmethod
     def relinquish_alloc_permit(cta_group: Value = ...) -> Any:
         """The CTA takes no more tensor memory; what it has it may still give back. cta_group: 1, 2."""
@@ -2577,6 +2754,18 @@ class T:
     SmemDescriptor = _SmemDescriptor
     SwizzleLayout = _SwizzleLayout
     SwizzleMode = _SwizzleMode
+    @staticmethod
+    def SymmetricBuffer(
+        shape: Value,
+        dtype: Value = ...,
+        ranks: int = ...,
+        layout: Value = ...,
+        strides: Value = ...,
+        align: int = ...,
+    ) -> Any:
+        """``x: T.SymmetricBuffer((1024,), "float32", ranks=4)``: a parameter that each of four GPUs has, in memory
+        that the others reach: ``x.peer(r)`` is the one of rank r, ``x`` itself that of the calling GPU.
+        """
     TCGen05Bar = _TCGen05Bar
     TMABar = _TMABar
     @staticmethod
@@ -2927,9 +3116,25 @@ class T:
         elem_offset: Value = ...,
         align: int = ...,
         flat: Flag = ...,
+        peers: int = ...,
     ) -> Any:
         """The array behind a handle parameter. Symbolic extents and strides (``n = T.int32()``) take their values
-        from the call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart.
+        from the call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart. peers: of a
+        `T.SymmetricBuffer` in printed scripts, its ranks.
+        """
+    @staticmethod
+    def match_symmetric(
+        param: Value,
+        shape: Value,
+        dtype: Value = ...,
+        *,
+        ranks: int,
+        layout: Value = ...,
+        strides: Value = ...,
+        align: int = ...,
+    ) -> Any:
+        """`T.match_buffer` of an array that each of several GPUs has, as `T.SymmetricBuffer`, also of symbolic
+        extents.
         """
     @staticmethod
     def max(*values: Value, axis: Value = ..., keepdims: Flag = ..., **keywords: Value) -> Any:
@@ -2950,6 +3155,7 @@ class T:
     @staticmethod
     def minimum(a: Value, b: Value) -> Any:
         """The smaller one; NaN where either is NaN."""
+    multimem: _multimem
     nctaid: XYZ
     @staticmethod
     def nearbyint(x: Value) -> Any:
@@ -2976,6 +3182,9 @@ class T:
     def ptr_byte_offset(ptr: Value, offset: Value, dtype: Value = ...) -> Any:
         """A pointer so many bytes further on; ``dtype`` is for readers."""
     ptx: _ptx
+    @staticmethod
+    def rank_id(counts: Value = ...) -> Any:
+        """The rank of the GPU that runs the kernel: 0 up to its extent, ``rank = T.rank_id([4])``."""
     @staticmethod
     def reciprocal(*args: Value, **keywords: Value) -> Any:
         """1 / src, correctly rounded."""
@@ -3095,6 +3304,9 @@ class T:
     def thread_id_in_wg(counts: Value = ..., *more: Value, preferred: Value = ...) -> Any:
         """The thread of its warpgroup: 0 up to its extents, which may be left out where they follow from other ids."""
     tid: Any
+    @staticmethod
+    def trace(name: Value) -> Any:
+        """A mark in the kernel, where a warp is at: an event of a recorded run, a clock stamp of ``exe.trace(...)``."""
     @staticmethod
     def trunc(x: Value) -> Any:
         """The integer part of x."""

@@ -333,12 +333,17 @@ class TileFunctions:
         A: Tile,
         B: Tile,
         accum: Value = False,
+        SFA: Tile = None,
+        SFB: Tile = None,
         *,
         dispatch: str | None = None,
         transA: bool = False,
         transB: bool = False,
         negate: bool = False,
         sync: bool = False,
+        cta_group: Literal[1, 2] = 1,
+        a_dtype: Literal["", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"] = "",
+        b_dtype: Literal["", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"] = "",
         workspace: object = None,
     ) -> None:
         """The call begins to compute `D = A @ B.T`, or `D += A @ B.T` where `accum`; waiting for it is the caller's."""

@@ -178,6 +178,7 @@ class BufferType:
         strides: object = None,
         scope: str = "global",
         align: int = 0,
+        data: None = None,
     ) -> None:
         if not isinstance(shape, (tuple, list)):
             shape = (shape,)

@@ -17,6 +17,7 @@ from tilewright.layout.facts import INTS, Facts, Value
 from tilewright.layout.iters import Iter
 from tilewright.layout.linear import LinearLayout
 from tilewright.layout.notation import R, S, parse_layout
+from tilewright.layout.placements import Partial, Placed, Replicate, Shard, placed
 from tilewright.layout.ready import (
     SwizzleMode,
     mma_atom_layout,
@@ -40,9 +41,13 @@ __all__ = [
     "Iter",
     "Layout",
     "LinearLayout",
+    "Partial",
+    "Placed",
     "R",
     "Region",
+    "Replicate",
     "S",
+    "Shard",
     "SwizzleLayout",
     "SwizzleMode",
     "Table",
@@ -54,6 +59,7 @@ __all__ = [
     "mma_fragment_layout",
     "mma_shared_layout",
     "parse_layout",
+    "placed",
     "sf_smem_layout",
     "sf_tmem_layout",
     "tcgen05_atom_layout",

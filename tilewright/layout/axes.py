@@ -12,6 +12,7 @@ from itertools import permutations
 from typing import Any, ClassVar, NamedTuple
 
 from tilewright.errors import LayoutError, choices, quoted
+from tilewright.frames import at_the_edge
 from tilewright.layout.facts import INDEX, Value, checked, public
 
 __all__ = [
@@ -175,6 +176,7 @@ class OnAxis:
     value: Value
     axis: Axis
 
+    @at_the_edge
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis", Axis.get(self.axis))
         object.__setattr__(self, "value", checked(self.value, f"a distance along {self.axis}", INDEX))

@@ -13,6 +13,7 @@ from tilewright.layout.base import Layout, require_layout
 from tilewright.layout.facts import Facts, Value, listed, times
 from tilewright.layout.iters import Iters, regroup
 from tilewright.layout.parts import IterLayout, moved
+from tilewright.layout.thread_axes import expand_threads
 
 if TYPE_CHECKING:
     from tilewright.layout.swizzle import SwizzleLayout
@@ -79,7 +80,21 @@ def find_outer(
     """The layout which, combined with ``inner``, means ``whole``; None if there is none."""
     require_layout(whole)
     shape = shape if scaled else _summed(shape, inner_shape, 1)
-    (swizzle, near), (_, plain) = inner.parted(inner_shape), whole.parted(shape)
+    (swizzle, near), (kept, plain) = inner.parted(inner_shape), whole.parted(shape)
+    for below, all_ in ((near, plain), (_apart(near), _apart(plain))):
+        whole = _swizzled(kept, all_)
+        found = _outer_of((swizzle, below), (whole, all_), shape, inner_shape, facts, scaled=scaled)
+        if found is not None:
+            return found
+    return None
+
+
+def _outer_of(
+    inner: tuple[SwizzleLayout | None, TileLayout], all_: tuple[Layout, TileLayout], shape: Sequence[Value],
+    inner_shape: Sequence[Value], facts: Facts, *, scaled: bool,
+) -> TileLayout | None:  # fmt: skip
+    """The same, of an inner layout parted in its swizzle and its tile, and a whole one with its own."""
+    (swizzle, near), (whole, plain) = inner, all_
     parts = _parted(plain, shape, inner_shape, facts)
     if parts is None:
         return None
@@ -104,6 +119,16 @@ def find_inner(
     require_layout(whole)
     shape = shape if scaled else _summed(shape, outer_shape, 0)
     swizzle, plain = whole.parted(shape)
+    for far, all_ in ((outer, plain), (_apart(outer), _apart(plain))):
+        if (found := _inner_of(far, all_, shape, outer_shape, facts, scaled=scaled)) is not None:
+            return _swizzled(swizzle, found)
+    return None
+
+
+def _inner_of(
+    outer: TileLayout, plain: TileLayout, shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts,
+    *, scaled: bool,
+) -> TileLayout | None:  # fmt: skip
     inner_shape = _quotient(shape, outer_shape, facts)
     parts = inner_shape and _parted(plain, shape, inner_shape, facts)
     if not inner_shape or not parts:
@@ -113,8 +138,16 @@ def find_inner(
             near = replace(plain, shard=parts[0], replica=replica)
             found = _less(near, (_scaled(outer, near, facts) if scaled else outer).offset)
             if combine(outer, found, outer_shape, inner_shape, facts, scaled=scaled).equivalent(plain, facts):
-                return _swizzled(swizzle, found)
+                return found
     return None
+
+
+def _apart(layout: TileLayout) -> TileLayout:
+    """The layout with threads of a CTA counted by warps and lanes, where its numbers split so."""
+    try:
+        return expand_threads(layout)
+    except LayoutError:
+        return layout
 
 
 def _summed(shape: Sequence[Value], part: Sequence[Value], place: int) -> Sequence[Value]:

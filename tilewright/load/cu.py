@@ -18,6 +18,8 @@ from tilewright.ptx import parse
 
 __all__ = ["load_cu"]
 
+WIDE_CLUSTERS = "NonPortableClusterSizeAllowed"  # of CUDA's attribute of a function, that host code sets
+
 DEFAULT = "sm_90a"
 _OURS = re.compile(
     r"--?(?:gpu-architecture|arch|include-path|define-macro|pre-include|extensible-whole|relocatable|rdc|dlto|lto|[ID])"
@@ -53,7 +55,9 @@ def load_cu(
     made = compile_cu(text, file, target, defines=defines, include=folders, names=kernels, options=options)
     said = made.text
     written = with_fields(parameters(said), said)
-    return LoadedModule(parse(made.ptx), made.names, written, variables(said), CUDA)
+    module = LoadedModule(parse(made.ptx), made.names, written, variables(said), CUDA)
+    module.non_portable_cluster = WIDE_CLUSTERS in text
+    return module
 
 
 def _remembered(text: str) -> str:

@@ -38,7 +38,7 @@ from tilewright.public import Public, instances, keywords_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilewright.sim import Program, Run
+    from tilewright.sim import Program, RecordingOptions, Run
 
 __all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "text_of"]
 
@@ -48,6 +48,7 @@ MOST_THREADS = 1024
 MOST_CTAS, MOST_ALONG = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)  # along x, y, z
 MOST_SHARED = 227 << 10
 PATIENCE = 5.0  # seconds for a run that finds out how much shared memory a kernel touches
+WIDE = "non_portable_cluster=True, as cudaFuncAttributeNonPortableClusterSizeAllowed says in a file's host code"
 ARENA = "shared memory"  # the buffer of a finding in shared memory that has none
 MADE_NAME = re.compile(r"_param_\d+$")
 Dimensions = "int | Sequence[int]"
@@ -93,6 +94,7 @@ class LoadedModule:
         self.names = dict(names)
         self.parameters = dict(parameters)
         self._loaded: dict[str, LoadedKernel] = {}
+        self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
 
     @property
     def kernels(self) -> list[str]:
@@ -186,6 +188,7 @@ class LoadedKernel:
         own = tuple(Parameter(param.name, "") for param in entry.params)
         self.written = tuple(written) if len(written) == len(own) else own
         self._programs: dict[object, tuple[Lowered, Program]] = {}
+        self._change: Callable[[Kernel], Kernel] | None = None
 
     @property
     def name(self) -> str:
@@ -204,9 +207,11 @@ class LoadedKernel:
         """The names of its parameters, as reports say them."""
         return tuple(each.name for each in self.written)
 
+    @public
     def call_parameters(self, names: Sequence[str]) -> None:
         """Other names for its parameters, in their order."""
-        self.written = tuple(replace(each, name=name) for each, name in zip(self.written, names, strict=False))
+        called = [replace(each, name=name) for each, name in zip(self.written, names, strict=False)]
+        self.written = (*called, *self.written[len(called) :])
 
     @property
     def has_names(self) -> bool:
@@ -221,42 +226,68 @@ class LoadedKernel:
         block: int | Sequence[int] | None = None,
         shared_bytes: int = 0,
         cluster: int | Sequence[int] | None = None,
+        non_portable_cluster: bool = False,
         check: str | Iterable[str] = "all",
         progress: Callable[[int, int], None] | None = None,
         limit_s: float | None = host.MOST_SECONDS,
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         max_findings: int = host.MOST_FINDINGS,
+        record: bool | int | tuple[int, ...] | RecordingOptions = False,
         **named: Any,
     ) -> Run:
         """Run on the simulator; arrays are changed in place, and an access outside of an array is an error.
 
         args: arrays for pointers, numbers, bytes of structures. block: what the kernel asks for, where it does.
-        shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits: as of `tilewright.simulate`.
+        shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster, more than 8 only where the host asks for a
+        size that is not portable. check, limits, record: as of `tilewright.simulate`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
+        from tilewright.sim import RecordingOptions
+
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
         with _in_words(((rf"(?<!\w){re.escape(self.entry.name)}(?!\w)", self.name), *self.module.words)):
             bound, passed = self._given(args, named).with_copies()
-            machine = self.machine(grid, block, cluster, shared_bytes)
+            machine = self.machine(grid, block, cluster, shared_bytes, non_portable_cluster=non_portable_cluster)
             lowered, program = self._program(bound, machine, check)
             with _about_shared(machine, lowered, partial(self._touched, bound, limits)):
-                run = self._run(lowered, program, bound, progress, limits)
+                run = self._run(lowered, program, bound, progress, limits, RecordingOptions.of(record))
             bound.check_unchanged(passed)
+        if run.recording is not None:
+            run = replace(run, recording=replace(run.recording, kernel=self.name))
         run.warnings[:] = [said(text, self.module.words) for text in run.warnings]
         run.findings[:] = [in_words(one, self.module.words) for one in run.findings]
         return run
 
     def _run(
         self, lowered: Lowered, program: Program, bound: Given, progress: Callable[[int, int], None] | None,
-        limits: host.Limits,
+        limits: host.Limits, record: RecordingOptions | None = None,
     ) -> Run:  # fmt: skip
         kinds = {bound.names[param]: kind for param, kind in bound.kinds.items()}
         with host.lent({bound.names[param]: array for param, array in bound.arrays.items()}, kinds) as lent:
             arrays = lent | self._memory(lowered, program, bound, lent)
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
-            return program.run(handles, bound.numbers, progress=progress, limits=limits)
+            return program.run(handles, bound.numbers, progress=progress, limits=limits, record=record)
+
+    def run_watched(
+        self, args: Sequence[Any], launched: Mapping[str, Any], checks: frozenset[str],
+        watch: Callable[[Program], object],
+    ) -> Run:  # fmt: skip
+        """Run a launch on copies of its arguments, by a program of its own that ``watch`` gets before.
+
+        launched: grid, block, shared_bytes and cluster, as of `simulate`.
+        """
+        from tilewright.sim import Program
+
+        bound, _ = self._given(args, {}).with_copies()
+        machine = self.machine(launched["grid"], launched.get("block"), launched.get("cluster"),
+                               launched.get("shared_bytes") or 0)  # fmt: skip
+        made = self._lowered(bound, machine)
+        program = Program(made.kernel, checks, nearest(self.target))
+        watch(program)
+        copied = replace(bound, arrays={name: np.copy(array) for name, array in bound.arrays.items()})
+        return self._run(made, program, copied, lambda done, ctas: None, host.Limits())
 
     def _touched(self, bound: Given, limits: host.Limits, machine: Machine) -> int | None:
         """The bytes of shared memory that a run with so much of it touches; None where it does not come to its end."""
@@ -272,6 +303,7 @@ class LoadedKernel:
             return None
         return reach.end
 
+    @public
     def ordered(self, args: Sequence[Any], named: Mapping[str, Any], settings: Sequence[str]) -> tuple[Any, ...]:
         """Arguments in the order of the parameters. settings: what else has a name, for an error that lists all."""
         return in_order(self.name, self.entry.params, self.written, args, named, settings)
@@ -283,12 +315,21 @@ class LoadedKernel:
 
     @at_the_edge
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
-                shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
+                shared_bytes: int = 0, cluster: int | Sequence[int] | None = None,
+                non_portable_cluster: bool = False, **named: Any) -> Kernel:  # fmt: skip
         """The kernel as the simulator gets it, for these arguments."""
-        return self._lowered(self._given(args, named), self.machine(grid, block, cluster, shared_bytes)).kernel
+        machine = self.machine(grid, block, cluster, shared_bytes, non_portable_cluster=non_portable_cluster)
+        return self._lowered(self._given(args, named), machine).kernel
 
     def _lowered(self, bound: Given, machine: Machine) -> Lowered:
-        return lower(self.module.module, self.entry, bound.buffers(), machine)
+        made = lower(self.module.module, self.entry, bound.buffers(), machine)
+        return made if self._change is None else replace(made, kernel=self._change(made.kernel))
+
+    def changed(self, change: Callable[[Kernel], Kernel]) -> LoadedKernel:
+        """This kernel, changed before it runs."""
+        made = LoadedKernel(self.module, self.entry, self.written)
+        made._change = change
+        return made
 
     def _program(self, bound: Given, machine: Machine, check: str | Iterable[str]) -> tuple[Lowered, Program]:
         from tilewright.sim import Program, parse_checks
@@ -335,12 +376,15 @@ class LoadedKernel:
 
     # The launch
 
+    @at_the_edge
     def machine(
         self,
         grid: int | Sequence[int],
         block: int | Sequence[int] | None,
         cluster: int | Sequence[int] | None,
         shared_bytes: int,
+        *,
+        non_portable_cluster: bool = False,
     ) -> Machine:
         """The launch. Raises ArgumentError for sizes that contradict the kernel's directives."""
         required = self.entry.numbers("reqntid")
@@ -358,8 +402,9 @@ class LoadedKernel:
             raise ArgumentError("the grid is whole clusters", given=f"grid {ctas}, cluster {together}")
         if not isinstance(shared_bytes, int) or shared_bytes < 0:
             raise ArgumentError("shared_bytes is a number of bytes", given=repr(shared_bytes), allowed="0 or more")
-        check_cluster(self.name, together, nearest(self.target))
-        return Machine(Launch(ctas, prod(threads), together), threads, shared_bytes)
+        wide = non_portable_cluster or self.module.non_portable_cluster
+        check_cluster(self.name, together, nearest(self.target), non_portable=wide, hint=WIDE)
+        return Machine(Launch(ctas, prod(threads), together, non_portable_cluster=wide), threads, shared_bytes)
 
     def _check_block(self, threads: tuple[int, int, int], required: tuple[int, ...] | None) -> None:
         most = prod(self.entry.numbers("maxntid") or (MOST_THREADS,))

@@ -60,12 +60,13 @@ def launch(
     block: Sequence[int] | None,
     shared_bytes: int = 0,
     cluster: Sequence[int] | None = None,
+    non_portable_cluster: bool = False,
 ) -> None:
     """Launch on the first GPU; arrays are changed in place."""
-    machine = kernel.machine(grid, block, cluster, shared_bytes)
+    machine = kernel.machine(grid, block, cluster, shared_bytes, non_portable_cluster=non_portable_cluster)
     on = driver.device(0)
     with on.current():
-        module, function = _loaded(kernel, shared_bytes)
+        module, function = _loaded(kernel, machine)
         _put_globals(kernel, module)
         bound = given(kernel.name, kernel.entry.params, kernel.written, args, {})
         held: dict[str, int] = {}
@@ -85,12 +86,14 @@ def launch(
                 driver.free(address)
 
 
-def _loaded(kernel: LoadedKernel, shared_bytes: int) -> tuple[c_void_p, c_void_p]:
+def _loaded(kernel: LoadedKernel, machine: Machine) -> tuple[c_void_p, c_void_p]:
     module, function = c_void_p(), c_void_p()
     driver.call("cuModuleLoadData", byref(module), script(kernel.module.module).encode() + b"\0")
     driver.call("cuModuleGetFunction", byref(function), module, kernel.entry.name.encode())
-    if shared_bytes:
-        driver.call("cuFuncSetAttribute", function, c_int(driver.MAX_DYNAMIC_SHARED), c_int(shared_bytes))
+    if machine.dynamic_bytes:
+        driver.call("cuFuncSetAttribute", function, c_int(driver.MAX_DYNAMIC_SHARED), c_int(machine.dynamic_bytes))
+    if machine.launch.non_portable_cluster:
+        driver.call("cuFuncSetAttribute", function, c_int(driver.LARGE_CLUSTERS), c_int(1))
     return module, function
 
 

@@ -74,7 +74,8 @@ class LoadedTriton:
         scratch = self._scratch(len(entry.entry.params) - len(names), whole)
         entry.call_parameters([*names, *(f"{name} of Triton" for name, _ in scratch)])
         try:
-            run = entry.simulate(*values, *(value for _, value in scratch), grid=whole, cluster=cluster, check=check,
+            run = entry.simulate(*values, *(value for _, value in scratch), grid=whole, cluster=cluster,
+                                 non_portable_cluster=True, check=check,
                                  shared_bytes=self.metadata.shared, limit_s=limit_s)  # fmt: skip
         except SimulationError as error:
             error.hint = _in_triton(error.hint)

@@ -183,9 +183,10 @@ class _Flattener:
         return (replace(stmt, cond=cond, then=then, orelse=self.body(stmt.orelse, facts)),)
 
     def attr(self, stmt: ir.Attr, facts: RangeFacts) -> ir.Body:
-        """Comments and hints stay; the launch has the other settings."""
+        """Comments, hints and marks stay; the launch has the other settings."""
         comments = [(key, text) if key == "comment" else ("comment", f"hint: {text}")
                     for key, text in stmt.settings if key in ("comment", "hint")]  # fmt: skip
+        comments += [(key, text) for key, text in stmt.settings if key == "trace"]
         return (replace(stmt, settings=tuple(comments)),) if comments else ()
 
     def assume(self, stmt: ir.Assume, facts: RangeFacts) -> ir.Body:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from tilewright.primitives.copy import From, To
+from tilewright.primitives.copy import ASKED
 from tilewright.primitives.elements import one_dtype
 from tilewright.primitives.shapes import equal_extents
-from tilewright.primitives.table import WITHIN_A_CTA, Mismatch, Tile, primitive
+from tilewright.primitives.table import WITHIN_A_CTA, Array, Mismatch, Role, Tile, primitive
 
 __all__ = ["copy_async"]
+
+ASKED_OF_TMA = (*ASKED, "oob")
+To = Annotated[Array, Role("out", written=True, if_asked=ASKED_OF_TMA)]
+From = Annotated[Array, Role("in", if_asked=ASKED_OF_TMA)]
 
 
 def unpacked(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:

@@ -52,7 +52,7 @@ WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 class Role:
     """What a call does with an operand. tile: the operand is a region, else a value; value: it may be either. clipped:
     the region may leave its buffer, and nothing outside is read or written; if_asked: the same, in calls with one of
-    these keywords.
+    these keywords. absent: a call that leaves it out has nothing in its place.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Role:
     clipped: bool = False
     value: bool = False
     if_asked: tuple[str, ...] = ()
+    absent: bool = False
 
     def may_leave(self, keywords: Mapping[str, object]) -> bool:
         """May the region of a call with these keywords leave its buffer?"""
@@ -284,7 +285,8 @@ def primitive(
                 keywords.append(Keyword(each.name, hints[each.name], each.default, described=described))
             else:
                 optional = each.default is not inspect.Parameter.empty
-                operands.append(TileOperand(each.name, role, optional, each.default if optional else None))
+                default = each.default if optional else None
+                operands.append(TileOperand(each.name, role, optional, default, role.absent))
         made = Primitive(
             meaning.__name__,
             " ".join(doc.split()),

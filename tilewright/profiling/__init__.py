@@ -1,6 +1,24 @@
-"""Lower bounds of a kernel's time, without a GPU. In the order in which to read: gpus (a table of figures), bounds."""
+"""Lower bounds of a kernel's time, and an estimate of it, without a GPU.
 
-from tilewright.profiling.bounds import Occupancy, Profile, profile
+In the order in which to read: gpus, machine (tables of figures), bounds; costs, acts (a recording as what is played),
+play (on one SM), whole (the grid), estimate.
+"""
+
+from tilewright.profiling.bounds import Occupancy, Profile, profile, profile_loaded
+from tilewright.profiling.estimate import Estimate, Recorded, estimate, estimate_loaded, recorded
 from tilewright.profiling.gpus import GPUS, Gpu, gpu
 
-__all__ = ["GPUS", "Gpu", "Occupancy", "Profile", "gpu", "profile"]
+__all__ = [
+    "GPUS",
+    "Estimate",
+    "Gpu",
+    "Occupancy",
+    "Profile",
+    "Recorded",
+    "estimate",
+    "estimate_loaded",
+    "gpu",
+    "profile",
+    "profile_loaded",
+    "recorded",
+]

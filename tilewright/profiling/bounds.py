@@ -18,18 +18,21 @@ import numpy as np
 from tilewright import host
 from tilewright.advise.accesses import Sectors, record
 from tilewright.dtypes import VOID
-from tilewright.errors import TilewrightError
+from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.inputs import make_arguments
 from tilewright.ir import Call, For, If, While, as_expr, expressions, statements
 from tilewright.ir.special import CTA
 from tilewright.isa import bind, calls_in, ctas_of_an_sm
 from tilewright.profiling.gpus import SECTOR_RATE, Gpu
+from tilewright.public import Public
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
     from tilewright.sim.machine.counts import Counts
 
-__all__ = ["Occupancy", "Profile", "profile"]
+__all__ = ["Occupancy", "Profile", "profile", "profile_loaded"]
+
+public = Public(ArgumentError, {})
 
 SECTOR = 32
 
@@ -77,6 +80,7 @@ class Profile:
     alike: bool = False
     scale: float = 1.0
 
+    @public
     def scaled(self, times: float) -> Profile:
         """The bounds of ``times`` as many CTAs that each do the same, on as many times the data."""
         return replace(self, scale=self.scale * times)
@@ -154,15 +158,45 @@ def profile(exe: Executable, args: tuple[Any, ...], gpu: Gpu, sizes: Mapping[str
         for buffer in exe.kernel.buffers
         if buffer.data == param and isinstance(value, np.ndarray)
     }
-    read, written = (_once(sectors, counts, nbytes, write=write) for write in (False, True))
-    units = sum(line.nbytes for line in counts.lines if line.space == "global" and not _is_at_a_site(line, sectors))
     values = exe.bind(*args).values
     ctas = prod(_number(extent, values) for extent in launch.grid) if launch else 1
+    moved = _moved(sectors, counts, nbytes)
+    return Profile(exe.name, gpu, ctas, _occupancy(exe, gpu), counts, *moved, _flops(exe, counts), _is_alike(exe))
+
+
+def _moved(
+    sectors: Sequence[Sectors], counts: Counts, nbytes: Mapping[str, int]
+) -> tuple[tuple[Sectors, ...], int, int, int]:
+    """The sectors that were touched; bytes that come from HBM and go there, each once; bytes of the second level."""
+    read, written = (_once(sectors, counts, nbytes, write=write) for write in (False, True))
+    units = sum(line.nbytes for line in counts.lines if line.space == "global" and not _is_at_a_site(line, sectors))
     touched = tuple(each for each in sectors if each.touched)
     stored = sum(each.touched for each in touched if each.write)
-    l2_bytes = (stored + _kept(touched)) * SECTOR + units
-    return Profile(exe.name, gpu, ctas, _occupancy(exe, gpu), counts, touched, read, written, l2_bytes,
-                   _flops(exe, counts), _is_alike(exe))  # fmt: skip
+    return touched, read, written, (stored + _kept(touched)) * SECTOR + units
+
+
+def profile_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any], gpu: Gpu) -> Profile:
+    """The same of a kernel that others wrote (`Any`: a `LoadedKernel`), which names no flops of tensor cores.
+
+    launched: grid, block, shared_bytes and cluster, as of its `simulate`.
+    """
+    from tilewright.sim import Program, parse_checks
+
+    lowered = kernel.lowered(*args, **launched)
+    sectors: list[Sectors] = []
+
+    def watched(program: Program) -> None:
+        sectors.extend(found := record(program)[1])
+        sectors[:] = found
+
+    counts = kernel.run_watched(args, launched, parse_checks("default"), watched).counts
+    nbytes = {name: int(value.nbytes) for name, value in zip(kernel.parameters, args, strict=False)
+              if isinstance(value, np.ndarray)}  # fmt: skip
+    own = lowered.launch
+    room = ctas_of_an_sm(gpu.arch, own.threads, own.shared_bytes, 0)
+    ctas = prod(int(extent) for extent in launched["grid"])
+    moved = _moved(sectors, counts, nbytes)
+    return Profile(kernel.name, gpu, ctas, Occupancy(room, -(-own.threads // 32)), counts, *moved, {})
 
 
 def _is_alike(exe: Executable) -> bool:

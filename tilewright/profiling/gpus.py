@@ -54,6 +54,8 @@ GPUS = {
             "NVIDIA GA102 whitepaper: 142 TFLOP/s f16 (sums in f16), 35.6 tf32, 284 TOP/s int8, 936 GB/s; 82 SMs"),
         Gpu("L40S", 142, 2.52e9, 0.864e12, 96 * MIB, {8: 2048, 16: 1024, 32: 512},
             "NVIDIA L40S datasheet: 362 TFLOP/s f16, 183 tf32, 733 fp8, 864 GB/s; 142 SMs"),
+        Gpu("L4", 58, 2.04e9, 0.3e12, 48 * MIB, {8: 2048, 16: 1024, 32: 512},
+            "NVIDIA L4 datasheet: 242 TFLOP/s f16 and 120 tf32 with sparsity, half of it dense, 300 GB/s; 7424 cores"),
         Gpu("RTX 4090", 128, 2.52e9, 1.008e12, 72 * MIB, GEFORCE,
             "NVIDIA Ada whitepaper: 330 TFLOP/s f16 (sums in f16), 82.6 tf32, 661 fp8, 1008 GB/s; 128 SMs"),
         Gpu("H100", 132, 1.98e9, 3.35e12, 50 * MIB, HOPPER,

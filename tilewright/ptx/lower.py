@@ -47,9 +47,6 @@ UNSUPPORTED = {
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), "textures and surfaces"),
     "multimem": "memory that several GPUs have in common",
     "clusterlaunchcontrol": "clusters that take over the work of others, which have not begun",
-    "tcgen05.sp": "sparse products into tensor memory",
-    "tcgen05.ws": "products into tensor memory that keep B's columns",
-    "tcgen05.block_scale": "products with scales for blocks of K",
 }
 """Why an opcode is not supported, or not with a modifier."""
 

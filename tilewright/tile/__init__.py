@@ -3,6 +3,7 @@
 In the order in which to read:
 
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
+    alignment           what the copy engine asks of shared memory
     variables           scalars in registers that are variables before all else
     call, scope         a call as variants see it: the tiles, and the threads that execute it
     conditions, hints   conditions of variants, and changes that might help; report: the decisions
@@ -18,11 +19,13 @@ In the order in which to read:
     mma_layouts         the layouts of operands that reports propose
     cells, tmem_copies, tmem_sources
                         what those with tensor memory share
-    smem_descriptors    where the tensor cores find matrices in shared memory
+    smem_descriptors, block_scales
+                        where the tensor cores find matrices in shared memory, and scales in tensor memory
     reductions, partials, prefixes, deals
                         arithmetic, partial results, prefixes, and how threads divide a memory
     blocks, staging, scaling
                         products: which registers hold what; operands from memory; alpha and beta
+    devices             arrays that are spread over several GPUs
     meeting, inner, pieces, costs
                         scratch memory and barriers; calls inside of calls, of boxes; costs of permutations
     register_pool       registers that setmaxnreg moves between warpgroups

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.errors import LayoutError
-from tilewright.ir import Value, Var, const_value
+from tilewright.ir import AddressOf, Buffer, Value, Var, const_value
 from tilewright.ir.tensor_map import MOST_BOX, UNIT, MapOf, element_of
 from tilewright.isa import shared_alignment
 from tilewright.layout import SwizzleMode, TileLayout
@@ -24,6 +24,7 @@ from tilewright.tile.dispatch import Change, Decline
 from tilewright.tile.mma_layouts import mma_layouts
 from tilewright.tile.partition import storage_start
 from tilewright.tile.smem_descriptors import mode_of
+from tilewright.tile.walks import plus
 
 __all__ = ["BoxPlan", "plan_boxes"]
 
@@ -117,16 +118,19 @@ def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
             [getattr(axis, name) for axis in axes] for name in ("size", "stride", "box", "start")
         )
         nbytes = shared.dtype.bits // 8
+        found = _argument_of(array.buffer)
+        assert found is not None
+        argument, offset = found
         of = MapOf(
             "",
-            array.name,
+            argument.name,
             element_of(str(shared.dtype), shared.dtype.bits),
             tuple(call.facts.simplify(size) for size in dims),
             tuple(call.facts.simplify(stride * nbytes) for stride in strides[1:]),
             tuple(box),
             int(swizzle),
             oob,
-            array.buffer.elem_offset,
+            offset,
         )
         assert shared.tile is not None
         return BoxPlan(of, shared.tile.offset_on("m"), tuple(starts), boxes, prod(box) * nbytes)
@@ -154,10 +158,21 @@ def _mode(shared: Side) -> SwizzleMode:
     raise Decline(f"{shared.name} has the swizzle {shared.swizzle}, which the copy engine has not", allowed=listed)
 
 
+def _argument_of(buffer: Buffer) -> tuple[Buffer, Value] | None:
+    """The argument that a buffer is or views from its beginning on, and at which of its elements it begins itself."""
+    offset: Value = buffer.elem_offset
+    while isinstance(buffer.data, AddressOf) and not buffer.data.indices:
+        parent = buffer.data.buffer
+        if parent.dtype != buffer.dtype:
+            return None
+        buffer, offset = parent, plus(offset, parent.elem_offset)
+    return (buffer, offset) if isinstance(buffer.data, Var) else None
+
+
 def _extents(call: TileCall, array: Side) -> list[Extent]:
     """The dimensions of the array, those that its layout takes apart as several."""
     buffer, facts = array.buffer, call.facts
-    if not isinstance(buffer.data, Var) or not isinstance(buffer.layout, TileLayout):
+    if _argument_of(buffer) is None or not isinstance(buffer.layout, TileLayout):
         raise Decline(f"{buffer.name} is no argument with plain strides", allowed="a T.Buffer without a swizzle")
     if buffer.layout.replica or any(axis.name != "m" for axis in buffer.layout.axes):
         raise Decline(f"{buffer.name} has the layout {buffer.layout}", allowed="strides in memory")

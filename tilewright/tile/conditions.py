@@ -144,7 +144,7 @@ def one_place_each(call: TileCall) -> str | None:
     return None
 
 
-FOR_LOADS, FOR_STORES = ("mbar", "cta_mask", "oob"), ("use_tma_reduce",)
+FOR_LOADS, FOR_STORES = ("mbar", "cta_mask"), ("use_tma_reduce",)
 
 
 @condition("a load tells an m-barrier when it is complete (mbar=bar.ptr_to([0])); a store may reduce instead")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tilewright import ir
     from tilewright.tile.builder import Builder
 
-__all__ = ["VARIANTS", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "alike",
-           "by_name", "check_keywords", "choose", "condition", "counted", "elementwise",
+__all__ = ["VARIANTS", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "across_gpus",
+           "alike", "by_name", "check_keywords", "choose", "condition", "counted", "elementwise", "is_spread",
            "register", "variant"]  # fmt: skip
 
 
@@ -90,6 +90,21 @@ def condition(
 @condition("the call is a thread's, a warp's, a warpgroup's or a CTA's")
 def one_of_its_scopes(call: TileCall) -> str | None:
     return None if call.scope.kind in call.row.scopes else "the CTAs of a cluster do not share their shared memory"
+
+
+def is_spread(buffer: ir.Buffer) -> bool:
+    """Is it an array of several GPUs, of which a layout says which of them has what?"""
+    return bool(buffer.peers) and buffer.layout is not None and any(it.kind == "device" for it in buffer.layout.axes)
+
+
+def spread_over_gpus(call: TileCall) -> str | None:
+    """The name of an array of the call that lies on several GPUs."""
+    return next((side.name for side in call.sides.values() if is_spread(side.buffer)), None)
+
+
+@condition("a tile is of an array that lies on several GPUs")
+def across_gpus(call: TileCall) -> str | None:
+    return None if spread_over_gpus(call) else "no tile lies on another GPU"
 
 
 @dataclass(eq=False)
@@ -253,18 +268,28 @@ def _attempt(candidate: Variant, call: TileCall) -> Plan | Tried:
 
 
 def _candidates(call: TileCall) -> Sequence[Variant]:
-    """The variants to try: all that are registered, or the one that the call names."""
-    row, forced = VARIANTS[call.stmt.primitive], call.stmt.dispatch
+    """The variants to try: all that are registered, or the one that the call names. Arrays that lie on several GPUs are
+    for those alone that are made for them, and these for nothing else.
+    """
+    row, forced, spread = VARIANTS[call.stmt.primitive], call.stmt.dispatch, spread_over_gpus(call)
+    every = [each for each in row.variants if (across_gpus in each.when) == bool(spread)]
+    if spread and not every:
+        raise DispatchError(
+            f"{call_name(call.stmt)} works on memory of one GPU",
+            given=f"{spread}, which lies on several GPUs",
+            allowed="copy and copy_async of its tiles; other calls of tiles that were copied",
+            at=call.at,
+        )
     if forced is None:
-        return row.variants
-    named = (make(forced) for make in row.named)
-    found = next((each for each in (*row.variants, *named) if each is not None and each.name == forced), None)
+        return every
+    named = (make(forced) for make in row.named) if not spread else ()
+    found = next((each for each in (*every, *named) if each is not None and each.name == forced), None)
     if found is not None:
         return [found]
     raise DispatchError(
-        f"{call_name(call.stmt)} has no variant {forced!r}",
+        f"{call_name(call.stmt)} has no variant {forced!r}" + (f" for {spread}, on several GPUs" if spread else ""),
         given=f"dispatch={forced!r}",
-        allowed=choices(forced, [each.name for each in row.variants]) or "none yet",
+        allowed=choices(forced, [each.name for each in every]) or "none yet",
         at=call.at,
     )
 

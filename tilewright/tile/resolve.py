@@ -12,6 +12,7 @@ from tilewright.ir import Assume, Bind, Body, For, If, Kernel, Region, Stmt, Whi
 from tilewright.ir.debts import owing
 from tilewright.ir.ranges import RangeFacts
 from tilewright.primitives import PRIMITIVES
+from tilewright.tile.alignment import aligned
 from tilewright.tile.builder import Builder, FreshNames, Preparations
 from tilewright.tile.call import TileCall, call_name, checked, side_of, without_clip
 from tilewright.tile.dispatch import Chosen, check_keywords, choose
@@ -34,7 +35,7 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, DispatchReport]:
     collective that control flow keeps from some of its threads.
     """
     target = isa.arch(arch) if isinstance(arch, str) else arch
-    kernel = with_variables(kernel)
+    kernel = aligned(with_variables(kernel))
     if not any(isinstance(stmt, ir.TileCallStmt) for stmt in ir.statements(kernel.body)):
         return kernel, DispatchReport((), kernel.name, str(target))
     resolver = _Resolver(kernel, target)

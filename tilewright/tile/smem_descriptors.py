@@ -99,23 +99,28 @@ class DescribedBlocks:
         return self.leading, self.stride, int(self.swizzle)
 
 
-def described(call: TileCall, side: Side, elements: Ints, *, may_transpose: bool) -> DescribedBlocks:
+def described(
+    call: TileCall, side: Side, elements: Ints, *, may_transpose: bool, packed: tuple[int, int] | None = None
+) -> DescribedBlocks:
     """The descriptor of blocks, given as element numbers of the region: (blocks, steps, rows, elements along K).
 
+    packed: so many neighbours begin so many bytes behind those before, where not each element has bytes of its own.
     Raises Decline where there is none.
     """
     where, facts, bits = places(side, call.facts), call.facts, side.dtype.bits
+    together, nbytes = packed or (1, bits // 8)
+    first = elements[..., ::together]
     if len(where.units) > 1:
         raise Decline(f"{side.name} has symbolic strides", allowed="strides that are numbers")
     align, behind = storage_start(side.buffer, facts)
     base = where.seen_base * bits
     for swizzle in reversed(SwizzleMode):
         low = const_value(facts.simplify(plus(base, behind) % (8 * pattern_bytes(swizzle))))
-        if low is None or where.longest_run is not None:
+        if low is None or where.longest_run is not None or not _are_neighbours(where.seen[0][elements], together):
             continue
-        linear = unswizzled(swizzle, where.seen[0][elements] * bits // 8 + int(low) // 8)
+        linear = unswizzled(swizzle, where.seen[0][first] * bits // 8 + int(low) // 8)
         for trans in (False, True) if may_transpose else (False,):
-            fields = _fields(swizzle, linear, bits // 8, trans=trans)
+            fields = _fields(swizzle, linear, nbytes, trans=trans)
             if fields is None or not facts.divides(8 * UNIT, facts.simplify(behind)):
                 continue
             check_aligned(call, side, swizzle, align)
@@ -127,6 +132,12 @@ def described(call: TileCall, side: Side, elements: Ints, *, may_transpose: bool
         "start that is a known number of bytes behind a whole pattern of its swizzle",
         changes=other_layouts(call, side),
     )
+
+
+def _are_neighbours(places: Ints, count: int) -> bool:
+    """Is each run of so many elements in places that follow each other?"""
+    runs = places.reshape(*places.shape[:-1], -1, count)
+    return bool((runs == runs[..., :1] + np.arange(count)).all())
 
 
 def _fields(swizzle: SwizzleMode, linear: Ints, size: int, *, trans: bool) -> tuple[int, int] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tilewright.dtypes import dtype
 from tilewright.layout import TileLayout
 from tilewright.view.grid import Cell, Grid, layout_grid
+from tilewright.view.public import public
 
 if TYPE_CHECKING:
     from tilewright.isa.atoms import CopyAtom
@@ -31,6 +32,7 @@ def _has_memory(atom: CopyAtom) -> bool:
     return "shared" in atom.mnemonic.split(".")
 
 
+@public
 def atom_grids(atom: CopyAtom, *, by: str = "lane") -> list[Grid]:
     """The register side of an atom: the thread that holds each element of each matrix after a load, or before a store.
 
@@ -54,6 +56,7 @@ def _matrix(whole: Grid, atom: CopyAtom, first: int, height: int) -> Grid:
     return replace(whole, title=title, rows=whole.rows[first : first + height], names=names, corner="Address / Index")
 
 
+@public
 def opposite_grid(atom: CopyAtom) -> Grid:
     """The side that `atom_grids` leaves out: which thread's address names each row in shared memory.
 
@@ -71,6 +74,7 @@ def opposite_grid(atom: CopyAtom) -> Grid:
     return replace(whole, title=title, rows=rows, names=names, corner="Address / Index")
 
 
+@public
 def mma_grids(mma: MmaAtom | WgmmaAtom, *, by: str = "lane") -> list[Grid]:
     """The grids of the operands in registers: which lane, or thread of a warpgroup, and register hold each element."""
     grids = []

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError, choices
 from tilewright.layout import SCOPES, Axis, ComposeLayout, Layout, Table, TileLayout, threads
+from tilewright.view.public import public
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
@@ -34,6 +35,7 @@ class Cell:
     key: int = -1
 
 
+@public.kind_of("a grid, as layout_grid makes one")
 @dataclass(frozen=True, slots=True)
 class Grid:
     """Rows of cells. title: one line above. corner, columns, names: the heads. key_name: what colours distinguish."""
@@ -50,14 +52,17 @@ class Grid:
         """The colour keys that occur, in order."""
         return sorted({cell.key for row in self.rows for cell in row if cell.key >= 0})
 
+    @public
     def above(self, stop: int) -> Grid:
         """The rows up to ``stop``, with their names."""
         return replace(self, rows=self.rows[:stop], names=self.names[:stop])
 
+    @public
     def below(self, start: int) -> Grid:
         """The rows from ``start`` on, with their names."""
         return replace(self, rows=self.rows[start:], names=self.names[start:])
 
+    @public
     def between(self, start: int, stop: int) -> Grid:
         """The columns from ``start`` up to ``stop``, with their heads."""
         return replace(self, columns=self.columns[start:stop], rows=tuple(row[start:stop] for row in self.rows))
@@ -69,6 +74,7 @@ class Grid:
         return html(self)
 
 
+@public
 def picture_shape(layout: Layout) -> tuple[int, ...]:
     """The rows and columns in which a layout is drawn whose tile has no other shape.
 
@@ -109,6 +115,7 @@ def picture_table(layout: Layout, shape: Sequence[int]) -> Table:
     return layout.table(shape) or {"m": np.zeros((*shape, 1), np.int64)}
 
 
+@public
 def layout_grid(layout: Layout, shape: Sequence[int], kind: DType | None = None, *, by: str = "lane") -> Grid:
     """The grid of a tile of ``shape``: the lane, value and register of each element, or its offset in memory.
 

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
+from tilewright.errors import ArgumentError
 from tilewright.view.colour import tint
+from tilewright.view.public import public
 
 if TYPE_CHECKING:
     from tilewright.view.grid import Grid
@@ -32,6 +34,7 @@ STYLES = {
 }
 
 
+@public
 def html(grid: Grid) -> str:
     """The grid as a table; of one too large to look at the first rows and columns, and a sentence that says so."""
     shown = grid.above(MOST_ROWS).between(0, MOST_COLUMNS)
@@ -56,6 +59,7 @@ def _left_out(grid: Grid, shown: Grid) -> str:
     return f'<p style="{FONT}">Cut: the first {sizes[0]} of {sizes[1]}. tilewright.view.svg draws all of them.</p>'
 
 
+@public
 def preformatted(text: str) -> str:
     """Text as it stands, with the places and choices of a dispatch report marked."""
     words = escape(text)
@@ -64,11 +68,14 @@ def preformatted(text: str) -> str:
     return f'<pre style="{FONT};line-height:1.4;overflow-x:auto">{words}</pre>'
 
 
+@public
 def as_json(*grids: Grid, facts: Mapping[str, str] | None = None) -> str:
     """Grids for programs: title, heads, and for each row the words and keys of its cells. One alone is an object; with
     ``facts``, these and all grids under "grids".
     """
     made = [_as_object(grid) for grid in grids]
+    if not made and facts is None:
+        raise ArgumentError("there is no grid to write down", given="no grid", allowed="one at least, or facts")
     return json.dumps(made[0] if facts is None else {**facts, "grids": made}, indent=1)
 
 

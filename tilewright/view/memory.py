@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.errors import LayoutError
 from tilewright.layout import Axis, Layout, Table
 from tilewright.view.grid import MOST_CELLS, Cell, Grid, picture_table
+from tilewright.view.public import public
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +30,7 @@ TMEM_LANES = 128
 TENSOR_AXES = ("TLane", "TCol")
 
 
+@public
 def memory_grid(layout: Layout, shape: Sequence[int], kind: DType) -> Grid:
     """The grid of the 32-bit cells of a tile of ``shape`` with their elements; the colour tells the tile's rows apart.
 

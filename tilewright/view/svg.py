@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
+from tilewright.errors import ArgumentError
 from tilewright.view.colour import tint
+from tilewright.view.public import public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +22,11 @@ TALL, PANEL = 64, 32  # rows: more than so many fold, into panels of so many
 HEAD = 2 * LINE  # pixels: the title and the column heads
 
 
+@public
 def svg(*grids: Grid) -> str:
     """The grids, one below the other, as one complete SVG document; a tall one folds into panels side by side."""
+    if not grids:
+        raise ArgumentError("there is no grid to draw", given="no grid", allowed="one at least")
     stripes = [_panels(grid) for grid in grids]
     sizes = [[_size(panel) for panel in panels] for panels in stripes]
     width = max(sum(wide for wide, _ in row) for row in sizes)

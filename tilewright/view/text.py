@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tilewright.view.colour import tint
+from tilewright.view.public import public
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,6 +27,7 @@ def _widths(grid: Grid) -> list[int]:
     ]
 
 
+@public
 def plain(grid: Grid) -> str:
     """The grid in aligned columns under its title; every line ends without spaces."""
     lines = [
@@ -38,6 +40,7 @@ def plain(grid: Grid) -> str:
     return "\n".join([grid.title, *body])
 
 
+@public
 def fitting(grid: Grid, width: int) -> Iterator[Grid]:
     """The grid in as many pieces, one below the other, as a terminal of ``width`` characters asks for.
 
@@ -61,6 +64,7 @@ def _cuts(grid: Grid, width: int, most: int) -> list[int]:
     return starts
 
 
+@public
 def rich_table(grid: Grid) -> Table:
     """The grid as a table of `rich`, without its title; each cell on the tint of its key."""
     from rich.table import Table  # a terminal's business: not imported for a pipe

@@ -86,6 +86,8 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
     size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.sizes[site.place.name]
     verb = "writes" if site.write else "reads"
     by, hint = site.advice
+    if (place := site.place).own and not place.outside(found[:1], site.width, found[:1] // place.pitch).any():
+        return _of_another_rank(program, site, batch, lanes, int(found[0]))
     span = _span(program, site, int(found[0]), int(found.max()) + site.width - 1, size)
     return SimulationError(
         f"{by or site.op} {verb} outside of {site.place.name}",
@@ -98,6 +100,22 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
         place=coordinate_text(program, site, int(found[0])),
         threads=threads_of(batch, lanes),
         numbers={"bytes": size, "last": int(found.max()) + site.width - 1 - site.place.start},
+    )
+
+
+def _of_another_rank(program: Subject, site: Site, batch: Batch, lanes: Bools, at: int) -> SimulationError:
+    assert site.place is not None
+    name = site.place.name
+    return SimulationError(
+        f"{site.op} {'writes' if site.write else 'reads'} {name} on another GPU, which cannot be reached there",
+        given=f"{coordinate_text(program, site, at)} in {where_text(batch, lanes)}",
+        allowed=f"{name} on the GPU of the thread, or arrays in memory that all GPUs reach",
+        hint=f"{name}: T.SymmetricBuffer(shape, dtype, ranks={batch.wave.run.ranks}), and {name}.peer(rank)",
+        at=site.at,
+        kind="bounds",
+        buffer=name,
+        place=coordinate_text(program, site, at),
+        threads=threads_of(batch, lanes),
     )
 
 

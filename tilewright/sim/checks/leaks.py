@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.explain import advised
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.awaiting import completion_text
+from tilewright.sim.machine.awaiting import completion_text, wait_text
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
@@ -29,7 +30,12 @@ class Leaks(Check):
             f"the CTA ends while {operation.name} is under way",
             given=f"issued by {operation.who(issuer)}",
             allowed="an end after all asynchronous operations on its memory are complete, and waited for",
-            hint=f"{completion_text(operation, issuer, home)}, before the end of the kernel",
+            hint=advised(
+                f"{completion_text(operation, issuer, home)}, before the end of the kernel",
+                "wait",
+                "cta",
+                code=wait_text(operation.group) or None,
+            ),
             at=operation.instruction.at,
             kind="leaks",
         )

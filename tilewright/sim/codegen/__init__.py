@@ -5,6 +5,7 @@ prepare, loops      the passes before the cut; loops that wait
 axes                over what each value varies: CTAs, warps, lanes, or nothing
 cut, waits, live, segments
                     the cut: blocks that end where threads may wait; live variables; and which blocks are one segment
+decisions           strong reads that decide a branch, and nothing else
 emitter, source     the state that generators share; the text, and text that is nested too deep for Python
 expressions, addressing, calls, inductions, substitution, lifting
                     values, addresses in parts, calls of the instruction table: plain functions over one emitter; in

@@ -6,12 +6,20 @@ smallest shape that broadcasts to (CTAs, warps, 32).
 
 from __future__ import annotations
 
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
 from tilewright.ir import Bind, Body, Call, For, Kernel, Stmt, Var, While, expressions, statements, stop_of
 from tilewright.ir.special import ALL, CTA, LANE, UNIFORM, WARP
 from tilewright.ir.uniformity import Uniformity
 from tilewright.isa import ANY_LANES, bind
 from tilewright.sim.codegen.loops import polls
 from tilewright.sim.codegen.waits import waits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tilewright.ir import Expr
 
 __all__ = ["ALL", "CTA", "LANE", "UNIFORM", "WARP", "Axes"]
 
@@ -24,6 +32,7 @@ class Axes(Uniformity):
     # loop that polls memory ends; and, below, a predicate; where the kernel has volatile accesses
     compared: frozenset[int] = frozenset()
     ending: frozenset[int] = frozenset()  # the ``id`` of each branch of compiled code behind which lanes only end
+    decisions: Mapping[int, Expr] = MappingProxyType({})  # see `tilewright.sim.codegen.decisions`
 
     def __init__(self, kernel: Kernel) -> None:
         self._compiled = kernel.compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,12 +26,14 @@ from tilewright.sim.codegen.loops import asks
 from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Fills
 from tilewright.sim.fast.loads import Loads
-from tilewright.sim.machine.convert import to_bits
+from tilewright.sim.machine.convert import from_bits, to_bits
 from tilewright.sim.machine.gathered import check_lanes
 from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile
 from tilewright.sim.machine.sites import Site
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tilewright.sim.codegen.addressing import Terms
 
 __all__ = ["asked", "call_value", "executed"]
@@ -119,6 +121,23 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
     e.out.line(f"{e.collected}.append({turn})" if e.collected else f"{fills}(b, {mask}, [{turn}])")
 
 
+@contextmanager
+def decided(e: Emitter, expr: Call, mask: str) -> Iterator[None]:
+    """What is emitted inside knows which way each lane goes by what the call may read, if that decides no more."""
+    cond = e.axes.decisions.get(id(expr))
+    if cond is None:
+        yield
+        return
+    way, read, known, uncounted = e.out.fresh("d"), e.out.constant("F", from_bits(expr.dtype)), e.known, e.uncounted
+    with e.out.block(f"def {way}(bits):"):
+        e.known, e.uncounted = {expr: Operand(f"{read}(bits)")}, True
+        e.out.line(f"return np.broadcast_to({e.value(cond, mask).text}, b.shape)")
+        e.known, e.uncounted = known, uncounted
+    e.out.line(f"run.decides = {way}")
+    yield
+    e.out.line("run.decides = None")
+
+
 def asked(e: Emitter, expr: Call, bound: Bound) -> str:
     """The text of the lanes in which a call may run now."""
     values = _arguments(e, bound, "m0")[0]
@@ -143,7 +162,8 @@ def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
         text += f", ({''.join(f'{f}, ' for f in flags)})"
     if sources:
         text += f", sources=({''.join(f'{at}, ' for _, at in sources)})"
-    name = e.out.named("v", f"{text})")
+    with decided(e, expr, mask):
+        name = e.out.named("v", f"{text})")
     if expr.dtype == VOID:
         return Operand(name)
     if e.may_be_poison(expr):
@@ -211,6 +231,7 @@ def _instruction(
             observes=bound.form.result != VOID,
             compares=access.compares,
             constant=access.constant,
+            replicated=access.replicated,
             polls=id(e.stmt) in e.axes.polled,
             compared=id(e.stmt) in e.axes.compared,
             advice=advice_of(pointer),

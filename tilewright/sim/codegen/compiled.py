@@ -14,6 +14,7 @@ from tilewright import ir
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.ir.evaluate import evaluate
 from tilewright.ir.origins import Pointers, pointers
+from tilewright.ir.printer import heads_of
 from tilewright.ir.tensor_map import mapped
 from tilewright.isa import bind
 from tilewright.sim.checks import checks_of
@@ -26,7 +27,9 @@ from tilewright.sim.codegen.prepare import prepared
 from tilewright.sim.codegen.source import PySource, compiled
 from tilewright.sim.codegen.unknowns import parts_of
 from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, is_of_all, names_in
+from tilewright.sim.machine.places import ALONE, Ranks
 from tilewright.sim.machine.subject import Subject
+from tilewright.sim.record import Recorder
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -46,23 +49,34 @@ class Compiled(Subject):
     are counted. `source` shows the functions; they run in `namespace`.
 
     raw: is it code that others compiled? Its registers hold raw bits, and it computes its addresses itself.
-    pauses: is it cut before strong accesses, where others may overtake a thread?
+    pauses: is it cut before strong accesses, where others may overtake a thread? recorder: of one whose runs may be
+    recorded; the code of all others knows nothing of that.
     """
 
     @ir.deep_recursion()
     def __init__(
-        self, kernel: ir.Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), *, pauses: bool = False
+        self,
+        kernel: ir.Kernel,
+        checks: frozenset[str],
+        groups: tuple[Group, ...] = (),
+        ranks: Ranks = ALONE,
+        *,
+        pauses: bool = False,
+        recorded: bool = False,
     ) -> None:
         arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
         hidden = (ir.Buffer(name, dtype("uint8"), (1,), "global", None, data=ir.Var(name, HANDLE)) for name in arrays)
         buffers = (*kernel.buffers, *hidden)
-        super().__init__(prepared(replace(kernel, buffers=buffers)), checks, groups)
+        super().__init__(prepared(replace(kernel, buffers=buffers)), checks, groups, ranks)
         self.parameters = frozenset(
             [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
         )
         self.raw = kernel.compiled
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
+        self.recorder = Recorder(self) if recorded else None
+        if self.recorder is not None:
+            self.own_checks.append(self.recorder)
         self._reads: dict[int, frozenset[str]] = {}
         orders = ("accesses" if pauses else "branches") if "races" in checks else ""
         self.axes, self.cut, live_in, self.skips = cut(self.kernel, self.parameters, orders=orders)
@@ -77,7 +91,9 @@ class Compiled(Subject):
 
     def _write(self) -> None:
         """The functions of all segments."""
-        out = PySource(dict(NAMESPACE))
+        own = self.recorder
+        told = {name: getattr(own, name) for name in ("executed", "asks", "asked", "kept", "marked")} if own else {}
+        out = PySource(NAMESPACE | told)
         for segment in self.cut:
             live_out = frozenset().union(*(self.live_in[k] for k in segment.end.targets))
             SegmentEmitter(self, out, segment, live_out).emit()
@@ -91,6 +107,10 @@ class Compiled(Subject):
     def pointers(self) -> Pointers:
         """What each variable that may be a pointer is given."""
         return pointers(self.kernel.body)
+
+    @property
+    def decides(self) -> bool:
+        return bool(self.axes.decisions)
 
     # Arguments
 
@@ -134,6 +154,11 @@ class Compiled(Subject):
     def _hooks(self, site: Site) -> tuple[Hook, ...]:
         hooks = [check.watch(site) for check in self.own_checks]
         return tuple(hook for hook in hooks if hook is not None)
+
+    @cached_property
+    def head_of(self) -> Callable[[ir.Stmt], str]:
+        """What gives the first line of a statement as text."""
+        return heads_of(self.kernel)
 
     def add_tally(self, name: str) -> int:
         """The place in `Execution.tally` where an instruction is counted."""

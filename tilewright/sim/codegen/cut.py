@@ -12,6 +12,7 @@ from tilewright import ir
 from tilewright.errors import KernelError
 from tilewright.ir.flow import Flow
 from tilewright.sim.codegen.axes import Axes
+from tilewright.sim.codegen.decisions import decisions
 from tilewright.sim.codegen.live import live_in
 from tilewright.sim.codegen.loops import compared, is_volatile, polled, polls, takes_number
 from tilewright.sim.codegen.needed import needed
@@ -44,6 +45,8 @@ def cut(
     _check_nesting(kernel.body)
     axes, blocks = _compiled(kernel, parameters, orders) if kernel.compiled else _cut(kernel, Axes(kernel), orders)
     blocks = _threaded(blocks)
+    if orders and not kernel.compiled:
+        axes.decisions = decisions(blocks, parameters)
     flow = Flow([block.end.targets for block in blocks])
     found = segments(blocks, flow)
     live = live_in(blocks, flow, parameters)
@@ -75,6 +78,8 @@ def _compiled(kernel: ir.Kernel, parameters: frozenset[str], orders: str) -> tup
         polling = (stmt for stmt in stmts if isinstance(stmt, (ir.For, ir.While)) and polls(stmt, compiled=True))
         axes.polled = frozenset(id(stmt) for loop in polling for stmt in polled(loop))
         axes.compared = frozenset(map(id, compared(kernel.body)))
+    if orders:
+        axes.decisions = decisions(ir.graph_of(kernel).blocks, parameters)
     return _cut(kernel, axes, orders)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from tilewright import ir
 from tilewright.errors import TilewrightError
 from tilewright.ir.operators import OPERATORS
+from tilewright.ir.text import show
 from tilewright.isa import BY_MASK, WARPGROUP, bind
 from tilewright.isa.arith import greatest, least
 from tilewright.isa.casts import quotient
@@ -35,6 +36,7 @@ from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags
 from tilewright.sim.machine.instructions import lanes, stacked, to_shared
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.unknown import blended, either, nothing_known
+from tilewright.sim.record import Row, row_of, row_of_call
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.compiled import Compiled
@@ -48,6 +50,7 @@ CALLED: tuple[Callable[..., object], ...] = (
     *(meaning for row in OPERATORS.values() for meaning in (row.number, row.array)),
 )
 ENDLESS = "for _ in run.watch.endless():"  # `while True`, under the watch of the limits
+UNRECORDED = (ir.AllocBuffer, ir.DeclBuffer, ir.Attr, ir.Assume, ir.Break, ir.Continue, ir.For, ir.While)
 NAMESPACE: dict[str, object] = {"np": np} | {each.__name__: each for each in CALLED}
 
 
@@ -118,6 +121,7 @@ class SegmentEmitter(Emitter):
         texts = [self.out.named("n", self.sound(operand, "m0", "a barrier")) for operand in operands]
         if sync is not None:
             self.count(bound.instruction.name, "m0")
+        self.record_wait(end)
         self.write_back()
         warps = 4 if bound.instruction.lanes == WARPGROUP else 1
         axes = {f"meeting.{k}": self.axes.of(operand) for k, operand in enumerate(operands)}
@@ -140,6 +144,7 @@ class SegmentEmitter(Emitter):
         signal = bound.form.signal_of("wait")
         tally: int | None = None
         barrier = "None"
+        self.record_wait(end)
         if bound.form.meaning.ready is not None:
             passed = asked(self, end.call, bound)
         else:
@@ -149,6 +154,8 @@ class SegmentEmitter(Emitter):
             _, terms = terms_of(self, bound.operands[signal.barrier][0], "m0")
             barrier = self.out.named("a", address_text(self, terms))
         self.write_back()
+        if self.program.recorder is not None:
+            self.out.line(f"asked(b, {passed}, {barrier})")
         place = self.out.constant("X", BarrierSite(bound.instruction.name, end.at, bound.form.sync))
         self.out.line(f"return run.scheduler.ask(b, {passed}, {place}, {barrier}, {tally}, {end.to}, {end.again})")
 
@@ -164,7 +171,8 @@ class SegmentEmitter(Emitter):
         depth = self.out.indent()
         k = 0
         while k < len(body):
-            fused = None if self.one_by_one else Fusing(self, mask).at(body, k)
+            apart = self.one_by_one or self.program.recorder is not None
+            fused = None if apart else Fusing(self, mask).at(body, k)
             length = fused[0] if fused else length_of_loads(self, body[k:])
             for stmt in body[k : k + length]:
                 self.goes_on(stmt, mask)
@@ -182,10 +190,42 @@ class SegmentEmitter(Emitter):
         """One statement, by the rule of its kind."""
         self.out.at = stmt.at
         self.stmt = stmt
+        if not isinstance(stmt, UNRECORDED):
+            self.record(stmt, mask)
         try:
             _RULES[type(stmt)](self, stmt, mask)
         except TilewrightError as error:
             raise error.located(stmt.at) from None
+
+    def record(self, stmt: ir.Stmt, mask: str) -> None:
+        """Tell the recorder, where there is one, that lanes are about to execute a statement."""
+        recorder = self.program.recorder
+        if recorder is not None:
+            row = recorder.has_row(stmt)
+            if row is None:
+                row = recorder.row(stmt, row_of(stmt, self.program.head_of(stmt)))
+            self.out.line(f"executed({row}, b, {mask})")
+
+    def record_value(self, name: str, mask: str) -> None:
+        """Tell it the value that a variable has got."""
+        if self.program.recorder is not None:
+            self.out.line(f"kept(b, {mask}, {self.variable(name)})")
+
+    def record_wait(self, end: ir.Meet | ir.Ask) -> None:
+        """The same for a call at which threads wait."""
+        recorder = self.program.recorder
+        if recorder is None:
+            return
+        bound, kind = bind(end.call), "meet" if isinstance(end, ir.Meet) else "ask"
+        row = recorder.has_row(end.call)
+        if row is None:
+            row = recorder.row(end.call, row_of_call(end.call, kind, show(end.call), end.at))
+            if bound.form.sync is not None and bound.form.sync.wait_only:
+                recorder.only_wait.add(row)
+        if kind == "ask":
+            self.out.line(f"asks({row}, b)")
+        elif bound.form.sync is not None:
+            self.out.line(f"executed({row}, b, m0)")
 
     def remaining(self, mask: str, gone: str) -> str:
         """Open a block for the lanes that have not left the iteration."""
@@ -195,8 +235,15 @@ class SegmentEmitter(Emitter):
         self.out.line("pass")
         return name
 
-    def nothing(self, stmt: ir.AllocBuffer | ir.DeclBuffer | ir.Attr, mask: str) -> None:
+    def nothing(self, stmt: ir.AllocBuffer | ir.DeclBuffer, mask: str) -> None:
         """Declarations: places are known already."""
+
+    def mark(self, stmt: ir.Attr, mask: str) -> None:
+        """A comment, or a mark, of which the recorder is told."""
+        recorder, name = self.program.recorder, stmt.mark
+        if recorder is not None and name is not None:
+            row = recorder.row(stmt, Row(f"T.trace({name!r})", "mark", stmt.at, {}))
+            self.out.line(f"marked({row}, {name!r}, b, {mask})")
 
     def assume(self, stmt: ir.Assume, mask: str) -> None:
         """A check that the assumption holds."""
@@ -212,6 +259,7 @@ class SegmentEmitter(Emitter):
             flags = self.out.constant("U", nothing_known(stmt.var.dtype))
         self.bound_under[stmt.var.name] = mask
         self.define(stmt.var, text, flags)
+        self.record_value(stmt.var.name, mask)
 
     def assign(self, stmt: ir.Assign, mask: str) -> None:
         """A new value for a variable, in the active lanes."""
@@ -223,6 +271,7 @@ class SegmentEmitter(Emitter):
             way = f"blended({mask}, " if self.unknowns else f"{mask}.chosen("
             flags = flags and f"{way}{flags}, {name}_s)"
         self.define(stmt.var, text, flags)
+        self.record_value(stmt.var.name, mask)
 
     def define(self, var: ir.Var, text: str, flags: str | None) -> None:
         """``name = text``, and the same for its flags."""
@@ -307,6 +356,8 @@ class SegmentEmitter(Emitter):
             turns = f"range({start}, {stop}, {stmt.step})"
             watched = f"run.watch.counted({turns})" if is_long(stmt) else turns
             with self.turns_at_once(is_loop_of_turns(self, stmt), mask), self.out.block(f"for {name} in {watched}:"):
+                self.record(stmt, mask)
+                self.record_value(stmt.var.name, mask)
                 self.body(stmt.body, mask)
             self.loops.pop()
             return
@@ -319,7 +370,7 @@ class SegmentEmitter(Emitter):
     @contextmanager
     def turns_at_once(self, are_alike: bool, mask: str) -> Iterator[None]:
         """The context of several loads or copies: they only collect addresses, and all of them follow the last one."""
-        if self.collected is not None or not are_alike:
+        if self.collected is not None or not are_alike or self.program.recorder is not None:
             yield
             return
         self.collected = self.out.fresh("turns")
@@ -338,6 +389,7 @@ class SegmentEmitter(Emitter):
         with self.out.block(ENDLESS):
             self.turn(turns, stmt)
             self.out.line(f"if not {self.sound(stmt.cond, mask, 'a condition')}: break")
+            self.record(stmt, mask)
             self.body(stmt.body, mask)
             self.spin(stmt, mask)
         self.loops.pop()
@@ -375,6 +427,7 @@ class SegmentEmitter(Emitter):
             self.out.line(f"{now} = {live} = {live}.narrowed({cond})")
             self.out.line(f"if {live} is None: break")
             self.out.line(f"{gone} = None")
+            self.record(stmt, now)
             self.body(stmt.body, now)
             self.out.line(f"if {live} is None: break")
             self.spin(stmt, live)
@@ -397,7 +450,7 @@ class SegmentEmitter(Emitter):
 _RULES: dict[type, Callable[..., None]] = {
     ir.AllocBuffer: SegmentEmitter.nothing,
     ir.DeclBuffer: SegmentEmitter.nothing,
-    ir.Attr: SegmentEmitter.nothing,
+    ir.Attr: SegmentEmitter.mark,
     ir.Assume: SegmentEmitter.assume,
     ir.Bind: SegmentEmitter.bind,
     ir.Assign: SegmentEmitter.assign,

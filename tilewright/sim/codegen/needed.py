@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.dtypes import BOOL
-from tilewright.ir.special import CTA, SPECIALS, UNIFORM
+from tilewright.ir.special import CTA, SIMULATED, UNIFORM
 from tilewright.sim.codegen.values import acts, given_in, is_closed, names_in, put_in, read_by
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _is_scalar(value: ir.Expr, parameters: frozenset[str]) -> bool:
         return False
     return load.buffer.data is not None and all(
         is_closed(node, parameters)
-        and not (isinstance(node, ir.Special) and SPECIALS[node.name].varies not in (UNIFORM, CTA))
+        and not (isinstance(node, ir.Special) and SIMULATED[node.name].varies not in (UNIFORM, CTA))
         for node in ir.walk(load.buffer.data)
     )
 

@@ -74,6 +74,11 @@ class Look:
             self._rows[pitch] = (rows * pitch).reshape(-1, 1, 1)
         return self._rows[pitch]
 
+    @property
+    def ranks(self) -> Ints:
+        """The GPU of each CTA, (CTAs, 1, 1)."""
+        return np.asarray((self.rows(1) + self.wave.first) // self.wave.run.reach["gpu"])
+
     def firsts(self, alike: Uniform) -> Look:
         """This look, without the CTAs that are like an earlier one."""
         if alike.same == 1:
@@ -316,15 +321,16 @@ def threads_of(batch: Look, lanes: Bools) -> tuple[Threads, ...]:
     entry. lanes: (CTAs, warps, 32), or what broadcasts to it.
     """
     full, found = np.broadcast_to(lanes, batch.shape), dict[object, list[tuple[int, int]]]()
+    of_one = batch.wave.run.reach["gpu"]
     ctas, warps = numbers(batch.ctas), numbers(batch.warps)
     for k in np.flatnonzero(full.any((1, 2))).tolist():
         row, kinds = ctas[k] + batch.wave.first, dict[tuple[int, int], list[tuple[int, int]]]()
         for warp in np.flatnonzero(full[k].any(-1)).tolist():
             for run in _runs(np.flatnonzero(full[k, warp])):
                 _extend(kinds.setdefault(run, []), warps[warp])
-        _extend(found.setdefault(tuple((run, tuple(each)) for run, each in kinds.items()), []), row)
+        _extend(found.setdefault(tuple((run, tuple(each)) for run, each in kinds.items()), []), row, of_one)
     return tuple(
-        Threads(batch.wave.cta_at(span[0]), span, warp, run)
+        batch.wave.threads_of(span, warp, run)
         for kind, spans in found.items()
         for span in spans
         for run, each in kind  # type: ignore[attr-defined]  # the key made above
@@ -337,9 +343,9 @@ def _runs(numbers: Ints) -> list[tuple[int, int]]:
     return [(int(part[0]), int(part[-1])) for part in parts]
 
 
-def _extend(spans: list[tuple[int, int]], number: int) -> None:
-    """Add a number above all others to spans of numbers."""
-    if spans and spans[-1][1] == number - 1:
+def _extend(spans: list[tuple[int, int]], number: int, parts: int = 1 << 62) -> None:
+    """Add a number above all others to spans of numbers, each inside of one of the parts that are so long."""
+    if spans and spans[-1][1] == number - 1 and number % parts:
         spans[-1] = spans[-1][0], number
     else:
         spans.append((number, number))

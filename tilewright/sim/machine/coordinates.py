@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,12 @@ def coordinate_text(program: Subject, site: Site, address: int) -> str:
 
 def element_text(program: Subject, place: Place, address: int, at: Span | None = None) -> str:
     """``A[3, 17]`` where the layout has that element, else ``element 40 of A``; of a pool the element of a buffer that
-    it dealt out, of several over one place that of the line ``at``.
+    it dealt out, of several over one place that of the line ``at``. Of several GPUs ``A[3, 17] of rank 1``.
     """
+    if place.pitch:
+        rank, byte = divmod(address - place.start, place.pitch)
+        whole = replace(place, pitch=0)
+        return f"{element_text(program, whole, place.start + byte, at)} of rank {rank}"
     view = program.view_at(place.name, address - place.start, at)
     name, first = (view.buffer.name, place.start + view.start) if view is not None else (place.name, place.start)
     buffer = program.authored.get(name)
@@ -67,7 +72,8 @@ def buffer_name(program: Subject, site: Site, address: int) -> str | None:
     if site.place is None:
         return site.line.buffer or None
     place = program.places.shared_at(address) if site.place is program.places.arena else site.place
-    view = program.view_at(place.name, address - place.start, site.at)
+    byte = (address - place.start) % place.pitch if place.pitch else address - place.start
+    view = program.view_at(place.name, byte, site.at)
     return view.buffer.name if view is not None else place.name
 
 

@@ -90,6 +90,9 @@ class Events:
         found: what `execute` returned: the words before an arrival, or before bytes were counted.
         """
 
+    def changed(self, batch: Look, olds: Lanes) -> None:
+        """Atomics have taken place. olds: what they have found."""
+
     def issued(self, operation: Operation) -> None:
         """An asynchronous operation was issued."""
 
@@ -146,7 +149,8 @@ class Printed:
 
 class Device:
     """The device of one run of a program. checks: they get its events. steps: how many it has made. scalars: the values
-    of parameters and symbols.
+    of parameters and symbols. ranks: how many GPUs it consists of. reach: by scope, the CTAs that it holds. wide: the
+    scopes that hold all.
 
     exists: (1, warps, 32), the threads of a CTA. lines: what asynchronous operations move.
     topics, about: by a warning's text what it is about, and what is known of it, as fields of a `Finding`.
@@ -164,7 +168,7 @@ class Device:
         checks: Sequence[Events],
         precedence: Precedence = FORWARDS,
     ) -> None:
-        """arrays: by the name of the buffer."""
+        """arrays: by the name of the buffer, those of one GPU behind those of the one before it."""
         self.program = program
         self.precedence = precedence
         self.places = program.places
@@ -176,6 +180,9 @@ class Device:
         self.grid = grid
         self.cluster = program.launch.cluster
         self.cluster_ctas = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        self.ranks = program.ranks.count
+        self.reach = {"cta": 1, "cluster": self.cluster_ctas, "gpu": max(1, self.rank_ctas)}
+        self.wide = ("gpu", "sys") if self.ranks == 1 else ("sys",)
         self.threads = program.launch.threads
         self.warps = program.launch.warps
         self.shared_bytes = program.launch.shared_bytes
@@ -186,14 +193,26 @@ class Device:
         self.findings = Collected(1)
         self.printed = Printed()
         self.steps = 0
+        self.decides: Callable[[Array], Bools] | None = (
+            None  # the way of each lane by the bits that it is about to read
+        )
         self.unwritten = ""
         self.tally = [0] * len(program.tallies)
         self.lines: dict[tuple[object, ...], Line] = {}
 
     @property
-    def ctas(self) -> int:
-        """CTAs of the grid."""
+    def rank_ctas(self) -> int:
+        """CTAs of the grid, which each GPU has."""
         return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of all GPUs: those of one, rank by rank, are neighbours."""
+        return self.rank_ctas * self.ranks
+
+    def take_cluster(self) -> int | None:
+        """The number of the first CTA of a cluster that has not begun, and now will not; None where there is none."""
+        return None
 
     def tell(self, error: SimulationError, *about: Hashable) -> None:
         """A finding after which the run goes on. Raises it once there are as many as wanted, or where it is what the

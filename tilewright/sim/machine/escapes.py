@@ -27,7 +27,8 @@ def escaped(operation: Operation, one: Touched, place: Place, first: int, size: 
     at = one.at.reshape(len(outside), -1)[row]
     counts = np.broadcast_to(one.width if one.nbytes is None else one.nbytes, one.shape)[row].reshape(-1)
     start, wrong = int(at[0]), int(at[outside[row]][0])
-    shown = [element_text(program, place, byte - first + place.start) for byte in (wrong, start)]
+    base = place.base - place.start if place.pitch else first - place.start
+    shown = [element_text(program, place, byte - base) for byte in (wrong, start)]
     room = first + size - start
     is_run = bool((np.diff(at) == one.width).all())
     much = f"{int(counts.sum())} bytes " + (f"from {shown[1]} on" if is_run else f"that begin at {shown[1]}")

@@ -15,7 +15,7 @@ from tilewright.sim.machine.arrays import Array, Bools
 from tilewright.sim.machine.batch import numbers, where_text
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows
-from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.remote import across, in_turns, on_rank
 from tilewright.sim.machine.tmem import TmemFacet
@@ -100,6 +100,10 @@ class MemoryFacet(_View):
         for storage, lanes, at in self._split(address):
             storage.store(self.batch.of_lanes(lanes.shape[2]), at, data.shape[-1], bits, lanes)
 
+    def replicas(self, address: Array) -> list[Array]:
+        run = self.batch.wave.run
+        return [np.asarray(address) + step for step in multicast_steps(run, _safe(address, self.mask), self.at)]
+
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
         """Lane by lane where lanes share an address, all others at once."""
         olds = np.zeros(self.mask.shape, values[0].dtype)
@@ -108,6 +112,8 @@ class MemoryFacet(_View):
                 self._in_rows(storage, lanes, at, olds, combine, *values)
             else:
                 self._in_registers(storage, lanes, at, olds, combine, *values)
+        for check in self.batch.wave.run.checks:
+            check.changed(self.batch, olds)
         return olds
 
     def _in_rows(

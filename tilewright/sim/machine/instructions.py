@@ -19,7 +19,7 @@ from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.facets import Facet, Finder
 from tilewright.sim.machine.gathered import check_lanes, parted_by_mask
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
-from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.register_files import RegisterAddress, RegisterFile, stacked
 from tilewright.sim.machine.shadows import sound
 from tilewright.sim.machine.sites import harmless
@@ -86,6 +86,14 @@ class _Kept(MemoryRows):
         self.bits = bits
 
 
+def _replicas(site: Site, batch: Batch, mask: Mask, at: Address, line: Span | None) -> list[Address]:
+    """The addresses of an access: itself, or the places on all GPUs that it names."""
+    if not site.replicated:
+        return [at]
+    active = np.broadcast_to(at.full(), mask.shape)[mask.full]
+    return [at.shifted(step) for step in multicast_steps(batch.wave.run, active, line)]
+
+
 @dataclass(frozen=True, eq=False)
 class CompiledInstruction:
     """A row with a meaning. accesses: (operand number, site) of memory that it touches; sinks: registers it writes;
@@ -118,7 +126,8 @@ class CompiledInstruction:
             if not self.is_elsewhere(number, values[number].hi):
                 if site.write and self.bound.form.meaning.moves and self.bound.form.meaning.on == "shared":
                     site.pending = partial(self._about_to_store, batch, mask, values)
-                site.touch(batch, mask, values[number])
+                for there in _replicas(site, batch, mask, values[number], self.at):
+                    site.touch(batch, mask, there)
                 site.pending = None
             elif self.bound.reaches_cluster:
                 site.elsewhere(batch).touch(batch, mask, values[number])

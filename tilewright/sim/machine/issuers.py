@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from tilewright.errors import SimulationError
 from tilewright.isa import ANY_LANES, WARPGROUP
 from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -85,8 +86,31 @@ class Issuers:
             found[address == one] = block.data[0, offset : offset + nbytes]
         return found
 
-    def fault(self, what: str, issuers: Bools) -> NoReturn:
-        raise SimulationError(what, given=self.name(int(np.flatnonzero(issuers)[0])), at=self.at)
+    @property
+    def cta(self) -> Ints:
+        return self.rows
+
+    def take_clusters(self) -> NDArray[np.uint32]:
+        taken = [self.wave.run.take_cluster() for _ in self.rows]
+        return np.array([(0, 0, 0, 0) if one is None else (1, *self.wave.cta_at(one)) for one in taken], np.uint32)
+
+    def kept(self, buffer: str) -> NDArray[np.uint64]:
+        return self.wave.kept.setdefault(buffer, np.zeros(self.wave.ctas, np.uint64))
+
+    def fault(self, what: str, issuers: Bools, *, address: int | None = None) -> NoReturn:
+        who = self.name(int(np.flatnonzero(issuers)[0]))
+        where = "" if address is None else self._place_text(address)
+        raise SimulationError(what, given=f"{where}{who}", at=self.at)
+
+    def _place_text(self, address: int) -> str:
+        """``element 1 of A, byte 4, in``: empty for an address without a buffer."""
+        places, (window, byte) = self.wave.run.places, divmod(address, 1 << WINDOW_BITS)
+        if window in places.globals:
+            return f"{element_text(self.wave.run.program, places.globals[window], byte, self.at)}, byte {byte}, in "
+        if window not in (0, SHARED_WINDOW):
+            return ""
+        byte &= (1 << OFFSET_BITS) - 1
+        return f"{element_text(self.wave.run.program, places.shared_at(byte), byte, self.at)}, in "
 
     def are(self, other: Issuers) -> bool:
         """Do the same lanes issue together there?"""

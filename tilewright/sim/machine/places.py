@@ -8,8 +8,8 @@ whose arguments share memory share a window, in which they overlap as the argume
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,13 +21,28 @@ from tilewright.sim.machine.memory import UNITS, MemoryRows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tilewright.sim.machine.arrays import Array
+    from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Array, Bools, Ints
+    from tilewright.sim.machine.device import Device
 
-__all__ = ["BufferPlaces", "Group", "Place", "blocks_of", "groups_of", "storage_bytes"]
+__all__ = [
+    "ALONE",
+    "MULTICAST",
+    "BufferPlaces",
+    "Group",
+    "OfRank",
+    "Place",
+    "Ranks",
+    "blocks_of",
+    "groups_of",
+    "multicast_steps",
+    "storage_bytes",
+]
 
 WINDOW_BITS = 40
 OFFSET_BITS = 24  # of a shared address: see `tilewright.sim.machine.remote`
 LOCAL_WINDOW, SHARED_WINDOW = 126, 127
+MULTICAST = 1 << WINDOW_BITS - 1  # in a window: set in an address that names a place of each GPU
 ARENA = "shared memory"
 TMEM_MEMORY = "tensor memory"
 
@@ -35,11 +50,32 @@ Group: TypeAlias = tuple[tuple[str, int], ...]
 """Buffers whose memory overlaps, from low to high: name, and bytes from the first one's beginning."""
 
 
+class OfRank(NamedTuple):
+    """What each of several GPUs has of a buffer: bytes; how far they are apart in the window; may others reach them?"""
+
+    nbytes: int
+    pitch: int
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The GPUs that run a kernel. parts: of several, what each has of the buffers, by name."""
+
+    count: int = 1
+    parts: tuple[tuple[str, OfRank], ...] = ()
+
+
+ALONE = Ranks()
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """The storage of a buffer. window: its number; start: bytes from there; nbytes: -1 until the arguments are known.
 
     unit: of a local buffer, the bytes of a thread that lie together. constant: may no thread write there?
+    pitch: of several GPUs, the bytes from where one of them has it to where the next one does. own: of those, does none
+    reach that of another?
     """
 
     name: str
@@ -49,20 +85,32 @@ class Place:
     nbytes: int = -1
     unit: int = 4
     constant: bool = False
+    pitch: int = 0
+    own: bool = False
 
     @property
     def base(self) -> int:
         """The generic address of its first byte."""
         return (self.window << WINDOW_BITS) + self.start
 
+    def outside(self, at: Ints, width: int, ranks: Ints) -> Bools:
+        """Which accesses of a buffer that several GPUs have leave what one of them has? ranks: of the threads."""
+        rank, byte = np.divmod(at - self.start, self.pitch)
+        found = (rank < 0) | (byte + width > self.nbytes)
+        return found | (rank != ranks) if self.own else found
+
 
 class BufferPlaces:
     """The places of a kernel, by buffer name and by window. groups: arguments that share memory."""
 
-    def __init__(self, kernel: ir.Kernel, groups: tuple[Group, ...] = ()) -> None:
+    def __init__(self, kernel: ir.Kernel, groups: tuple[Group, ...] = (), ranks: Ranks = ALONE) -> None:
         self.by_name: dict[str, Place] = {}
+        of_ranks = dict(ranks.parts)
         for number, buffer in enumerate(kernel.buffers, start=1):
-            self.by_name[buffer.name] = Place(buffer.name, "global", number, constant=buffer.constant)
+            place = Place(buffer.name, "global", number, constant=buffer.constant)
+            if (each := of_ranks.get(buffer.name)) is not None:
+                place = replace(place, nbytes=each.nbytes, pitch=each.pitch, own=not each.shared)
+            self.by_name[buffer.name] = place
         self.globals = {place.window: place for place in self.by_name.values()}
         for group in groups:
             self._overlap(group)
@@ -125,6 +173,20 @@ class BufferPlaces:
     def has_window(self, window: int) -> bool:
         """Does any memory of the kernel have this window?"""
         return window == SHARED_WINDOW or window in self.globals or (window == LOCAL_WINDOW and bool(self.locals))
+
+
+def multicast_steps(run: Device, address: Ints, at: Span | None) -> list[int]:
+    """For each GPU what leads from multicast addresses of one buffer to its places. Raises SimulationError."""
+    window = np.unique(address >> WINDOW_BITS)
+    place = run.places.globals.get(int(window[0])) if len(window) == 1 else None
+    if place is None or not place.pitch or not (address & MULTICAST).all():
+        raise SimulationError(
+            "T.multimem takes an address of all GPUs",
+            given=f"address {int(address.flat[0]):#x}" + (f", in {place.name}" if place is not None else ""),
+            allowed="a pointer into x.multicast(), of a symmetric argument x",
+            at=at,
+        )
+    return [rank * place.pitch - MULTICAST for rank in range(run.ranks)]
 
 
 def storage_bytes(buffer: ir.Buffer) -> int:

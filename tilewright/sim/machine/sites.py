@@ -21,7 +21,7 @@ from tilewright.sim.machine.batch import first_of, numbers, where_text
 from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import initialised
-from tilewright.sim.machine.places import LOCAL_WINDOW, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
+from tilewright.sim.machine.places import LOCAL_WINDOW, MULTICAST, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -70,6 +70,7 @@ class Site:
     over: Span | None = None  # of an operation: where its issuer has waited for it
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
+    replicated: bool = False  # does the address name a place of each GPU?
     home: Place | None = None  # the shared buffer that an operand certainly points into, in whichever CTA
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
@@ -114,6 +115,8 @@ class Site:
     def contains(self, batch: Batch, at: Address) -> bool:
         """Are all addresses inside of the buffer?"""
         assert self.place is not None
+        if self.place.pitch:
+            return not self.place.outside(at.full(), self.width, batch.ranks).any()
         return self.place.start <= at.lo and at.hi + self.width <= self.place.start + self._size(batch)
 
     def _size(self, batch: Batch) -> int:
@@ -135,6 +138,8 @@ class Site:
         assert self.place is not None
         full, end = at.full(), self.place.start + self._size(batch)
         found: Bools = mask.full & ((full < self.place.start) | (full + self.width > end))
+        if self.place.pitch:
+            found = mask.full & self.place.outside(full, self.width, batch.ranks)
         return found & (np.arange(32) < self.lanes) if self.lanes < 32 else found
 
     def count(self, batch: Look, mask: Mask, at: Address) -> None:
@@ -301,6 +306,7 @@ class Site:
         self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin = (None, None)
     ) -> None:
         """Store the flags of what `store` just wrote; None stands for initialised bytes, all that an argument takes."""
+        at = harmless(at, mask).shifted(-MULTICAST) if self.replicated else at  # one place stands for all
         for site, lanes, there in self._everywhere(batch, mask, at):
             site.put_flags(batch, lanes, there, flags, origin)
 
@@ -357,6 +363,14 @@ class Site:
     def inside(self, batch: Batch, window: int, at: Address, mask: Mask) -> Site:
         """This site as it touches the buffer at a window's address."""
         places = batch.wave.run.places
+        if at.hi >= FAR and batch.wave.run.ranks > 1 and (place := places.globals.get(window)) is not None:
+            raise SimulationError(
+                f"{self.op} through an address of all GPUs",
+                given=f"a pointer into the multicast view of {place.name}",
+                allowed="T.multimem.ld_reduce, T.multimem.st, T.multimem.red",
+                hint=f"{place.name}.peer(rank), or {place.name} itself",
+                at=self.at,
+            )
         if at.hi >= FAR and (after := places.globals.get(window + 1)) is not None:
             self._check_before(batch, after, at, mask)
         if not places.has_window(window):

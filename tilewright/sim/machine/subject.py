@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright import ir
 from tilewright.isa import Fence, bind
-from tilewright.sim.machine.places import BufferPlaces, Place, storage_bytes
+from tilewright.sim.machine.places import ALONE, BufferPlaces, Place, Ranks, storage_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,20 +33,28 @@ class View(NamedTuple):
 
 class Subject:
     """kernel: of stage "lowered". checks: names out of `CHECKS`. groups: buffers whose arguments share memory.
+    ranks: the GPUs that run it.
 
     sites: the places of the kernel that touch memory. tallies: the instructions that are counted. thread_parts: address
     parts that depend on thread numbers only, by the warps, kept for all runs. fences_shared: is there any fence of
     shared memory alone? sc_scopes: those of its fences of kind sc.
     """
 
-    def __init__(self, kernel: ir.Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
+    def __init__(
+        self,
+        kernel: ir.Kernel,
+        checks: frozenset[str],
+        groups: tuple[Group, ...] = (),
+        ranks: Ranks = ALONE,
+    ) -> None:
         assert kernel.stage == "lowered", "the simulator runs lowered kernels"
         assert kernel.launch is not None, "a lowered kernel has a launch"
         self.launch: ir.Launch = kernel.launch
         self.kernel = kernel
         self.checks = checks
         self.groups = groups
-        self.places = BufferPlaces(kernel, groups)
+        self.ranks = ranks
+        self.places = BufferPlaces(kernel, groups, ranks)
         self.with_shadows = "poison" in checks
         self.sites: list[Site] = []
         self.tallies: list[str] = []
@@ -61,6 +69,11 @@ class Subject:
         self.fences_shared = any(one.is_of_shared for one in fences)
         self.sc_scopes = {str(one.scope) for one in fences if isinstance(one, Fence) and one.sem == "sc"}
 
+    @cached_property
+    def takes_over(self) -> bool:
+        """May CTAs take over the work of others, which have not begun?"""
+        return any(bound.form.issue is not None and bound.form.issue.takes_over for bound in self.operations)
+
     @property
     def has_asynchronous(self) -> bool:
         """Does any instruction begin an operation?"""
@@ -70,6 +83,11 @@ class Subject:
     def asks(self) -> bool:
         """Does a thread ask an m-barrier once, and go on whatever the answer?"""
         return any(site.asks for site in self.sites)
+
+    @property
+    def decides(self) -> bool:
+        """Does any strong read decide a branch, and nothing else?"""
+        return False
 
     @property
     def asynchronous_unit(self) -> int:

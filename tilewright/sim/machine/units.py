@@ -201,7 +201,7 @@ class Touched:
             home = (self.home or places.shared_at(low)) if bounds else places.arena
             return low == high or (low >= home.start and high <= home.start + home.nbytes)
         window = low >> WINDOW_BITS
-        if window != high - 1 >> WINDOW_BITS:
+        if window != high - 1 >> WINDOW_BITS or wave.run.ranks > 1:
             return low == high
         _, block = wave.run.global_block(window)
         return block is not None and high - (window << WINDOW_BITS) <= block.nbytes
@@ -212,7 +212,11 @@ class Touched:
         if self.space != "shared":
             for window, there in self.windows():
                 _, block = wave.run.global_block(window)
-                yield places.globals.get(window), window << WINDOW_BITS, 0 if block is None else block.nbytes, there
+                place, start = places.globals.get(window), window << WINDOW_BITS
+                if place is not None and place.pitch:
+                    yield from self._of_ranks(wave, place, there)
+                else:
+                    yield place, start, 0 if block is None else block.nbytes, there
             return
         starts = self.at.reshape(len(self.at), -1)[:, 0]
         if self.home is not None or not bounds:
@@ -220,6 +224,19 @@ class Touched:
         for start in np.unique(starts).tolist():
             home = (self.home or places.shared_at(start)) if bounds else places.arena
             yield home, home.start, home.nbytes, self.touches & self.along(starts == start).astype(np.bool_)
+
+    def _of_ranks(self, wave: Wave, place: Place, there: Bools) -> Iterator[tuple[Place, int, int, Bools]]:
+        """The same for a buffer that several GPUs have: the part of each, of which a row may be in one alone."""
+        home = (self.at.reshape(len(self.at), -1)[:, 0] - place.base) // place.pitch
+        if place.own:
+            home = (self.rows.reshape(len(self.at), -1)[:, 0] + wave.first) // wave.run.reach["gpu"]
+        for rank in np.unique(home).tolist():
+            yield (
+                place,
+                place.base + rank * place.pitch,
+                place.nbytes,
+                there & self.along(home == rank).astype(np.bool_),
+            )
 
     def _memories(self, wave: Wave) -> Iterator[tuple[MemoryRows | None, Ints, Ints, Bools]]:
         """The memories, None where there is none at an address: rows and addresses of the places there, and which of

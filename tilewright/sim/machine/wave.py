@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tilewright.explain import Threads
-from tilewright.ir.special import LANE, SPECIALS, WARP
+from tilewright.ir.special import LANE, RANK, SIMULATED, WARP
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.memory import MemoryRows
 from tilewright.sim.machine.pending import Pending
@@ -18,6 +18,8 @@ from tilewright.sim.machine.sync import Barriers
 from tilewright.sim.machine.tmem import Cells, Columns
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tilewright.sim.machine.arrays import Bools, Value
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import Device
@@ -46,6 +48,7 @@ class Wave:
         self.first = first
         self.ctas = ctas
         self.shared = MemoryRows.zeros(ctas, run.shared_bytes)
+        self.kept: dict[str, NDArray[np.uint64]] = {}  # by units of their own, see `tilewright.isa.machine.Unit`
         self.registers = {
             place.name: Registers(ctas, run.warps, place.nbytes, place.unit, place.start) for place in run.places.locals
         }
@@ -105,8 +108,9 @@ class Wave:
     def _coordinates_of(self, ctas: Ints) -> dict[str, Ints]:
         """Those of CTAs by their numbers in the grid; those of one cluster follow each other."""
         grid, cluster = self.run.grid, self.run.cluster
+        gpu, ctas = divmod(ctas, self.run.reach["gpu"])
         number, rank = divmod(ctas, self.run.cluster_ctas)
-        found = {"cluster_ctarank": rank}
+        found = {RANK: gpu, "cluster_ctarank": rank}
         for axis, extent, inner in zip(AXES, grid, cluster, strict=True):
             number, outer_at = divmod(number, extent // inner)
             rank, inner_at = divmod(rank, inner)
@@ -120,13 +124,17 @@ class Wave:
             return self.run.grid[AXES.index(name[-1])]
         if name == "ntid":
             return self.run.threads
-        row = SPECIALS[name]
+        row = SIMULATED[name]
         if row.axis is not None:
             lane = np.arange(32 if row.varies & LANE else 1, dtype=np.int32)
             warp = np.arange(self.run.warps, dtype=np.int32)[warps] if row.varies & WARP else np.zeros(1, np.int32)
             number: Ints = row.axis.of_thread(np.int32(32) * warp[None, :, None] + lane)
             return number
         return self.coordinates[name][ctas].astype(np.int32).reshape(-1, 1, 1)
+
+    def rank_of(self, cta: int) -> int | None:
+        """The GPU of several that a CTA, counted over all of them, is on."""
+        return cta // self.run.reach["gpu"] if self.run.ranks > 1 else None
 
     def cta_at(self, cta: int) -> tuple[int, int, int]:
         """The coordinate of a CTA, counted in the grid."""
@@ -137,11 +145,23 @@ class Wave:
     def thread_at(self, cta: int, thread: int) -> Threads:
         """A thread as a finding has it. cta: counted in the grid."""
         warp, lane = divmod(thread, 32)
-        return Threads(self.cta_at(cta), (cta, cta), (warp, warp), (lane, lane))
+        return self.threads_of((cta, cta), (warp, warp), (lane, lane))
+
+    def threads_of(self, ctas: tuple[int, int], warps: tuple[int, int], lanes: tuple[int, int]) -> Threads:
+        """Threads as a finding has them. ctas: the first and the last, counted over all GPUs."""
+        of_one = ctas[0] % self.run.reach["gpu"], ctas[1] % self.run.reach["gpu"]
+        return Threads(self.cta_at(ctas[0]), of_one, warps, lanes, self.rank_of(ctas[0]))
+
+    def warp_at(self, row: int, warp: int) -> Threads:
+        """A warp of the CTA in a row, all of its lanes."""
+        return self.threads_of((row + self.first, row + self.first), (warp, warp), (0, 31))
 
     def cta_name(self, row: int) -> str:
         """``(3, 0, 0)`` as a kernel counts; also of a CTA of another wave, by its distance from the first one here."""
-        return f"({', '.join(map(str, self.cta_at(self.first + row)))})"
+        rank = self.rank_of(self.first + row)
+        return f"({', '.join(map(str, self.cta_at(self.first + row)))})" + (
+            f" of rank {rank}" if rank is not None else ""
+        )
 
     def warp_name(self, row: int, warp: int) -> str:
         """``CTA (3, 0, 0), warp 1``."""

@@ -22,6 +22,7 @@ what a thread comes after: other threads, by time       clocks.known, far     ev
     of operations: complete, offered, heard, ordered    clocks.parts          asynchronous, shared_stores
     after a fence of kind sc, or a proxy fence          columns of the clocks, flags of parts
 what is handed on: by barriers, phases, locations       meetings, phases, locations
+    by older values, that decide a branch alike         histories             locations
     by the fences of a thread                           fences                strong writes, relaxed arrivals
     of each fence by itself                             fence_points          proxies of global memory
     by the cluster's barrier, though it is relaxed      ClusterMeetings       mbarriers, remote_accesses

@@ -11,6 +11,7 @@ SIGNALS = 1024  # arrivals and waits at m-barriers, of a wave
 FENCED_READS = 256  # of a CTA, and of all
 PROXY_FENCES = 64  # of one kind in a CTA
 OBSERVATIONS = 256  # of other threads by one CTA, or at one counter
+STATES = 4096  # of a location
 STRONG_WRITES = 4096  # of warps, where threads poll and read by volatile loads
 GLOBAL_OPERATIONS = 256  # on global memory
 REMOTE_OPERATIONS = 64  # before those that are known to be complete are left out

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.operation import Operation
@@ -121,6 +121,9 @@ class Order(Check):
                 check_in_flight(operations, site, batch, mask, at)
 
         return hook
+
+    def changed(self, batch: Look, olds: Lanes) -> None:
+        self.locations.found(batch, olds)
 
     # Meetings
 

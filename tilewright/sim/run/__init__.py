@@ -2,6 +2,7 @@
 
 program             a lowered kernel that runs as often as one likes
 execution           its arguments, its waves of CTAs, and its results
+ranks               several GPUs in one run: where each has its arrays
 schedule, stuck     which batch goes next; the error when none can
 overtaking          a thread that others overtake before its strong accesses
 absent              which warps are whole where lanes meet, and what of lanes that have ended meanwhile

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import SimulationError
+from tilewright.errors import ArgumentError, SimulationError
 from tilewright.explain import Finding
 from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
@@ -25,6 +25,7 @@ from tilewright.sim.run.limits import Display, OutOfTime, Watch
 from tilewright.sim.run.schedule import Scheduler
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from tilewright.errors import Span
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from tilewright.ir import Number
     from tilewright.sim.codegen.compiled import Compiled
     from tilewright.sim.machine.arrays import Array
+    from tilewright.sim.record import Recording
+    from tilewright.view.look import Timeline
 
 __all__ = ["Execution", "Run"]
 
@@ -46,21 +49,37 @@ LANE_BYTES = 24  # bytes of temporaries per lane
 @dataclass(frozen=True, slots=True)
 class Run:
     """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB.
-    findings: the warnings as data.
+    findings: the warnings as data. recording: what was recorded, where that was asked for.
     """
 
     counts: Counts
     warnings: list[str] = field(default_factory=list)
     output: str = ""
     findings: list[Finding] = field(default_factory=list)
+    recording: Recording | None = None
 
     def __repr__(self) -> str:
         said = [f"warning: {warning}" for warning in self.warnings]
         printed = [f"printed {len(self.output)} characters"] if self.output else []
         return "\n".join([f"<Run: {self.counts.summary()}>", *said, *printed])
 
+    def timeline(self, path: str | Path | None = None, *, units: str = "cycles") -> Timeline:
+        """The run warp by warp; see `Recording.timeline`. Raises ArgumentError for a run that is not recorded."""
+        return self._recorded().timeline(path, units=units)
+
+    def page(self, path: str | Path | None = None) -> str:
+        """The page of the run, one HTML file that needs nothing else. path: also written there."""
+        return self._recorded().page(path)
+
+    def _recorded(self) -> Recording:
+        if self.recording is None:
+            raise ArgumentError("this run is not recorded", given="record=False", allowed="simulate(..., record=True)")
+        return self.recording
+
     def _repr_html_(self) -> str:
-        """What a notebook shows: warnings, and the counts of each line."""
+        """What a notebook shows: the page where the run is recorded, else warnings, and the counts of each line."""
+        if self.recording is not None:
+            return self.recording._repr_html_()
         from tilewright.view import preformatted  # upwards, and only when a notebook asks
 
         return preformatted("\n".join([repr(self), *self.counts.table()]))
@@ -87,7 +106,7 @@ class Execution(Device):
         self.findings.most = limits.findings
         self.watch = Watch(self, limits, started)
         self.scheduler = Scheduler(self, program.segments, program.live)
-        self._next = 0
+        self._next, self._end = 0, self.ctas
         self.open: list[Wave] = []  # the waves that run
         each = self.shared_bytes + self.warps * 32 * self._register_bytes
         self._cta_bytes = 2 * each if program.with_shadows else each
@@ -149,11 +168,13 @@ class Execution(Device):
 
     def admit(self) -> bool:
         """Starts the next wave; False where no CTA is left. Raises SimulationError where memory is short."""
-        size = min(self._wave_ctas(), self.ctas - self._next)
+        size = min(self._wave_ctas(), self.not_begun)
+        if self.program.takes_over:  # the GPU has room for half of them
+            size = min(size, -(-self.ctas // self.cluster_ctas) // 2 * self.cluster_ctas or size)
         if size <= 0:
             return False
         self.watch.look(monotonic())
-        first = self.precedence.next_cta(self._next, size, self.ctas)
+        first = self._next if self.program.takes_over else self.precedence.next_cta(self._next, size, self.ctas)
         wave = Wave(self, first, size)
         self.open.append(wave)
         for check in self.checks:
@@ -184,7 +205,18 @@ class Execution(Device):
     @property
     def not_begun(self) -> int:
         """CTAs that have yet to begin."""
-        return self.ctas - self._next
+        return self._end - self._next
+
+    def end_after(self, last: int) -> None:
+        """CTAs behind this one do not run at all."""
+        self._end = min(self.ctas, last + 1)
+
+    def take_cluster(self) -> int | None:
+        """The last cluster that has not begun. In runs in which later warps go first the GPU begins them itself."""
+        if self.precedence.backwards or self.not_begun < self.cluster_ctas:
+            return None
+        self._end -= self.cluster_ctas
+        return self._end
 
     def room(self) -> int:
         """How many CTAs more the GPU has room for, besides those of open waves that have not ended."""

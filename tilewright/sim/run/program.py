@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -11,18 +11,20 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.host import Limits
-from tilewright.ir.tensor_map import MapFields, mapped
+from tilewright.ir.tensor_map import MapFields
 from tilewright.isa import resident_ctas
 from tilewright.process import one_blas_thread
 from tilewright.sim.codegen.compiled import Compiled
-from tilewright.sim.machine.places import Group, groups_of
+from tilewright.sim.machine.places import ALONE, Group, Ranks, groups_of
 from tilewright.sim.machine.precedence import PATIENT, Made, Precedence, others
 from tilewright.sim.run.execution import Execution, Run
+from tilewright.sim.run.ranks import Several, encoded, over_ranks
 
 if TYPE_CHECKING:
     from tilewright.ir import Kernel, Number
     from tilewright.isa import Arch
     from tilewright.sim.machine.arrays import Array
+    from tilewright.sim.record import RecordingOptions
 
 __all__ = ["Program"]
 
@@ -42,7 +44,7 @@ class Program:
         self._target = target
         self._checks = checks
         self.compiled = Compiled(kernel, checks)
-        self._by_groups: dict[object, Compiled] = {((), False): self.compiled}  # see `_of`
+        self._by_groups: dict[object, Compiled] = {((), ALONE, False, False): self.compiled}  # see `_of`
 
     @property
     def source(self) -> str:
@@ -53,11 +55,14 @@ class Program:
         """The address of a buffer's first byte, where the arguments are these arrays."""
         return self._of(groups_of(arrays)).places.by_name[name].base
 
-    def _of(self, groups: tuple[Group, ...], *, pauses: bool = False) -> Compiled:
-        """groups: of the arguments that share memory. pauses: see `Compiled`."""
-        key = groups, pauses
+    def _of(
+        self, groups: tuple[Group, ...], ranks: Ranks = ALONE, *, pauses: bool = False, recorded: bool = False
+    ) -> Compiled:
+        """groups: of the arguments that share memory. pauses, recorded: see `Compiled`."""
+        key = groups, ranks, pauses, recorded
         if key not in self._by_groups:
-            self._by_groups[key] = Compiled(self._lowered, self._checks, groups, pauses=pauses)
+            kernel = self._lowered if ranks is ALONE else over_ranks(self._lowered, ranks)
+            self._by_groups[key] = Compiled(kernel, self._checks, groups, ranks, pauses=pauses, recorded=recorded)
         return self._by_groups[key]
 
     def run(
@@ -68,29 +73,61 @@ class Program:
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: Limits | None = None,
+        record: RecordingOptions | None = None,
     ) -> Run:
         """Execute the whole grid; arrays are changed in place.
 
         arrays: by the name of the handle parameter, C-contiguous, with the buffer's bytes. scalars: parameters and
         symbols by name. maps: the tensor maps that are arguments; ``arrays`` has their arrays as `mapped`.
-        progress: called with CTAs done and CTAs in all. limits: what the run may take.
+        progress: called with CTAs done and CTAs in all. limits: what the run may take. record: what is recorded of it.
         Raises SimulationError for what a check finds, and at a limit.
         """
         own = {each.name for each in self._lowered.maps}
         named = {
             buffer.name: arrays[handle.name] for buffer, handle in self.compiled.handles() if buffer.name not in own
         }
-        program = self._of(groups_of(named))
-        named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in _encoded(program, maps, scalars)}
-        return self._run(program, named, scalars, progress, self._on_target(limits or Limits()))
+        program = self._of(groups_of(named), recorded=record is not None)
+        starts = {name: place.base for name, place in program.places.by_name.items()}
+        made = encoded(program.kernel, starts, maps, scalars)
+        named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in made}
+        if record is None or program.recorder is None:
+            return self._run(program, named, scalars, progress, self._on_target(limits or Limits()))
+        program.recorder.arm(record)
+        size = prod(program.launch.cluster)
+        last = record.last // size * size + size - 1 if record.alone else None
+        try:
+            run = self._run(program, named, scalars, progress, self._on_target(limits or Limits()), last)
+        except SimulationError as error:
+            error.recording = program.recorder.taken(str(self._target), error.findings)
+            raise
+        return replace(run, recording=program.recorder.taken(str(self._target), tuple(run.findings)))
 
-    def _on_target(self, limits: Limits) -> Limits:
-        """The limits, with the CTAs that the target runs at once."""
+    def run_on_ranks(
+        self,
+        given: Sequence[Mapping[str, Array]],
+        scalars: Mapping[str, Number],
+        maps: Sequence[Mapping[str, MapFields]],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        limits: Limits | None = None,
+    ) -> Run:
+        """`run` on several GPUs: arrays and maps of each, in the order of their ranks, and scalars of all."""
+        own = {each.name for each in self._lowered.maps}
+        named = [
+            {b.name: arrays[handle.name] for b, handle in self.compiled.handles() if handle.name in arrays.keys() - own}
+            for arrays in given
+        ]
+        with Several.of(self.compiled.kernel, named, maps, scalars) as several:
+            limits = self._on_target(limits or Limits(), several.ranks.count)
+            return self._run(self._of((), several.ranks), several.arrays, scalars, progress, limits)
+
+    def _on_target(self, limits: Limits, ranks: int = 1) -> Limits:
+        """The limits, with the CTAs that so many of the target run at once."""
         launch = self.compiled.launch
         if self._target is None:
             return limits
         own = resident_ctas(self._target, launch.threads, launch.shared_bytes, prod(launch.cluster))
-        return replace(limits, ctas=own)
+        return replace(limits, ctas=own * ranks)
 
     def _run(
         self,
@@ -99,6 +136,7 @@ class Program:
         scalars: Mapping[str, Number],
         progress: Callable[[int, int], None] | None,
         limits: Limits,
+        last: int | None = None,
     ) -> Run:
         for site in program.sites:
             site.reset()
@@ -106,13 +144,19 @@ class Program:
         before = _copied(arrays) if watched else arrays
         with np.errstate(all="ignore"), one_blas_thread():
             first = Execution(program, arrays, scalars, limits)
+            if last is not None:
+                first.end_after(last)
             self._execute(first, before, progress)
             started = first.watch.started
             result = first.result()
             made: list[Made] = []
             topics = {first.topics.get(one.message) for one in result.findings}
-            for precedence in _other_orders(program, made, first.steps) if watched else ():
-                code = self._of(program.groups, pauses=True) if precedence.late and precedence.late.stops else program
+            for precedence in _other_orders(program, made, first.steps) if watched and last is None else ():
+                code = (
+                    self._of(program.groups, program.ranks, pauses=True)
+                    if precedence.late and precedence.late.stops
+                    else program
+                )
                 other = Execution(code, _copied(before), scalars, limits, precedence=precedence, started=started)
                 self._execute(other, before, lambda done, ctas: None)
                 if precedence.late is not None:
@@ -152,16 +196,6 @@ class Program:
 
 def _copied(arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {name: array.copy() for name, array in arrays.items()}
-
-
-def _encoded(
-    program: Compiled, maps: Mapping[str, MapFields], scalars: Mapping[str, Number]
-) -> Iterator[tuple[str, bytes]]:
-    """The 128 bytes of each tensor map, with the address that its array has here."""
-    for each in program.kernel.maps:
-        fields = each.fields(scalars) if each.is_made else maps[each.name]
-        base = program.places.by_name[each.of if each.is_made else mapped(each.name)].base
-        yield each.name, fields.at(base + (each.start(scalars) if each.is_made else 0)).encode()
 
 
 def _other_orders(program: Compiled, made: list[Made], steps: int) -> Iterator[Precedence]:

@@ -9,12 +9,14 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.isa import phase_state
 from tilewright.sim.codegen.axes import LANE, WARP
-from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers
+from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers, threads_of
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.sync import Crossing, Polling
 from tilewright.sim.order.reports.advice import kept_apart
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from tilewright.errors import Span
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.wave import Wave
@@ -27,7 +29,7 @@ MOST_LINES = 32
 
 def stuck(run: Execution, kind: str, what: str, batches: list[Batch], others: list[Batch]) -> SimulationError:
     """The error: ``batches`` are to blame, the others wait as well."""
-    lines = [line for batch in (*batches, *others) for line in _places(run, batch)]
+    lines = [*_ended(run, (*batches, *others)), *(line for each in (*batches, *others) for line in _places(run, each))]
     first = min(batches, key=lambda batch: batch.segment)
     ordered = [first, *batches]
     missing, hint = next(filter(None, map(_tmem, ordered)), (_missing(ordered), None))
@@ -48,7 +50,20 @@ def stuck(run: Execution, kind: str, what: str, batches: list[Batch], others: li
         hint=hint,
         at=_at(run, first),
         kind=kind,
+        threads=tuple(thread for batch in _polling(batches, others) for thread in threads_of(batch, batch.mask.full)),
     )
+
+
+def _polling(batches: list[Batch], others: list[Batch]) -> list[Batch]:
+    """Those that wait for what other threads tell, as the rest may wait for them; all where there are none."""
+    return [batch for batch in (*batches, *others) if batch.meeting is None] or batches
+
+
+def _ended(run: Execution, waiting: Sequence[Batch]) -> Iterator[str]:
+    """The GPUs among several whose threads have all ended, so that they tell nobody anything any more."""
+    left = {int(rank) for batch in waiting for rank in batch.ranks[batch.mask.full.any((1, 2))].reshape(-1)}
+    if run.ranks > 1 and not run.not_begun and (gone := sorted({*range(run.ranks)} - left)):
+        yield f"rank{'s' * (len(gone) > 1)} {', '.join(map(str, gone))}: all threads have ended"
 
 
 def _together(run: Execution, batch: Batch) -> str | None:

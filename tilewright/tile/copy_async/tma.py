@@ -39,7 +39,7 @@ class TmaPlan:
 @variant(
     "copy_async",
     priority=20,
-    keywords=("mbar", "cta_mask", "cache_hint", "oob", "use_tma_reduce"),
+    keywords=("mbar", "cta_mask", "cta_group", "cache_hint", "oob", "use_tma_reduce"),
     when=[between("global", "shared"), single_thread, constant_extents, one_way_keywords],
 )
 def tma(call: TileCall) -> TmaPlan:
@@ -66,7 +66,8 @@ def _issue(plan: TmaPlan, box: Box, of: Expr, call: TileCall, out: Builder) -> N
     rank = len(coords)
     if plan.row.endswith("g2c"):
         mask = call.option("cta_mask") or 0
-        out.call(plan.row, rank, tile, call.option("mbar"), of, mask, -1, hint, *coords)
+        group = 2 if call.option("cta_group") == 2 else -1
+        out.call(plan.row, rank, tile, call.option("mbar"), of, mask, group, hint, *coords)
     elif plan.row.endswith("s2g"):
         out.call(plan.row, rank, tile, of, hint, *coords)
     else:

@@ -12,7 +12,8 @@ from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.ir import Expr, Load, Region, Value, as_expr, const_value
 from tilewright.isa.tcgen05_mma_values import PATHS, DataPath
-from tilewright.layout import tmem_datapath_layout
+from tilewright.layout import S, TCol, TileLayout, TLane, tmem_datapath_layout
+from tilewright.tile.block_scales import PlacedScales, placed_scales, scale_blocks
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.cells import COLUMN_BITS, tmem_cells
@@ -35,6 +36,8 @@ __all__ = ["UmmaPlan"]
 
 MMA = "ptx.tcgen05.mma"
 LANE = 1 << 16  # what leads from lane to lane in an address of tensor memory
+PACKED = {4: (2, 1), 8: (16, 16)}
+"""Elements of 4 bits, by the bits that each takes along K: so many of them begin so many bytes behind those before."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,27 +52,32 @@ class CellBlocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UmmaPlan:
-    """made: what each instruction computes. a, b: the blocks of A and B, d: of D, by rows and columns. elects: a warp
-    executes the call, and one of its threads issues.
+    """made: what each instruction computes, but for the bytes of its scales. a, b: the blocks of A and B, d: of D, by
+    rows and columns. scales: of A and of B, where there are any. elects: a warp executes the call, and one of its
+    threads issues.
     """
 
     made: isa.InstructionDescriptor
     a: DescribedBlocks | CellBlocks
     b: DescribedBlocks
     d: CellBlocks
+    scales: tuple[PlacedScales, ...]
     elects: bool
 
     def summary(self) -> str:
         """``m128n256k16, 4 instructions; A 128-byte swizzle, B 128-byte swizzle``."""
         count = self.d.starts.size * self.b.starts.shape[1]
         a = blocks_text(self.a) if isinstance(self.a, DescribedBlocks) else "in tensor memory"
-        k = isa.PRODUCT_KINDS[self.made.kind].k
-        return f"m{self.made.M}n{self.made.N}k{k}, {counted(count)}; A {a}, B {blocks_text(self.b)}"
+        kind = f"{self.made.kind} " if self.scales else ""
+        pair = ", of a pair" if self.made.cta_group == 2 else ""
+        shape = f"{kind}m{self.made.M}n{self.made.N}k{self.made.K}{pair}"
+        return f"{shape}, {counted(count)}; A {a}, B {blocks_text(self.b)}"
 
 
-@condition("D is in tensor memory, B in shared memory, A in either")
+@condition("D and scales are in tensor memory, B in shared memory, A in either")
 def tmem_operands(call: TileCall) -> str | None:
-    return misplaced(call, D=("tmem",), A=("shared", "tmem"), B=("shared",))
+    scales = dict.fromkeys(call.sides.keys() & {"SFA", "SFB"}, ("tmem",))
+    return misplaced(call, D=("tmem",), A=("shared", "tmem"), B=("shared",), **scales)
 
 
 @condition("one thread, or a warp for one of its threads, issues the products")
@@ -77,111 +85,196 @@ def one_issuer(call: TileCall) -> str | None:
     return several_issuers(call, ("thread", "warp"), "products")
 
 
+def elements_of(call: TileCall) -> tuple[str, str]:
+    """The types of A's and B's elements: what a call says of packed bytes, else those of the buffers."""
+    a, b = (str(call.option(f"{name.lower()}_dtype") or call[name].dtype) for name in "AB")
+    return a, b
+
+
+def kinds_of(call: TileCall) -> tuple[str, ...]:
+    """The kinds of products that multiply these types, with these scales."""
+    (a, b), block = elements_of(call), scale_blocks(call)
+    if not block:
+        kinds: tuple[str, ...] = (isa.MMA_KIND_OF.get(a, ""),)
+    else:
+        sf_dtype = str(call["SFA"].dtype)
+        with_scales = ((kind, row) for kind, row in isa.PRODUCT_KINDS.items() if sf_dtype in row.scales)
+        words = {kind: row.scales[sf_dtype][1] for kind, row in with_scales}
+        fitting = [kind for kind, each in words.items() if block in (isa.WORD_BLOCKS[word] for word in each)]
+        kinds = tuple(sorted(fitting, key=("mxf4", "mxf4nvf4", "mxf8f6f4").index))
+    rows = {kind: isa.PRODUCT_KINDS[kind] for kind in kinds if kind}
+    d = str(call["D"].dtype)
+    return tuple(kind for kind, row in rows.items() if d in row.results and {a, b} <= row.elements_for(d).keys())
+
+
 @condition("A, B and D have types that the instruction multiplies")
 def types_of_a_kind(call: TileCall) -> str | None:
-    a, b, d = (str(call[name].dtype) for name in "ABD")
-    row = isa.PRODUCT_KINDS.get(isa.MMA_KIND_OF.get(a, ""))
-    if row and d in row.results and {a, b} <= row.elements_for(d).keys():
-        narrow = [each for each in (a, b) if dtype(each).value_bits < 8 * row.element_bytes]
-        return f"{narrow[0]} has a byte for each element there, and no layout says so" if narrow else None
-    return f"no tcgen05.mma multiplies {a} by {b} into {d}"
+    a, b = elements_of(call)
+    if not kinds_of(call):
+        scales = f" with {call['SFA'].dtype} for {scale_blocks(call)} elements" if scale_blocks(call) else ""
+        return f"no tcgen05.mma multiplies {a} by {b} into {call['D'].dtype}{scales}"
+    for name, element in zip("AB", (a, b), strict=True):
+        asked = call.option(f"{name.lower()}_dtype")
+        if asked and call[name].dtype.bits != 8:
+            return f"{name.lower()}_dtype={asked!r} is for bytes, and {name} has {call[name].dtype}"
+        if not asked and dtype(element).value_bits == 6 and call[name].space == "shared":
+            return (
+                f"{element} has a byte for each element there, and the product takes 16 from 12 bytes: "
+                f'bytes, with {name.lower()}_dtype="{element}", are taken as they are'
+            )
+    return None
 
 
 @condition("integers are not subtracted")
 def signs_fit(call: TileCall) -> str | None:
-    kind = isa.MMA_KIND_OF[str(call["A"].dtype)]
+    kind = kinds_of(call)[0]
     return f"{kind} has no signs" if call.option("negate") and not isa.PRODUCT_KINDS[kind].signs else None
 
 
-WHEN = (tmem_operands, one_issuer, types_of_a_kind, signs_fit, constant_extents)
+WHEN = (tmem_operands, one_issuer, constant_extents, types_of_a_kind, signs_fit)
+KEYWORDS = ("transA", "transB", "negate", "cta_group", "a_dtype", "b_dtype")
 
 
-@variant("gemm_async", priority=10, when=WHEN, keywords=("transA", "transB", "negate"))
+@variant("gemm_async", priority=10, when=WHEN, keywords=KEYWORDS)
 def tcgen05(call: TileCall) -> UmmaPlan:
     """tcgen05.mma: a thread has 128 or 64 rows multiplied by up to 256 columns, a K of 32 bytes at a time."""
-    kind = isa.MMA_KIND_OF[str(call["A"].dtype)]
-    k = isa.PRODUCT_KINDS[kind].k
-    check_target(call, "tcgen05.mma", _first_form(kind))
-    a, b = (matrix_of(call[name], trans=bool(call.option(f"trans{name}"))) for name in "AB")
-    if len(a) % 64 or a.shape[1] % k:
-        raise Decline(f"M is {len(a)} and K {a.shape[1]}", allowed=f"M a multiple of 64, K of {k}")
-    right, n = _right(call, b, kind)
     tried: list[Decline] = []
-    for rows in (128, 64):
-        if len(a) % rows == 0:
-            try:
-                return _plan(call, a, right, (kind, rows, n))
-            except Decline as declined:
-                tried.append(declined)
+    for kind in kinds_of(call):
+        check_target(call, "tcgen05.mma", _first_form(kind))
+        try:
+            return _of_kind(call, kind)
+        except Decline as declined:
+            tried.append(declined)
     raise tried[0]
 
 
 def _first_form(kind: str) -> isa.Form:
-    forms = isa.lookup(MMA).forms
+    forms = isa.lookup(f"{MMA}.block_scale" if isa.PRODUCT_KINDS[kind].scales else MMA).forms
     return next(form for form in forms if kind in next(iter(form.wording.modifiers["a_dtype"].values())))
 
 
-def _right(call: TileCall, b: Ints, kind: str) -> tuple[DescribedBlocks, int]:
-    """The blocks of B, and their columns: the most that divide all."""
-    may_transpose = kind != "tf32"  # which needs atoms of 32 bytes, and no layout has them
-    fitting = [n for n in isa.product_widths(kind) if len(b) % n == 0]
+def _of_kind(call: TileCall, kind: str) -> UmmaPlan:
+    k, ctas = isa.PRODUCT_KINDS[kind].k, 2 if call.option("cta_group") == 2 else 1
+    a, b = (matrix_of(call[name], trans=bool(call.option(f"trans{name}"))) for name in "AB")
+    if len(a) % 64 or a.shape[1] % k:
+        raise Decline(f"M is {len(a)} and K {a.shape[1]}", allowed=f"M a multiple of 64, K of {k}")
+    right, n = _right(call, b, kind, ctas)
+    tried: list[Decline] = []
+    for rows in (128, 64):
+        if len(a) % rows == 0 and rows * ctas in _row_counts(kind, ctas):
+            try:
+                return _plan(call, a, right, (kind, rows * ctas, n), ctas)
+            except Decline as declined:
+                tried.append(declined)
+    if not tried:
+        raise Decline(f"M is {len(a)} in each CTA", allowed=f"a multiple of 128, for kind {kind}")
+    raise tried[0]
+
+
+def _row_counts(kind: str, ctas: int) -> tuple[int, ...]:
+    """M that products of a kind have, of both CTAs of a pair together."""
+    row = isa.PRODUCT_KINDS[kind]
+    if row.scales and (ctas == 1 or row.element_bits < 8):
+        return (128 * ctas,)
+    return (64 * ctas, 128 * ctas)
+
+
+def _packed(call: TileCall, name: str, kind: str) -> tuple[int, int] | None:
+    return PACKED[isa.PRODUCT_KINDS[kind].element_bits] if call[name].dtype.bits == 4 else None
+
+
+def _right(call: TileCall, b: Ints, kind: str, ctas: int) -> tuple[DescribedBlocks, int]:
+    """The blocks of B in this CTA, and the columns of a product: the most that divide all."""
+    row = isa.PRODUCT_KINDS[kind]
+    may_transpose = row.element_bits in (8, 16) and not _packed(
+        call, "B", kind
+    )  # others need atoms of 32 bytes, or bytes
+    widths = [n for n in isa.product_widths(kind, ctas) if len(b) * ctas % n == 0]
+    fitting = widths if ctas == 1 else [n for n in widths if n == len(b) * ctas]
     if not fitting:
-        raise Decline(f"N is {len(b)}", allowed="a multiple of 8")
+        allowed = "a multiple of 8" if ctas == 1 else "a multiple of 16 in both CTAs together, at most 256"
+        raise Decline(f"N is {len(b) * ctas}", allowed=allowed)
     for n in sorted(fitting, reverse=True):
-        right = described(call, call["B"], blocks_of(b, n, isa.PRODUCT_KINDS[kind].k), may_transpose=may_transpose)
-        if n in isa.product_widths(kind, trans_b=right.trans):
+        blocks = blocks_of(b, n // ctas, row.k)
+        right = described(call, call["B"], blocks, may_transpose=may_transpose, packed=_packed(call, "B", kind))
+        if n in isa.product_widths(kind, ctas, trans_b=right.trans):
             return right, n
-    raise Decline(f"N is {len(b)}, and B is N-major", allowed="a multiple of 16 for elements of a byte")
+    raise Decline(f"N is {len(b) * ctas}, and B is N-major", allowed="a multiple of 16 for elements of a byte")
 
 
-def _plan(call: TileCall, a: Ints, right: DescribedBlocks, shape: tuple[str, int, int]) -> UmmaPlan:
-    (kind, rows, n), path = shape, PATHS[1, shape[1]]
-    d = _cells(call, call["D"], blocks_of(matrix_of(call["D"], trans=False), rows, n), path, COLUMN_BITS)
+def _plan(call: TileCall, a: Ints, right: DescribedBlocks, shape: tuple[str, int, int], ctas: int) -> UmmaPlan:
+    (kind, m, n), path, row = shape, PATHS[ctas, shape[1], False], isa.PRODUCT_KINDS[shape[0]]
+    d = _cells(call, call["D"], blocks_of(matrix_of(call["D"], trans=False), m // ctas, n), path, COLUMN_BITS)
     left: DescribedBlocks | CellBlocks
-    blocks = blocks_of(a, rows, isa.PRODUCT_KINDS[kind].k)
+    blocks = blocks_of(a, m // ctas, row.k)
     if call["A"].space == "shared":
-        left = described(call, call["A"], blocks, may_transpose=kind != "tf32")
+        may_transpose = row.element_bits in (8, 16) and not _packed(call, "A", kind)
+        left = described(call, call["A"], blocks, may_transpose=may_transpose, packed=_packed(call, "A", kind))
     else:
-        left = _cells(call, call["A"], blocks, path, call["A"].dtype.bits)
+        left = _cells(call, call["A"], blocks, path, row.element_bits, copies=path.halves)
         if (left.starts // LANE != d.starts[:, :1] // LANE).any():
             raise Decline(f"{call['A'].name} and {call['D'].name} begin in other lanes", allowed="the same lanes")
-    types = [str(call[name].dtype) for name in "DAB"]
+    (a_dtype, b_dtype), d_dtype = elements_of(call), str(call["D"].dtype)
     trans_a = isinstance(left, DescribedBlocks) and left.trans
-    majors = {"trans_a": trans_a, "trans_b": right.trans, "neg_a": bool(call.option("negate"))}
-    made = isa.InstructionDescriptor(kind, types[0], types[1], types[2], rows, n, **majors)
-    return UmmaPlan(made, left, right, d, call.scope.kind == "warp")
+    made = isa.InstructionDescriptor(
+        kind, d_dtype, a_dtype, b_dtype, m, n, trans_a, right.trans, bool(call.option("negate")), cta_group=ctas,
+        sf_dtype=str(call["SFA"].dtype) if row.scales else "",
+    )  # fmt: skip
+    scales: tuple[PlacedScales, ...] = ()
+    if row.scales:
+        scales = (placed_scales(call, "SFA", made, m // ctas), placed_scales(call, "SFB", made, n))
+    return UmmaPlan(made, left, right, d, scales, call.scope.kind == "warp")
 
 
-def _cells(call: TileCall, side: Side, blocks: Ints, path: DataPath, bits: int) -> CellBlocks:
-    """Where blocks of elements, (rows, columns), lie as the instruction has them. bits: from a column to the next."""
+def _cells(call: TileCall, side: Side, blocks: Ints, path: DataPath, bits: int, copies: int = 1) -> CellBlocks:
+    """Where blocks of elements, (rows, columns), lie as the instruction has them. bits: from a column to the next.
+    copies: of each element, in the lanes of each part of D's columns; else the parts lie there one after the other.
+    """
     cells, facts = tmem_cells(side), call.facts
-    lane, bit = (part[:, 0][blocks] for part in (cells.lane, cells.bit))
-    first_lane, first_bit = lane[..., :1, :1] - path.lanes[0], bit[..., :1, :1]
-    fits = cells.lane.shape[1] == 1 and const_value(cells.lane_base) == 0
-    fits = fits and bool((lane == first_lane + path.lanes[:, None]).all())
-    fits = fits and bool((bit == first_bit + np.arange(blocks.shape[-1]) * bits).all())
+    rows, columns = blocks.shape[-2:]
+    width = columns // (path.halves if copies == 1 else 1)
+    number = np.arange(columns)
+    part = np.arange(copies) if copies > 1 else (number // width)[:, None]
+    lanes = path.lanes[np.arange(rows)[:, None, None] + rows * part] - path.lanes[0]
+    order = np.argsort(cells.lane, axis=1)
+    lane, bit = (np.take_along_axis(each, order, axis=1)[blocks] for each in (cells.lane, cells.bit))
+    first_lane, first_bit = lane[..., :1, :1, :1] - path.lanes[0], bit[..., :1, :1, :1]
+    fits = cells.lane.shape[1] == copies and const_value(cells.lane_base) == 0
+    fits = fits and bool((lane == first_lane + lanes).all())
+    fits = fits and bool((bit == first_bit + (number % width * bits)[:, None]).all())
     fits = fits and bool(np.isin(first_lane, path.origins).all() and not (first_bit % COLUMN_BITS).any())
     if not fits or not facts.divides(COLUMN_BITS, cells.bit_base):
-        rows = "row r in lane r" if len(path.lanes) == 128 else "row r in lane r % 16 + 32 * (r // 16)"
         raise Decline(
             f"{side.name} is not in tensor memory as the instruction has it: {side.buffer.layout}",
-            allowed=f"blocks of {len(path.lanes)} rows, {rows}, a column of {bits} bits for each of the others",
-            changes=_in_a_datapath(call, side),
+            allowed=f"blocks of {rows} rows, {_rows_text(path, copies)}, {bits} bits for each of the other columns",
+            changes=_in_a_datapath(call, side, path),
         )
-    starts = (first_lane * LANE + first_bit // COLUMN_BITS)[..., 0, 0]
+    starts = (first_lane * LANE + first_bit // COLUMN_BITS)[..., 0, 0, 0]
     return CellBlocks(starts, facts.simplify(quotient(cells.bit_base, COLUMN_BITS, facts)))
 
 
-def _in_a_datapath(call: TileCall, side: Side) -> Iterator[Change]:
+def _rows_text(path: DataPath, copies: int) -> str:
+    if path.halves > 1:
+        return (
+            "row r in lanes r and r + 64" if copies > 1 else "row r in lane r, and in r + 64 the second half of columns"
+        )
+    return "row r in lane r" if len(path.lanes) == 128 else "row r in lane r % 16 + 32 * (r // 16)"
+
+
+def _in_a_datapath(call: TileCall, side: Side, path: DataPath) -> Iterator[Change]:
     """The same buffer in the layout that the instruction has for so many rows."""
     shape = long_extents(side.buffer.shape)
     names = {128: "D", 64: "F"}
-    if len(shape) == 2 and shape[0] in names and side.dtype.bits == COLUMN_BITS:
-        name = names[shape[0]]
-        layout = tmem_datapath_layout(name, *shape)
-        changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
-        text = f'layout=tmem_datapath_layout("{name}", {shape[0]}, {shape[1]}) for {side.name}'
-        yield Change(text, call.with_side(side, changed))
+    if len(shape) != 2 or shape[0] not in names or side.dtype.bits != COLUMN_BITS:
+        return
+    if path.halves == 2:
+        layout = TileLayout(S[(64, 2, shape[1] // 2) : (1 @ TLane, 64 @ TLane, 1 @ TCol)])
+        text = f"layout={layout} for {side.name}"
+    else:
+        layout = tmem_datapath_layout(names[shape[0]], *shape)
+        text = f'layout=tmem_datapath_layout("{names[shape[0]]}", {shape[0]}, {shape[1]}) for {side.name}'
+    changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
+    yield Change(text, call.with_side(side, changed))
 
 
 # Code
@@ -195,13 +288,31 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
         if isinstance(plan.a, DescribedBlocks)
         else partial(_address, call["A"], plan.a)
     )
-    word = _described(plan.made, call, out)
     types = {name: getattr(plan.made, name) for name in ("d_dtype", "a_dtype", "b_dtype")}
-    types["use_a_tmem"] = isinstance(plan.a, CellBlocks)
+    types |= {"use_a_tmem": isinstance(plan.a, CellBlocks), "cta_group": plan.made.cta_group}
+    if plan.scales:
+        types |= dict.fromkeys(("sfa_dtype", "sfb_dtype"), plan.made.sf_dtype)
+        types |= {"kind": plan.made.kind, "scale_vec": f"block{scale_blocks(call)}"}
+    words = _words(plan, call, out)
     with out.when(isa.call("ptx.elect_sync") if plan.elects else None):
         for i, j, step, added in products_of(call, *plan.d.starts.shape, plan.b.starts.shape[1]):
             d = _address(call["D"], plan.d, i, j)
-            out.call(MMA, d, left(i, step), right(j, step), word, **types, enable_input_d=added)
+            places = [
+                (call[name], each, at) for name, each, at in zip(("SFA", "SFB"), plan.scales, (i, j), strict=False)
+            ]
+            scales = [_scale_address(side, each, at, step) for side, each, at in places]
+            name = f"{MMA}.block_scale" if scales else MMA
+            word = words[tuple(int(each.first[at, step]) for _, each, at in places)]
+            out.call(name, d, left(i, step), right(j, step), *scales, word, **types, enable_input_d=added)
+
+
+def _words(plan: UmmaPlan, call: TileCall, out: Builder) -> dict[tuple[int, ...], Expr]:
+    """The instruction descriptor, or those for each byte at which scales of A and B begin."""
+    if not plan.scales:
+        return {(): _described(plan.made, call, out)}
+    first, second = (each.first for each in plan.scales)
+    used = {(int(x), int(y)) for step in range(first.shape[1]) for x in first[:, step] for y in second[:, step]}
+    return {ids: _described(replace(plan.made, sfa_id=ids[0], sfb_id=ids[1]), call, out) for ids in sorted(used)}
 
 
 def _described(made: isa.InstructionDescriptor, call: TileCall, out: Builder) -> Expr:
@@ -209,17 +320,28 @@ def _described(made: isa.InstructionDescriptor, call: TileCall, out: Builder) ->
 
     def encode(before: Builder) -> Expr:
         register = before.local("mma_product", 1, "uint32")
-        names = ("d_dtype", "a_dtype", "b_dtype", "M", "N", "trans_a", "trans_b", "neg_a")
-        fields = {name: getattr(made, name) for name in names}
-        k = isa.PRODUCT_KINDS[made.kind].k
-        before.call("ptx.tcgen05.encode_instr_descriptor", register.pointer, **fields, K=k)
+        names = ["d_dtype", "a_dtype", "b_dtype", "M", "N", "trans_a", "trans_b", "neg_a"]
+        names += ["sfa_id", "sfb_id"] if made.sf_dtype else []
+        fields = {name: getattr(made, name) for name in names} | {"K": made.K, "n_cta_groups": made.cta_group}
+        if made.sf_dtype:
+            fields |= dict.fromkeys(("sfa_dtype", "sfb_dtype"), made.sf_dtype)
+        encoder = "encode_instr_descriptor_block_scaled" if made.sf_dtype else "encode_instr_descriptor"
+        before.call(f"ptx.tcgen05.{encoder}", register.pointer, **fields)
         return Load(register, (as_expr(0),))
 
     return out.once_behind(call["B"].buffer, made, encode)
 
 
 def _address(side: Side, blocks: CellBlocks, row: int, column: int) -> Value:
+    return _plus(side, plus(blocks.base, int(blocks.starts[row, column])))
+
+
+def _scale_address(side: Side, scales: PlacedScales, block: int, step: int) -> Value:
+    return _plus(side, plus(scales.base, int(scales.columns[block, step])))
+
+
+def _plus(side: Side, columns: Value) -> Value:
     address = side.buffer.allocated_addr
     assert address is not None
-    found: Value = plus(address, plus(blocks.base, int(blocks.starts[row, column])))
+    found: Value = plus(address, columns)
     return found

@@ -8,6 +8,7 @@ phases          m-barriers hand knowledge on, phase by phase
 fence_points    fences with what comes before each, for those that come after
 fences          so do strong writes that come after a fence
 releases        the chain of what strong writes publish
+histories       the values that a location held, and how old a one a read may have found
 locations       strong reads observe it there, and acquire it
 fence_sc        what fences of kind sc put in order
 signal_history  the last arrivals and waits, for reports

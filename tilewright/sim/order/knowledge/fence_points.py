@@ -93,9 +93,9 @@ class FencePoints:
 
         home: the CTA whose fences count; of all CTAs where None. scope: of the thread, if the scopes must hold both.
         """
-        wave, size = self.clocks.wave, self.clocks.wave.run.cluster_ctas
+        wave = self.clocks.wave
         for point, passed in self._before(row, thread, self._of if home is None else (home,)):
-            if not scope or hold_each_other(scope, row + wave.first, point.scope, point.row + wave.first, size):
+            if not scope or hold_each_other(scope, row + wave.first, point.scope, point.row + wave.first, wave.run):
                 done = done[~point.covers(self.clocks, passed, done)]
             if not len(done):
                 break

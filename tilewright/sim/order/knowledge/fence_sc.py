@@ -17,9 +17,11 @@ Source: PTX ISA, "Memory Consistency Model: Fence-SC, Synchronizes, Causality or
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import insort
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from heapq import merge
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +29,7 @@ import numpy as np
 from tilewright.sim.order.bounds import FENCED_READS
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.known import Known, published_flags
-from tilewright.sim.order.knowledge.releases import WIDE, take
+from tilewright.sim.order.knowledge.releases import take
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -41,7 +43,7 @@ WARPS = 32  # of a CTA, at most
 CLUSTER = "cluster"  # a fence of that scope counts within its own CTA alone
 LOWEST = 0xFF  # byte of flags
 FAR_TIMES = 4096  # of which fences are remembered
-GRID, CTA = "gpu", "cta"  # how far what a fence puts in order reaches
+GRID, CTA = "sys", "cta"  # how far what a fence puts in order reaches
 
 
 class KnownBySc:
@@ -53,7 +55,8 @@ class KnownBySc:
     """
 
     def __init__(self, clocks: Clocks, first: int, scopes: set[str]) -> None:
-        reaches = [GRID] * (not scopes.isdisjoint(WIDE)) + [CTA] * (not scopes.isdisjoint((CTA, CLUSTER)))
+        wide = clocks.wave.run.wide
+        reaches = [GRID] * (not scopes.isdisjoint(wide)) + [CTA] * (not scopes <= {*wide})
         self.clocks = clocks
         self.first = {reach: first + k * clocks.size for k, reach in enumerate(reaches)}
         self.columns = range(first, first + len(reaches) * clocks.size)
@@ -67,7 +70,7 @@ class KnownBySc:
 
     def fenced(self, who: Actors, scope: str) -> None:
         """Lanes have passed a fence.sc."""
-        reaches = [reach for reach in self.first if scope in WIDE or reach == CTA]
+        reaches = [reach for reach in self.first if scope in self.clocks.wave.run.wide or reach == CTA]
         if not reaches:
             return
         clocks = self.clocks
@@ -155,22 +158,50 @@ class FencedRead:
         return self.taken.setdefault((scope, cta), np.zeros((WARPS, 32), np.bool_))
 
 
+class _ByDepth:
+    """Reads, those of later links of their chains of atomics first. roots: how many there are of each chain."""
+
+    def __init__(self) -> None:
+        self.reads: list[FencedRead] = []
+        self.roots: Counter[object] = Counter()
+
+    def add(self, read: FencedRead) -> None:
+        insort(self.reads, read, key=_depth)
+        self.roots[read.release.root] += 1
+
+    def remove(self, read: FencedRead) -> None:
+        self.reads.remove(read)
+        self.roots[read.release.root] -= 1
+        if not self.roots[read.release.root]:
+            del self.roots[read.release.root]
+
+
+def _depth(read: FencedRead) -> int:
+    return -read.release.depth
+
+
 class FencedReads:
     """The strong reads that have observed what comes after a fence.sc: the last of each CTA of the grid, and of all."""
 
     def __init__(self) -> None:
         self._of: dict[int, dict[tuple[tuple[int, ...], int], FencedRead]] = {}
-        self._last: deque[FencedRead] = deque(maxlen=FENCED_READS)
+        self._own: dict[int, _ByDepth] = {}
+        self._last: deque[FencedRead] = deque()
+        self._all = _ByDepth()  # of the last ones
 
     def add(self, read: FencedRead) -> None:
         """Threads have observed what was published."""
-        own = self._of.setdefault(read.cta, {})
-        if (read.threads, id(read.release)) in own:
+        known, own = self._of.setdefault(read.cta, {}), self._own.setdefault(read.cta, _ByDepth())
+        if (read.threads, id(read.release)) in known:
             return  # they poll
-        own[read.threads, id(read.release)] = read
+        known[read.threads, id(read.release)] = read
+        own.add(read)
         self._last.append(read)
-        if len(own) > FENCED_READS:
-            del own[next(iter(own))]
+        self._all.add(read)
+        if len(known) > FENCED_READS:
+            own.remove(known.pop(next(iter(known))))
+        if len(self._last) > FENCED_READS:
+            self._all.remove(self._last.popleft())
 
     def fenced(self, clocks: Clocks, who: Actors, scope: str) -> None:
         """Lanes have passed a fence.sc: they come after the fences that come before what was seen before theirs."""
@@ -188,21 +219,23 @@ class FencedReads:
 
     def _left(self, fenced: _Fenced, scope: str, cta: int) -> Iterator[tuple[FencedRead, Bools]]:
         """Reads, and the lanes that come after each and have not taken it over, nor a later link of its chain."""
-        reads = [*self._of.get(cta, {}).values(), *(read for read in self._last if read.cta != cta)]
-        reads.sort(key=lambda read: -read.release.depth)
-        covered: dict[object, Bools | None] = {}  # by chain of atomics, who has a later link; None for all of them
-        for read in reads:
+        own = self._own.get(cta, _ByDepth())
+        left = self._all.roots.keys() | own.roots.keys()
+        covered: dict[object, Bools] = {}  # by chain, who has a later link
+        others = (read for read in self._all.reads if read.cta != cta)
+        for read in merge(own.reads, others, key=_depth):
             root = read.release.root
-            if (done := covered.get(root, ~fenced.who.lanes)) is None:
+            if root not in left:
                 continue
-            done = done | read.taken_by(scope, cta)[fenced.who.warps]
-            if np.count_nonzero(done) == done.size:
-                covered[root] = None
-                continue
-            covered[root] = done
+            done = covered.get(root, ~fenced.who.lanes) | read.taken_by(scope, cta)[fenced.who.warps]
             if (after := fenced.come_after(read)) is not None and (lanes := after & ~done).any():
-                covered[root] = done | lanes
+                done = done | lanes
                 yield read, lanes
+            covered[root] = done
+            if done.all():  # nobody needs an earlier link
+                left = left - {root}
+                if not left:
+                    return
 
 
 class _Fenced:

@@ -57,6 +57,8 @@ BEGUN = 1  # a time before all accesses: whoever knows a thread up to then knows
 Number = TypeVar("Number", bound=np.integer)
 Times: TypeAlias = "NDArray[np.int32]"
 Flags: TypeAlias = "NDArray[np.unsignedinteger]"
+LATER_TIMES = 4096  # pairs of times that are remembered
+_LATER: dict[tuple[int, int], tuple[Times, Times, Times]] = {}  # the later one, and the two
 Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and once more for each block that goes far
 
 
@@ -78,11 +80,17 @@ def joined(a: Far, b: Far) -> Far:
 
 
 def _later(times: Times, mine: Times) -> Times:
-    """The later of two times of each thread: one of the two arrays where it is that, so that many share one."""
-    found = np.maximum(times, mine)
-    if (found == times).all():
-        return times
-    return mine if (found == mine).all() else found
+    """The later of two times of each thread: one of the two arrays where it is that, so that many share one. Such
+    arrays never change, and many threads join the same two.
+    """
+    key = id(times), id(mine)
+    if (seen := _LATER.get(key)) is None:
+        found = np.maximum(times, mine)
+        found = times if (found == times).all() else mine if (found == mine).all() else found
+        if len(_LATER) >= LATER_TIMES:
+            _LATER.clear()
+        seen = _LATER[key] = found, times, mine  # kept alive here, so that no number is used again
+    return seen[0]
 
 
 @dataclass(eq=False)

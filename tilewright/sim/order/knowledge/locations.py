@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fence_sc import FencedRead, FencedReads
 from tilewright.sim.order.knowledge.fences import Fences
+from tilewright.sim.order.knowledge.histories import Decision, History, place_in
 from tilewright.sim.order.knowledge.releases import NOTHING, Pattern, Release, hold_each_other, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Look
+    from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.knowledge.known import Known
     from tilewright.sim.order.races.accesses import AccessRecord
@@ -111,7 +116,7 @@ class Locations:
     wave, how many strong accesses its threads have made.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_states: bool = False) -> None:
         self.awake = False
         self.strong: dict[int, Ints] = {}
         self._at: dict[Where, _Location] = {}
@@ -120,6 +125,10 @@ class Locations:
         self.unacquired: dict[tuple[int, int], list[_Observed]] = {}  # CTA and warp
         self.fenced_reads = FencedReads()
         self.releases: dict[tuple[int, int, Where], _Made] = {}  # the last by a thread on a location
+        self.keeps_states = keeps_states
+        self.histories: dict[Where, History] = {}
+        self._decision: Decision | None = None  # of the access that is being recorded
+        self._unfilled: list[tuple[History, int, int, int]] = []  # a state that a row's thread is about to change
 
     def touched(self, access: AccessRecord, fences: Fences) -> None:
         """Record an access: a strong one releases and acquires; a read of a weak write observes nothing."""
@@ -137,6 +146,7 @@ class Locations:
         if site.is_signal or not (self.awake or releasing):
             return
         self.awake = True
+        self._decision = self._decided(access)
         if site.write:
             self.memories.add(places.name)
         threads = list(threads_of(access, None if site.write else self._written_at(access)))
@@ -151,6 +161,20 @@ class Locations:
         every = np.broadcast_to(access.at.full(), access.batch.shape)
         there = [each for each in np.unique(every).tolist() if self.has((access.places.name, each))]
         return np.isin(every, there)
+
+    def _decided(self, access: AccessRecord) -> Decision | None:
+        """The branch that is all that an access decides."""
+        way = access.batch.wave.run.decides
+        if way is None or not self.histories:
+            return None
+        return Decision(way, access.site.peek(access.batch, access.mask, access.at), access.batch)
+
+    def found(self, batch: Look, olds: Lanes) -> None:
+        """Atomics have taken place, and found these values."""
+        unfilled, self._unfilled = self._unfilled, []
+        for history, number, row, thread in unfilled:
+            lane = place_in(batch, row, thread)
+            history.found(number, int(olds[lane].view(UNITS[olds.itemsize])))
 
     def _of_warp(self, access: AccessRecord, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
         site, clocks, row = access.site, access.clocks, threads[0][0][0]
@@ -172,6 +196,7 @@ class Locations:
     def overwritten(self, where: Where) -> None:
         """Record a weak write, of which a read observes nothing."""
         self._at.pop(where, None)
+        self.histories.pop(where, None)
 
     def has(self, where: Where) -> bool:
         """Was anything written strongly there that may be observed?"""
@@ -180,17 +205,29 @@ class Locations:
     def read(self, clocks: Clocks, access: Strong) -> None:
         """Record a strong read: what the lanes observe is acquired, now or by a later fence."""
         found = self._at.get(access.where)
-        size = clocks.wave.run.cluster_ctas
-        if found is None or found.release is None or not self._morally_strong(found, access, size):
+        run = clocks.wave.run
+        if found is None or found.release is None or not self._morally_strong(found, access, run):
             return
-        self.seen |= {(access.cta, thread): found.release for thread in access.threads}
+        release, is_newest = self._acquired(clocks, access, found.release)
+        if release is None:
+            return
+        self.seen |= {(access.cta, thread): release for thread in access.threads}
         who = Actors(np.array([access.row]), np.array([access.warp]), access.lanes[None])
         acquires = access.site.sem in ("acquire", "acq_rel")
-        if not (acquires and take(clocks, who, access.site.scope, [found.release])):
-            self.observed((access.cta, access.warp), who.lanes[0], found.release)
-        if found.release.has_sc:
-            found.readers |= {(access.cta, thread) for thread in access.threads}
-            self.fenced_reads.add(FencedRead(access.cta, access.threads, access.time, found.release))
+        if not (acquires and take(clocks, who, access.site.scope, [release])):
+            self.observed((access.cta, access.warp), who.lanes[0], release)
+        if release.has_sc:
+            found.readers |= {(access.cta, thread) for thread in access.threads if is_newest}
+            self.fenced_reads.add(FencedRead(access.cta, access.threads, access.time, release))
+
+    def _acquired(self, clocks: Clocks, access: Strong, newest: Release) -> tuple[Release | None, bool]:
+        """What a read certainly observes, of what the last write there is part of; and is it that of the last write?"""
+        history = self.histories.get(access.where)
+        if history is None:
+            return newest, True
+        number = history.read(clocks, access.row, access.threads, self._decision)
+        is_newest = number == history.newest
+        return (newest if is_newest else history.release_of(number)), is_newest
 
     def observed(self, key: tuple[int, int], lanes: Bools, release: Release) -> None:
         """What lanes of a warp may acquire by a later fence."""
@@ -209,9 +246,9 @@ class Locations:
         return [*found.release.patterns.patterns.values()] if found is not None and found.release is not None else []
 
     @staticmethod
-    def _morally_strong(found: _Location, access: Strong, size: int) -> bool:
+    def _morally_strong(found: _Location, access: Strong, run: Device) -> bool:
         one, other = found.site, access.site
-        near = hold_each_other(one.scope, found.cta, other.scope, access.cta, size)
+        near = hold_each_other(one.scope, found.cta, other.scope, access.cta, run)
         return bool(near) and one.element == other.element
 
     def written(self, clocks: Clocks, access: Strong, released: list[Pattern], by_sc: list[Pattern]) -> None:
@@ -222,13 +259,19 @@ class Locations:
             self.releases |= {(access.cta, thread, access.where): made for thread in access.threads}
         if self.releases:
             released = [*released, *self._made_before(access)]
-        release = self._kept(found, access, clocks.wave.run.cluster_ctas)
+        release = self._kept(found, access, clocks.wave.run)
         if release is not None:
             release = release.followed_by(clocks, released, by_sc)
         elif released or by_sc:
             release = Release.of(clocks, released, by_sc)
         if release is not None or found is not None:
             self._at[access.where] = _Location(access.site, access.cta, release)
+        if not access.site.atomic:
+            self.histories.pop(access.where, None)
+        elif self.keeps_states and self._decision is None:  # one that decides no more changes nothing
+            history = self.histories.setdefault(access.where, History(found.release if found is not None else None))
+            self._unfilled.append((history, history.newest, access.row, access.threads[0]))
+            history.written(access.cta, access.threads, access.time, release)
 
     def _made_before(self, access: Strong) -> Iterator[Pattern]:
         """The last releases there by the threads of a write."""
@@ -238,11 +281,11 @@ class Locations:
             several = list(alike)
             yield from several[0][0].of(tuple(thread for _, thread in several))
 
-    def _kept(self, found: _Location | None, access: Strong, size: int) -> Release | None:
+    def _kept(self, found: _Location | None, access: Strong, run: Device) -> Release | None:
         """What was published there before a write and is so still: an atomic hands all on. Who stores over what it has
         observed does so later for all (coherence): what came before that by way of fences, comes before the store.
         """
-        if found is None or found.release is None or not self._morally_strong(found, access, size):
+        if found is None or found.release is None or not self._morally_strong(found, access, run):
             return None
         if access.site.atomic:
             return found.release

@@ -17,24 +17,23 @@ from tilewright.sim.order.knowledge.known import Far, Known, joined
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.device import Device
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Times
 
-__all__ = ["NOTHING", "WIDE", "Pattern", "Release", "hold_each_other", "holds", "take"]
-
-WIDE = ("gpu", "sys")  # scopes that hold every thread of a grid
+__all__ = ["NOTHING", "Pattern", "Release", "hold_each_other", "holds", "take"]
 
 
-def holds(scope: str, cta: Ints | int, other: Ints | int, cluster_ctas: int) -> Bools:
+def holds(scope: str, cta: Ints | int, other: Ints | int, run: Device) -> Bools:
     """Does a scope of a thread of one CTA hold the threads of another? Of numbers, or of arrays of them."""
-    reach = {"cta": 1, "cluster": cluster_ctas}.get(scope, 1 << 40)
+    reach = run.reach.get(scope, run.ctas)
     return np.asarray(np.floor_divide(cta, reach) == np.floor_divide(other, reach))
 
 
-def hold_each_other(scope: str, cta: Ints | int, other_scope: str, other: Ints | int, cluster_ctas: int) -> Bools:
+def hold_each_other(scope: str, cta: Ints | int, other_scope: str, other: Ints | int, run: Device) -> Bools:
     """Does each scope hold the thread of the other CTA?"""
-    return holds(scope, cta, other, cluster_ctas) & holds(other_scope, other, cta, cluster_ctas)
+    return holds(scope, cta, other, run) & holds(other_scope, other, cta, run)
 
 
 @dataclass(eq=False, slots=True)
@@ -75,14 +74,14 @@ class Published:
             key, known = (pattern.cta, pattern.scope, pattern.of_fence), pattern.known
             other = found.patterns.get(key)
             found.patterns[key] = pattern if other is None else _joined_pattern(clocks, other, pattern)
-            if pattern.scope not in WIDE:
+            if pattern.scope not in run.wide:
                 continue
             near, times = found.near.get(pattern.cta // size), known.threads[0]
             found.near[pattern.cta // size] = times if near is None else np.maximum(near, times)
             if run.ctas > size:
                 found.far = joined(found.far, clocks.near_as_far(known, 0))
                 found.far = joined(found.far, known.far[0]) if known.far else found.far
-        found.narrow = tuple(key for key in found.patterns if key[1] not in WIDE)
+        found.narrow = tuple(key for key in found.patterns if key[1] not in run.wide)
         return found
 
 
@@ -131,9 +130,12 @@ def take(
 
     by_sc: a fence.sc takes over what comes after others. of_shared: only as to shared memory.
     """
-    size, first = clocks.wave.run.cluster_ctas, clocks.wave.first
+    run, first = clocks.wave.run, clocks.wave.first
+    size = run.cluster_ctas
     cta, has_parts = int(who.rows[0]) + first, clocks.parts.shape[-1] > 1
-    joins = scope in WIDE and not of_shared and not has_parts  # then what is joined already need not be joined again
+    joins = (
+        scope in run.wide and not of_shared and not has_parts
+    )  # then what is joined already need not be joined again
     threads, flags = np.zeros(clocks.width, np.int32), np.zeros(clocks.parts.shape[-1], clocks.parts.dtype)
     is_any = is_left = False
     far: Far = {}
@@ -143,7 +145,7 @@ def take(
             np.maximum(threads, near, out=threads)
         reaches = joins and bool(published.near)
         for pattern in (published.patterns[key] for key in keys):
-            if not hold_each_other(pattern.scope, pattern.cta, scope, cta, size):
+            if not hold_each_other(pattern.scope, pattern.cta, scope, cta, run):
                 is_left = True
                 continue
             is_any = True
@@ -153,8 +155,11 @@ def take(
             if pattern.cta // size == cta // size:
                 np.maximum(threads, known.threads[0], out=threads)
                 far = joined(far, known.far[0]) if known.far else far
-            else:
+            elif scope in run.wide and pattern.scope in run.wide:
                 reaches = True
+            elif not of_shared:  # of threads of one GPU among several
+                far = joined(far, clocks.near_as_far(known, 0))
+                far = joined(far, known.far[0]) if known.far else far
         is_any |= reaches
         far = joined(far, published.far) if reaches and not of_shared else far
     if is_any:

@@ -13,6 +13,7 @@ from tilewright.sim.order.races.accesses import CTA, CTA_BITS, MANY, THREAD, Acc
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints, Shape
     from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.knowledge.actors import Thread
     from tilewright.sim.order.races.records import Candidates, Record
@@ -75,7 +76,7 @@ class Clash:
     def apart(self) -> int:
         """How far the two threads are apart, see `apart`."""
         each = (np.array(number) for number in (*self.later, *self.earlier))
-        return int(apart(*each, cluster=self.batch.wave.run.cluster_ctas))
+        return int(apart(*each, run=self.batch.wave.run))
 
     def is_inside_warp(self) -> bool:
         """Are both accesses of one warp?"""
@@ -128,15 +129,17 @@ class Pairs:
         """The thread of the earlier access."""
         return int(self.other_cta[k]), int(self.other_thread[k])
 
-    def apart(self, cluster: int) -> Ints:
+    def apart(self, run: Device) -> Ints:
         """How far the threads are apart, see `apart`."""
-        return apart(self.cta, self.thread, self.other_cta, self.other_thread, cluster=cluster)
+        return apart(self.cta, self.thread, self.other_cta, self.other_thread, run=run)
 
 
-def apart(cta: Ints, thread: Ints, other_cta: Ints, other_thread: Ints, *, cluster: int) -> Ints:
-    """How far threads are apart: 0 of one warp, 1 of one CTA, 2 of one cluster, 3 beyond."""
-    warps = np.where(thread >> 5 != other_thread >> 5, 1, 0)
-    return np.where(cta // cluster != other_cta // cluster, 3, np.where(cta != other_cta, 2, warps))
+def apart(cta: Ints, thread: Ints, other_cta: Ints, other_thread: Ints, *, run: Device) -> Ints:
+    """How far threads are apart: 0 of one warp, 1 of one CTA, 2 of one cluster, 3 of one GPU, 4 beyond."""
+    found = np.where(thread >> 5 != other_thread >> 5, 1, 0)
+    for far, scope in enumerate(("cta", "cluster", "gpu"), 2):
+        found = np.where(cta // run.reach[scope] != other_cta // run.reach[scope], far, found)
+    return found
 
 
 def pairs_of(access: AccessRecord, found: Candidates) -> Pairs:

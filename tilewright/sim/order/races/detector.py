@@ -62,7 +62,7 @@ class RaceDetector:
         self.program = program
         self.orders = orders
         self.buffers: dict[int, TaggedPlaces] = {}
-        self.locations = Locations()
+        self.locations = Locations(keeps_states=program.decides)
         self.volatile = VolatileReads(orders, program.sites)
         self.tickets = Tickets(orders, self.locations)
         self.warned: set[tuple[str, str]] = set()

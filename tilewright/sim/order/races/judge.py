@@ -107,7 +107,7 @@ def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[B
 
 def farthest_clash(access: AccessRecord, racing: Pairs, *, with_writer: bool) -> Clash:
     """The one of these races that is reported: of threads that are farthest apart."""
-    k = int(np.argmax(racing.apart(access.batch.wave.run.cluster_ctas)))
+    k = int(np.argmax(racing.apart(access.batch.wave.run)))
     other = access.places.log.find(int(racing.other_cta[k]), int(racing.time[k]))
     alike = with_writer and access.site.write and bool(are_plain(access, racing).all())
     alike = alike and bool(access.finds_equal()[racing.lanes(access.look.shape)].all())

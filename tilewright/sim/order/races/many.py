@@ -128,7 +128,7 @@ def _unordered_in(access: AccessRecord, record: Record, mine: Pairs, key: Ints) 
     mine: the pairs of the access, in the order of ``key``, their places.
     """
     grain, collective = access.places.grain, access.site.collective or record.site.collective
-    size = access.batch.wave.run.cluster_ctas
+    run = access.batch.wave.run
     ctas, threads, address = record.threads()
     units = (address // grain)[:, None] + np.arange(max(record.site.width // grain, 1))
     if not access.places.is_global:
@@ -144,7 +144,7 @@ def _unordered_in(access: AccessRecord, record: Record, mine: Pairs, key: Ints) 
         right |= access.knows_record(record, pairs)
         right |= went_along(access, pairs, record)
         bad = np.flatnonzero(~right)
-        for one in bad[np.lexsort((pairs.knower[bad], pairs.row[bad], -pairs[bad].apart(size)))].tolist():
+        for one in bad[np.lexsort((pairs.knower[bad], pairs.row[bad], -pairs[bad].apart(run)))].tolist():
             yield int(k[one]), pairs.earlier(one)
 
 

@@ -36,7 +36,7 @@ def has_observed(access: AccessRecord, read: Record | None, who: Thread, write: 
     run = access.batch.wave.run
     if read.time == write.time and not (read is write and read.comes_first(writer, who, run.precedence)):
         return False
-    return bool(hold_each_other(read.site.scope, who[0], write.site.scope, writer[0], run.cluster_ctas))
+    return bool(hold_each_other(read.site.scope, who[0], write.site.scope, writer[0], run))
 
 
 def keep_newest(known: dict[Key, Kept], most: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.knowledge.releases import WIDE, hold_each_other, holds
+from tilewright.sim.order.knowledge.releases import hold_each_other, holds
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -24,17 +24,17 @@ __all__ = ["are_morally_strong", "finds_out", "is_frail", "is_surely_strong", "n
 
 def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
     """Which pairs of an access with an earlier one are morally strong?"""
-    a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
+    a, b, run = access.site, other.site, access.batch.wave.run
     if "weak" in (a.sem, b.sem) or a.element != b.element:
         return np.zeros(len(pairs), np.bool_)
-    fits = hold_each_other(a.scope, pairs.cta, b.scope, pairs.other_cta, size)
+    fits = hold_each_other(a.scope, pairs.cta, b.scope, pairs.other_cta, run)
     return fits & ~_relies_on_lockstep(pairs, other) if _may_rely(access, other) else fits
 
 
 def is_surely_strong(access: AccessRecord, other: Record) -> bool:
     """Are the two morally strong, whichever threads they are of?"""
     sites, own = (access.site, other.site), not access.places.is_global or access.batch.wave.run.ctas == 1
-    wide = all(site.sem != "weak" and (own or site.scope in WIDE) for site in sites)
+    wide = all(site.sem != "weak" and (own or site.scope in access.batch.wave.run.wide) for site in sites)
     return wide and access.site.element == other.site.element and not _may_rely(access, other)
 
 
@@ -53,7 +53,7 @@ def newest_frail(access: AccessRecord, *, write: bool) -> int:
 def reaches(access: AccessRecord, others: Ints) -> Bools:
     """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
     own = access.batch.rows(1) + access.batch.wave.first
-    return holds(access.site.scope, own, others, access.batch.wave.run.cluster_ctas)
+    return holds(access.site.scope, own, others, access.batch.wave.run)
 
 
 def _may_rely(access: AccessRecord, other: Record) -> bool:

@@ -15,7 +15,6 @@ import numpy as np
 from tilewright.sim.order.bounds import OBSERVATIONS
 from tilewright.sim.order.knowledge.fence_points import Stamps
 from tilewright.sim.order.knowledge.locations import Where, threads_of
-from tilewright.sim.order.knowledge.releases import WIDE
 from tilewright.sim.order.races.clash import NUMBERED
 from tilewright.sim.order.races.judge import are_plain, clash_of
 from tilewright.sim.order.races.observed import keep_newest
@@ -59,7 +58,9 @@ class _Ticket:
     def _all_fenced(self, clocks: Clocks) -> Far:
         fenced: Far = {}
         patterns = [*self.release.patterns.patterns.values(), *self.release.by_sc.patterns.values()]
-        for known in [pattern.known for pattern in patterns if pattern.of_fence and pattern.scope in WIDE]:
+        for known in [
+            pattern.known for pattern in patterns if pattern.of_fence and pattern.scope in clocks.wave.run.wide
+        ]:
             for far in (clocks.near_as_far(known, 0), *known.far):
                 for cta, times in far.items():
                     fenced[cta] = np.maximum(fenced[cta], times) if cta in fenced else times
@@ -82,7 +83,7 @@ class Tickets:
             return
         for (row, thread), where in threads_of(access):
             cta = row + wave.first
-            if (cta, thread) in seen and not fences.scopes(row, thread).isdisjoint(WIDE):
+            if (cta, thread) in seen and not fences.scopes(row, thread).isdisjoint(wave.run.wide):
                 own = self._taken.setdefault(cta, {})
                 own[where] = _Ticket(thread, access.time, seen[cta, thread])
                 keep_newest(own, OBSERVATIONS)

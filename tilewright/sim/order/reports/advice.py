@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilewright.explain import Advice, advised
 from tilewright.ir import Body, For, If, Stmt, While, bodies, statements
 from tilewright.isa import Fence, bind
 from tilewright.sim.codegen.axes import CTA, LANE, WARP, Axes
@@ -51,7 +52,7 @@ def advice(program: Subject, barrier: str, first: Span | None, then: Span | None
     accesses are of one turn of the loops around them?
     """
     if first is None or then is None:
-        return barrier
+        return _barrier(barrier, barrier)
     body = program.written
     before, after = _way(body, first), _way(body, then)
     if not before or not after:
@@ -59,23 +60,31 @@ def advice(program: Subject, barrier: str, first: Span | None, then: Span | None
     return _waited_for(before, after) or _between(Axes(program.kernel), barrier, before, after, one_turn=one_turn)
 
 
+SCOPE = {"T.cuda.warp_sync()": "warp", "T.cuda.cta_sync()": "cta", "T.cuda.cluster_sync()": "cluster"}
+
+
+def _barrier(text: str, barrier: str, *where: int) -> Advice:
+    return advised(text, "barrier", SCOPE[barrier], where, barrier)
+
+
 def _by_lines(barrier: str, first: Span, then: Span, *, one_turn: bool) -> str:
     """The same for compiled code, which has lines and no statements."""
     if first.line != then.line:
-        return f"{barrier} between line {first.line} and line {then.line}"
+        return _barrier(f"{barrier} between line {first.line} and line {then.line}", barrier, first.line, then.line)
     if first != then:
-        return f"{barrier} between {first} and {then}"
+        return _barrier(f"{barrier} between {first} and {then}", barrier, first.line, then.line)
     if one_turn:
         return _taken_apart(barrier, then.line)
     turn = f"at the end of each turn of a loop around line {then.line}, outside of its `if`s"
-    return f"{barrier} {turn}; where no loop is around it, between the two accesses"
+    return _barrier(f"{barrier} {turn}; where no loop is around it, between the two accesses", barrier, then.line)
 
 
 def _taken_apart(barrier: str, line: int, branch: Stmt | None = None) -> str:
     """One line that reads and writes, with a barrier in between."""
     outside = f" behind the `if` of line {_line(branch)}" if branch is not None else ""
     then = "then the store under that condition" if branch is not None else "then the rest"
-    return f"line {line} as two statements: what it reads into a variable, {barrier}{outside}, {then}; {SECOND}"
+    text = f"line {line} as two statements: what it reads into a variable, {barrier}{outside}, {then}; {SECOND}"
+    return _barrier(text, barrier, line)
 
 
 def lock_advice(program: Subject, first: Span | None, then: Span | None) -> str | None:
@@ -144,7 +153,7 @@ def _between(
     if len(branches) < len(parting):
         return f"another array to write to than line {_line(first.stmt)} reads"
     apart = _taken_apart(barrier, _line(first.stmt), branches[0] if branches else None)
-    return f"{apart}; and {turns}" if turns else apart
+    return _barrier(f"{apart}; and {turns}", barrier, _line(first.stmt)) if turns else apart
 
 
 def _each_turn(axes: Axes, barrier: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> str | None:
@@ -161,7 +170,8 @@ def _each_turn(axes: Axes, barrier: str, before: tuple[StepDown, ...], after: tu
         if k < depth and _parting(axes, step.stmt) & among:
             behind = f", behind the `if` of line {_line(step.stmt)}"
             break
-    return f"{barrier} at the end of each turn of the loop at line {_line(before[loop].stmt)}{behind}"
+    start, end = _line(before[loop].stmt), _last_line(before[loop].stmt)
+    return _barrier(f"{barrier} at the end of each turn of the loop at line {start}{behind}", barrier, end, start)
 
 
 def _stands(barrier: str, stmts: Sequence[Stmt]) -> bool:
@@ -173,10 +183,10 @@ def _stands(barrier: str, stmts: Sequence[Stmt]) -> bool:
 def _in_order(barrier: str, around: list[Stmt], parting: list[Stmt], start: int, end: int) -> str | None:
     """Between two lines of one body, or, where threads diverge there, with their `if` cut in two."""
     if not parting:
-        return f"{barrier} between line {start} and line {end}"
+        return _barrier(f"{barrier} between line {start} and line {end}", barrier, start, end)
     if len(parting) == 1 and parting[0] is around[-1] and isinstance(parting[0], If):
         twice = f"the `if` of line {_line(parting[0])} twice"
-        return f"{twice}, up to line {start} and from line {end}, {barrier} between them"
+        return _barrier(f"{twice}, up to line {start} and from line {end}, {barrier} between them", barrier, start, end)
     return None
 
 
@@ -213,7 +223,8 @@ def _waited_for(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> st
         for stmt in step.body[step.index + 1 : until]:
             if any(bind(call).form.signal_of("arrive") for call in calls_of(stmt)):
                 told = f"the phase of the m-barrier that line {_line(stmt)} arrives at"
-                return f"a wait for {told}, before line {_line(after[-1].stmt)}"
+                last = _line(after[-1].stmt)
+                return advised(f"a wait for {told}, before line {last}", "wait", "cta", (_line(stmt), last))
     return None
 
 
@@ -234,11 +245,14 @@ def _lock(way: tuple[StepDown, ...]) -> str | None:
 def _fences(step: StepDown, take: Stmt, give: Stmt) -> str | None:
     """The fences that are missing between a lock's loop, an access, and the release of the lock."""
     first, last = (next(k for k, stmt in enumerate(step.body) if stmt is one) for one in (take, give))
-    ends = (f"after the loop at line {_line(take)}", step.body[first + 1 : step.index])
-    others = (f"before line {_line(give)}", step.body[step.index + 1 : last])
-    lacks = [where for where, stmts in (ends, others) if not any(_is_fence(stmt) for stmt in stmts)]
-    told = f"T.cuda.thread_fence() {', and again '.join(lacks)}: no barrier can stand where a lock is held"
-    return told if lacks else None
+    ends = (f"after the loop at line {_line(take)}", _line(step.stmt), step.body[first + 1 : step.index])
+    others = (f"before line {_line(give)}", _line(give), step.body[step.index + 1 : last])
+    lacks = [(where, line) for where, line, stmts in (ends, others) if not any(_is_fence(stmt) for stmt in stmts)]
+    if not lacks:
+        return None
+    places = ", and again ".join(where for where, _ in lacks)
+    told = f"T.cuda.thread_fence() {places}: no barrier can stand where a lock is held"
+    return advised(told, "fence", "gpu", (lacks[0][1],), "T.cuda.thread_fence()")
 
 
 def _is_fence(stmt: Stmt) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
+from tilewright.explain import advised, joined
 from tilewright.ir import AddressOf, If, Stmt, While, statements, walk
 from tilewright.isa import Fence, bind
 from tilewright.isa.effects import SCOPES
@@ -82,7 +83,7 @@ def handover_advice(axes: Axes, before: Way, after: Way, scope: str) -> str | No
                     continue
                 ends = _lacks(told, tells[:i], scope), _lacks(heard, listens[:k], scope)
                 lanes = _apart(told, tells[:i], _line_of(before)), _apart(heard, listens[:k], _line_of(after))
-                return "; ".join(filter(None, (*ends, *lanes))) or None
+                return joined((*ends, *lanes)) or None
     return None
 
 
@@ -113,7 +114,9 @@ def _lacks(word: _Word, between: list[_Item], scope: str) -> str:
         return f"scope {scope!r} of the fence at line {fitting[0].line}"
     if word.has_order and word.sem != "volatile":
         return f"sem={side!r} at line {word.line}"
-    return f"{fence_name(Fence('acq_rel', scope))}('acq_rel', {scope!r}) {where} line {word.line}"
+    fence = f"{fence_name(Fence('acq_rel', scope))}('acq_rel', {scope!r})"
+    lines = (word.line, word.line + 1) if where == "after" else (word.line,)
+    return advised(f"{fence} {where} line {word.line}", "fence", scope, lines, fence)
 
 
 def _narrow(scope: str, wanted: str) -> bool:
@@ -125,7 +128,10 @@ def _apart(word: _Word, between: list[_Item], line: int) -> str:
     if any(isinstance(one, (_Together, _Met)) for one in between):
         return ""
     first, then = sorted((line, word.line))
-    return f"T.cuda.warp_sync() between line {first} and line {then}" if word.alone and not word.warps else ""
+    if not word.alone or word.warps:
+        return ""
+    barrier = "T.cuda.warp_sync()"
+    return advised(f"{barrier} between line {first} and line {then}", "barrier", "warp", (first, then), barrier)
 
 
 def _line_of(way: Way) -> int:

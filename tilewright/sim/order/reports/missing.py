@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilewright.explain import advised
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.awaiting import commit_text, is_uncommitted, wait_text
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tilewright.sim.order.asynchronous.parts import OperationPart
 
 __all__ = ["missing_commits", "missing_step"]
+
+CTA_BARRIER = "T.cuda.cta_sync()"
 
 
 def _committed_by(operations: Operations, part: OperationPart, row: int) -> tuple[Operation, int] | None:
@@ -67,20 +70,23 @@ def missing_step(
     fences: is tensor memory touched? Otherwise knowing that the operation is complete is enough; reads: that it has
     read its sources; queues: that it was issued. known: the knower knows it to be complete, and lacks fences alone.
     """
-    between = "in between"
+    between, lines = "in between", tuple(span.line for span in (earlier.at, at) if span)
     if earlier.at and at:  # around a loop the later line may stand first
         first, then = earlier.at.line, at.line
         between = f"between line {first} and line {then}" + (" of the next turn" if then <= first else "")
-    before = fence_name(ProxyFence("tmem", side="release"))
+    before, after = (f"{fence_name(ProxyFence('tmem', side=side))}()" for side in ("release", "acquire"))
     if queues and not operations.parts.knows(*place, earlier, ISSUED):
-        return f"{before}() by the thread that issued it, and a barrier after it, {between}"
+        text = f"{before} by the thread that issued it, and a barrier after it, {between}"
+        return advised(text, "proxy_fence", "cta", lines, before)
     if not known and not operations.parts.knows(*place, earlier, SEEN) and not queues:
-        return _how_to_see(operations, earlier, place, at, between, reads=reads)
+        code = wait_text(earlier.operation.group, reads=reads) or None
+        return advised(_how_to_see(operations, earlier, place, at, between, reads=reads), "wait", "cta", lines, code)
     if not fences:
-        return f"a meeting with the warp that has waited, {between}"
+        return advised(f"a meeting with the warp that has waited, {between}", "barrier", "cta", lines, CTA_BARRIER)
     if not operations.parts.knows(*place, earlier, HEARD) and not queues:
-        return f"{before}() by the warp that has waited, and a barrier after it, {between}"
-    return f"{fence_name(ProxyFence('tmem', side='acquire'))}() after the wait or the barrier, {between}"
+        text = f"{before} by the warp that has waited, and a barrier after it, {between}"
+        return advised(text, "proxy_fence", "cta", lines, before)
+    return advised(f"{after} after the wait or the barrier, {between}", "proxy_fence", "cta", lines, after)
 
 
 def _wait_for(operations: Operations, earlier: OperationPart, row: int, *, reads: bool) -> str:

@@ -183,4 +183,5 @@ def early_access(
         at=site.at,
         kind="races",
         buffer=site.line.buffer or None,
+        threads=(operations.wave.warp_at(place[0], warp),),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.explain import Facts, OtherAccess, Threads
+from tilewright.explain import Facts, OtherAccess, Threads, advised
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.batch import numbers, threads_of
 from tilewright.sim.machine.coordinates import buffer_name, coordinate_text
@@ -172,12 +172,12 @@ def _ordered(program: Subject, clash: Clash, first: Span | None, then: Span | No
 
 
 def _scope(clash: Clash) -> str:
-    return ("cta", "cta", "cluster", "gpu")[clash.apart]
+    return ("cta", "cta", "cluster", "gpu", "sys")[clash.apart]
 
 
 def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witness) -> str | None:
     first, then, scope = (other.over or other.at) if other else None, clash.site.at, _scope(clash)
-    far = scope == "gpu"
+    far = scope in ("gpu", "sys")
     stronger = _strength(clash.site, other, scope) if other else None
     counts = other is not None and _counts(clash.site, other)
     hint = overlap(program, clash) or (stronger if far or not counts or guards(program, clash) else None)
@@ -215,7 +215,8 @@ def _update(program: Subject, clash: Clash) -> str:
         return "a place of its own for each thread, and one that combines them: no barrier ties a read to its write"
     lines = sorted({site.at.line for site in sites if site.at})
     where = f"line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
-    return f"{atomic} in place of {where}: it reads and writes at once; a barrier would not keep two threads apart"
+    text = f"{atomic} in place of {where}: it reads and writes at once; a barrier would not keep two threads apart"
+    return advised(text, "atomic", "gpu", tuple(lines), atomic)
 
 
 def _strength(one: Site, other: Site, scope: str) -> str | None:

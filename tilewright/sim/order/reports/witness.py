@@ -73,11 +73,11 @@ class Witness:
 
     def _has_published(self, clash: Clash, told: _Flag, thread: int, time: int) -> bool:
         """Has a write published to the later thread what a thread of its own CTA did up to a time?"""
-        clocks, size = clash.access.clocks, clash.batch.wave.run.cluster_ctas
+        clocks, run = clash.access.clocks, clash.batch.wave.run
         who = np.array([clash.earlier[0]]), np.array([thread]), np.array([time])
         published = self.locations.published(told.where)
         return any(
-            clocks.are_in(one.known, *who) and holds(one.scope, one.cta, clash.later[0], size) for one in published
+            clocks.are_in(one.known, *who) and holds(one.scope, one.cta, clash.later[0], run) for one in published
         )
 
     def _handovers(self, clash: Clash, other: Record) -> Iterator[tuple[_Flag, _Flag]]:

@@ -1,0 +1,74 @@
+"""`tilewright look` writes the page of a run, `tilewright needed` says which lines a kernel needs."""
+
+from __future__ import annotations
+
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from tilewright.cli import main
+
+ROOT = Path(__file__).parents[2]
+RING = ROOT / "examples" / "ring.py"
+SUMS = """
+__global__ void sums(const float* x, float* y, int n) {
+  __shared__ float s[64];
+  int t = threadIdx.x;
+  s[t] = t < n ? x[t] : 0.f;
+  __syncthreads();
+  if (t == 0) { float a = 0.f; for (int i = 0; i < 64; ++i) a += s[i]; y[0] = a; }
+  __syncthreads();
+}
+"""
+ARGS = ["--grid", "1", "--block", "64", "--arg", "x:f32[50]=ones", "--arg", "y:f32[1]", "--arg", "n=50"]
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *args: object) -> tuple[int, str, str]:
+    """The exit code, standard output, and standard error."""
+    monkeypatch.setattr("sys.argv", ["tilewright", *map(str, args)])
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as left:
+        main()
+    return int(left.value.code or 0), out.getvalue(), err.getvalue()
+
+
+def test_look_writes_a_page_and_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, trace = tmp_path / "run.html", tmp_path / "trace.json"
+    code, out, _ = run(monkeypatch, "look", RING, "-o", page, "--trace", trace, "--needed")
+
+    assert code == 0
+    assert "loads" in out
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert json.loads(trace.read_text())["otherData"]["kernel"] == "ring"
+
+
+def test_a_run_that_a_finding_ends_is_shown_up_to_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(RING.read_text(encoding="utf-8").replace("    T.cuda.cta_sync()\n", ""), encoding="utf-8")
+    code, _, err = run(monkeypatch, "look", wrong, "-o", tmp_path / "run.html")
+
+    assert code == 1
+    assert "may not have been initialised" in err
+    assert (tmp_path / "run.html").exists()
+
+
+def test_files_of_cuda_are_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "sums.cu"
+    file.write_text(SUMS)
+    code, out, _ = run(monkeypatch, "look", file, *ARGS, "-o", tmp_path / "run.html")
+    assert (code, "barrier 0" in out) == (0, True)
+
+    code, out, _ = run(monkeypatch, "needed", file, *ARGS, "--json")
+    assert code == 0
+    assert [(row["line"], row["needed"]) for row in json.loads(out)] == [(6, True), (8, False)]
+
+
+def test_needed_prints_each_line_and_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run(monkeypatch, "needed", RING)
+
+    assert code == 0
+    assert "ring.py:26: T.ptx.fence.mbarrier_init()\n  redundant: nothing is found without it" in out
+    assert out.splitlines()[-1] == "5 lines order something, 1 of them redundant for these arguments"

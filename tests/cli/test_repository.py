@@ -1,0 +1,64 @@
+"""`tilewright ci`: the kernels of files and folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tilewright.cli import main
+
+KERNEL = """
+import tilewright as tw
+from tilewright import T
+
+
+@T.prim_func
+def reverse(A: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    tid = T.thread_id([64])
+    row = T.alloc_shared((64,), "float32")
+    row[tid] = A[tid]
+    T.cuda.cta_sync()
+    A[tid] = row[63 - tid]
+"""
+
+
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *args: object) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["tilewright", "ci", *map(str, args)])
+    with pytest.raises(SystemExit) as left:
+        main()
+    return int(left.value.code or 0), *capfd.readouterr()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "right.py").write_text(KERNEL)
+    (tmp_path / "wrong.py").write_text(KERNEL.replace("    T.cuda.cta_sync()\n", ""))
+    (tmp_path / "other.py").write_text("raise SystemExit('nobody runs this')\n")
+    (tmp_path / "no_launch.ptx").write_text(".version 8.0\n")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "wrong.py").write_text("import tilewright  # prim_func\n1 / 0\n")
+    return tmp_path
+
+
+def test_a_folder_is_as_wrong_as_its_worst_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    code, out, err = run(monkeypatch, capfd, ".", "--sarif", "found.sarif")
+    assert code == 1
+    assert "right.py: reverse: clean" in out
+    assert "wrong.py: reverse: wrong" in out
+    assert out.endswith("2 files, 2 kernels\n")
+    assert "other.py: left out, it has no kernel of tilewright" in err
+    assert "no_launch.ptx: left out, nothing says how to launch it" in err
+    (result,) = json.loads((folder / "found.sarif").read_text())["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "wrong.py"}
+
+
+def test_named_files_that_are_right_leave_with_code_0(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, capfd, folder / "right.py")[0] == 0

@@ -1,0 +1,196 @@
+"""Estimated times: what a schedule obeys, what makes a kernel slower, and how far it was from an H200."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import T
+from tilewright.profiling import GPUS, gpu
+from tilewright.profiling.acts import GROUP, ISSUE, MEET, PHASE, READ, SIGNAL, USE, WORK, Operation, Script
+from tilewright.profiling.machine import machine_of
+from tilewright.profiling.play import Played, play
+from tilewright.tuning import autotune
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+MACHINE = machine_of(gpu("H200"), 132)
+ADD = (WORK, 100.0, {"fma": 100.0}, 100.0, 0)
+
+
+def played(*warps: list[Any], resident: int = 1, total: int = 1, **parts: Any) -> Played:
+    """A CTA of warps that do these acts. `Any`: acts, and other parts of a script."""
+    script = Script([(0, number, acts) for number, acts in enumerate(warps)], **parts)
+    return play([script], MACHINE, resident, total)
+
+
+# Schedules
+
+
+def test_warps_of_one_scheduler_take_turns_and_of_four_do_not() -> None:
+    idle: list[Any] = []
+
+    assert played([ADD]).ends == [100.0]
+    assert played([ADD], [ADD], [ADD], [ADD]).ends == [100.0]
+    assert played([ADD], idle, idle, idle, [ADD]).ends == [200.0]  # warps 0 and 4 share a scheduler
+
+
+def test_a_load_takes_its_latency_and_others_go_on_meanwhile() -> None:
+    load = [(READ, 512.0, 512.0, 4.0, 0), (USE, 0)]
+    alone = played(load).ends[0]
+
+    assert MACHINE.hbm_latency < alone < MACHINE.hbm_latency + 100
+    assert played(load, [ADD]).ends[0] == alone
+
+
+def test_loads_that_are_begun_together_wait_once() -> None:
+    load, use = (READ, 512.0, 512.0, 4.0, 0), (USE, 0)
+    together, apart = played([load, load, use]).ends[0], played([load, use, load, use]).ends[0]
+
+    assert apart > 1.8 * together
+
+
+def test_more_resident_ctas_hide_latency() -> None:
+    acts = [(READ, 512.0, 512.0, 4.0, 0), (USE, 0), ADD]
+    one, four = (max(played(acts, resident=many, total=8).ends) for many in (1, 4))
+
+    assert four < one / 2
+
+
+def test_memory_gives_no_more_than_its_rate() -> None:
+    nbytes, many = 65536.0, 16
+    found = played([(READ, nbytes, nbytes, 4.0, 0), (USE, 0)], resident=8, total=many)
+
+    assert max(found.ends) > many * nbytes / MACHINE.hbm_bytes
+    assert found.busy["HBM"] == pytest.approx(many * nbytes / MACHINE.hbm_bytes)
+
+
+def test_a_barrier_lets_nobody_on_before_the_last_one() -> None:
+    meet = (MEET, 0, True, True, 7)
+    found = played([meet], [ADD, ADD, meet], meetings={0: 2})
+
+    assert found.ends[0] > 200
+    assert found.waits["barrier", 7] > 100
+
+
+def test_a_phase_waits_for_the_copy_that_ends_it_and_a_group_for_its_product() -> None:
+    copy = Operation("TMA", nbytes=8192.0, far=8192.0)
+    product = Operation("tensor", cycles=128.0)
+    wait = played([(ISSUE, 0)], [(PHASE, 0, 3)], operations={0: copy}, needs={0: 1}, ended={0: [0]})
+    multiply = played([(ISSUE, 0), (GROUP, (0,), False, 4)], operations={0: product})
+
+    assert wait.ends[0] > MACHINE.hbm_latency + MACHINE.tma_latency
+    assert multiply.ends[0] >= 128 + MACHINE.tensor_latency
+
+
+def test_an_arrival_ends_a_phase() -> None:
+    found = played([ADD, (SIGNAL, 5)], [(PHASE, 0, 3)], needs={0: 1}, phases_of={5: [0]})
+
+    assert found.ends[0] > 100
+    assert found.waits["m-barrier", 3] > 50
+
+
+# Kernels
+
+
+def columns(pitch: int) -> Any:
+    """A kernel whose lanes read a column of a tile with rows of that many elements."""
+
+    @T.prim_func
+    def kernel(A: T.Buffer((4096, 32, 32), "float32"), B: T.Buffer((4096, 32, 32), "float32")):
+        cta, lane = T.cta_id([4096]), T.lane_id([32])
+        tile = T.alloc_shared((32, pitch), "float32")
+        for i in T.unroll(32):
+            tile[i, lane] = A[cta, i, lane]
+        T.cuda.warp_sync()
+        for i in T.unroll(32):
+            B[cta, i, lane] = tile[lane, i]
+
+    return tw.compile(kernel, "sm_90a")
+
+
+def test_bank_conflicts_take_time_and_the_unit_and_line_say_so() -> None:
+    args = [np.zeros((4096, 32, 32), np.float32) for _ in "ab"]
+    slow, fast = (columns(pitch).estimate(*args) for pitch in (32, 33))
+
+    assert slow.seconds > 1.5 * fast.seconds
+    assert slow.unit == "shared memory"
+    assert slow.at is not None
+    assert "tile[lane, i]" in Path(__file__).read_text().splitlines()[slow.at.line - 1]
+    assert "bound by shared memory" in slow.why
+
+
+def test_an_estimate_is_not_below_the_bound() -> None:
+    args = [np.zeros((4096, 32, 32), np.float32) for _ in "ab"]
+    for pitch in (32, 33):
+        exe = columns(pitch)
+        assert exe.estimate(*args).seconds >= exe.profile(*args).bound
+
+
+def test_only_the_first_ctas_run() -> None:
+    a, b = (np.ones((4096, 32, 32), np.float32) for _ in "ab")
+    columns(33).estimate(a, b)
+
+    assert (b == 1).all()  # the estimate has worked on copies
+    run = columns(33).simulate(a, b, check="none", record=tw.RecordingOptions(3, alone=True))
+    assert (b[:3] == a[:3]).all()
+    assert run.recording.ctas == (0, 1, 2)
+
+
+def test_a_slower_memory_takes_longer_and_says_that_nothing_is_measured() -> None:
+    args = [np.zeros((4096, 32, 32), np.float32) for _ in "ab"]
+    exe = tw.compile(columns(33).kernel, "sm_75")
+    fast, slow = (exe.estimate(*args, gpu=name) for name in ("H200", "T4"))
+
+    assert slow.seconds > 5 * fast.seconds
+    assert "measured" in str(slow)
+    assert "measured" not in str(fast)
+
+
+def test_every_gpu_has_its_source() -> None:
+    assert {"T4", "A10", "A100", "L4", "L40S", "RTX 3090", "RTX 4090", "RTX 5090", "H100", "H200", "B200"} <= set(GPUS)
+    assert all(each.source and each.arch.number for each in GPUS.values())
+
+
+# What an H200 showed
+
+
+@pytest.mark.parametrize(
+    ("pair", "label"),
+    [
+        ("softmax float32 4096", "512x2x4 c1 r0"),
+        ("transpose float32 8192", "32 t256 v1 pitch 32"),
+        ("transpose float32 8192", "64 t256 v4 pitch 65"),
+        ("histogram", "part 4096 t512 v4"),
+    ],
+)
+def test_the_estimate_is_near_the_time_on_an_h200(pair: str, label: str) -> None:
+    from benchmarks.gpu.estimate import estimated, recorded
+    from benchmarks.gpu.pairs import pairs
+
+    one = next(each for each in pairs() if each.name == pair)
+    measured = json.loads((RESULTS / "pair_times.json").read_text())["pairs"][pair]["seconds"][label]
+    found = estimated(recorded(one, label, gpu("H200")), gpu("H200"))
+
+    assert 1 / 1.4 < found.seconds / measured < 1.4
+
+
+def test_many_configurations_are_ranked_by_processes_as_one_after_the_other() -> None:
+    @T.jit
+    def scaled(a: T.handle, b: T.handle, *, THREADS: T.constexpr):
+        n = T.int32()
+        A, B = T.match_buffer(a, (n,), "float32"), T.match_buffer(b, (n,), "float32")
+        T.assume(n % THREADS == 0)
+        i: T.let = T.cta_id([n // THREADS]) * THREADS + T.thread_id([THREADS])
+        B[i] = A[i] * 2.0
+
+    args = [np.zeros(1 << 20, np.float32) for _ in "ab"]
+    several = autotune(scaled, configs=[{"THREADS": 32 << k} for k in range(6)]).estimates(args)
+    alone = [autotune(scaled, configs=[{"THREADS": 32 << k}]).estimates(args)[0] for k in range(6)]
+
+    assert [one.estimated for one in several] == [one.estimated for one in alone]
+    assert several[0].estimated > several[3].estimated  # CTAs of one warp: few of them fit on an SM

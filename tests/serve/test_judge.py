@@ -1,0 +1,303 @@
+"""A judge of submissions: what is right is clean, and every trick has a name."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.serve.apart import Died, apart
+from tilewright.serve.cases import cases_of
+from tilewright.serve.confine import Walls
+from tilewright.serve.server import HttpDoor, by_lines
+from tilewright.serve.submission import evaluated, submission_of
+from tilewright.serve.workers import Workers
+
+KERNEL = """
+from tilewright import T
+
+
+@T.prim_func
+def twice(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (n,), "float32")
+    i = T.cta_id([(n + 255) // 256]) * 256 + T.thread_id([256])
+    if i < n:
+        B[i] = A[i] * T.float32(2)
+"""
+CUDA = """
+__global__ void twice(const float* A, float* B, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) B[i] = 2 * A[i];
+}
+"""
+REFERENCE = "def reference(A, **sizes):\n    return {'B': 2 * A}\n"
+
+
+def submission(source: str = KERNEL, language: str = "py", **fields: Any) -> dict[str, Any]:
+    """One that is judged on B = 2 A, with other values in some fields."""
+    arrays = [
+        {"name": "A", "dtype": "float32", "shape": ["n"]},
+        {"name": "B", "dtype": "float32", "shape": ["n"], "role": "out"},
+    ]
+    launched = {"launch": {"grid": ["(n + 255) // 256"], "block": [256]}} if language == "cu" else {}
+    numbers = [{"name": "n", "value": "n"}] if language == "cu" else []
+    given = {"language": language, "source": source, "arguments": arrays + numbers, "reference": REFERENCE}
+    return {"id": "x", "cases": 4, "sizes": {"n": {"from": 1, "to": 3000}}, **given, **launched, **fields}
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    made = Workers(1)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("language", ["py", "cu"])
+def test_a_right_kernel_is_clean_on_shapes_that_are_drawn(workers: Workers, language: str) -> None:
+    answer = workers.ask(submission({"py": KERNEL, "cu": CUDA}[language], language))
+    assert (answer["status"], answer["id"], answer["schema"]) == ("clean", "x", "tilewright.verdict/2")
+    sizes = [case["n"] for case in answer["cases"]]
+    assert len(sizes) == len(answer["verdicts"]) == 4
+    assert 1 in sizes, "the least"
+    assert 3000 in sizes, "the largest"
+    assert any(size % 2 and size > 1 for size in sizes), "a ragged one"
+
+
+def test_least_time_is_that_of_the_gpu_asked_for(workers: Workers) -> None:
+    assert workers.ask(submission())["least_ms"] is None
+    assert workers.ask(submission(gpu="H200"))["least_ms"] > 0
+
+
+FORGED = """
+import os, pickle
+class Call:
+    def __reduce__(self):
+        return os.system, ("true",)
+for number in range(3, 40):
+    try:
+        os.write(number, DATA)
+    except OSError:
+        pass
+os._exit(0)
+"""
+CLEAN = """b'E{"kernel": "twice", "status": "clean", "findings": []}'"""
+TAMPERING = {
+    "the simulator is replaced": ("import tilewright.compiler as c\nc.Executable.simulate = print", "harness"),
+    "the comparison is replaced": ("import numpy\nnumpy.isclose = lambda *a, **k: True", "harness"),
+    "the clock is replaced": ("import time\ntime.monotonic = lambda: 0.0", "harness"),
+    "a builtin is replaced": ("import builtins\nbuiltins.sum = lambda x: 0", "harness"),
+    "the process ends itself": ("import os\nos._exit(0)", "harness"),
+    "a verdict is forged": (FORGED.replace("DATA", CLEAN), "harness"),
+    "a call is smuggled in": (FORGED.replace("DATA", "b'K' + pickle.dumps(Call())"), "harness"),
+    "a file is written": ("open('/tmp/tilewright-trick', 'w')", "files"),
+    "a file is removed": ("import os\nos.remove(__file__)", "files"),
+    "a file is written below Python": (
+        "import os\nos.open('/tmp/tilewright-trick', os.O_CREAT | os.O_WRONLY)",
+        "files",
+    ),
+    "a socket is opened": ("import socket\nsocket.socket()", "network"),
+    "a page is fetched": ("import urllib.request\nurllib.request.urlopen('http://127.0.0.1:9/')", "network"),
+    "a program is started": ("import subprocess\nsubprocess.run(['true'])", "processes"),
+    "a process is forked": ("import os\nos.fork()", "processes"),
+    "the judge is signalled": ("import os\nos.kill(os.getppid(), 9)", "processes"),
+    "native code is called": ("import ctypes\nctypes.CDLL(None)", "native code"),
+    "objects of others are looked for": ("import gc\ngc.get_objects()", "interpreter"),
+    "frames are looked at": ("import sys\nsys._getframe(1)", "interpreter"),
+    "calls are traced": ("import sys\nsys.settrace(lambda *a: None)", "interpreter"),
+    "the environment is changed": ("import os\nos.environ['PATH'] = ''", "environment"),
+    "a trick is tried and its error hidden": (
+        "import socket\ntry:\n    socket.socket()\nexcept OSError:\n    pass",
+        "network",
+    ),
+}
+
+
+@pytest.mark.parametrize("trick", TAMPERING)
+def test_a_submission_that_touches_what_judges_it_is_refused_by_name(workers: Workers, trick: str) -> None:
+    source, name = TAMPERING[trick]
+    answer = workers.ask(submission(f"{source}\n{KERNEL}"))
+    (finding,) = answer["verdicts"][0]["findings"]
+    assert (answer["status"], finding["kind"]) == ("refused", "tampering")
+    assert name in finding["message"]
+
+
+ENDLESS = KERNEL.replace("    if i < n:", "    k: T.int32 = 1\n    while k > 0:\n        k = k % 7 + 1\n    if i < n:")
+SHARED = KERNEL.replace("    if i < n:", "    row = T.alloc_shared((256,), 'float32')\n    if i < n:").replace(
+    "A[i] * T.float32(2)", "A[i] * T.float32(2) + row[i % 256] * T.float32(0)"
+)
+KERNELS = {
+    "it writes its result over its input": (
+        KERNEL.replace("B[i] = A[i]", "A[i] = A[i]"),
+        "results",
+        "changes its input A",
+    ),
+    "it leaves its output as it is": (
+        KERNEL.replace("B[i] = A[i] *", "x: T.float32 = A[i] *"),
+        "results",
+        "never written",
+    ),
+    "it is right at multiples of 8 alone": (
+        KERNEL.replace("i < n:", "i < n // 8 * 8:"),
+        "results",
+        "elements of B differ",
+    ),
+    "it gives a constant": (KERNEL.replace("A[i] * T.float32(2)", "T.float32(0.5)"), "results", "elements of B differ"),
+    "it reads behind its array": (KERNEL.replace("= A[i]", "= A[i + 1]"), "bounds", "A"),
+    "it adds what nobody has written": (SHARED, "poison", "initialised"),
+    "it never ends": (ENDLESS, "limit", "limit_s"),
+    "its Python never ends": ("while True:\n    pass\n" + KERNEL, "limit", "gave no kernel"),
+    "its Python takes all memory": ("x = bytearray(1 << 50)\n" + KERNEL, "kernel", "MemoryError"),
+    "all CTAs add to one element": (KERNEL.replace("B[i] = A[i]", "B[0] = B[0] + A[i]"), "races", "B"),
+}
+
+
+@pytest.mark.parametrize("trick", KERNELS)
+def test_a_kernel_that_only_looks_right_is_told_by_name(workers: Workers, trick: str) -> None:
+    source, kind, words = KERNELS[trick]
+    answer = workers.ask(submission(source, seconds=2))
+    findings = [finding for verdict in answer["verdicts"] for finding in verdict["findings"]]
+    assert answer["status"] in ("wrong", "stopped")
+    assert any(
+        finding["kind"] == kind and words in finding["message"] + str(finding["allowed"]) for finding in findings
+    ), findings
+
+
+def test_cuda_cannot_read_files_of_the_machine(workers: Workers) -> None:
+    answer = workers.ask(submission('#include "/etc/passwd"\n' + CUDA, "cu"))
+    assert answer["status"] != "clean"
+    assert "root:" not in json.dumps(answer)
+
+
+def test_special_values_show_a_kernel_that_clamps(workers: Workers) -> None:
+    clamped = KERNEL.replace("A[i] * T.float32(2)", "T.min(A[i] * T.float32(2), T.float32(100))")
+    arrays = [
+        {"name": "A", "dtype": "float32", "shape": ["n"], "contents": "special"},
+        {"name": "B", "dtype": "float32", "shape": ["n"], "role": "out"},
+    ]
+    assert workers.ask(submission(clamped))["status"] == "clean"
+    assert workers.ask(submission(clamped, arguments=arrays))["status"] == "wrong"
+    assert workers.ask(submission(KERNEL, arguments=arrays))["status"] == "clean"
+
+
+ROWS = """
+__global__ void twice(const float* A, float* B, int m, int n, int pitch) {
+    for (int i = threadIdx.x; i < m * N; i += blockDim.x) B[i / N * pitch + i % N] = 2 * A[i / N * pitch + i % N];
+}
+"""
+
+
+@pytest.mark.parametrize(("columns", "status"), [("n", "clean"), ("pitch", "wrong")])
+def test_the_gap_between_rows_belongs_to_nobody(workers: Workers, columns: str, status: str) -> None:
+    array = {"dtype": "float32", "shape": ["m", "n"], "pitch": "n + 3"}
+    numbers = [{"name": name, "value": value} for name, value in (("m", "m"), ("n", "n"), ("pitch", "n + 3"))]
+    arguments = [{"name": "A", **array}, {"name": "B", **array, "role": "out"}, *numbers]
+    answer = workers.ask(submission(ROWS.replace("N", columns), "cu", arguments=arguments, sizes={"m": [2], "n": [5]},
+                                    launch={"block": [32]}, cases=1))  # fmt: skip
+    messages = [finding["message"] for finding in answer["verdicts"][0]["findings"]]
+    assert answer["status"] == status
+    assert messages == ([] if status == "clean" else ["the kernel writes between the rows of B"])
+
+
+def test_a_reference_that_fails_is_the_callers_to_mend(workers: Workers) -> None:
+    answer = workers.ask(submission(reference="def reference(A):\n    return A.nothing"))
+    assert answer["status"] == "refused"
+    assert "AttributeError" in answer["verdicts"][0]["findings"][0]["given"]
+
+
+# Submissions, cases, processes
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"language": "rust"}, "unknown language 'rust'"),
+        ({"sorce": ""}, "has no 'sorce'"),
+        ({"cases": 0}, "cases is out of range"),
+        ({"sizes": {"n": {"from": 5, "to": 4}}}, "size n is no size"),
+        ({"arguments": [{"name": "A", "dtype": "float31", "shape": []}]}, "float31"),
+        ({"arguments": [{"name": "A", "dtype": "float32", "shape": ["k"]}]}, "this is no extent"),
+        ({"arguments": [{"name": "A", "dtype": "float32", "shape": ["__import__('os')"]}]}, "this is no extent"),
+        ({"arguments": [{"name": "A"}]}, "neither an array nor a number"),
+    ],
+)
+def test_a_declaration_that_says_nothing_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(TilewrightError, match=words):
+        submission_of(submission(**change))
+
+
+def test_extents_are_arithmetic_and_nothing_else() -> None:
+    assert evaluated("max((n + 7) // 8 * 8, 64) - 1", {"n": 100}) == 103
+    with pytest.raises(ArgumentError, match="no extent"):
+        evaluated("n ** n", {"n": 100})
+
+
+def test_cases_are_the_same_for_the_same_seed_and_others_for_another() -> None:
+    first, again, other = (
+        [(dict(case.sizes), case.before) for case in cases_of(submission_of(submission(seed=seed)))]
+        for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert [before for _, before in first] != [before for _, before in other]
+
+
+def test_drawn_sizes_keep_to_what_is_declared() -> None:
+    sizes = {"n": {"from": 16, "to": 4096, "of": 16}}
+    drawn = [case.sizes["n"] for case in cases_of(submission_of(submission(sizes=sizes, cases=12)))]
+    assert len(set(drawn)) == 12
+    assert {size % 16 for size in drawn} == {0}
+    assert (min(drawn), max(drawn)) == (16, 4096)
+
+
+def test_work_apart_ends_with_its_limits() -> None:
+    def forever() -> bytes:
+        while True:
+            pass
+
+    assert apart(lambda: b"x" * 100_000, seconds=5, nbytes=1 << 40, walls=True) == b"x" * 100_000
+    assert apart(forever, seconds=0.2, nbytes=1 << 40, walls=True) == Died(late=True)
+
+
+def test_walls_that_do_not_stand_are_said() -> None:
+    assert [*Walls(True, True, False, True, True).missing()] == ["a submission's Python code can reach the network"]
+    assert [*Walls(True, True, True, True, True).missing()] == []
+
+
+# Doors
+
+
+def test_lines_are_answered_by_their_ids(workers: Workers) -> None:
+    lines = [json.dumps(submission(id=number)) for number in range(3)] + ["{", "7"]
+    answers = io.StringIO()
+    by_lines(workers, lines, answers, jobs=2)
+    found = {answer["id"]: answer["status"] for answer in map(json.loads, answers.getvalue().splitlines())}
+    assert found == {0: "clean", 1: "clean", 2: "clean", None: "refused"}
+
+
+def test_http_asks_for_the_token(workers: Workers) -> None:
+    door = HttpDoor(workers, 0, "secret")
+    threading.Thread(target=door.serve_forever, daemon=True).start()
+    place = f"http://127.0.0.1:{door.server_address[1]}"
+
+    def post(token: str, path: str = "/judge") -> Any:
+        request = urllib.request.Request(
+            place + path, json.dumps(submission()).encode(), {"Authorization": f"Bearer {token}"}
+        )
+        return json.load(urllib.request.urlopen(request, timeout=60))
+
+    assert json.load(urllib.request.urlopen(f"{place}/health", timeout=60)) == {"status": "ready"}
+    assert post("secret")["status"] == "clean"
+    for token, path, code in (("guess", "/judge", 401), ("secret", "/other", 404)):
+        with pytest.raises(urllib.error.HTTPError, match=str(code)) as refused:
+            post(token, path)
+        refused.value.close()
+    door.shutdown()
+    door.server_close()

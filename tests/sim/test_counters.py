@@ -1,0 +1,153 @@
+"""Counters that threads poll: what one that comes late finds there tells it no more than it had to wait for."""
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import T
+from tilewright.errors import SimulationError
+
+RACE = "race: (load reads|store writes)"
+CTAS = (2, 5, 40)
+
+
+def to_and_fro(ctas: int, turns: int, again: int):
+    """Each CTA reads what its neighbour wrote in the turn before. again: does the target grow with each turn?"""
+
+    @T.prim_func
+    def kernel(x: T.Buffer((2, ctas), "int32"), count: T.Buffer((1,), "uint32")):
+        cta = T.cta_id([ctas])
+        lane = T.lane_id([32])
+        if lane == 0:
+            for turn in range(turns):
+                x[(turn + 1) % 2, cta] = x[turn % 2, (cta + 1) % ctas] + 1
+                T.ptx.red.add(count.ptr_to([0]), 1, sem="release", scope="gpu")
+                target = T.cast((turn * again + 1) * ctas, "uint32")
+                while T.ptx.ld(count.ptr_to([0]), sem="acquire", scope="gpu") < target:
+                    pass
+
+    return kernel
+
+
+def start(ctas: int, turns: int, again: int, count=None):
+    x = np.zeros((2, ctas), np.int32)
+    tw.simulate(to_and_fro(ctas, turns, again), x, np.zeros(1, np.uint32) if count is None else count, check="all")
+    return x
+
+
+@pytest.mark.parametrize("ctas", CTAS)
+@pytest.mark.parametrize("turns", [3, 12])
+def test_a_counter_that_stays_at_its_target_holds_nobody_up_in_the_second_turn(ctas, turns):
+    assert start(ctas, turns, again=1)[turns % 2].tolist() == [turns] * ctas
+    with pytest.raises(SimulationError, match=RACE):
+        start(ctas, turns, again=0)
+
+
+@pytest.mark.parametrize("ctas", CTAS)
+def test_a_counter_that_stays_at_its_target_holds_nobody_up_in_the_second_launch(ctas):
+    count = np.zeros(1, np.uint32)
+    start(ctas, 2, 1, count)
+    with pytest.raises(SimulationError, match=RACE):
+        start(ctas, 2, 1, count)
+
+
+WAYS = """
+#include <cooperative_groups.h>
+struct Barrier {
+    int* count; volatile int* sense; int turn = 0;
+    __device__ void arrive() { atomicAdd(count, 1); }
+    __device__ void at_least(int n) { arrive(); while (*(volatile int*)count < n) {} }
+    __device__ void by_atomics(int n) { arrive(); while (atomicAdd(count, 0) < n) {} }
+    __device__ void equal(int n) { arrive(); while (*(volatile int*)count != n) {} }
+    __device__ void last(int n) { if (atomicAdd(count, 1) < n - 1) while (*(volatile int*)count < n) {} }
+    __device__ void flipped(int n) {
+        int next = ++turn;
+        if (atomicAdd(count, 1) == n - 1) { *count = 0; __threadfence(); *sense = next; }
+        else while (*sense != next) {}
+    }
+    __device__ void top_bit(int n) {
+        unsigned step = blockIdx.x ? 1u : 0x80000000u - (n - 1), old = atomicAdd((unsigned*)count, step);
+        while (((old ^ *(volatile unsigned*)count) & 0x80000000u) == 0) {}
+    }
+};
+#define KERNEL(NAME, WAIT) extern "C" __global__ void NAME(int* state, int* x, int turns, int again) { \\
+    int n = gridDim.x; Barrier all{state, state + 1}; \\
+    for (int turn = 0; turn < turns; ++turn) { \\
+        if (!threadIdx.x) x[((turn + 1) & 1) * n + blockIdx.x] = x[(turn & 1) * n + (blockIdx.x + 1) % n] + 1; \\
+        __syncthreads(); \\
+        if (!threadIdx.x) { __threadfence(); all.WAIT((turn * again + 1) * n); __threadfence(); } \\
+        __syncthreads(); } }
+KERNEL(at_least, at_least) KERNEL(by_atomics, by_atomics) KERNEL(equal, equal) KERNEL(last, last)
+KERNEL(flipped, flipped) KERNEL(top_bit, top_bit)
+extern "C" __global__ void groups(int* x, int turns) {
+    int n = gridDim.x;
+    for (int turn = 0; turn < turns; ++turn) {
+        if (!threadIdx.x) x[((turn + 1) & 1) * n + blockIdx.x] = x[(turn & 1) * n + (blockIdx.x + 1) % n] + 1;
+        cooperative_groups::this_grid().sync();
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def ways():
+    return tw.load_cu(WAYS, "sm_90a")
+
+
+def meet(ways, name: str, ctas: int, turns: int, again: int):
+    x = np.zeros((2, ctas), np.int32)
+    ways[name].simulate(np.zeros(2, np.int32), x, turns, again, grid=ctas, block=32, check="all")
+    assert x[turns % 2].tolist() == [turns] * ctas
+
+
+@pytest.mark.parametrize("ctas", [3, 12])
+@pytest.mark.parametrize("name", ["at_least", "by_atomics", "last"])
+def test_a_barrier_of_at_least_n_is_used_once(ways, name, ctas):
+    meet(ways, name, ctas, 5, again=1)
+    with pytest.raises(SimulationError, match=RACE):
+        meet(ways, name, ctas, 5, again=0)
+
+
+@pytest.mark.parametrize("name", ["flipped", "top_bit"])
+def test_a_barrier_that_turns_over_is_used_again_and_again(ways, name):
+    meet(ways, name, 5, 5, again=0)
+
+
+def test_a_barrier_of_exactly_n_meets_once_and_then_overtakes_itself(ways):
+    meet(ways, "equal", 5, 1, again=1)
+    with pytest.raises(SimulationError, match="livelock"):
+        meet(ways, "equal", 5, 5, again=1)
+
+
+def test_the_grid_of_cooperative_groups_meets_again_and_again(ways):
+    x = np.zeros((2, 5), np.int32)
+    ways["groups"].simulate(x, 5, grid=5, block=32, check="all")
+    assert x[1].tolist() == [5] * 5
+
+
+def handed_on(asked: str):
+    """A writer counts two steps; a reader waits for the first or the second, and reads what the second one brings."""
+
+    @T.prim_func
+    def kernel(x: T.Buffer((1,), "int32"), count: T.Buffer((1,), "uint32"), out: T.Buffer((1,), "int32")):
+        cta = T.cta_id([2])
+        lane = T.lane_id([32])
+        if lane == 0:
+            if cta == 0:
+                T.ptx.red.add(count.ptr_to([0]), 1, sem="release", scope="gpu")
+                x[0] = 7
+                T.ptx.red.add(count.ptr_to([0]), 1, sem="release", scope="gpu")
+            else:
+                while T.ptx.ld(count.ptr_to([0]), sem="acquire", scope="gpu") < T.uint32(1 if asked == "first" else 2):
+                    pass
+                out[0] = x[0]
+
+    out = np.zeros(1, np.int32)
+    tw.simulate(kernel, np.zeros(1, np.int32), np.zeros(1, np.uint32), out, check="all")
+    return out[0]
+
+
+def test_who_waits_for_the_first_of_two_steps_knows_nothing_of_the_second():
+    assert handed_on("second") == 7
+    with pytest.raises(SimulationError, match=r"race: load reads x\[0\]"):
+        handed_on("first")

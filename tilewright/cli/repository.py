@@ -1,0 +1,90 @@
+"""`tilewright ci`: the kernels of a repository, for continuous integration and for hooks of version control."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.options import Limit
+
+if TYPE_CHECKING:
+    from tilewright.verdict import Report
+
+__all__ = ["ci"]
+
+SUFFIXES = (".py", ".cu", ".ptx")
+
+
+def ci(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files, or folders to look through.")],
+    sarif: Annotated[Path | None, typer.Option(help="Also write the findings as SARIF 2.1.0.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="A file that nobody can run is an error.")] = False,
+    limit: Limit = None,
+) -> None:
+    """Check every kernel of files and folders, each file in a process of its own.
+
+    A .py file counts where it has a kernel of tilewright; a .cu or .ptx file where a TOML file beside it, or a launch
+    in the file itself, says how to run it. Others are named and left out. Exit code 1: something is wrong, 3: stopped.
+
+    \b
+    Examples:
+      tilewright ci kernels/ --sarif findings.sarif
+      tilewright ci changed.cu other.py --limit 60s
+    """
+    from tilewright.cli.verdicts import judged_apart
+    from tilewright.view.terminal import complain, say
+
+    reports = []
+    for file in files_of(paths):
+        if why := _left_out(file):
+            complain(f"{file}: left out, {why}")
+            continue
+        report = judged_apart(str(file), (), limit or ())
+        if report.status == "refused" and not strict:
+            complain(f"{file}: left out, {'; '.join(_messages(report))}")
+            continue
+        for verdict in report.verdicts:
+            say(f"{file}: {verdict}")
+        reports.append(report)
+    if sarif is not None:
+        from tilewright.serve.sarif import sarif as as_sarif
+
+        sarif.write_text(json.dumps(as_sarif(reports, Path.cwd()), indent=2) + "\n", encoding="utf-8")
+    say(f"{len(reports)} files, {sum(len(each.verdicts) for each in reports)} kernels")
+    raise typer.Exit(max((each.exit_code for each in reports), default=0))
+
+
+def _messages(report: Report) -> Iterator[str]:
+    """What is told of the kernels that nobody can run."""
+    return (each.message for verdict in report.verdicts for each in verdict.findings if verdict.status == "refused")
+
+
+def files_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files that are named, and in folders every one that may hold a kernel, hidden ones left out."""
+    for path in paths:
+        if path.is_dir():
+            every = (each for each in sorted(path.rglob("*")) if each.suffix in SUFFIXES)
+            yield from (
+                each for each in every if not any(part.startswith(".") for part in each.relative_to(path).parts)
+            )
+        else:
+            yield path
+
+
+def _left_out(file: Path) -> str | None:
+    """Why a file has nothing to run; None where it may have."""
+    if file.suffix not in SUFFIXES:
+        return f"no {', '.join(SUFFIXES)} file"
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    if file.suffix == ".py" and not ("tilewright" in text and ("prim_func" in text or "T.jit" in text)):
+        return "it has no kernel of tilewright"
+    if file.suffix == ".ptx" and not file.with_suffix(".toml").is_file():
+        return f"nothing says how to launch it: {file.with_suffix('.toml').name} is missing"
+    return None

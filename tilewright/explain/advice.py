@@ -1,0 +1,32 @@
+"""A hint that a person reads, and what it says as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilewright.explain.finding import Remedy
+
+__all__ = ["Advice", "advised", "joined"]
+
+
+class Advice(str):
+    """The words of a hint, with its `Remedy`. An error that gets it as ``hint`` has the remedy in its facts."""
+
+    remedy: Remedy
+
+
+def advised(
+    text: str, step: str, scope: str | None = None, where: tuple[int, ...] = (), code: str | None = None
+) -> Advice:
+    """A hint and the fields of its remedy."""
+    made = Advice(text)
+    made.remedy = Remedy(step, scope, where, code=code)
+    return made
+
+
+def joined(texts: Iterable[str | None]) -> str:
+    """Hints one after the other, with the remedy of the first that has one; empty where there is none."""
+    given = [text for text in texts if text]
+    made = Advice("; ".join(given))
+    made.remedy = next((each.remedy for each in given if isinstance(each, Advice)), Remedy("other"))
+    return made

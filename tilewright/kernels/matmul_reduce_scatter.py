@@ -1,0 +1,152 @@
+"""A matrix product whose K is spread over several GPUs: each adds up the rows of C that are its own, and keeps those.
+
+It is the kernel of `matmul`, with three warps more at work. Each GPU computes its part of all sums, walking over the
+blocks of rows so that those of every owner become complete one after the other, and tells the owner; three warps of
+each CTA wait until all GPUs have told of a block, read it from their memories, and add in the order of ranks. So all
+but the last blocks are exchanged while others are being multiplied, and the bits are the same every time.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import tilewright as tw
+from tilewright.dtypes import dtype
+from tilewright.kernels.copiers import COPIERS, REGISTERS, reached
+from tilewright.kernels.forms import MatmulKind, MatmulOperand, TilePlace, Tiles
+from tilewright.kernels.matmul import load, multiply, store
+from tilewright.kernels.one_shot import added, cleared, rounded
+from tilewright.lang import T
+from tilewright.layout import wgmma_fragment
+
+__all__ = ["scattered_product"]
+
+
+@T.meta_class
+class ScatteredPlace(TilePlace):
+    """The tiles of C, the owners of their rows by turns, the next rank first: ``owner`` of a tile, and ``block`` of its
+    rows. blocks: of each owner. `Any`: values of the language.
+    """
+
+    def __init__(self, tiles: Tiles, form: MatmulKind, m: Any, n: Any, clusters: Any, rank: Any, ranks: int) -> None:
+        super().__init__(tiles, form, None, m, n, clusters)
+        self.rank, self.ranks, self.blocks = rank, ranks, self.rows // ranks
+        self.owner, self.block = T.local_scalar("int32"), T.local_scalar("int32")
+
+    def _settle(self) -> None:
+        self.owner = (self.walk.m_idx + self.rank + 1) % self.ranks
+        self.block = self.walk.m_idx // self.ranks
+        self.row = (self.owner * self.blocks + self.block) * (self.tiles.m * self.tiles.cluster) + self.shift
+        self.column = self.walk.n_idx * self.tiles.n + self.right
+
+
+@T.inline
+def reduce(partial, out, done, finished, rank, blocks, wanted, cta, ctas, thread):
+    """Three warps of a CTA add up its share of every block of the own rows, in words of 16 bytes."""
+    ranks, (rows, n), kind = T.meta_var((partial.peers, partial.shape, str(out.dtype)))
+    per_word = T.meta_var(128 // dtype(kind).bits)
+    each: T.let = out.shape[0] // blocks * (n // per_word)
+    lane: T.let = thread % 32
+    parts, own = T.alloc_local((ranks, 4), "uint32"), T.alloc_local((4,), "uint32")
+    total = T.alloc_local((per_word,), "float32")
+    sums = T.decl_buffer((out.shape[0] * (n // per_word), 4), "uint32", data=out.data, align=16)
+    for block in T.serial(blocks, unroll=False):
+        if lane == 0:
+            reached(done.ptr_to([block]), wanted, "sys")
+        T.cuda.warp_sync()
+        for turn in T.serial(T.ceildiv(each, ctas * COPIERS), unroll=False):
+            i: T.let = (turn * ctas + cta) * COPIERS + thread
+            if i < each:
+                for source in T.unroll(ranks):
+                    there = T.decl_buffer(
+                        (rows * (n // per_word), 4), "uint32", data=partial.peer(source).data, align=16
+                    )
+                    parts.vstore([source, 0], there.vload([(rank * blocks + block) * each + i, 0], "uint32x4"))
+                cleared(total)
+                for source in T.unroll(ranks):
+                    own.vstore([0], parts.vload([source, 0], "uint32x4"))
+                    added(total, own, kind)
+                rounded(own, total, kind)
+                sums.vstore([block * each + i, 0], own.vload([0], "uint32x4"))
+    T.cuda.warp_sync()
+    if lane < ranks:
+        T.ptx.red.add(finished.peer(lane).ptr_to([0]), T.uint32(1), sem="release", scope="sys")
+
+
+@T.inline
+def loads_of(put, A, B, place, tiles, cluster, below, steps):
+    """One thread fills the ring for all tiles of a CTA."""
+    place.begin(cluster, below)
+    while place.valid():
+        load(put, A, B, place, below, tiles, 0, steps)
+        place.next()
+    put.drain()
+
+
+@T.inline
+def tiles_of(partial, A, B, slabs, finish, ring, place, tiles, who, warp, cluster, below, steps, done):
+    """A warpgroup multiplies its part of all tiles of a CTA, stores them, and tells the owner of each."""
+    rows = T.meta_var(tiles.m // tiles.groups)
+    turn, take = T.PipelineState(tiles.slabs, 0), ring.consumer()
+    D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
+    place.begin(cluster, below, who * rows)
+    while place.valid():
+        multiply(D, take, A, B, who * rows, steps)
+        store(partial, D, slabs, turn, finish, place, who, warp)
+        if warp == 0 and T.ptx.elect_sync():
+            T.ptx.cp_async.bulk.wait_group(0, read=False)  # it has been written
+            told = T.meta_var(done.peer(place.owner).ptr_to([place.block]))
+            T.ptx.red.add(told, T.uint32(1), sem="release", scope="sys")
+        place.next()
+
+
+@cache
+def scattered_product(tiles: Tiles, form: MatmulKind, ranks: int) -> tw.Executable:
+    """c = the own rows of the sum over all ranks of A @ B.T. partial: room for all rows.
+
+    done: a count for each own block of rows; calls and finished: one number. They are of calls with these extents
+    alone, and 0 before the first.
+    """
+    stages, high = form.stages(tiles), tiles.m * tiles.cluster
+
+    @T.prim_func
+    def matmul_reduce_scatter(
+        a: T.handle, b: T.handle, c: T.handle, room: T.handle, counts: T.handle, calls: T.Buffer((1,), "uint32"),
+        finished: T.SymmetricBuffer((1,), "uint32", ranks=ranks), clusters: T.int32,
+    ):  # fmt: skip
+        own, n, k, many = T.int32(), T.int32(), T.int32(), T.int32()
+        T.func_attr({"min_blocks": tiles.resident})
+        every, blocks, ctas = T.meta_var((own * ranks, own // high, clusters * tiles.cluster))
+        cluster, below = T.cluster_id([clusters]), T.cta_id_in_cluster([tiles.cluster])
+        group, warp, thread = T.warpgroup_id([1 + tiles.groups]), T.warp_id_in_wg([4]), T.thread_id_in_wg([128])
+        rank, pool = T.rank_id([ranks]), T.SMEMPool()
+        out = T.match_buffer(c, (own, n), form.c)
+        partial = T.match_symmetric(room, (every, n), form.c, ranks=ranks)
+        done = T.match_symmetric(counts, (many,), "uint32", ranks=ranks)
+        T.assume(own % high == 0)
+        T.assume(n % (128 // dtype(form.c).bits) == 0)
+        A = MatmulOperand(form, 0, pool, (a, None, every, k), stages, tiles.m)
+        B = MatmulOperand(form, 1, pool, (b, None, n, k), stages, tiles.n)
+        slabs, finish = form.slabs(pool, tiles), form.epilogue(pool, tiles, (None,) * 4, (None, every, n))
+        ring = T.Pipeline(pool, stages, consumers=4 * tiles.groups, cluster=tiles.cluster)
+        number: T.let = calls[0] + T.uint32(1)
+        wanted: T.let = number * T.cast(T.ceildiv(n, tiles.n) * (tiles.groups * tiles.cluster * ranks), "uint32")
+        ring.ready()
+        steps = T.meta_var(T.ceildiv(k, A.depth))
+
+        with T.WarpgroupRole(group, 0, REGISTERS[0]):
+            if warp == 0 and T.ptx.elect_sync():
+                place = ScatteredPlace(tiles, form, every, n, clusters, rank, ranks)
+                loads_of(ring.producer(A.stage_bytes + B.stage_bytes), A, B, place, tiles, cluster, below, steps)
+            if warp > 0:
+                cta, reducer = T.meta_var((cluster * tiles.cluster + below, thread - 32))
+                reduce(partial, out, done, finished, rank, blocks, wanted, cta, ctas, reducer)
+                if cta == 0 and reducer == 0:
+                    reached(finished.ptr_to([0]), number * T.cast(ctas * (COPIERS // 32 * ranks), "uint32"), "sys")
+                    calls[0] = number
+        with T.WarpgroupRole(group, (1, 1 + tiles.groups), REGISTERS[1], increase=True):
+            place = ScatteredPlace(tiles, form, every, n, clusters, rank, ranks)
+            tiles_of(partial, A, B, slabs, finish, ring, place, tiles, group - 1, warp, cluster, below, steps, done)
+
+    return tw.compile(matmul_reduce_scatter, target="sm_90a")

@@ -1,0 +1,343 @@
+"""A recording as what a model plays: for each warp a list of acts, each a tuple that begins with its kind.
+
+    (WORK, slots, {unit: turns}, latency, row)     instructions, between two other acts
+    (READ, nbytes, far, passes, row)               loads of global memory: begun; far: bytes that come from HBM
+    (USE, row)                                     waits for all loads that this warp has begun
+    (STORE, nbytes, far, passes, row)              stores to global memory: begun, nobody waits
+    (ATOMIC, sectors, passes, row)                 atomics on global memory
+    (ISSUE, operation)                             an asynchronous operation
+    (SIGNAL, seq)                                  tells an m-barrier
+    (PHASE, number, row)                           waits for a phase of an m-barrier
+    (GROUP, operations, reads, row)                waits for operations
+    (MEET, meeting, arrives, waits, row)           a barrier of threads
+
+Within a stretch the loads of a block of statements are begun together, as compilers do; then the rest of the block
+follows, which takes its slots, or the longest way through what depends on each other where that is longer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilewright.profiling.costs import Cost, compiled_cost, cost_of
+
+if TYPE_CHECKING:
+    from tilewright.sim.record.recording import Moved, Recording, Row, Stretch
+
+__all__ = ["Operation", "Script", "script_of"]
+
+WORK, READ, USE, STORE, ATOMIC, ISSUE, SIGNAL, PHASE, GROUP, MEET = range(10)
+SECTOR, LINE = 32, 128
+UNROLLED = 4  # turns of a loop whose loads a compiler begins together
+CHUNK = 256.0  # slots of work after which another warp may go on
+NAME = re.compile(r"[A-Za-z_]\w*")
+DEFINED = re.compile(r"(?:let|store) ([A-Za-z_][\w.]*)|call \S+\(T\.address_of\((\w+)")
+TRIP = re.compile(r"for \S+ in (T\.unroll|T\.serial|range|T\.vectorized)\(.*?(\d+)\)")
+COMPILED = re.compile(r'T\.ptx\.\w+\(.*type="')  # an instruction of a PTX text
+MINOR = (
+    0.05  # of what the site that reads most of a buffer reads: such a load hits in the cache, as others have read it
+)
+CACHED_BYTES = 64 << 10  # of an array that the first-level cache keeps
+ATOMICS = re.compile(r".*(atom|red)\b.*|cuda\.atomic.*")
+SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+PRODUCT_CYCLES = 6.2  # of a scheduler's tensor core for m16n8 and 32 bytes along K by `mma`; measured on an H200
+ELEMENT_BYTES = (("tf32", 4), ("s8", 1), ("u8", 1), ("e4m3", 1), ("e5m2", 1))
+
+Act = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An asynchronous operation. unit: that carries it out. nbytes, far: of global memory, and those of HBM. writes:
+    to global memory? cycles: of tensor cores. passes: of shared memory. outside: bytes of shared memory that are
+    filled, as they are outside of the array.
+    """
+
+    unit: str
+    nbytes: float = 0.0
+    far: float = 0.0
+    writes: bool = False
+    cycles: float = 0.0
+    passes: float = 0.0
+    row: int = 0
+    outside: float = 0.0
+
+
+@dataclass(slots=True)
+class Script:
+    """What the warps of one cluster, or of one CTA, do. warps: (SM within the cluster, warp, acts). signals: for each
+    phase how many tellings it waits for; phase_of: the phases that a telling counts in, by its seq; ended: the phases
+    that the end of an operation counts in. meetings: how many warps arrive.
+    """
+
+    warps: list[tuple[int, int, list[Act]]] = field(default_factory=list)
+    operations: dict[int, Operation] = field(default_factory=dict)
+    needs: dict[int, int] = field(default_factory=dict)
+    phases_of: dict[int, list[int]] = field(default_factory=dict)
+    ended: dict[int, list[int]] = field(default_factory=dict)
+    meetings: dict[int, int] = field(default_factory=dict)
+    ctas: int = 1
+
+
+Share = Mapping[str, float]
+"""Of each buffer the part of the bytes that are read which comes from HBM; the rest is in the second-level cache."""
+
+
+def script_of(recording: Recording, share: Share, first: int = 0, cached: frozenset[str] = frozenset()) -> Script:
+    """What the CTA, or the cluster of CTAs, from ``first`` on does. cached: arrays that first-level caches keep."""
+    script, blocks = Script(ctas=recording.cluster), Blocks(recording, share, cached)
+    ours = range(first, first + recording.cluster)
+    number = {(one.cta, one.address, one.number): at for at, one in enumerate(recording.phases)}
+    for at, one in enumerate(recording.operations):
+        if one.cta in ours:
+            script.operations[at] = blocks.operation(one)
+    for stream in recording.streams:
+        if stream.cta in ours:
+            acts = list(blocks.acts(stream.events, number, script))
+            script.warps.append((stream.cta - first, stream.warp, acts))
+    _count_signals(recording, script, ours)
+    return script
+
+
+def _count_signals(recording: Recording, script: Script, ours: range) -> None:
+    """Which tellings and which operations each phase waits for."""
+    told = Counter(act[1] for _, _, acts in script.warps for act in acts if act[0] == SIGNAL)
+    ends = {one.completed: at for at, one in enumerate(recording.operations) if one.completed is not None}
+    for at, phase in enumerate(recording.phases):
+        if phase.cta not in ours:
+            continue
+        for seq in phase.signals:
+            if seq in told:
+                script.phases_of.setdefault(seq, []).append(at)
+                script.needs[at] = script.needs.get(at, 0) + told[seq]
+            elif seq in ends and ends[seq] in script.operations:
+                script.ended.setdefault(ends[seq], []).append(at)
+                script.needs[at] = script.needs.get(at, 0) + 1
+        script.needs.setdefault(at, 0)
+
+
+class Blocks:
+    """Makes acts of stretches; equal ones once. (Mutable: it remembers.)"""
+
+    def __init__(self, recording: Recording, share: Share, cached: frozenset[str]) -> None:
+        self.rows, self.sites, self.share = recording.rows, recording.sites, share
+        self.compiled = any(COMPILED.search(row.text) for row in recording.rows)
+        self.minor = _minor(recording)
+        self.known: dict[Any, list[Act]] = {}
+        self.cached = cached
+        self.latencies: dict[int, tuple[str, frozenset[str]]] = {}
+
+    def acts(self, events: Sequence[Any], phases: Mapping[tuple[int, int, int], int], script: Script) -> Iterator[Act]:
+        for event in events:
+            kind = type(event).__name__
+            if kind == "Stretch":
+                key = event.executed, event.moved
+                if key not in self.known:
+                    self.known[key] = list(self.stretch(event))
+                yield from self.known[key]
+            elif kind == "Issued":
+                yield ISSUE, event.operation
+            elif kind == "Signalled":
+                yield SIGNAL, event.seq
+            elif kind == "Waited":
+                yield from self._wait(event, phases)
+            elif kind == "Met" and event.meeting >= 0:
+                if event.arrives:
+                    script.meetings[event.meeting] = script.meetings.get(event.meeting, 0) + 1
+                yield MEET, event.meeting, event.arrives, event.waits, event.row
+
+    def _wait(self, event: Any, phases: Mapping[tuple[int, int, int], int]) -> Iterator[Act]:
+        if event.on == "group":
+            if event.operations:
+                yield GROUP, event.operations, event.reads, event.row
+        elif event.on == "mbarrier" and (event.cta, event.address, event.phase) in phases:
+            yield PHASE, phases[event.cta, event.address, event.phase], event.row
+
+    def operation(self, one: Any) -> Operation:
+        if one.unit == "tensor core":
+            return Operation("tensor", cycles=product_cycles(one.mnemonic or one.name), row=one.row)
+        if one.unit not in ("TMA", "cp.async"):
+            return Operation("remote", row=one.row)
+        read, written = one.reads.get("global", 0), one.writes.get("global", 0)
+        nbytes = max(read, written)
+        share = min((self.share[name] for name in one.buffers if name in self.share), default=1.0)
+        unit = "cp.async" if one.unit == "cp.async" else "TMA"
+        receivers = max(1, len(one.signals))
+        filled = max(0, one.writes.get("shared", 0) - read * receivers) if unit == "TMA" and one.signals else 0
+        filled = 0 if one.reads.get("shared") else filled
+        return Operation(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, one.row, filled)
+
+    # Stretches
+
+    def stretch(self, stretch: Stretch) -> Iterator[Act]:
+        moved: dict[str, list[Moved]] = {}
+        for one in stretch.moved:
+            if not self.sites[one.site].issues:
+                moved.setdefault(self.sites[one.site].op, []).append(one)
+        for rows, turns in self.blocks(stretch.executed):
+            yield from self.block(rows, turns, moved)
+
+    def blocks(self, executed: Sequence[tuple[int, int]]) -> Iterator[tuple[list[tuple[int, float]], int]]:
+        """Rows that follow each other in one turn of a loop, with how often in a turn; and how many turns there are."""
+        block: list[tuple[int, float]] = []
+        current, loops = 1, Loops(self.rows)
+        for row, times in executed:
+            turns = loops.turns(row, times)
+            if turns != current and block:
+                yield block, current
+                block = []
+            current = turns
+            block.append((row, times / turns))
+        if block:
+            yield block, current
+
+    def block(self, rows: list[tuple[int, float]], turns: int, moved: dict[str, list[Moved]]) -> Iterator[Act]:
+        together = 1 if self.compiled else max(1, min(UNROLLED, turns))
+        reads: list[Act] = []
+        stores: list[Act] = []
+        units, slots, most = defaultdict[str, float](float), 0.0, (-1.0, rows[0][0])
+        for row, times in rows:
+            own, before = 0.0, units["lsu"]
+            for name, many in self.rows[row].counts.items():
+                cost = self.cost(row, name)
+                own += cost.slots * many * times
+                if cost.unit:
+                    units[cost.unit] += cost.turns * many * times
+                for act in self._moves(name, many, moved, row, turns):
+                    if act[0] == WORK:
+                        units["lsu"] += act[2]["lsu"]
+                    else:
+                        (reads if act[0] == READ else stores).append(act)
+            slots += own
+            most = max(most, (own + 4 * (units["lsu"] - before), row))  # four schedulers share one unit for memory
+        latency = self.longest(rows)
+        rounds = -(-turns // together)
+        each = turns / rounds
+        block: list[Act] = [(READ, act[1] * each, act[2] * each, act[3] * each, act[4]) for act in reads]
+        if block:
+            block.append((USE, reads[-1][-1]))
+        work = {unit: many * each for unit, many in units.items()}
+        block += _chunks(slots * each, work, latency + max(0.0, each - 1) * 4, most[1])
+        block += [(act[0], *(value * each for value in act[1:-1]), act[-1]) for act in stores]
+        for _ in range(rounds):
+            yield from block
+
+    def cost(self, row: int, name: str) -> Cost:
+        if name.startswith("ptx.mma"):
+            found = SHAPE.search(self.rows[row].mnemonic or self.rows[row].text)
+            m, n, k = map(int, found.groups()) if found else (16, 8, 16)
+            nbytes = next((size for word, size in ELEMENT_BYTES if word in self.rows[row].text), 2)
+            return Cost(1, "tensor", PRODUCT_CYCLES * (m * n * k * nbytes) / (16 * 8 * 32), 24)
+        if self.compiled:
+            return compiled_cost(name, self.rows[row].text)
+        return cost_of(name)
+
+    def _moves(self, name: str, many: int, moved: dict[str, list[Moved]], row: int, turns: int) -> Iterator[Act]:
+        """The accesses of a row, for one turn."""
+        op = name.partition(" ")[0] if name.startswith(("load ", "store ")) else name
+        waiting = moved.get(op, [])
+        for _ in range(many):
+            if not waiting:
+                return
+            one = waiting.pop(0)
+            site = self.sites[one.site]
+            while waiting and ATOMICS.fullmatch(op) and self.sites[waiting[0].site].buffer == site.buffer:
+                waiting.pop(0)  # the other side of the same atomic
+            if site.space == "shared":
+                yield WORK, 0.0, {"lsu": one.wavefronts / turns}, 0.0, row
+                continue
+            nbytes, lines = one.sectors * SECTOR / turns, max(one.times, one.nbytes / LINE) / turns
+            if ATOMICS.fullmatch(op):
+                yield ATOMIC, one.sectors / turns, lines, row
+            else:
+                share = 0.0 if one.site in self.minor else self.share.get(site.buffer, 1.0)
+                if site.buffer in self.cached and not site.write:
+                    nbytes, share = 0.0, 0.0
+                yield STORE if site.write else READ, nbytes, nbytes * share, lines, row
+
+    def longest(self, rows: list[tuple[int, float]]) -> float:
+        """Cycles of the longest chain of results that depend on each other."""
+        ready: dict[str, float] = {}
+        end = 0.0
+        for row, times in rows:
+            defined, used = self._names(row)
+            each = max((self.cost(row, name).latency for name in self.rows[row].counts), default=0.0)
+            again = max(0.0, times - 1) * (4 if defined in used else 1) if each else 0.0
+            at = max((ready.get(name, 0.0) for name in used), default=0.0) + each + again
+            ready[defined] = at
+            end = max(end, at)
+        return end
+
+    def _names(self, row: int) -> tuple[str, frozenset[str]]:
+        if row not in self.latencies:
+            text = f"{self.rows[row].kind} {self.rows[row].text}"
+            text = text.replace("let let ", "let ", 1)
+            found = DEFINED.match(text)
+            defined = (found.group(1) or found.group(2) or "") if found else ""
+            rest = text[found.end() :] if found and found.group(1) else text
+            self.latencies[row] = defined, frozenset(NAME.findall(rest))
+        return self.latencies[row]
+
+
+def _minor(recording: Recording) -> set[int]:
+    """The sites that read little of a buffer that others read."""
+    most, own = Counter[str](), Counter[int]()
+    for stream in recording.streams:
+        for event in stream.events:
+            for one in getattr(event, "moved", ()):
+                site = recording.sites[one.site]
+                if site.space == "global" and not site.write:
+                    own[one.site] += one.sectors
+                    most[site.buffer] = max(most[site.buffer], own[one.site])
+    return {site for site, many in own.items() if many < MINOR * most[recording.sites[site].buffer]}
+
+
+class Loops:
+    """How many turns of loops a row is in, by how often the rows before it ran. (Mutable.)"""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows, self.open = rows, list[tuple[int, int]]()  # executions of a body; its turns, 1 where it is unrolled
+
+    def turns(self, row: int, times: int) -> int:
+        while self.open and (times < self.open[-1][0] or times % self.open[-1][0]):
+            self.open.pop()
+        turns = 1
+        for _, trip in self.open:
+            turns *= trip
+        if self.rows[row].kind == "loop":
+            found = TRIP.search(self.rows[row].text)
+            trip = int(found.group(2)) if found else 0
+            unrolled = found is not None and (found.group(1) in ("T.unroll", "T.vectorized") or trip <= 32)
+            if trip:
+                self.open.append((times * trip, 1 if unrolled else trip))
+            return turns
+        if not self.open and times > 1:
+            return times
+        if self.open and times > self.open[-1][0]:
+            return turns * (times // self.open[-1][0])
+        return turns
+
+
+def _chunks(slots: float, units: Mapping[str, float], latency: float, row: int) -> list[Act]:
+    """Work in pieces between which other warps may go on."""
+    if not (slots or units or latency):
+        return []
+    pieces = max(1, int(slots / CHUNK))
+    part = {unit: many / pieces for unit, many in units.items()}
+    return [(WORK, slots / pieces, part, latency / pieces, row)] * pieces
+
+
+def product_cycles(mnemonic: str) -> float:
+    """Cycles of an SM's tensor cores for a product of a warpgroup. A product reads its operands from shared memory at
+    128 bytes a cycle: 64 rows of A, 32 bytes each, and the columns of B.
+    """
+    found = SHAPE.search(mnemonic)
+    if not found:
+        return 64.0
+    m, n, k = map(int, found.groups())
+    bits = 256 // k
+    return max(2 * m * n * k / (65536 / bits), m * 32 / 128 + n * 32 / 128)

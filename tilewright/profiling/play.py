@@ -1,0 +1,324 @@
+"""A schedule on one SM, or on those of a cluster: warps take turns at units, wait for memory and for each other.
+
+Every unit is a queue: who comes first is served first, for as long as its turns take. A warp is at one act at a time;
+of all warps the one that is furthest behind goes on. CTAs come as others end, as many at a time as there is room for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from tilewright.profiling import acts
+from tilewright.profiling.acts import Script
+from tilewright.profiling.machine import Machine
+
+__all__ = ["Played", "play"]
+
+MOST_CLUSTER_START = 1800.0  # cycles
+MOST_USED = 0.95  # of HBM's rate, for the length of its queues
+
+
+@dataclass(slots=True)
+class Played:
+    """ends: cycles at which each cluster, or CTA, of the play ended. busy: cycles that each unit was busy for, of one
+    SM. waits: cycles that warps waited, by what for and in which row. units: turns by unit and row.
+    """
+
+    ends: list[float]
+    busy: Mapping[str, float]
+    waits: Mapping[tuple[str, int], float]
+    units: Mapping[tuple[str, int], float]
+
+
+@dataclass(slots=True)
+class Sm:
+    """When each unit is free again."""
+
+    slots: list[float] = field(default_factory=lambda: [0.0] * 4)
+    pipes: dict[str, list[float]] = field(
+        default_factory=lambda: {name: [0.0] * 4 for name in ("fma", "alu", "mufu", "tensor")}
+    )
+    lsu: float = 0.0
+    tensor: float = 0.0
+    l2: float = 0.0
+    tma: float = 0.0
+    hbm: float = 0.0
+    out: float = 0.0
+
+
+class Unit:
+    """A cluster or CTA that runs. (Mutable.)"""
+
+    __slots__ = ("arrived", "done", "left", "meeting_at", "needs", "number", "ready", "script", "waiting")
+
+    def __init__(self, script: Script, number: int) -> None:
+        self.script, self.number = script, number
+        self.needs, self.ready = dict(script.needs), dict[int, float]()
+        self.arrived, self.meeting_at = dict(script.meetings), dict[int, float]()
+        self.done: dict[int, tuple[float, float]] = {}
+        self.waiting: dict[tuple[str, int], list[Any]] = {}
+        self.left = len(script.warps)
+
+
+class Warp:
+    """A warp that runs. (Mutable.)"""
+
+    __slots__ = ("acts", "at", "began", "pending", "scheduler", "sm", "unit")
+
+    def __init__(self, unit: Unit, sm: Sm, warp: int, acts_of: list[Any]) -> None:
+        self.unit, self.sm, self.acts, self.at = unit, sm, acts_of, 0
+        self.pending, self.scheduler = 0.0, warp % 4
+        self.began: float | None = None  # to wait
+
+
+def play(scripts: Sequence[Script], machine: Machine, resident: int, total: int) -> Played:
+    """Play ``total`` clusters or CTAs, ``resident`` at a time; the scripts in turns."""
+    return Play(scripts, machine, resident, total).run()
+
+
+class Play:
+    """The state of a play."""
+
+    def __init__(self, scripts: Sequence[Script], machine: Machine, resident: int, total: int) -> None:
+        self.scripts, self.machine, self.total = scripts, machine, total
+        self.sms = [Sm() for _ in range(max(script.ctas for script in scripts))]
+        self.heap: list[tuple[float, int, Warp]] = []
+        self.order, self.begun = count(), 0
+        self.ends: list[float] = []
+        self.waits, self.units = (defaultdict[tuple[str, int], float](float) for _ in "wu")
+        self.busy, self.dispatched = defaultdict[str, float](float), 0.0
+        self.played = (self._work, self._read, self._use, self._store, self._atomic, self._issue, self._signal,
+                       self._phase, self._group, self._meet)  # fmt: skip
+        for slot in range(min(resident, total)):
+            self._begin(machine.dispatch * slot)
+
+    def run(self) -> Played:
+        heap, played = self.heap, self.played
+        while heap:
+            now, _, warp = heappop(heap)
+            list_of, end = warp.acts, len(warp.acts)
+            while True:
+                if warp.at >= end:
+                    self._leave(warp, now)
+                    break
+                act = list_of[warp.at]
+                after = played[act[0]](warp, now, act)
+                if after is None:
+                    break
+                warp.at += 1
+                now = after
+                if heap and now > heap[0][0]:
+                    heappush(heap, (now, next(self.order), warp))
+                    break
+        many = len(self.sms)
+        busy = {name: cycles / many for name, cycles in self.busy.items()}
+        return Played(self.ends, busy, self.waits, self.units)
+
+    def _begin(self, now: float) -> None:
+        script = self.scripts[self.begun % len(self.scripts)]
+        unit = Unit(script, self.begun)
+        self.begun += 1
+        for sm, warp, acts_of in script.warps:
+            heappush(self.heap, (now, next(self.order), Warp(unit, self.sms[sm], warp + unit.number, acts_of)))
+
+    def _leave(self, warp: Warp, now: float) -> None:
+        unit = warp.unit
+        unit.left -= 1
+        if unit.left == 0:
+            self.ends.append(now)
+            if self.begun < self.total:
+                wait = self.machine.cta_start
+                wait += min(MOST_CLUSTER_START, self.machine.cluster_start * unit.script.ctas) * (unit.script.ctas > 2)
+                self.dispatched = max(now + wait, self.dispatched + self.machine.dispatch)
+                self._begin(self.dispatched)
+
+    def _wake(self, unit: Unit, key: tuple[str, int], now: float) -> None:
+        for warp in unit.waiting.pop(key, ()):
+            heappush(self.heap, (now, next(self.order), warp))
+
+    # Acts: each returns when the warp goes on, or None where it waits
+
+    def _work(self, warp: Warp, now: float, act: Any) -> float:
+        _, slots, units, latency, row = act
+        sm, mine = warp.sm, warp.scheduler
+        begin = max(now, sm.slots[mine])
+        for unit in units:
+            begin = max(begin, sm.lsu if unit == "lsu" else sm.pipes[unit][mine])
+        end = begin + max(slots, latency)
+        sm.slots[mine] = begin + slots
+        self.busy["issue"] += slots / 4
+        for unit, turns in units.items():
+            if unit == "lsu":
+                turns *= self.machine.lsu_power
+                sm.lsu = begin + turns
+                self.busy["shared memory"] += turns
+                self.units["shared memory", row] += turns
+            else:
+                sm.pipes[unit][mine] = begin + turns
+                self.busy[unit] += turns / 4
+                self.units[unit, row] += turns / 4
+            end = max(end, begin + turns)
+        self.units["issue", row] += slots / 4
+        if begin > now:
+            self.waits["issue", row] += begin - now
+        return end
+
+    def _moved(
+        self, sm: Sm, now: float, nbytes: float, far: float, row: int, *, out: bool = False, shared: bool = False
+    ) -> float:
+        """When bytes have gone through the second-level cache and come from, or gone to, HBM."""
+        machine = self.machine
+        far_cycles = far / machine.hbm_bytes
+        cycles = far / machine.l2_bytes + (nbytes - far) / (machine.l2_shared_bytes if shared else machine.l2_bytes)
+        if out:
+            cycles = nbytes / machine.l2_write_bytes
+            sm.out = max(sm.out, now) + cycles
+            self.busy["L2 writes"] += cycles
+            self.busy["HBM"] += far_cycles
+            self.units["L2 writes", row] += cycles
+            self.units["HBM", row] += far_cycles
+            sm.hbm = max(sm.hbm, now) + far_cycles
+            return max(sm.out, sm.hbm) + machine.l2_latency
+        sm.l2 = max(sm.l2, now) + cycles
+        self.busy["L2"] += cycles
+        self.units["L2", row] += cycles
+        if far:
+            sm.hbm = max(sm.hbm, now) + far_cycles
+            self.busy["HBM"] += far_cycles
+            self.units["HBM", row] += far_cycles
+            return max(sm.l2 + machine.l2_latency, sm.hbm + machine.hbm_latency + self._queued(now))
+        return sm.l2 + machine.l2_latency
+
+    def _queued(self, now: float) -> float:
+        """Cycles that a load waits in HBM's queues, which are the longer, the more of its rate is in use."""
+        used = min(MOST_USED, self.busy["HBM"] / len(self.sms) / (now + self.machine.hbm_latency))
+        return self.machine.hbm_queue * used / (1 - used)
+
+    def _read(self, warp: Warp, now: float, act: Any) -> float:
+        _, nbytes, far, passes, row = act
+        sm = warp.sm
+        begin = max(now, sm.lsu)
+        sm.lsu = begin + passes
+        self.busy["shared memory"] += passes
+        arrives = self._moved(sm, begin, nbytes, far, row) if nbytes else begin + self.machine.near_latency
+        warp.pending = max(warp.pending, arrives)
+        return begin + 1
+
+    def _use(self, warp: Warp, now: float, act: Any) -> float:
+        if warp.pending > now:
+            self.waits["memory", act[1]] += warp.pending - now
+            return warp.pending
+        return now
+
+    def _store(self, warp: Warp, now: float, act: Any) -> float:
+        _, nbytes, far, passes, row = act
+        sm = warp.sm
+        begin = max(now, sm.lsu)
+        sm.lsu = begin + passes
+        self.busy["shared memory"] += passes
+        done = self._moved(sm, begin, nbytes, far, row, out=True)
+        room = done - self.machine.l2_latency - self.machine.store_room  # cycles of stores that may be on their way
+        return max(begin + 1, room)
+
+    def _atomic(self, warp: Warp, now: float, act: Any) -> float:
+        _, sectors, passes, row = act
+        sm = warp.sm
+        begin = max(now, sm.lsu)
+        sm.lsu = begin + passes
+        cycles = sectors * self.machine.atomic_cycles
+        sm.out = max(sm.out, begin) + cycles
+        self.busy["atomics"] += cycles
+        self.units["atomics", row] += cycles
+        return begin + 1
+
+    def _issue(self, warp: Warp, now: float, act: Any) -> float:
+        unit, number = warp.unit, act[1]
+        one, machine, sm = unit.script.operations.get(number), self.machine, warp.sm
+        begun, issuing = now, 1.0
+        if one is None or number in unit.done:
+            return now + 1
+        if one.unit == "tensor":
+            cycles = one.cycles * machine.tensor_power
+            sm.tensor = max(sm.tensor, now) + cycles
+            self.busy["tensor"] += cycles
+            self.units["tensor", one.row] += cycles
+            done = read = sm.tensor + machine.tensor_latency
+        elif one.unit == "remote":
+            done = read = now + machine.remote_latency
+        else:
+            extra = 0.0
+            if one.unit == "TMA":
+                extra, issuing = machine.tma_latency, machine.tma_issue
+                cycles = (one.nbytes * machine.tma_row + one.outside * machine.tma_outside) / acts.LINE
+                cycles += 100 * (one.outside > 0)
+                sm.tma = now = max(sm.tma, now) + cycles
+                self.busy["TMA"] += cycles
+            if one.unit == "cp.async":
+                sm.lsu = max(sm.lsu, now) + one.passes
+                self.busy["shared memory"] += one.passes
+            done = extra + self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=one.unit == "TMA")
+            read = sm.out + extra if one.writes else done
+        unit.done[number] = done, read
+        for phase in unit.script.ended.get(number, ()):
+            self._told(unit, phase, done)
+        return begun + issuing
+
+    def _told(self, unit: Unit, phase: int, now: float) -> None:
+        unit.needs[phase] -= 1
+        unit.ready[phase] = max(unit.ready.get(phase, 0.0), now)
+        if unit.needs[phase] == 0:
+            self._wake(unit, ("phase", phase), unit.ready[phase] + self.machine.barrier_latency)
+
+    def _signal(self, warp: Warp, now: float, act: Any) -> float:
+        for phase in warp.unit.script.phases_of.get(act[1], ()):
+            self._told(warp.unit, phase, now)
+        return now + self.machine.signal
+
+    def _phase(self, warp: Warp, now: float, act: Any) -> float | None:
+        unit, phase = warp.unit, act[1]
+        if unit.needs.get(phase, 0) > 0:
+            unit.waiting.setdefault(("phase", phase), []).append(warp)
+            warp.began = now if warp.began is None else warp.began
+            return None
+        began, warp.began = now if warp.began is None else warp.began, None
+        ready = unit.ready.get(phase, 0.0) + self.machine.barrier_latency
+        after = max(now + self.machine.passed, ready if unit.needs.get(phase) == 0 and phase in unit.ready else now)
+        if after > began:
+            self.waits["m-barrier", act[2]] += after - began
+        return after
+
+    def _group(self, warp: Warp, now: float, act: Any) -> float:
+        _, operations, reads, row = act
+        done = warp.unit.done
+        after = max((done[one][1 if reads else 0] for one in operations if one in done), default=now)
+        if after > now:
+            self.waits["operations", row] += after - now
+        return max(now, after)
+
+    def _meet(self, warp: Warp, now: float, act: Any) -> float | None:
+        _, meeting, arrives, waits, row = act
+        unit = warp.unit
+        if warp.began is None and arrives:
+            unit.arrived[meeting] -= 1
+            unit.meeting_at[meeting] = max(unit.meeting_at.get(meeting, 0.0), now)
+            if unit.arrived[meeting] == 0:
+                self._wake(unit, ("meeting", meeting), unit.meeting_at[meeting] + self._meeting_latency(unit, meeting))
+        if not waits:
+            return now + 2
+        if unit.arrived[meeting] > 0:
+            unit.waiting.setdefault(("meeting", meeting), []).append(warp)
+            warp.began = now
+            return None
+        if warp.began is not None:
+            self.waits["barrier", row] += now - warp.began
+            warp.began = None
+            return now
+        return max(now, unit.meeting_at[meeting] + self._meeting_latency(unit, meeting))
+
+    def _meeting_latency(self, unit: Unit, meeting: int) -> float:
+        return self.machine.barrier_latency + self.machine.warp_latency * unit.script.meetings[meeting]

@@ -1,0 +1,276 @@
+"""A process that runs what strangers wrote: what it may take, what it may do, and what it was seen to try.
+
+Limits of the system bound time, memory and the size of files. A filter of system calls (seccomp) refuses sockets, other
+processes, signals, and every way to change a file. Where there is none, a network namespace of its own leaves a process
+without any address to reach. Not every system has these: `Walls` says what holds, and whoever serves passes that on.
+
+An audit hook (PEP 578) sees what Python code tries, and gives it a name. It is a witness, not a wall.
+
+Source: Linux, seccomp(2), namespaces(7), setrlimit(2); system call numbers of <asm/unistd.h>.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.process import hold
+
+__all__ = ["TRIED", "Held", "Walls", "confined", "held", "replaced", "watched"]
+
+CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+RETURN_ALLOW, RETURN_ERROR, EPERM, ENOSYS = 0x7FFF0000, 0x00050000, 1, 38
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+# Bytes of `struct seccomp_data`: the call's number, the architecture, the low word of argument n at 16 + 8n.
+NUMBER, ARCHITECTURE, ARGUMENT = 0, 4, 16
+LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_JMP|JSET|K, BPF_RET|K
+
+# Refused system calls: x86-64 and AArch64; None where an architecture lacks one.
+REFUSED = {
+    "socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "bind": (49, 200),
+    "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281),
+    "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "pidfd_send_signal": (424, 424),
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_getfd": (438, 438),
+    "truncate": (76, 45), "rename": (82, None), "mkdir": (83, None), "rmdir": (84, None), "creat": (85, None),
+    "link": (86, None), "unlink": (87, None), "symlink": (88, None), "chmod": (90, None), "chown": (92, None),
+    "mknod": (133, None), "mkdirat": (258, 34), "mknodat": (259, 33), "unlinkat": (263, 35), "renameat": (264, 38),
+    "linkat": (265, 37), "symlinkat": (266, 36), "fchmodat": (268, 53), "fchownat": (260, 54), "renameat2": (316, 276),
+    "mount": (165, 40), "setns": (308, 268), "unshare": (272, 97), "bpf": (321, 280), "io_uring_setup": (425, 425),
+}  # fmt: skip
+OPEN = {"open": (2, None, 1), "openat": (257, 56, 2)}  # the numbers, and which argument has the flags
+ABSENT = {"openat2": (437, 437), "clone3": (435, 435)}  # their flags lie in memory, where no filter sees them
+CLONE = (56, 220)  # its flags are argument 0; threads are allowed
+CLONE_THREAD = 0x00010000
+MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """What bounds a process on this system. files, processes, network: is it kept from changing the one, starting or
+    signalling the other, reaching the third?
+    """
+
+    time: bool
+    memory: bool
+    network: bool
+    files: bool
+    processes: bool
+
+    @classmethod
+    def here(cls) -> Walls:
+        """Those that this system can raise: tried in a process that ends at once."""
+        if not hasattr(os, "fork"):
+            return cls(time=False, memory=False, network=False, files=False, processes=False)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            walls = confined(seconds=60, nbytes=1 << 40)
+            os.write(write, bytes([walls.network, walls.files]))
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            network, files = pipe.read() or b"\0\0"
+        os.waitpid(child, 0)
+        return cls(time=True, memory=True, network=bool(network), files=bool(files), processes=bool(files))
+
+    def missing(self) -> Iterable[str]:
+        """A sentence for each wall that does not stand."""
+        words = {
+            "time": "the seconds of a submission are not limited by the system",
+            "memory": "the memory of a submission is not limited by the system",
+            "network": "a submission's Python code can reach the network",
+            "files": "a submission's Python code can change files",
+            "processes": "a submission's Python code can start and signal processes",
+        }
+        return (text for name, text in words.items() if not getattr(self, name))
+
+
+def confined(*, seconds: int, nbytes: int) -> Walls:
+    """Raise all walls around this process, for good. nbytes: of address space.
+
+    Whoever calls has opened what the process needs: afterwards it reads files, writes to what is open, and computes.
+    """
+    hold(seconds=seconds, nbytes=nbytes)
+    hold_files()
+    filtered = _filtered()
+    network = filtered or _without_network()  # a namespace takes 10 ms to make
+    return Walls(time=True, memory=True, network=network, files=filtered, processes=filtered)
+
+
+def hold_files() -> None:
+    """No file grows by this process, and none is left behind where it dies."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        for which in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
+            resource.setrlimit(which, (0, 0))
+
+
+def _without_network() -> bool:
+    """A network namespace of its own, of root or by a user namespace of its own: it has no interface that is up."""
+    with suppress(AttributeError, OSError):
+        unshare = ctypes.CDLL(None).unshare
+        return bool(unshare(CLONE_NEWNET) == 0 or unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0)
+    return False
+
+
+def _filtered() -> bool:
+    """The filter of system calls; False where the system has none, or an architecture whose numbers we lack."""
+    if sys.platform != "linux" or platform.machine() not in MACHINES:
+        return False
+    program = _program(*MACHINES[platform.machine()])
+    held = ctypes.create_string_buffer(program)
+    length = len(program) // 8
+    pointer = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", length, ctypes.addressof(held)))  # struct sock_fprog
+    with suppress(AttributeError, OSError):
+        prctl = ctypes.CDLL(None).prctl
+        if prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
+            return bool(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, pointer, 0, 0) == 0)
+    return False
+
+
+def _program(column: int, architecture: int) -> bytes:
+    """The filter for classic BPF, eight bytes an instruction. Each rule is a test that skips its own end.
+
+    column: of the tables above. architecture: AUDIT_ARCH_*, calls of another one (32 bits) are refused as a whole.
+    """
+    error = RETURN_ERROR | EPERM
+    lines = [_line(LOAD, ARCHITECTURE), _line(EQUAL, architecture, yes=1), _line(RETURN, error), _line(LOAD, NUMBER)]
+    if column == 0:
+        lines += [_line(ANY_BIT, 0x40000000, no=1), _line(RETURN, error)]  # x32 has numbers of its own
+    for row in REFUSED.values():
+        if (number := row[column]) is not None:
+            lines += [_line(EQUAL, number, no=1), _line(RETURN, error)]
+    for row in ABSENT.values():
+        lines += [_line(EQUAL, row[column], no=1), _line(RETURN, RETURN_ERROR | ENOSYS)]
+    for *numbers, place in OPEN.values():
+        if (number := numbers[column]) is not None:
+            lines += _flags(number, place, [_line(ANY_BIT, WRITING, no=1), _line(RETURN, error)])
+    lines += _flags(CLONE[column], 0, [_line(ANY_BIT, CLONE_THREAD, yes=1), _line(RETURN, error)])
+    return b"".join([*lines, _line(RETURN, RETURN_ALLOW)])
+
+
+def _flags(number: int | None, place: int, judged: list[bytes]) -> list[bytes]:
+    """A rule about an argument of one system call: what it says holds for the flags, and all else is allowed."""
+    assert number is not None, "tables name it"
+    end = _line(RETURN, RETURN_ALLOW)
+    return [_line(EQUAL, number, no=len(judged) + 2), _line(LOAD, ARGUMENT + 8 * place), *judged, end]
+
+
+def _line(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
+    """One `struct sock_filter`: operation, how many lines a test skips where it holds and where not, and a constant."""
+    return struct.pack("HBBI", code, yes, no, value)
+
+
+# What Python code tries
+
+TRIED: dict[str, str] = {
+    "network": "it reaches for the network",
+    "processes": "it starts or signals processes",
+    "files": "it changes files",
+    "native code": "it calls native code",
+    "the interpreter": "it looks into the interpreter: frames, objects of others, hooks",
+    "the harness": "it replaces parts of what judges it",
+    "the environment": "it changes the environment of the process",
+}
+"""What a submission may not try, by name."""
+
+_EVENTS = {
+    "socket.": "network", "http.": "network", "urllib.": "network", "ftplib.": "network", "smtplib.": "network",
+    "subprocess.": "processes", "os.system": "processes", "os.exec": "processes", "os.fork": "processes",
+    "os.posix_spawn": "processes", "os.spawn": "processes", "os.kill": "processes", "signal.": "processes",
+    "os.remove": "files", "os.rename": "files", "os.rmdir": "files", "os.mkdir": "files", "os.link": "files",
+    "os.symlink": "files", "os.truncate": "files", "os.chmod": "files", "os.chown": "files", "shutil.": "files",
+    "tempfile.": "files",
+    "ctypes.": "native code", "mmap.": "native code",
+    "gc.": "the interpreter", "sys._getframe": "the interpreter", "sys._current_": "the interpreter",
+    "sys.settrace": "the interpreter", "sys.setprofile": "the interpreter", "sys.addaudithook": "the interpreter",
+    "code.__new__": "the interpreter", "object.__setattr__": "the harness", "object.__delattr__": "the harness",
+    "os.putenv": "the environment", "os.unsetenv": "the environment", "os.chdir": "the environment",
+}  # fmt: skip
+
+
+def watched(file: str, tell: Callable[[str, int | None], None]) -> None:
+    """From now on ``tell`` hears what code of ``file`` tries: a name of `TRIED`, and the line. It is refused there.
+
+    Only what begins in the file counts: our own compiler reads frames, too.
+    """
+
+    looking = False  # the hook looks at frames itself
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal looking
+        if looking or (name := _named(event, arguments)) is None:
+            return
+        looking = True
+        line = _line_in(file, near=name in ("the interpreter", "the harness"))
+        looking = False
+        if line is not None:
+            tell(name, line)
+            raise PermissionError(f"refused: {TRIED[name]}")
+
+    sys.addaudithook(hook)
+
+
+def _named(event: str, arguments: tuple[Any, ...]) -> str | None:
+    if event == "open":
+        mode, flags = arguments[1], arguments[2]
+        by_mode = isinstance(mode, str) and bool(set(mode) & set("wax+"))
+        return "files" if by_mode or (isinstance(flags, int) and flags & WRITING) else None
+    return next((name for start, name in _EVENTS.items() if event.startswith(start)), None)
+
+
+def _line_in(file: str, *, near: bool) -> int | None:
+    """The line of the file that has led here. near: only where the file itself is the caller."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_filename == file:
+            return frame.f_lineno
+        if near:
+            return None
+        frame = frame.f_back  # type: ignore[assignment]  # None at the end
+    return None
+
+
+JUDGING = ("numpy", "builtins", "time", "json", "pickle", "os", "sys", "ml_dtypes")  # and all of tilewright
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A function, class or method, and where it is held: of a module or a class."""
+
+    holder: Mapping[str, Any]
+    name: str
+    value: object
+    label: str
+
+
+def replaced(before: Iterable[Held]) -> str | None:
+    """The first of these that is another one now: ``tilewright.sim.Program``."""
+    return next((each.label for each in before if each.holder.get(each.name) is not each.value), None)
+
+
+def held() -> list[Held]:
+    """Functions, classes and methods of the modules that judge, compute and tell the time."""
+    names = [name for name in sys.modules if name in JUDGING or name.startswith("tilewright.")]
+    return [each for name in names for each in _callables(name)]
+
+
+def _callables(module: str) -> Iterator[Held]:
+    """Of our own modules those that they define, with the methods of classes; of others all that they offer."""
+    ours, holder = module.startswith("tilewright"), vars(sys.modules[module])
+    for name, value in holder.items():
+        if callable(value) and not (ours and getattr(value, "__module__", None) != module):
+            yield Held(holder, name, value, f"{module}.{name}")
+            if ours and isinstance(value, type):
+                own = vars(value)
+                yield from (Held(own, of, each, f"{module}.{name}.{of}") for of, each in own.items() if callable(each))

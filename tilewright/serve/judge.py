@@ -1,0 +1,226 @@
+"""One submission, from JSON to a verdict on every case."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.checking import ran
+from tilewright.compiler import Executable, compile
+from tilewright.errors import ArgumentError, TilewrightError, choices
+from tilewright.explain import Finding
+from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
+from tilewright.serve.apart import Died, apart
+from tilewright.serve.cases import Case, cases_of
+from tilewright.serve.confine import Walls
+from tilewright.serve.reading import Load, Refused, kernel_of
+from tilewright.serve.submission import Submission, evaluated, submission_of
+from tilewright.verdict import Report, Verdict, verdict_on
+
+__all__ = ["answer", "refusal"]
+
+ANSWER = "tilewright.answer/1"
+"""The version of what a judge answers: a report of `tilewright.verdict/2`, and the fields of `answer`."""
+
+
+def answer(given: Any, load: Load, walls: Walls) -> dict[str, Any]:
+    """The verdicts on a submission, as JSON has them.
+
+    Besides the fields of a report: ``answer`` (the version), ``id`` (as given), ``cases`` (the sizes of each verdict),
+    ``walls`` (what no wall of this system keeps a submission from), ``seconds``, ``least_ms`` (on the GPU asked for).
+    """
+    began = monotonic()
+    identity = given.get("id") if isinstance(given, Mapping) else None
+    verdicts: list[Verdict] = []
+    sizes: list[Mapping[str, int]] = []
+    least: float | None = None
+    folder = Path(tempfile.mkdtemp())
+    try:
+        submission = submission_of(given)
+        made = _compiled(submission, load, folder)
+        cases = list(cases_of(submission))
+        wanted = _references(submission, cases)
+        for case, outcome in zip(cases, wanted, strict=True):
+            left = submission.seconds - (monotonic() - began)
+            verdicts.append(_judged(made, submission, case, outcome, max(left, 0.1)))
+            sizes.append(case.sizes)
+            if verdicts[-1].status == "stopped":
+                break
+        least = _least_ms(made, submission, cases) if all(verdicts) else None
+    except Refused as refused:
+        verdicts.append(refused.verdict)
+    except (TilewrightError, MemoryError) as error:
+        verdicts.append(verdict_on("submission", error))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    fields = json.loads(json.dumps(Report("submission", tuple(verdicts)).as_dict()).replace(f"{folder}/", ""))
+    return {**fields, "answer": ANSWER, "id": identity, "cases": sizes, "walls": [*walls.missing()], "least_ms": least,
+            "seconds": round(monotonic() - began, 4)}  # fmt: skip
+
+
+def refusal(identity: Any, message: str, status: str = "stopped", given: str | None = None) -> dict[str, Any]:
+    """An answer where there is no verdict: the process that judges has ended, or the request is none."""
+    found = Finding("limit" if status == "stopped" else "argument", message, given=given)
+    verdict = Verdict("submission", status, findings=(found,), not_covered=("everything",))
+    fields = Report("submission", (verdict,)).as_dict()
+    return {**fields, "answer": ANSWER, "id": identity, "cases": [], "walls": [], "least_ms": None, "seconds": 0.0}
+
+
+# The kernel
+
+
+def _compiled(submission: Submission, load: Load, folder: Path) -> Executable | LoadedKernel:
+    """The kernel, compiled. Raises Refused or TilewrightError where there is none."""
+    if submission.language == "py":
+        kernel = kernel_of(submission.source, submission.kernel, submission.constants, load, folder,
+                           seconds=submission.seconds, nbytes=submission.nbytes)  # fmt: skip
+        return compile(kernel, submission.target)
+    if submission.language == "ptx":
+        return _only(load_ptx(submission.source), submission)
+    instance = [submission.kernel] if submission.kernel and "<" in submission.kernel else []
+    return _only(load_cu(submission.source + "\n", submission.target or "sm_90a", kernels=instance), submission)
+
+
+def _only(module: LoadedModule, submission: Submission) -> LoadedKernel:
+    if submission.kernel is not None:
+        return module[submission.kernel]
+    if len(module.kernels) != 1:
+        names = ", ".join(module.kernels) or "none"
+        raise ArgumentError(
+            "the source has several kernels, or none", given=names, allowed=choices("", module.kernels) or "one"
+        )
+    return module[module.kernels[0]]
+
+
+# The reference
+
+
+def _references(submission: Submission, cases: Sequence[Case]) -> list[dict[str, NDArray[Any]]]:
+    """What each case's arrays hold afterwards by the reference, which runs behind walls as well; none without one."""
+    if submission.reference is None:
+        return [{} for _ in cases]
+    work = partial(_referred, submission, cases)
+    result = apart(work, seconds=submission.seconds, nbytes=submission.nbytes, walls=True)
+    if isinstance(result, Died):
+        raise ArgumentError(
+            "the reference gave no results", given=str(result), allowed="a function `reference` in NumPy"
+        )
+    held = np.load(io.BytesIO(result), allow_pickle=False)
+    if "error" in held:
+        raise ArgumentError("the reference failed", given=str(held["error"]), allowed="a dictionary of arrays by name")
+    found: list[dict[str, NDArray[Any]]] = [{} for _ in cases]
+    for key in held.files:
+        number, _, name = key.partition(":")
+        found[int(number)][name] = held[key]
+    return found
+
+
+def _referred(submission: Submission, cases: Sequence[Case]) -> bytes:
+    """In the process behind walls: all results as one .npz."""
+    results: dict[str, NDArray[Any]] = {}
+    try:
+        names: dict[str, Any] = {"np": np, "numpy": np}
+        exec(builtins.compile(submission.reference or "", "reference.py", "exec"), names)
+        if not callable(function := names.get("reference")):
+            raise NameError("it defines no function `reference`")
+        for number, case in enumerate(cases):
+            for name, array in _named(function(**case.inputs(submission.arguments)), submission).items():
+                results[f"{number}:{name}"] = array
+    except Exception as error:  # whatever a caller's own code raises is the caller's to see
+        results = {"error": np.array(f"{type(error).__name__}: {error}")}
+    into = io.BytesIO()
+    np.savez(into, **results)  # type: ignore[arg-type]  # names are ours
+    return into.getvalue()
+
+
+def _named(result: Any, submission: Submission) -> dict[str, NDArray[Any]]:
+    """Results by the names of the arguments that the kernel writes."""
+    own = [each.name for each in submission.arguments if each.is_array and each.role != "in"]
+    named = result if isinstance(result, Mapping) else {own[0]: result} if len(own) == 1 else None
+    if named is None or {*named} != {*own}:
+        raise ValueError(f"it returns {[*named] if named is not None else type(result).__name__}, not {own}")
+    kinds = {name: np.asarray(array) for name, array in named.items()}
+    return {name: array if array.dtype.kind in "biuf" else array.astype(np.float64) for name, array in kinds.items()}
+
+
+# One case
+
+
+def _judged(
+    made: Executable | LoadedKernel,
+    submission: Submission,
+    case: Case,
+    wanted: Mapping[str, NDArray[Any]],
+    seconds: float,
+) -> Verdict:
+    """The verdict on one case; results come from memory after the run, and from nowhere else."""
+    limits = {"limit_s": seconds, "limit_bytes": submission.nbytes, "max_findings": submission.max_findings}
+    if isinstance(made, LoadedKernel):
+        memory = {**case.memory, **case.numbers}
+        args, named = [memory[each.name] for each in submission.arguments], _launch(submission, case.sizes)
+    else:
+        args, named = [], {**case.arrays, **case.numbers}
+    verdict, _ = ran(made, args, named, submission.checks, limits, in_place=True)
+    if verdict.status not in ("clean", "wrong"):
+        return verdict
+    found = [*_differences(case, wanted, submission), *case.touched(submission.arguments)]
+    findings = (*verdict.findings, *found)[: submission.max_findings]
+    not_covered = tuple(text for text in verdict.not_covered if not (wanted and text.startswith("results")))
+    return replace(verdict, status="wrong" if found else verdict.status, findings=findings, not_covered=not_covered)
+
+
+def _launch(submission: Submission, sizes: Mapping[str, int]) -> dict[str, Any]:
+    launch = submission.launch
+    found: dict[str, Any] = {
+        "grid": tuple(evaluated(each, sizes) for each in launch.grid),
+        "block": tuple(evaluated(each, sizes) for each in launch.block),
+        "shared_bytes": evaluated(launch.shared_bytes, sizes),
+    }
+    if launch.cluster is not None:
+        found["cluster"] = tuple(evaluated(each, sizes) for each in launch.cluster)
+    return found
+
+
+def _differences(case: Case, wanted: Mapping[str, NDArray[Any]], submission: Submission) -> Iterator[Finding]:
+    """Findings for arrays that are not what the reference says."""
+    for name, expected in wanted.items():
+        have = case.arrays[name]
+        if have.shape != expected.shape:
+            raise ArgumentError(
+                f"the reference's {name} has another shape", given=f"{expected.shape}", allowed=f"{have.shape}"
+            )
+        exact = have.dtype.kind in "biu" and expected.dtype.kind in "biu"
+        left, right = (have, expected) if exact else (have.astype(np.float64), expected.astype(np.float64))
+        close = left == right if exact else np.isclose(left, right, submission.rtol, submission.atol, equal_nan=True)
+        wrong = ~np.asarray(close)
+        if not wrong.any():
+            continue
+        first = tuple(int(axis[0]) for axis in np.nonzero(wrong)) if wrong.ndim else ()
+        kept = case.unwritten(name, wrong)
+        numbers = {"wrong": int(wrong.sum()), "elements": wrong.size, "unwritten": kept}
+        message = f"{numbers['wrong']:,} of {wrong.size:,} elements of {name} differ"
+        message += f"; {kept:,} of them were never written" if kept else ""
+        place = f"{name}{list(first)}"
+        yield Finding("results", message, buffer=name, place=place, given=f"{place} = {have[first]}",
+                      allowed=f"{expected[first]}", numbers=numbers)  # fmt: skip
+
+
+def _least_ms(made: Executable | LoadedKernel, submission: Submission, cases: Sequence[Case]) -> float | None:
+    """The least time of the largest case on the GPU asked for, in milliseconds."""
+    if submission.gpu is None or not isinstance(made, Executable):
+        return None
+    case = max(cases, key=lambda each: sum(array.size for array in each.arrays.values()))
+    named: dict[str, Any] = {**case.arrays, **case.numbers}
+    return float(made.profile(gpu=submission.gpu, **named).bound * 1e3)

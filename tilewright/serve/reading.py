@@ -1,0 +1,126 @@
+"""The author's Python, run behind walls, and the kernel that it makes, as data.
+
+A process of its own runs the file, and hands the kernel's IR on as a pickle. Whoever judges reads that with a reader
+that knows the IR's own classes and no function: nothing of the author's runs where results are computed and compared.
+Memory of a reference, caches, the clock and the simulator are out of its reach; that they were tried is told.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tilewright.dtypes import NAMES, dtype
+from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.explain import Finding
+from tilewright.ir import Kernel
+from tilewright.serve.apart import Died, apart
+from tilewright.serve.confine import TRIED, held, replaced, watched
+from tilewright.verdict import Verdict, verdict_on
+
+__all__ = ["Load", "Refused", "kernel_of", "settle"]
+
+Load = Callable[[str, list[str]], Kernel]
+"""The kernel that ``FILE.py:NAME`` names, with constants as the command line has them."""
+
+VALUES = ("tilewright.ir.", "tilewright.layout.", "tilewright.dtypes", "tilewright.errors")
+NUMBERS = {(kind.__module__, kind.__name__) for kind in (dtype(name).numpy.type for name in NAMES)}
+_SETTLED = held()  # before this process has seen any submission
+
+
+def settle() -> None:
+    """What is held now, after everything has been imported, is what a submission may not replace."""
+    _SETTLED[:] = held()
+
+
+class Refused(Exception):
+    """A submission that is no kernel, with the verdict on it."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.kernel)
+        self.verdict = verdict
+
+
+class _Reader(pickle.Unpickler):
+    """Reads values of the IR and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Of the IR, layouts and types the classes, no function; the number types of NumPy."""
+        if module.startswith(VALUES) or (module, name) in NUMBERS:
+            found = super().find_class(module, name)
+            if isinstance(found, type) and "." not in name:
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no value of a kernel")
+
+
+def kernel_of(
+    source: str,
+    name: str | None,
+    constants: Mapping[str, Any],
+    load: Load,
+    folder: Path,
+    *,
+    seconds: float,
+    nbytes: int,
+) -> Kernel:
+    """The kernel of a text in our language. Raises Refused with a verdict that says why there is none."""
+    file = folder / "submission.py"
+    file.write_text(source, encoding="utf-8")
+    place = f"{file}:{name}" if name else str(file)
+    const = [f"{key}={value}" for key, value in constants.items()]
+    answer = apart(lambda: _read(place, str(file), const, load), seconds=seconds, nbytes=nbytes, walls=True)
+    if isinstance(answer, Died):
+        found = Finding("limit", f"the submission's Python code gave no kernel: {answer}", file="submission.py")
+        raise Refused(Verdict(name or "submission", "stopped", findings=(found,), not_covered=("everything",)))
+    if not answer:
+        raise Refused(_tried(name, "the harness", None, "it ends its own process"))
+    kind, data = answer[:1], answer[1:]
+    try:
+        if kind == b"K":
+            kernel = _Reader(io.BytesIO(data)).load()
+            if isinstance(kernel, Kernel):
+                return kernel
+        elif kind == b"T":
+            told = json.loads(data)
+            raise Refused(_tried(name, told["name"], told["line"], told["what"]))
+        elif kind == b"E":
+            told = json.loads(data)
+            findings = tuple(map(Finding.from_dict, told["findings"]))
+            if told["status"] in ("wrong", "refused", "stopped"):
+                raise Refused(Verdict("submission", told["status"], findings=findings, not_covered=("everything",)))
+    except (pickle.UnpicklingError, ValueError, KeyError, TypeError, AttributeError, EOFError, IndexError) as error:
+        raise Refused(_tried(name, "the harness", None, f"what it hands on is no kernel: {error}")) from None
+    raise Refused(_tried(name, "the harness", None, "what it hands on is no kernel"))
+
+
+def _tried(name: str | None, what: str, line: int | None, more: str | None) -> Verdict:
+    message = f"refused, {what}: {TRIED[what]}"
+    found = Finding("tampering", message, file="submission.py", line=line, given=more,
+                    allowed="a kernel, and Python that makes it: imports, functions, numbers")  # fmt: skip
+    return Verdict(name or "submission", "refused", findings=(found,), not_covered=("everything",))
+
+
+def _read(place: str, file: str, const: list[str], load: Load) -> bytes:
+    """In the process behind walls: the kernel, what was tried, or why there is none."""
+    sys.dont_write_bytecode = True
+    told: list[tuple[str, int | None]] = []
+    watched(file, lambda name, line: told.append((name, line)))
+    try:
+        kernel = load(place, const)
+        if not told and (changed := replaced(_SETTLED)) is None:
+            return b"K" + pickle.dumps(kernel)
+        name, line = told[0] if told else ("the harness", None)
+        return b"T" + json.dumps({"name": name, "line": line, "what": None if told else changed}).encode()
+    except (TilewrightError, MemoryError, RecursionError) as error:
+        if told:
+            return b"T" + json.dumps({"name": told[0][0], "line": told[0][1], "what": None}).encode()
+        if isinstance(error, RecursionError):
+            error = ArgumentError("the submission nests too deep", given="RecursionError", allowed="less nesting")
+        verdict = verdict_on("submission", error)
+        return b"E" + json.dumps(asdict(verdict), default=str).encode()

@@ -1,0 +1,93 @@
+"""The two doors of a judge: lines of JSON on standard input, and HTTP on this machine alone, with a token."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TextIO
+
+from tilewright.serve.judge import refusal
+from tilewright.serve.workers import MOST_BYTES
+
+if TYPE_CHECKING:
+    from tilewright.serve.workers import Workers
+
+__all__ = ["HttpDoor", "by_lines"]
+
+
+def by_lines(workers: Workers, requests: Iterable[str], answers: TextIO, jobs: int) -> None:
+    """Answer each line; answers come as they are ready, and ``id`` says whose they are."""
+    lock = Lock()
+
+    def one(line: str) -> None:
+        text = json.dumps(_asked(workers, line))
+        with lock:
+            answers.write(text + "\n")
+            answers.flush()
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for line in requests:
+            if line.strip():
+                pool.submit(one, line)
+
+
+def _asked(workers: Workers, text: str) -> dict[str, Any]:
+    if len(text) > MOST_BYTES:
+        return refusal(None, "the request is too long", "refused", f"{len(text):,} letters; {MOST_BYTES:,} at most")
+    try:
+        return workers.ask(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        return refusal(None, "the request is no JSON", "refused", str(error))
+
+
+class HttpDoor(ThreadingHTTPServer):
+    """``POST /judge`` with ``Authorization: Bearer TOKEN`` and a submission as the body; ``GET /health`` without.
+
+    It listens on 127.0.0.1 only.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, workers: Workers, port: int, token: str) -> None:
+        self.workers, self.token = workers, token
+        super().__init__(("127.0.0.1", port), _Request)
+
+
+class _Request(BaseHTTPRequestHandler):
+    server: HttpDoor
+    timeout = 30  # seconds for a client to send its request
+
+    def do_GET(self) -> None:
+        if self.path == "/health":
+            self._send(200, {"status": "ready"})
+        else:
+            self._send(404, {"message": "GET /health, or POST /judge"})
+
+    def do_POST(self) -> None:
+        given = self.headers.get("Authorization", "")
+        if not hmac.compare_digest(given.encode(), f"Bearer {self.server.token}".encode()):
+            self._send(401, {"message": "Authorization: Bearer TOKEN, with the token that the server was started with"})
+            return
+        if self.path != "/judge":
+            self._send(404, {"message": "POST /judge"})
+            return
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MOST_BYTES:
+            self._send(413, {"message": f"a body of {MOST_BYTES:,} bytes at most, with its Content-Length"})
+            return
+        self._send(200, _asked(self.server.workers, self.rfile.read(int(length)).decode(errors="replace")))
+
+    def _send(self, code: int, fields: dict[str, Any]) -> None:
+        body = json.dumps(fields).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: what is asked is nobody else's business."""

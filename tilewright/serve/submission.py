@@ -1,0 +1,269 @@
+"""What a program sends to be judged: a kernel, a declaration of its arguments, and a reference in NumPy.
+
+    {"language": "cu", "source": "__global__ void scale(...) {...}",
+     "sizes": {"n": {"from": 1, "to": 4096}},
+     "arguments": [{"name": "a", "dtype": "float32", "shape": ["n"]},
+                   {"name": "b", "dtype": "float32", "shape": ["n"], "role": "out"},
+                   {"name": "n", "value": "n"}],
+     "launch": {"grid": ["(n + 255) // 256"], "block": [256]},
+     "reference": "def reference(a, n): return {'b': 2 * a}"}
+
+Everything is data. Extents are expressions of whole numbers and sizes, evaluated here and never by Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+from tilewright.dtypes import DType, dtype
+from tilewright.errors import ArgumentError, choices
+
+__all__ = ["Declared", "Size", "Submission", "evaluated", "submission_of"]
+
+LANGUAGES = ("py", "cu", "ptx")
+ROLES = ("in", "out", "inout")
+CONTENTS = ("normal", "uniform", "integers", "zeros", "ones", "ramp", "special")
+MOST_CASES = 64
+OPERATORS: dict[type[ast.AST], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max}
+Extent = int | str
+"""A whole number, or an expression: ``"(n + 255) // 256"``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size that cases draw: whole multiples of ``of`` between two ends, or one of ``among``."""
+
+    start: int = 1
+    end: int = 1
+    of: int = 1
+    among: tuple[int, ...] = ()
+
+    @classmethod
+    def read(cls, name: str, given: Any) -> Size:
+        """From JSON: a number, a list of them, or ``{"from": 1, "to": 4096, "of": 8}``."""
+        if isinstance(given, int) and not isinstance(given, bool):
+            return cls(among=(given,))
+        if isinstance(given, list) and given and all(type(each) is int for each in given):
+            return cls(among=tuple(given))
+        if (
+            isinstance(given, Mapping)
+            and {*given} <= {"from", "to", "of"}
+            and all(type(each) is int for each in given.values())
+        ):
+            made = cls(given.get("from", 1), given.get("to", 1), given.get("of", 1))
+            if made.of >= 1 and 0 <= made.start <= made.end and made.start <= made.end // made.of * made.of:
+                return made
+        raise ArgumentError(
+            f"{name} is no size", given=repr(given), allowed='7, [16, 32] or {"from": 1, "to": 4096, "of": 8}'
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """An argument. An array has dtype and shape; a number has value.
+
+    role: may the kernel write it ("out", "inout"), does it read it ("in", "inout")? contents: of an input. pitch: from
+    one row to the next, in elements; the gap belongs to nobody.
+    """
+
+    name: str
+    dtype: DType | None = None
+    shape: tuple[Extent, ...] = ()
+    role: str = "in"
+    contents: str = "normal"
+    pitch: Extent | None = None
+    value: Extent | float | None = None
+
+    @property
+    def is_array(self) -> bool:
+        """Is it an array, or a number?"""
+        return self.dtype is not None and self.value is None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Of a kernel in CUDA or PTX: CTAs and threads along x, y, z, bytes of dynamic shared memory."""
+
+    grid: tuple[Extent, ...] = (1,)
+    block: tuple[Extent, ...] = (1,)
+    shared_bytes: Extent = 0
+    cluster: tuple[Extent, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One kernel to judge.
+
+    kernel: its name, where the source has several. constants: of a ``@T.jit`` kernel. cases: sets of arguments.
+    seconds, nbytes: what all of them may take together. gpu: whose least time is wanted, such as "H200".
+    """
+
+    language: str
+    source: str
+    arguments: tuple[Declared, ...]
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    launch: Launch = field(default_factory=Launch)
+    kernel: str | None = None
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    reference: str | None = None
+    rtol: float = 1e-3
+    atol: float = 1e-3
+    target: str | None = None
+    checks: str = "all"
+    cases: int = 5
+    seed: int = 0
+    seconds: float = 20.0
+    nbytes: int = 2 << 30
+    max_findings: int = 20
+    gpu: str | None = None
+
+
+def submission_of(given: Any) -> Submission:
+    """A submission from JSON. Raises ArgumentError that names the field, what was given and what is allowed."""
+    if not isinstance(given, Mapping):
+        raise ArgumentError("a submission is an object", given=type(given).__name__, allowed='{"language": "py", ...}')
+    values = dict(given)
+    values.pop("id", None)
+    _check_names("a submission", values, Submission)
+    for name in ("language", "source", "arguments"):
+        if name not in values:
+            raise ArgumentError(f"a submission lacks {name!r}", given=", ".join(values), allowed=f"{name}=...")
+    _check_kinds(values)
+    if not isinstance(values["arguments"], list):
+        raise ArgumentError("arguments are a list", given=repr(values["arguments"]), allowed='[{"name": "a", ...}]')
+    values["arguments"] = tuple(map(_declared, values["arguments"]))
+    values["sizes"] = {name: Size.read(f"size {name}", each) for name, each in values.get("sizes", {}).items()}
+    if "launch" in values:
+        values["launch"] = _launch(values["launch"])
+    made = Submission(**values)
+    _check_extents(made)
+    return made
+
+
+KINDS: dict[str, tuple[type, ...]] = {
+    "language": (str,), "source": (str,), "kernel": (str, type(None)), "reference": (str, type(None)),
+    "target": (str, type(None)), "checks": (str,), "gpu": (str, type(None)), "sizes": (dict,), "constants": (dict,),
+    "rtol": (int, float), "atol": (int, float), "seconds": (int, float), "cases": (int,), "seed": (int,),
+    "nbytes": (int,), "max_findings": (int,),
+}  # fmt: skip
+
+
+def _check_kinds(values: Mapping[str, Any]) -> None:
+    for name, kinds in KINDS.items():
+        if name in values and (not isinstance(values[name], kinds) or isinstance(values[name], bool)):
+            allowed = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
+            raise ArgumentError(f"{name} has another type", given=repr(values[name])[:80], allowed=allowed)
+    _choice("language", values["language"], LANGUAGES)
+    for name, least, most in (("cases", 1, MOST_CASES), ("seconds", 0.1, 3600), ("nbytes", 1 << 20, 1 << 40),
+                              ("max_findings", 1, 1000), ("seed", 0, 1 << 63)):  # fmt: skip
+        if name in values and not least <= values[name] <= most:
+            raise ArgumentError(f"{name} is out of range", given=f"{values[name]}", allowed=f"{least} to {most}")
+
+
+def _choice(what: str, given: Any, allowed: Sequence[str]) -> None:
+    if given not in allowed:
+        raise ArgumentError(f"unknown {what} {given!r}", given=str(given), allowed=choices(str(given), allowed))
+
+
+def _check_names(what: str, values: Mapping[str, Any], kind: type) -> None:
+    known = [each.name for each in fields(kind)]
+    for name in values:
+        if name not in known:
+            raise ArgumentError(f"{what} has no {name!r}", given=str(name), allowed=choices(str(name), known))
+    needed = [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]
+    if lacking := [name for name in needed if name not in values]:
+        raise ArgumentError(
+            f"{what} lacks {lacking[0]!r}", given=", ".join(values) or "nothing", allowed=", ".join(known)
+        )
+
+
+def _declared(given: Any) -> Declared:
+    """One argument from JSON."""
+    if not isinstance(given, Mapping):
+        raise ArgumentError("an argument is an object", given=repr(given)[:80], allowed='{"name": "a", ...}')
+    values = dict(given)
+    _check_names("an argument", values, Declared)
+    name = values["name"]
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ArgumentError("the name of an argument is no name", given=repr(name)[:80], allowed="letters, digits, _")
+    if ("dtype" in values and "shape" in values) == ("value" in values):
+        raise ArgumentError(f"argument {name} is neither an array nor a number", given=", ".join(values),
+                            allowed="dtype and shape, or value")  # fmt: skip
+    if "dtype" in values:
+        values["dtype"] = dtype(values["dtype"])
+    values["shape"] = _extents(f"shape of {name}", values.get("shape", []))
+    _choice("role", values.get("role", "in"), ROLES)
+    _choice("contents", values.get("contents", "normal"), CONTENTS)
+    return Declared(**values)
+
+
+def _launch(given: Any) -> Launch:
+    if not isinstance(given, Mapping):
+        raise ArgumentError("launch is an object", given=repr(given)[:80], allowed='{"grid": [4], "block": [256]}')
+    _check_names("a launch", given, Launch)
+    values = dict(given)
+    for name in ("grid", "block", "cluster"):
+        if values.get(name) is not None:
+            values[name] = _extents(name, values[name])
+    return Launch(**values)
+
+
+def _extents(what: str, given: Any) -> tuple[Extent, ...]:
+    every = given if isinstance(given, list) else [given]
+    if unfit := [each for each in every if not isinstance(each, (int, str)) or isinstance(each, bool)]:
+        raise ArgumentError(f"{what} is no extent", given=repr(unfit[0])[:80], allowed='64 or "(n + 255) // 256"')
+    return tuple(every)
+
+
+def _check_extents(made: Submission) -> None:
+    """Every expression names sizes that are declared: found out now, not at the third case."""
+    least = {name: size.among[0] if size.among else max(size.start, 1) for name, size in made.sizes.items()}
+    written: list[Iterable[Any]] = [
+        made.launch.grid,
+        made.launch.block,
+        made.launch.cluster or (),
+        [made.launch.shared_bytes],
+    ]
+    for each in made.arguments:
+        written += [each.shape, [each.pitch or 0], [each.value if isinstance(each.value, str) else 0]]
+    for text in (text for texts in written for text in texts):
+        evaluated(text, least)
+
+
+def evaluated(text: Extent, sizes: Mapping[str, int]) -> int:
+    """An extent as a number.
+
+    >>> evaluated("(n + 255) // 256", {"n": 1000})
+    4
+
+    Raises ArgumentError for anything but whole numbers, sizes, ``+ - * // %``, ``min`` and ``max``.
+    """
+    if isinstance(text, int):
+        return text
+
+    def value(node: ast.expr) -> int:
+        match node:
+            case ast.Constant(value=int(number)):
+                return number
+            case ast.Name(id=name) if name in sizes:
+                return sizes[name]
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+                return OPERATORS[type(op)](value(left), value(right))
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS and args:
+                return FUNCTIONS[name](*map(value, args))
+        raise ArgumentError(
+            "this is no extent", given=text, allowed=f"numbers, {', '.join(sizes) or 'sizes'}, + - * // %, min, max"
+        )
+
+    try:
+        return value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
+        raise ArgumentError("this is no extent", given=text[:80], allowed="such as (n + 255) // 256") from None

@@ -1,0 +1,634 @@
+"""The subscriber that records a run.
+
+The generated code of a program that is recorded tells it each statement (`Recorder.executed`) and each question at a
+wait (`Recorder.asked`); the rest comes from the events that every check gets. Statements are kept for the whole batch
+until anything else happens to it, and then added to the stream of each of its warps that is recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.ir import as_expr, names_in
+from tilewright.ir.evaluate import evaluate
+from tilewright.isa import Fence, ProxyFence, Signal, phase_of, unit_of
+from tilewright.records import replace
+from tilewright.sim.checks.base import Check
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.coordinates import element_text
+from tilewright.sim.machine.remote import split
+from tilewright.sim.record.details import Detailed
+from tilewright.sim.record.measures import Measure
+from tilewright.sim.record.recording import (
+    AccessSite,
+    AsyncOperation,
+    Committed,
+    Event,
+    Fenced,
+    Issued,
+    KernelBuffer,
+    LeftOut,
+    Marked,
+    Met,
+    Recording,
+    RecordingOptions,
+    Row,
+    Signalled,
+    Waited,
+)
+from tilewright.sim.record.streams import Growing, OpenMeeting, OpenOperation, PhaseLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.errors import Span
+    from tilewright.explain import Finding
+    from tilewright.isa import Lanes
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
+    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.device import Device
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.pending import Waiting
+    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.sync import BarrierSite
+    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.machine.wave import Wave
+
+__all__ = ["Recorder"]
+
+MOST_UNDER_WAY = 4096
+"""Operations of a group that waits are asked about."""
+
+COMPUTES = ("let", "if", "loop")
+"""Kinds of rows that change no buffer in registers."""
+
+CLUSTER = 16
+"""The number of the cluster's barrier; those with a name are below."""
+
+Streams = list[tuple[int, int, Growing]]  # CTA and warp as places in a batch
+
+
+class Recorder(Check):
+    """Records the next run that begins after `arm`. rows: of the program, which the code generator adds.
+
+    batch: whose statements are being executed; pending: those since the last event, with their masks.
+    """
+
+    def __init__(self, program: Subject) -> None:
+        super().__init__(program)
+        self.rows: list[Row] = []
+        self.sites: list[AccessSite] = []
+        self.only_wait: set[int] = set()  # rows at which threads wait for a meeting at which they have arrived
+        self._rows_of: dict[int, int] = {}
+        self._kept: list[object] = []  # alive, so that no id is used again
+        self.wanted: RecordingOptions | None = None
+        self.on = False
+
+    # The program
+
+    def row(self, key: object, make: Row) -> int:
+        """The number of a row; ``key`` is what it is of."""
+        if id(key) not in self._rows_of:
+            self._rows_of[id(key)] = len(self.rows)
+            self._kept.append(key)
+            self.rows.append(make)
+        return self._rows_of[id(key)]
+
+    def has_row(self, key: object) -> int | None:
+        """The number of a row that is there already."""
+        return self._rows_of.get(id(key))
+
+    def watch(self, site: Site) -> Hook | None:
+        if site.place is None or site.place.space not in ("shared", "global") or site.is_signal:
+            return None
+        self.sites.append(AccessSite(site.at, site.op, site.line.buffer, site.line.space, site.write, site.width,
+                                     site.goes_on))  # fmt: skip
+        return partial(self.accessed, len(self.sites) - 1, Measure(site))
+
+    # A run
+
+    def arm(self, wanted: RecordingOptions) -> None:
+        """Record the run that begins next."""
+        self.wanted = wanted
+
+    def begin(self, run: Device) -> None:
+        self.on = self.wanted is not None
+        if self.wanted is None:
+            return
+        self.record, self.wanted = self.wanted, None
+        self.run, self.limit = run, self.record.events
+        self.seq = self.events = self.step = self.now = self.segment = 0
+        self.instance = 0
+        self.batch: Look | None = None
+        self.streams: Streams = []
+        self.pending: list[tuple[int, Mask]] = []
+        self.places: dict[tuple[int, tuple[object, ...]], Streams] = {}
+        self.by_cta: dict[int, list[Growing]] = {}
+        self.operations: list[OpenOperation] = []
+        self.under_way: dict[int, list[OpenOperation]] = {}
+        self.of_group: dict[tuple[int, str], list[tuple[Operation, list[OpenOperation]]]] = {}
+        self.barriers: dict[tuple[int, int], PhaseLog] = {}
+        self.meetings: list[OpenMeeting] = []
+        self.at_barrier: dict[tuple[int, int, int], OpenMeeting] = {}
+        self.signal_told = -1
+        self.room = [self.record.nbytes]
+        tmem: dict[int, Array] = {}
+        self.tmem = tmem
+        self.detailed: dict[tuple[int, int], Detailed] = {}
+        self.cut: int | None = None
+
+    def start(self, wave: Wave) -> None:
+        if not self.on:
+            return
+        size = self.run.cluster_ctas
+        for cta in range(wave.first, wave.first + wave.ctas):
+            cluster = range(cta - cta % size, cta - cta % size + size)
+            if any(map(self.record.holds, cluster)):
+                self.by_cta[cta] = [Growing(cta, warp) for warp in range(self.run.warps)]
+                if len(self.detailed) < self.record.stepped * self.run.warps:
+                    self.detailed |= {(cta, w): Detailed(cta, w, self.room, self.tmem) for w in range(self.run.warps)}
+
+    def finish(self, run: Device) -> None:
+        if self.on:
+            self.flush()
+        self.on = False
+
+    def taken(self, target: str, findings: tuple[Finding, ...]) -> Recording:
+        """What was recorded, also of a run that a finding has ended; the next run is not recorded."""
+        if self.on:
+            self.flush()
+        self.on = False
+        x, y, z = self.run.grid
+        cut_short = sum(not one.is_whole for one in self.detailed.values())
+        streams = tuple(one.stream() for cta in sorted(self.by_cta) for one in self.by_cta[cta])
+        phases = tuple(phase for log in self.barriers.values() for phase in log.phases())
+        return Recording(
+            self.program.kernel.name, self.program.kernel.at, target, (x, y, z), self.run.cluster_ctas,
+            self.run.threads, tuple(self.rows), tuple(self.sites), streams, tuple(one.data for one in self.operations),
+            phases, tuple(one.meeting() for one in self.meetings), self.run.steps,
+            LeftOut(self.run.ctas - len(self.by_cta), self.cut, cut_short),
+            tuple(one.done(self.run) for one in self.detailed.values()), findings, self._buffers(),
+        )  # fmt: skip
+
+    def _buffers(self) -> tuple[KernelBuffer, ...]:
+        """The kernel's buffers; without a shape where that depends on more than the arguments."""
+        sizes, found = self.run.scalars, []
+        for name, one in self.program.authored.items():
+            home, known = self.program.home_of(one), names_in(one.shape) <= sizes.keys()  # others only a run knows
+            shape = tuple(int(evaluate(as_expr(extent), sizes)) for extent in one.shape) if known else ()
+            space = one.space.partition(".")[0]
+            found.append(
+                KernelBuffer(name, space, str(one.dtype), one.dtype.bits, shape, one.layout, home.start if home else 0)
+            )
+        return tuple(found)
+
+    def next(self) -> int:
+        """The number of a new event."""
+        self.seq += 1
+        return self.seq
+
+    def add(self, stream: Growing, event: Event) -> int:
+        """An event of a warp; its place there. Ends the recording at its limit."""
+        self.events += 1
+        if self.events >= self.limit:
+            self.on, self.cut = False, self.seq
+        stream.events.append(event)
+        return len(stream.events) - 1
+
+    def streams_of(self, look: Look) -> Streams:
+        """The recorded warps of a batch."""
+        key = look.wave.first, look.key
+        if key not in self.places:
+            ctas = [(i, self.by_cta.get(look.wave.first + row, ())) for i, row in enumerate(numbers(look.ctas))]
+            self.places[key] = [(i, j, every[warp]) for i, every in ctas if every
+                                for j, warp in enumerate(numbers(look.warps))]  # fmt: skip
+        return self.places[key]
+
+    def active(self, look: Look, mask: Mask) -> Iterator[tuple[int, int, Growing]]:
+        """Those that have an active lane."""
+        some = None if mask.array is None else np.asarray(mask.full.any(-1))
+        return ((i, j, stream) for i, j, stream in self.streams_of(look) if some is None or some[i, j])
+
+    # Statements
+
+    def executed(self, row: int, batch: Batch, mask: Mask) -> None:
+        """Lanes are about to execute a statement."""
+        if not self.on:
+            return
+        if batch is not self.batch or self.run.steps != self.now:
+            self.enter(batch)
+        self.instance += 1
+        self.last_row = row
+        if self.streams:
+            self.pending.append((row, mask))
+            self._steps(row, batch, mask)
+            if self.rows[row].kind == "meet":
+                self._comes(row, batch, mask)
+            elif self.rows[row].commits:
+                self._commits(row, batch, mask)
+
+    def _steps(self, row: int, batch: Batch, mask: Mask) -> None:
+        if self.room[0] > 0:
+            computes = self.rows[row].kind in COMPUTES
+            for i, j, stream in self.active(batch, mask):
+                if (own := self.detailed.get((stream.cta, stream.warp))) is not None:
+                    own.begin(self.seq, row, mask.full[i, j], batch.wave, computes=computes)
+
+    def kept(self, batch: Batch, mask: Mask, value: Value) -> None:
+        """A statement has given a variable this value."""
+        if self.on and self.room[0] > 0:
+            for i, j, stream in self.active(batch, mask) if self.streams else ():
+                if (own := self.detailed.get((stream.cta, stream.warp))) is not None:
+                    own.keep(value, i, j)
+
+    def marked(self, row: int, name: str, batch: Batch, mask: Mask) -> None:
+        """Lanes came to a mark."""
+        if not self.on:
+            return
+        if batch is not self.batch or self.run.steps != self.now:
+            self.enter(batch)
+        self.flush()
+        seq, lanes = self.next(), mask.full.sum(-1)
+        for i, j, stream in self.active(batch, mask):
+            self.add(stream, Marked(seq, self.now, row, name, int(lanes[i, j])))
+
+    def enter(self, batch: Batch) -> None:
+        """Another batch runs, or the next segment."""
+        self.flush()
+        self.batch, self.now, self.segment = batch, self.run.steps, batch.segment
+        self.streams = self.streams_of(batch)
+
+    def flush(self) -> None:
+        """Adds the statements since the last event to the streams."""
+        if not self.streams or not (self.pending or any(stream.moved for _, _, stream in self.streams)):
+            self.pending = []
+            return
+        seq = self.next()
+        masks = {id(mask): mask for _, mask in self.pending if mask.array is not None}
+        some = {key: np.asarray(mask.full.any(-1)) for key, mask in masks.items()}
+        known: dict[tuple[bool, ...], tuple[tuple[int, int], ...]] = {}
+        for i, j, stream in self.streams:
+            kind = tuple(bool(each[i, j]) for each in some.values())
+            if kind not in known:
+                here = Counter(row for row, mask in self.pending if id(mask) not in some or some[id(mask)][i, j])
+                known[kind] = tuple(here.items())
+            if stream.stretch(seq, self.now, self.segment, known[kind]):
+                self.events += 1
+        self.pending = []
+        if self.events >= self.limit:
+            self.on, self.cut = False, seq
+
+    def accessed(self, site: int, measure: Measure, batch: Look, mask: Mask, *every: Address) -> None:
+        """Lanes are about to touch memory: a hook of each site."""
+        if not self.on:
+            return
+        streams = self.streams_of(batch)
+        for at in every if streams else ():
+            full = at.full()
+            for i, j, stream in streams:
+                active = None if mask.array is None else mask.full[i, j]
+                if active is None or active.any():
+                    own = full[i if len(full) > 1 else 0, j if full.shape[1] > 1 else 0]
+                    stream.moved.setdefault(site, []).append(measure(own, active))
+                    if (detailed := self.detailed.get((stream.cta, stream.warp))) is not None:
+                        detailed.touch(site, own)
+
+    def _commits(self, row: int, batch: Batch, mask: Mask) -> None:
+        self.flush()
+        seq, group = self.next(), self.rows[row].commits
+        for _, _, stream in self.active(batch, mask):
+            closed = tuple(stream.issued.pop(group, ()))
+            self.add(stream, Committed(seq, self.now, row, group, closed))
+
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
+        if not self.on or not self.streams:
+            return
+        if isinstance(fence, Fence):
+            words: tuple[object, ...] = ("fence", fence.sem, fence.scope, fence.only)
+        else:
+            words = ("proxy fence", fence.proxy, fence.space, "" if fence.side == "both" else fence.side)
+        text = " ".join(str(word) for word in words if word)
+        self.flush()
+        seq = self.next()
+        for _, _, stream in self.active(batch, mask):
+            self.add(stream, Fenced(seq, self.now, self.last_row, text))
+
+    # Operations
+
+    def issued(self, operation: Operation) -> None:
+        if not self.on or not self.streams:
+            return
+        self.flush()
+        seq, issuers = self.next(), operation.issuers
+        groups: dict[tuple[int, int], list[int]] = {}
+        for k, (row, thread) in enumerate(zip(issuers.rows.tolist(), issuers.threads.tolist(), strict=True)):
+            if issuers.wave.first + row in self.by_cta:
+                groups.setdefault((issuers.wave.first + row, thread // 32), []).append(k)
+        amounts = list(self._amounts(operation)) if groups else []
+        made = []
+        for (cta, warp), which in groups.items():
+            one = OpenOperation(len(self.operations), frozenset(which),
+                                self._operation(operation, seq, cta, warp, which, amounts))  # fmt: skip
+            self.operations.append(one)
+            made.append(one)
+            for stream in self.by_cta[cta][warp : warp + issuers.warps_each]:
+                self.add(stream, Issued(seq, self.now, self.last_row, one.number))
+                if not operation.is_commit:
+                    stream.issued.setdefault(operation.group, []).append(one.number)
+        if made:
+            self.under_way[id(operation)] = made
+            known = self.of_group.setdefault((issuers.wave.first, operation.group), [])
+            known.append((operation, made))
+            del known[:-MOST_UNDER_WAY]
+        for signal in operation.signals:
+            assert isinstance(signal.effect, Signal)
+            if signal.effect.at_issue:
+                self._count(operation, signal, seq)
+
+    def _operation(
+        self, operation: Operation, seq: int, cta: int, warp: int, which: list[int],
+        amounts: list[tuple[bool, str, str, Ints]],
+    ) -> AsyncOperation:  # fmt: skip
+        issuers, bound, wave = operation.issuers, operation.instruction.bound, operation.batch.wave
+        moved: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        for writes, space, _, nbytes in amounts:
+            moved[writes][space] = moved[writes].get(space, 0) + int(nbytes[which].sum())
+        told: set[tuple[int, int]] = set()
+        for signal in operation.signals:
+            own = np.isin(signal.issuer, which)
+            rows = (signal.rows[own] + wave.first).reshape(-1).tolist()
+            told.update(zip(rows, signal.at[own].reshape(-1).tolist(), strict=True))
+        after = tuple(self.by_cta[cta][warp].issued.pop(operation.group, ())) if operation.is_commit else ()
+        return AsyncOperation(
+            bound.instruction.name, unit_of(operation.form), bound.mnemonic, self.last_row,
+            operation.instruction.at, cta, warp,
+            issuers.warps_each, len(which) * issuers.lanes, operation.group, seq, self.now, reads=moved[False],
+            writes=moved[True], buffers=tuple(dict.fromkeys(name for _, _, name, n in amounts if n[which].any())),
+            signals=tuple(sorted(told)), is_commit=operation.is_commit, after=after,
+        )  # fmt: skip
+
+    def _amounts(self, operation: Operation) -> Iterator[tuple[bool, str, str, Ints]]:
+        """(is it written, memory, buffer, bytes of each issuer) of all that an operation touches."""
+        count, places = len(operation.issuers.rows), self.run.places
+        for one in operation.touched:
+            each = np.full(len(one.issuer), prod(one.shape[1:]) * one.width)
+            if one.nbytes is not None:
+                each = one.nbytes.reshape(len(one.issuer), -1).sum(1)
+            found = np.bincount(one.issuer, weights=each, minlength=count).astype(np.int64)
+            name = "tensor memory" if one.space == "tmem" else ""
+            if one.places.size and not name:
+                name = places.holding(one.space, int(one.places.flat[0])).name
+            space = "global" if one.space == "generic" else one.space
+            yield one.writes, space, name, found
+        for files, writes in ((operation.instruction.sinks, True), (operation.instruction.sources, False)):
+            for file in files:
+                nbytes = np.full(count, file.width * file.count * operation.issuers.lanes)
+                yield writes, "registers", "registers", nbytes
+
+    def completing(self, operation: Operation) -> None:
+        if not self.on:
+            return
+        self.flush()
+        seq = self.next()
+        for one in self.under_way.pop(id(operation), ()):
+            one.data = replace(one.data, completed=seq, completed_step=self.run.steps)
+        for signal in operation.signals:
+            assert isinstance(signal.effect, Signal)
+            if not signal.effect.at_issue:
+                self._count(operation, signal, seq)
+
+    def _count(self, operation: Operation, one: Touched, seq: int) -> None:
+        """An operation signals m-barriers."""
+        assert isinstance(one.effect, Signal)
+        wave, is_bytes = operation.batch.wave, one.effect.kind == "bytes"
+        amounts = operation.amounts(one)[one.issuer]
+        words = phase_of(wave.shared.view(8)[one.rows, one.at >> 3])
+        every = zip(one.rows.flat, one.at.flat, words.flat, np.broadcast_to(amounts, one.rows.shape).flat, strict=True)
+        for row, address, word, amount in every:
+            if (log := self.barrier(wave, int(row), int(address))) is not None:
+                phase = log.at(int(word))
+                phase.signals += [seq] if phase.signals[-1:] != [seq] else []
+                phase.nbytes += int(amount) if is_bytes else 0
+                phase.arrivals += 0 if is_bytes else int(amount)
+
+    def awaited(self, wave: Wave, waiting: Waiting) -> None:
+        if not self.on or not self.streams:
+            return
+        self.flush()
+        seq, group = self.next(), waiting.effect.group
+        known = self.of_group.get((wave.first, group), [])
+        covered: dict[tuple[int, int], list[int]] = {}
+        for operation, parts in known:
+            covers = np.asarray(waiting.covers(operation).any(-1))
+            for part in parts if covers.any() else ():
+                if any(covers[k] for k in part.issuers if k < len(covers)):
+                    for warp in range(part.data.warp, part.data.warp + part.data.warps):
+                        covered.setdefault((part.data.cta, warp), []).append(part.number)
+        row = self.last_row
+        for _, _, stream in self.streams:
+            if waiting.threads[stream.cta - wave.first, 32 * stream.warp : 32 * stream.warp + 32].any():
+                reads = waiting.effect.reads
+                every = covered.get((stream.cta, stream.warp), ())
+                own = tuple(n for n in every if not {(n, reads), (n, False)} & stream.waited_for)
+                stream.waited_for.update((n, reads) for n in own)
+                done = [self.operations[n].data.completed or 0 for n in own]
+                self.add(stream, Waited(seq, self.now, row, "group", group=group, pending=waiting.pending,
+                                        operations=own, reads=reads, until=seq,
+                                        cause=max(done, default=0) or None))  # fmt: skip
+
+    # m-barriers
+
+    def barrier(self, wave: Wave, row: int, address: int) -> PhaseLog | None:
+        """The phases of an m-barrier; None of a CTA that is not recorded."""
+        cta = wave.first + row
+        if cta not in self.by_cta:
+            return None
+        if (cta, address) not in self.barriers:
+            name = element_text(self.program, self.run.places.shared_at(address), address)
+            self.barriers[cta, address] = PhaseLog(cta, address, name)
+        return self.barriers[cta, address]
+
+    def signalled(
+        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
+    ) -> None:
+        if not self.on or not self.streams or (signal.kind == "wait" and self.rows[self.last_row].kind == "ask"):
+            return
+        self.flush()
+        counts = signal.kind in ("arrive", "bytes")
+        if counts and self.signal_told == self.instance:  # the other effect of the same statement
+            return
+        self.signal_told, seq, active = self.instance, self.next(), mask.full
+        rows, warps = batch.rows_and_warps(active)
+        given = np.broadcast_to(barrier, active.shape)[active].astype(np.int64)
+        words = np.broadcast_to(found, active.shape)[active] if counts else None
+        there, address = split(batch.wave, rows, given)
+        by_barrier: dict[tuple[int, int], list[int]] = {}
+        for k, place in enumerate(zip(there.tolist(), address.tolist(), strict=True)):
+            by_barrier.setdefault(place, []).append(k)
+        for (row, at_byte), which in by_barrier.items():
+            if (log := self.barrier(batch.wave, row, at_byte)) is not None:
+                actors = [(int(rows[k]), int(warps[k])) for k in which]
+                self._signal(seq, batch.wave, log, actors, signal.kind, None if words is None else words[which])
+
+    def _signal(
+        self, seq: int, wave: Wave, log: PhaseLog, actors: list[tuple[int, int]], kind: str, before: Ints | None
+    ) -> None:
+        """Lanes signal one m-barrier. actors: row and warp of each, in their order. before: its words then."""
+        word = wave.shared.view(8)[log.cta - wave.first, log.address >> 3]
+        by_warp: dict[tuple[int, int], list[int]] = {}
+        for k, actor in enumerate(actors):
+            by_warp.setdefault(actor, []).append(k)
+        if kind == "init":
+            log.restart()
+        if kind == "wait":
+            log.at(int(phase_of(word)))
+        after = None if before is None else np.append(before[1:], word).astype(np.uint64)
+        for (row, warp), which in by_warp.items():
+            stream = self.by_cta[wave.first + row][warp] if wave.first + row in self.by_cta else None
+            if kind == "wait":
+                event: Event = Waited(seq, self.now, self.last_row, "mbarrier", log.cta, log.address,
+                                      log.open.number - 1, until=seq, cause=log.last)  # fmt: skip
+            else:
+                sums = log.open.number, 0, 0
+                if before is not None and after is not None:
+                    sums = log.counts(seq, before[which], after[which])
+                event = Signalled(seq, self.now, self.last_row, kind, log.cta, log.address, sums[0], len(which),
+                                  *sums[1:])  # fmt: skip
+            if stream is not None:
+                self.add(stream, event)
+
+    def asks(self, row: int, batch: Batch) -> None:
+        """Lanes are about to ask whether they may go on."""
+        if self.on:
+            if batch is not self.batch or self.run.steps != self.now:
+                self.enter(batch)
+            self.last_row = row
+
+    def asked(self, batch: Batch, passed: bool | Bools, at: Address | None) -> None:
+        """The answer that lanes got; those that may not go on ask again."""
+        if not self.on or not self.streams:
+            return
+        self.flush()
+        seq, active = self.next(), batch.mask.full
+        yes = np.broadcast_to(passed, batch.shape) | ~active
+        given = None if at is None else np.broadcast_to(at.full(), batch.shape)
+        for i, j, stream in self.streams:
+            if not active[i, j].any():
+                continue
+            lane = int(active[i, j].argmax())
+            if not batch.again or stream.asking is None:
+                self._begin(seq, batch, stream, lane, None if given is None else int(given[i, j, lane]),
+                            bool(yes[i, j].all()))  # fmt: skip
+            elif yes[i, j].all():
+                self._passes(seq, batch.wave, stream)
+
+    def _begin(self, seq: int, batch: Batch, stream: Growing, lane: int, given: int | None, passed: bool) -> None:
+        """A warp begins to wait, or passes at once."""
+        row, log = self.last_row, None
+        event = Waited(seq, self.now, row, "tmem", lane=lane, blocked=not passed)
+        if given is not None:
+            (at,), (address,) = split(batch.wave, np.array([stream.cta - batch.wave.first]), np.array([given]))
+            log = self.barrier(batch.wave, int(at), int(address))
+        if log is not None:
+            word = int(phase_of(batch.wave.shared.view(8)[log.cta - batch.wave.first, log.address >> 3]))
+            number = log.at(word).number - (1 if passed else 0)
+            event = replace(event, on="mbarrier", cta=log.cta, address=log.address, phase=number)
+        stream.asking = self.add(stream, event)
+        if passed:
+            stream.ended(stream.asking, seq, log.last if log is not None else None)
+
+    def _passes(self, seq: int, wave: Wave, stream: Growing) -> None:
+        """A warp that has waited goes on."""
+        assert stream.asking is not None
+        event = stream.events[stream.asking]
+        assert isinstance(event, Waited)
+        if event.until is not None:
+            return
+        log = self.barriers.get((event.cta, event.address))
+        if log is not None:
+            log.at(int(phase_of(wave.shared.view(8)[event.cta - wave.first, event.address >> 3])))
+        stream.ended(stream.asking, seq, log.last if log is not None else None)
+
+    # Barriers
+
+    def _comes(self, row: int, batch: Batch, mask: Mask) -> None:
+        """Warps come to a barrier."""
+        for _, _, stream in self.active(batch, mask):
+            stream.row = row
+            if row in self.only_wait:
+                self.flush()
+                met = Met(self.next(), self.now, row, CLUSTER, stream.arrived, False, True)
+                stream.met = self.add(stream, met)
+
+    def released(
+        self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite
+    ) -> None:
+        if not self.on:
+            return
+        self.flush()
+        assert sync.sync is not None
+        for k, (row, kept) in enumerate(zip(ctas.tolist(), rows.tolist(), strict=True)):
+            every = self.by_cta.get(wave.first + row)
+            for j, warp in enumerate(numbers(warps)) if every else ():
+                if here[k, j]:
+                    assert every is not None
+                    meeting = self._meeting(wave, kept, barrier, sync.sync.scope)
+                    self._meets(every[warp], meeting, waits=not sync.sync.arrive_only)
+
+    def _meeting(self, wave: Wave, row: int, barrier: int, scope: str) -> OpenMeeting:
+        key = wave.first, row, barrier
+        if key not in self.at_barrier:
+            self.at_barrier[key] = OpenMeeting(len(self.meetings), scope, wave.first + row, barrier)
+            self.meetings.append(self.at_barrier[key])
+        return self.at_barrier[key]
+
+    def _meets(self, stream: Growing, meeting: OpenMeeting, *, waits: bool) -> None:
+        seq = self.next()
+        meeting.arrivals.append(seq)
+        place = self.add(stream, Met(seq, self.run.steps, stream.row, meeting.barrier, meeting.number, True, waits))
+        stream.met, stream.arrived = place if waits else None, meeting.number
+
+    def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
+        if not self.on:
+            return
+        self.flush()
+        seq = self.next()
+        for k, (row, kept) in enumerate(zip(ctas.tolist(), rows.tolist(), strict=True)):
+            meeting = self.at_barrier.get((wave.first, kept, barrier))
+            for warp in np.flatnonzero(waiting[k]).tolist() if wave.first + row in self.by_cta else ():
+                self._goes_on(self.by_cta[wave.first + row][warp], meeting, seq)
+            if meeting is not None:
+                meeting.ended = True
+
+    def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
+        for row in rows.tolist() if self.on else ():
+            self.at_barrier.pop((wave.first, row, barrier), None)
+
+    def _goes_on(self, stream: Growing, meeting: OpenMeeting | None, seq: int) -> None:
+        """A warp that waits at a barrier goes on."""
+        cause = meeting.arrivals[-1] if meeting is not None and meeting.arrivals else None
+        if stream.met is not None:
+            stream.ended(stream.met, seq, cause)
+            stream.met = None
+
+    def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
+        if not self.on:
+            return
+        self.flush()
+        for row in numbers(ctas):
+            if (every := self.by_cta.get(wave.first + row)) is None:
+                continue
+            meeting = OpenMeeting(len(self.meetings), "cta", wave.first + row, 0, ended=True)
+            self.meetings.append(meeting)
+            for stream in every:
+                self._meets(stream, meeting, waits=True)
+            for stream in every:
+                self._goes_on(stream, meeting, self.seq)

@@ -1,0 +1,508 @@
+"""A recorded run as plain data: nothing in it refers to the machine that made it.
+
+Order: ``seq`` counts everything that is recorded, over all warps, in the order in which the simulator did it; what
+several warps do at once with one statement has one number. ``step`` is the simulator's own count of the stretches that
+it has run. The simulator runs one batch after the other, so that neither is a time: what may be at once follows from
+the streams of the warps, and from what their waits name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from tilewright.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.explain import Finding
+    from tilewright.layout import Layout
+    from tilewright.sim.machine.arrays import Array, Ints
+    from tilewright.view.look import Timeline
+
+__all__ = [
+    "AccessSite",
+    "AsyncOperation",
+    "BarrierMeeting",
+    "Committed",
+    "Event",
+    "Fenced",
+    "Issued",
+    "KernelBuffer",
+    "LeftOut",
+    "Marked",
+    "Met",
+    "Moved",
+    "Phase",
+    "Recording",
+    "RecordingOptions",
+    "Row",
+    "Signalled",
+    "Step",
+    "Steps",
+    "Stream",
+    "Stretch",
+    "Waited",
+    "WarpAccess",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingOptions:
+    """How much of a run is recorded. ctas: how many, from the first on, or their numbers in the grid; the other CTAs of
+    their clusters are recorded, too. events: of all warps together; what comes later is left out. stepped: of so many
+    of these CTAs each statement is kept, with its values, within ``nbytes``. alone: CTAs behind the last of them do not
+    run at all, so that the arrays are only theirs; a kernel whose CTAs wait for those never ends.
+    """
+
+    ctas: int | tuple[int, ...] = 16
+    events: int = 400_000
+    stepped: int = 1
+    nbytes: int = 16 << 20
+    alone: bool = False
+
+    def __post_init__(self) -> None:
+        several = self.ctas if isinstance(self.ctas, tuple) else (self.ctas - 1,)
+        if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in several) or not several:
+            allowed = "how many CTAs, from 1 on; or a tuple of their numbers in the grid, from 0 on"
+            raise ArgumentError("no CTAs to record", given=repr(self.ctas), allowed=allowed)
+        if isinstance(self.events, bool) or not isinstance(self.events, int) or self.events < 1:
+            raise ArgumentError("no events to record", given=repr(self.events), allowed="a whole number above 0")
+
+    @classmethod
+    def of(cls, given: bool | int | tuple[int, ...] | RecordingOptions) -> RecordingOptions | None:
+        """What the argument ``record=`` means; None: nothing is recorded."""
+        if isinstance(given, RecordingOptions):
+            return given
+        if isinstance(given, bool):
+            return cls() if given else None
+        return cls(ctas=given)
+
+    @property
+    def last(self) -> int:
+        """The number of the last CTA that is asked for."""
+        return max(self.ctas) if isinstance(self.ctas, tuple) else self.ctas - 1
+
+    def holds(self, cta: int) -> bool:
+        """Is the CTA of this number one of them?"""
+        return cta in self.ctas if isinstance(self.ctas, tuple) else cta < self.ctas
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A statement of the lowered kernel. text: its first line. kind: "let", "store", "call", "if", "loop", "meet" (a
+    barrier) or "ask" (a wait for an m-barrier or for tensor memory).
+
+    counts: what a warp executes with one execution: names of the instruction table ("ptx.wgmma.mma_async"), "load
+    shared" and "store global" and the like, operators with their type ("float32 *", "int32 cast"), and "address", the
+    operators of indices. Loads and stores of registers count nothing.
+    commits: the group that it closes. mnemonic: of its instruction of the table, in PTX; of
+    several that which begins an operation, or the first.
+    """
+
+    text: str
+    kind: str
+    at: Span | None
+    counts: Mapping[str, int]
+    commits: str = ""
+    mnemonic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBuffer:
+    """A buffer of the kernel. start: its first byte, of one in shared memory. bits: of an element."""
+
+    name: str
+    space: str
+    dtype: str
+    bits: int
+    shape: tuple[int, ...]
+    layout: Layout | None
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccessSite:
+    """A place of the kernel that touches memory. op: "load", "store" or the instruction. space: shared or global.
+    width: bytes of a lane. issues: does an asynchronous operation touch the bytes later? `AsyncOperation` has them.
+    """
+
+    at: Span | None
+    op: str
+    buffer: str
+    space: str
+    write: bool
+    width: int
+    issues: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WarpAccess:
+    """What one access of a warp touches: wavefronts of shared memory and the fewest there could be, or sectors of 32
+    bytes of global memory.
+    """
+
+    lanes: int
+    nbytes: int
+    wavefronts: int = 0
+    ideal: int = 0
+    sectors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The accesses of a warp at one site in one stretch, added up. site: number in `Recording.sites`."""
+
+    site: int
+    times: int
+    lanes: int
+    nbytes: int
+    wavefronts: int
+    ideal: int
+    sectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Statements that a warp executes without any other event in between.
+
+    first, last: the steps of the simulator. segment: of the generated code, the last one. executed: numbers in
+    `Recording.rows` and how often, in the order of their first execution; a row of kind "ask" is not among them, each
+    `Waited` for an m-barrier is one execution of it.
+    """
+
+    seq: int
+    first: int
+    last: int
+    segment: int
+    executed: tuple[tuple[int, int], ...]
+    moved: tuple[Moved, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """The warp has issued an asynchronous operation. operation: number in `Recording.operations`."""
+
+    seq: int
+    step: int
+    row: int
+    operation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The warp has closed a group of operations. operations: those that it closes."""
+
+    seq: int
+    step: int
+    row: int
+    group: str
+    operations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """A wait for an m-barrier, a group of operations, or tensor memory (``on``: "mbarrier", "group", "tmem").
+
+    cta, address, phase: of the m-barrier, phases counted from 0 by its initialisation; -1 is the one before the first,
+    which counts as over. lane: that asks, the first one. operations: of the group, those that it waits for; reads:
+    until their sources have been read. until: seq at which the wait was over; None where it never was. cause: seq of
+    the event, of whichever warp or operation, that let it go on; None where nothing that is recorded did.
+    blocked: did the warp have to wait in the simulator? For groups that is never so: a wait completes the operations.
+    """
+
+    seq: int
+    step: int
+    row: int
+    on: str
+    cta: int = -1
+    address: int = -1
+    phase: int = -1
+    lane: int = 0
+    group: str = ""
+    pending: int | None = None
+    operations: tuple[int, ...] = ()
+    reads: bool = False
+    blocked: bool = False
+    until: int | None = None
+    cause: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """Lanes initialised (kind "init"), ended ("inval"), arrived at ("arrive") an m-barrier or announced "bytes" to it.
+
+    cta, address: of the m-barrier, which may be another CTA's. phase: that it was in. arrivals, nbytes: arrivals that
+    it counted and bytes that were announced; a thread that does both is one event.
+    """
+
+    seq: int
+    step: int
+    row: int
+    kind: str
+    cta: int
+    address: int
+    phase: int
+    lanes: int
+    arrivals: int = 0
+    nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The warp came to a barrier of a CTA, a warpgroup, a number or a cluster. meeting: number in
+    `Recording.meetings`, -1 for none. arrives, waits: does it do both, or one of them? until: seq at which it went on;
+    None where it never did, or does not wait. cause: seq of the last arrival.
+    """
+
+    seq: int
+    step: int
+    row: int
+    barrier: int
+    meeting: int
+    arrives: bool
+    waits: bool
+    until: int | None = None
+    cause: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """The warp has ordered its accesses. fence: ``fence acq_rel gpu``, ``proxy fence async shared::cta`` or others."""
+
+    seq: int
+    step: int
+    row: int
+    fence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The warp came to a mark, ``T.trace(name)``. lanes: how many of it."""
+
+    seq: int
+    step: int
+    row: int
+    name: str
+    lanes: int
+
+
+Event: TypeAlias = "Stretch | Issued | Committed | Waited | Signalled | Met | Fenced | Marked"
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """All that a warp did, in its own order. cta: number in the grid."""
+
+    cta: int
+    warp: int
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncOperation:
+    """An asynchronous operation of one warp or warpgroup of a CTA; what its threads issue with one statement is one.
+
+    name: of the instruction table. unit: "TMA", "tensor core", "cp.async", "tcgen05" or "memory", which carries it out.
+    mnemonic: in PTX, where it has one. warps: from ``warp`` on, 1 or 4. lanes: that issue. reads, writes: bytes by
+    memory ("global", "shared", "tmem", "registers") and buffers by memory. signals: (CTA, address) of m-barriers that
+    its completion tells. group: with which it is counted. issued, completed: seq; completed is None where it never was.
+    is_commit: does it only report, when they are complete, what was issued to its group before? Those are ``after``.
+    """
+
+    name: str
+    unit: str
+    mnemonic: str
+    row: int
+    at: Span | None
+    cta: int
+    warp: int
+    warps: int
+    lanes: int
+    group: str
+    issued: int
+    issued_step: int
+    completed: int | None = None
+    completed_step: int | None = None
+    reads: Mapping[str, int] = field(default_factory=dict)
+    writes: Mapping[str, int] = field(default_factory=dict)
+    buffers: tuple[str, ...] = ()
+    signals: tuple[tuple[int, int], ...] = ()
+    is_commit: bool = False
+    after: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase of an m-barrier. name: ``full[2]``. number: from 0 by its initialisation, ``life`` counts those.
+    signals: seq of the `Signalled` events and of completed operations that counted in it; the last one of an ended
+    phase ended it. arrivals, nbytes: that came in all; announced: bytes that were announced.
+    """
+
+    cta: int
+    address: int
+    name: str
+    life: int
+    number: int
+    signals: tuple[int, ...]
+    arrivals: int
+    announced: int
+    nbytes: int
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierMeeting:
+    """Warps that met at a barrier. scope: cta, warpgroup, named or cluster. arrivals: seq of their `Met` events.
+    ended: did all come?
+    """
+
+    scope: str
+    cta: int
+    barrier: int
+    arrivals: tuple[int, ...]
+    ended: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """One statement that a warp executed. seq: of the event before it. lanes: bits of those that took part. value: that
+    a variable got: (1,) of all lanes, (32,), or (32, components). touched: site and the 32 addresses of each access, in
+    bytes: offsets in shared memory or in their buffer. registers: those that changed until the next statement: number
+    of the buffer in `Steps.buffers`, number of the 32-bit word, and its 32 lanes. tmem: the cells of tensor memory that
+    changed until then, whoever changed them: the first lane and column around them, and the words there.
+    """
+
+    seq: int
+    row: int
+    lanes: int
+    value: Array | None
+    touched: tuple[tuple[int, Ints], ...]
+    registers: tuple[tuple[int, int, Array], ...]
+    tmem: tuple[int, int, Array] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """All statements of one warp, one by one. buffers: names of those in registers. is_whole: are these all?"""
+
+    cta: int
+    warp: int
+    buffers: tuple[str, ...]
+    steps: tuple[Step, ...]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What is not recorded. ctas: of the grid. after: seq behind which nothing is, as there were too many events.
+    steps: warps of which not every statement was kept, for the bytes that it takes.
+    """
+
+    ctas: int = 0
+    after: int | None = None
+    steps: int = 0
+
+    def __str__(self) -> str:
+        said = [f"{self.ctas:,} CTAs of the grid"] * (self.ctas > 0)
+        said += [] if self.after is None else [f"all events after number {self.after:,}"]
+        said += [f"the later statements of {self.steps} warps"] * (self.steps > 0)
+        return " and ".join(said)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recording:
+    """What was recorded of a run: ``run.recording`` of ``simulate(..., record=True)``.
+
+    rows, sites: what events refer to by number. streams: one for each recorded CTA and warp, in this order. operations,
+    phases, meetings: of the recorded CTAs. cluster: CTAs of one. threads: of a CTA. steps: of the whole run. stepped:
+    of some warps, each statement. findings: what the checks found. buffers: of the kernel, as their author has them.
+    """
+
+    kernel: str
+    at: Span | None
+    target: str
+    grid: tuple[int, int, int]
+    cluster: int
+    threads: int
+    rows: tuple[Row, ...]
+    sites: tuple[AccessSite, ...]
+    streams: tuple[Stream, ...]
+    operations: tuple[AsyncOperation, ...]
+    phases: tuple[Phase, ...]
+    meetings: tuple[BarrierMeeting, ...]
+    steps: int
+    left_out: LeftOut
+    stepped: tuple[Steps, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    buffers: tuple[KernelBuffer, ...] = ()
+
+    @property
+    def ctas(self) -> tuple[int, ...]:
+        """The numbers of the recorded CTAs."""
+        return tuple(dict.fromkeys(stream.cta for stream in self.streams))
+
+    @cached_property
+    def barriers(self) -> dict[tuple[int, int], str]:
+        """The names of the m-barriers, by CTA and address."""
+        return {(phase.cta, phase.address): phase.name for phase in self.phases}
+
+    def stream(self, cta: int, warp: int) -> Stream:
+        """What one warp did. Raises ArgumentError for a warp that is not recorded."""
+        for stream in self.streams:
+            if (stream.cta, stream.warp) == (cta, warp):
+                return stream
+        warps = 1 + max((stream.warp for stream in self.streams), default=-1)
+        allowed = f"CTAs {', '.join(map(str, self.ctas))}; warps 0..{warps - 1}"
+        raise ArgumentError("this warp is not recorded", given=f"CTA {cta}, warp {warp}", allowed=allowed)
+
+    def marks(self, cta: int, warp: int) -> tuple[Marked, ...]:
+        """The marks that a warp came to, in its order."""
+        return tuple(event for event in self.stream(cta, warp).events if isinstance(event, Marked))
+
+    def counts(self, cta: int, warp: int) -> dict[str, int]:
+        """What a warp has executed, by kind: `Row.counts` of all that it did."""
+        total: dict[str, int] = {}
+        for event in self.stream(cta, warp).events:
+            ran = event.executed if isinstance(event, Stretch) else ()
+            if isinstance(event, Waited) and self.rows[event.row].kind == "ask" and event.until is not None:
+                ran = ((event.row, 1),)
+            for row, times in ran:
+                for kind, each in self.rows[row].counts.items():
+                    total[kind] = total.get(kind, 0) + each * times
+        return total
+
+    def timeline(self, path: str | Path | None = None, *, units: str = "cycles") -> Timeline:
+        """The run warp by warp. path: also written there, for ui.perfetto.dev or chrome://tracing; ``units`` of that
+        file: "cycles" (estimated) or "order" (of the simulator).
+        """
+        from tilewright.view.look import Timeline  # upwards, and only when somebody looks
+
+        made = Timeline(self)
+        if path is not None:
+            made.write(path, units)
+        return made
+
+    def page(self, path: str | Path | None = None) -> str:
+        """The page of the run, one HTML file that needs nothing else. path: also written there."""
+        from tilewright.view.look import page_of
+
+        text = page_of(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page."""
+        from tilewright.view.look import in_a_frame
+
+        return in_a_frame(self.page())
+
+    def __repr__(self) -> str:
+        events = sum(len(stream.events) for stream in self.streams)
+        left = f", without {self.left_out}" if str(self.left_out) else ""
+        return (f"<Recording of {self.kernel}: {len(self.ctas)} CTAs, {len(self.streams)} warps, {events:,} events, "
+                f"{len(self.operations):,} asynchronous operations{left}>")  # fmt: skip

@@ -1,0 +1,187 @@
+"""What grows while a run is recorded: the events of one warp, the phases of an m-barrier, a meeting at a barrier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from tilewright.isa import phase_state
+from tilewright.records import replace
+from tilewright.sim.record.recording import (
+    AsyncOperation,
+    BarrierMeeting,
+    Event,
+    Met,
+    Moved,
+    Phase,
+    Stream,
+    Stretch,
+    Waited,
+    WarpAccess,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tilewright.isa import Lanes
+
+__all__ = ["Growing", "OpenMeeting", "OpenOperation", "OpenPhase", "PhaseLog"]
+
+Open = TypeVar("Open", Waited, Met)
+
+
+class Growing:
+    """A warp's events. moved: its accesses since the last event, by site. asking: the place in ``events`` of the wait
+    that the warp is in, met: that of the barrier that it waits at. issued: operations that no group has closed yet, by
+    group; row: the last statement that it came to.
+    """
+
+    def __init__(self, cta: int, warp: int) -> None:
+        self.cta = cta
+        self.warp = warp
+        self.events: list[Event] = []
+        self.moved: dict[int, list[WarpAccess]] = {}
+        self.asking: int | None = None
+        self.met: int | None = None
+        self.arrived = -1  # the cluster's meeting at which it has arrived
+        self.issued: dict[str, list[int]] = {}
+        self.waited_for: set[tuple[int, bool]] = set()  # operations of groups; until they had been read?
+        self.row = -1
+
+    def stretch(self, seq: int, step: int, segment: int, executed: tuple[tuple[int, int], ...]) -> bool:
+        """Adds what it has executed since the last event, to the last stretch where nothing lies between; is it new?"""
+        moved = tuple(Moved(site, len(every), *(sum(getattr(one, name) for one in every) for name in SUMMED))
+                      for site, every in self.moved.items())  # fmt: skip
+        self.moved.clear()
+        if not executed and not moved:
+            return False
+        last = self.events[-1] if self.events else None
+        if isinstance(last, Stretch) and len(last.executed) + len(executed) <= MOST_ROWS:
+            both = replace(last, last=step, segment=segment, executed=_added(last.executed, executed),
+                           moved=_moved(last.moved, moved))  # fmt: skip
+            self.events[-1] = both
+            return False
+        self.events.append(Stretch(seq, step, step, segment, executed, moved))
+        return True
+
+    def ended(self, place: int, seq: int, cause: int | None) -> None:
+        """The wait at a place of ``events`` is over."""
+        event = self.events[place]
+        assert isinstance(event, Waited | Met)
+        self.events[place] = replace(event, until=seq, cause=cause)
+
+    def stream(self) -> Stream:
+        """All of them."""
+        return Stream(self.cta, self.warp, tuple(self.events))
+
+
+SUMMED = ("lanes", "nbytes", "wavefronts", "ideal", "sectors")
+MOST_ROWS = 256  # of one stretch, so that adding to it stays quick
+
+
+def _added(a: tuple[tuple[int, int], ...], b: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    total = dict(a)
+    for row, times in b:
+        total[row] = total.get(row, 0) + times
+    return tuple(total.items())
+
+
+def _moved(a: tuple[Moved, ...], b: tuple[Moved, ...]) -> tuple[Moved, ...]:
+    total = {one.site: one for one in a}
+    for one in b:
+        before = total.get(one.site)
+        if before is not None:
+            sums = (getattr(before, name) + getattr(one, name) for name in ("times", *SUMMED))
+            total[one.site] = Moved(one.site, *sums)
+        else:
+            total[one.site] = one
+    return tuple(total.values())
+
+
+@dataclass
+class OpenPhase:
+    """A phase that signals come to."""
+
+    number: int
+    signals: list[int] = field(default_factory=list)
+    arrivals: int = 0
+    announced: int = 0
+    nbytes: int = 0
+
+
+class PhaseLog:
+    """The phases of one m-barrier. word: its phase as the machine counts, modulo 4."""
+
+    def __init__(self, cta: int, address: int, name: str) -> None:
+        self.cta = cta
+        self.address = address
+        self.name = name
+        self.life = -1
+        self.ended: list[Phase] = []
+        self.open = OpenPhase(0)
+        self.word = 0
+        self.last: int | None = None  # seq of the signal that ended the last phase
+
+    def restart(self) -> None:
+        """It is initialised: phase 0 begins."""
+        self.ended.extend(self._frozen(self.open, ends=False))
+        self.life += 1
+        self.open, self.word, self.last = OpenPhase(0), 0, None
+
+    def at(self, word: int) -> OpenPhase:
+        """The phase that the machine's count names, which is the current one or a later one."""
+        for _ in range((word - self.word) % 4):
+            self.ended.extend(self._frozen(self.open, ends=True))
+            self.last = self.open.signals[-1] if self.open.signals else None
+            self.open = OpenPhase(self.open.number + 1)
+        self.word = word
+        return self.open
+
+    def counts(self, seq: int, before: Lanes, after: Lanes) -> tuple[int, int, int]:
+        """Signals by one warp, of which each changed the word: the phase of the first, arrivals, bytes announced."""
+        was, now = phase_state(before), phase_state(after)
+        ended = was.phase != now.phase
+        arrivals, announced = was.pending - np.where(ended, 0, now.pending), np.where(ended, 0, now.tx) - was.tx
+        first = self.at(int(was.phase[0])).number
+        for word, came, nbytes in zip(was.phase.tolist(), arrivals.tolist(), announced.tolist(), strict=True):
+            phase = self.at(word)
+            phase.signals += [seq] if phase.signals[-1:] != [seq] else []
+            phase.arrivals += came
+            phase.announced += nbytes
+        return first, int(arrivals.sum()), int(announced.sum())
+
+    def _frozen(self, one: OpenPhase, *, ends: bool) -> Iterable[Phase]:
+        if one.signals:
+            yield Phase(self.cta, self.address, self.name, self.life, one.number, tuple(one.signals), one.arrivals,
+                        one.announced, one.nbytes, ends)  # fmt: skip
+
+    def phases(self) -> list[Phase]:
+        """All of them."""
+        return [*self.ended, *self._frozen(self.open, ends=False)]
+
+
+@dataclass
+class OpenMeeting:
+    """Warps that come to a barrier. number: of the meeting."""
+
+    number: int
+    scope: str
+    cta: int
+    barrier: int
+    arrivals: list[int] = field(default_factory=list)
+    ended: bool = False
+
+    def meeting(self) -> BarrierMeeting:
+        """It as plain data."""
+        return BarrierMeeting(self.scope, self.cta, self.barrier, tuple(self.arrivals), self.ended)
+
+
+@dataclass
+class OpenOperation:
+    """An operation that may be under way. issuers: their numbers in the machine's operation."""
+
+    number: int
+    issuers: frozenset[int]
+    data: AsyncOperation

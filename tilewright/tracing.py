@@ -1,0 +1,281 @@
+"""`exe.trace(a, b)`: the marks of `T.trace`, stamped with the clock where the kernel runs.
+
+The traced kernel is another one: it has one more parameter, an array of 64-bit words, and each mark becomes a store of
+the clock and the mark's number. A warp has a row of words of its own; the lowest lane that comes to a mark stamps it.
+Clocks of different SMs have nothing in common: the marks of each CTA are counted from its first one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import count, pairwise
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright import host
+from tilewright.dtypes import HANDLE, INT32, dtype
+from tilewright.errors import ArgumentError
+from tilewright.ir import (
+    Assign,
+    Attr,
+    Bind,
+    Body,
+    Buffer,
+    Expr,
+    If,
+    Kernel,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    as_expr,
+    binary,
+    cast,
+    compare,
+    map_body,
+    special,
+    statements,
+)
+from tilewright.ir.evaluate import evaluate
+from tilewright.isa import call
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilewright.compiler import Executable
+    from tilewright.errors import Span
+    from tilewright.sim import Recording
+
+__all__ = ["Mark", "Trace", "traced", "traced_run"]
+
+MARKS = 1024
+"""Marks of a warp that are kept, unless a call says otherwise."""
+
+CLOCK_BITS = 48
+"""Of a word: the clock below, the number of the mark plus one above."""
+
+WORDS, AT, END, BELOW, NOW = "trace_words", "trace_at", "trace_end", "trace_below", "trace_now"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A warp came to a mark. cta: number in the grid. cycle: from the CTA's first mark on."""
+
+    name: str
+    line: int
+    cta: int
+    warp: int
+    cycle: int
+
+
+@dataclass(frozen=True, repr=False)
+class Trace:
+    """The marks of a run, by CTA and warp, each warp's in its own order. lost: marks beyond those that were kept.
+
+    unit: "cycles" of the GPU's clock, or "steps" of the simulator.
+    """
+
+    kernel: str
+    marks: tuple[Mark, ...]
+    lost: int
+    unit: str
+
+    @property
+    def warps(self) -> tuple[tuple[int, int], ...]:
+        """CTA and warp of all that have marks."""
+        return tuple(dict.fromkeys((mark.cta, mark.warp) for mark in self.marks))
+
+    def of(self, cta: int, warp: int) -> tuple[Mark, ...]:
+        """The marks of one warp, in its order."""
+        return tuple(mark for mark in self.marks if (mark.cta, mark.warp) == (cta, warp))
+
+    def order(self, cta: int, warp: int) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(mark.name for mark in self.of(cta, warp))
+
+    def differs_from(self, recording: Recording) -> tuple[str, ...]:
+        """The warps whose marks have another order in a recorded run, of those that both have; none: they agree."""
+        found = []
+        for stream in recording.streams:
+            marks = tuple(mark.name for mark in recording.marks(stream.cta, stream.warp))
+            own = self.order(stream.cta, stream.warp)
+            if own != marks[: len(own)] or (not self.lost and len(own) != len(marks)):
+                found.append(f"CTA {stream.cta}, warp {stream.warp}: {' '.join(own)}, and {' '.join(marks)}")
+        return tuple(found)
+
+    def waits(self) -> list[tuple[str, str, int, int]]:
+        """Pairs of marks that follow each other: how often, and the cycles between them in all, the longest first."""
+        total: dict[tuple[str, str], list[int]] = {}
+        for cta, warp in self.warps:
+            own = self.of(cta, warp)
+            for a, b in pairwise(own):
+                total.setdefault((a.name, b.name), []).append(b.cycle - a.cycle)
+        rows = [(a, b, len(each), sum(each)) for (a, b), each in total.items()]
+        return sorted(rows, key=lambda row: -row[3])
+
+    def events(self) -> dict[str, Any]:
+        """As Chrome's trace viewer and Perfetto read them: a bar from each mark of a warp to its next one."""
+        made: list[dict[str, Any]] = []
+        for cta, warp in self.warps:
+            own = self.of(cta, warp)
+            made += [{"ph": "X", "name": a.name, "cat": "mark", "pid": cta, "tid": warp, "ts": a.cycle,
+                      "dur": b.cycle - a.cycle, "args": {"line": a.line}}
+                     for a, b in zip(own, (*own[1:], own[-1]), strict=True)]  # fmt: skip
+        return {"traceEvents": made, "otherData": {"kernel": self.kernel, "unit": self.unit}}
+
+    def timeline(self, path: str | Path) -> None:
+        """Write them into a file, to open at ui.perfetto.dev or chrome://tracing."""
+        Path(path).write_text(json.dumps(self.events(), separators=(",", ":")), encoding="utf-8")
+
+    def page(self, recording: Recording, path: str | Path | None = None) -> str:
+        """The page of a recorded run with these marks beside it. path: also written there."""
+        from tilewright.view.look import page_of  # upwards, and only when somebody looks
+
+        text = page_of(recording, measured=self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def __repr__(self) -> str:
+        lost = f", {self.lost} lost" if self.lost else ""
+        return f"<Trace of {self.kernel}: {len(self.marks):,} marks of {len(self.warps)} warps, in {self.unit}{lost}>"
+
+    def __str__(self) -> str:
+        rows = [("from", "to", "times", f"{self.unit} in all", "each")]
+        rows += [(a, b, f"{n:,}", f"{total:,}", f"{total / n:,.0f}") for a, b, n, total in self.waits()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([repr(self), *lines])
+
+
+# The traced kernel
+
+
+def _marks_in(kernel: Kernel) -> dict[tuple[str, Span | None], int]:
+    """The marks of a lowered kernel and their numbers."""
+    found: dict[tuple[str, Span | None], int] = {}
+    for stmt in statements(kernel.body):
+        if isinstance(stmt, Attr) and (name := stmt.mark) is not None:
+            found.setdefault((name, stmt.at), len(found))
+    return found
+
+
+def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple[str, Span | None], ...]]:
+    """The kernel with its marks as stores into one more array, its last parameter; and the marks by their numbers.
+
+    Raises ArgumentError for a kernel without marks.
+    """
+    kernel = exe.lowered
+    numbers = _marks_in(kernel)
+    if not numbers or kernel.compiled:
+        raise ArgumentError(
+            f"{exe.name} has no marks", given="no T.trace", allowed='T.trace("load") where a warp is at'
+        )
+    assert kernel.launch is not None
+    pointer = Var(f"{WORDS}_ptr", HANDLE)
+    warps = -(-kernel.launch.threads // 32)
+    words = Buffer(WORDS, dtype("int64"), (_ctas(kernel) * (warps * marks),), "global", None, data=pointer)
+    at, end, below = Var(AT, INT32), Var(END, INT32), Var(BELOW, INT32)
+    first = (_cta() * warps + special("tid") // 32) * marks
+    lanes_below = (as_expr(1) << special("laneid")) - 1
+    head: Body = (Bind(at, first), Bind(end, at + marks, mutable=False), Bind(below, lanes_below, mutable=False))
+    places = count()
+
+    def change(stmt: Stmt) -> Body | None:
+        name = stmt.mark if isinstance(stmt, Attr) else None
+        return None if name is None else _stamp(words, at, end, below, numbers[name, stmt.at], next(places))
+
+    made = copy(exe)
+    for name in ("signature", "assembly", "_cuda"):
+        vars(made).pop(name, None)
+    params = (*kernel.params, pointer)
+    body = (*head, *map_body(kernel.body, change))
+    made.lowered = replace(kernel, params=params, buffers=(*kernel.buffers, words), body=body)
+    own = exe.signature
+    made.signature = replace(own, params=(*own.params, pointer), buffers={**own.buffers, pointer.name: words},
+                             written=own.written | {WORDS}, dense=own.dense | {WORDS})  # fmt: skip
+    made.kernel = replace(exe.kernel, params=(*exe.kernel.params, pointer), buffers=(*exe.kernel.buffers, words))
+    made._programs, made._launcher, made._again = {}, None, lambda args: False
+    return made, tuple(numbers)
+
+
+def _ctas(kernel: Kernel) -> Expr:
+    assert kernel.launch is not None
+    x, y, z = map(as_expr, kernel.launch.grid)
+    return x * y * z
+
+
+def _cta() -> Expr:
+    """The number of the CTA in the grid, x fastest."""
+    x, y, z = (special(f"ctaid.{axis}") for axis in "xyz")
+    return x + special("nctaid.x") * (y + special("nctaid.y") * z)
+
+
+def _stamp(words: Buffer, at: Var, end: Var, below: Var, number: int, place: int) -> Body:
+    """The lowest active lane stores the clock and the mark's number; each lane counts its own marks.
+
+    The clock is read by all lanes, so that what is left to one of them is a store, which needs no branch.
+    """
+    now = Var(f"{NOW}_{place}", dtype("int64"))
+    read = cast(call("cuda.clock"), dtype("int64")) & ((1 << CLOCK_BITS) - 1) | (number + 1 << CLOCK_BITS)
+    is_lowest = compare("==", cast(call("cuda.activemask"), INT32) & below, as_expr(0))
+    store = Store(Load(words, (at,)), now)
+    return Bind(now, read, mutable=False), If(binary("and", is_lowest, at < end), (store,)), Assign(at, at + 1)
+
+
+# A run of it
+
+
+def traced_run(exe: Executable, args: tuple[Any, ...], marks: int) -> Trace:
+    """Run the traced kernel where the arguments are, and read its marks."""
+    if isinstance(marks, bool) or not isinstance(marks, int) or marks < 1:
+        raise ArgumentError("no marks to keep", given=repr(marks), allowed="a whole number above 0, of each warp")
+    made, names = traced(exe, marks)
+    values = exe.bind(*args).values
+    assert exe.lowered.launch is not None
+    ctas = prod(int(evaluate(as_expr(extent), values)) for extent in exe.lowered.launch.grid)
+    warps = -(-exe.lowered.launch.threads // 32)
+    array = _zeros(args, ctas * warps * marks)
+    made(*args, array)
+    words = np.asarray(array.cpu() if host.is_torch(array) else array.get() if hasattr(array, "get") else array)
+    on_gpu = not isinstance(array, np.ndarray)
+    return Trace(exe.name, tuple(_read(words.reshape(ctas, warps, marks), names)), _lost(words, marks),
+                 "cycles" if on_gpu else "steps")  # fmt: skip
+
+
+def _zeros(args: tuple[Any, ...], count: int) -> Any:
+    """An array where the arguments are: of torch, of CuPy, or of the host."""
+    for value in args:
+        own = host.behind(value)
+        if host.is_array(own) and host.device_of(own) != "cpu":
+            if host.is_torch(own):
+                import torch
+
+                return torch.zeros(count, dtype=torch.int64, device=own.device)
+            import cupy
+
+            with cupy.cuda.Device(host.ordinal(host.device_of(own))):
+                return cupy.zeros(count, np.int64)
+    return np.zeros(count, np.int64)
+
+
+def _read(words: NDArray[np.int64], names: tuple[tuple[str, Span | None], ...]) -> Iterator[Mark]:
+    clocks, numbers = words & (1 << CLOCK_BITS) - 1, words >> CLOCK_BITS
+    for cta in range(len(words)):
+        used = numbers[cta] > 0
+        first = int(clocks[cta][used].min()) if used.any() else 0
+        for warp, k in np.argwhere(used).tolist():
+            name, at = names[int(numbers[cta, warp, k]) - 1]
+            line = at.outermost.line if at else 0
+            yield Mark(name, line, cta, warp, int(clocks[cta, warp, k]) - first)
+
+
+def _lost(words: NDArray[np.int64], marks: int) -> int:
+    """Warps whose row is full: what came later is lost."""
+    return int((words.reshape(-1, marks)[:, -1] != 0).sum())

@@ -1,0 +1,14 @@
+"""A recorded run as people see it: a timeline, a trace for other viewers, and a page that needs nothing else.
+
+schedule            when what happened: in the simulator's order, and in estimated cycles; the critical path
+bars                the rows of a timeline and the bars on them
+trace               the same for Perfetto and Chrome's viewer
+data                what the page shows, as one object of JSON
+page                the page: its files, with the data inside
+timeline            what `run.timeline()` gives
+"""
+
+from tilewright.view.look.page import explorer, in_a_frame, page_of
+from tilewright.view.look.timeline import Timeline
+
+__all__ = ["Timeline", "explorer", "in_a_frame", "page_of"]

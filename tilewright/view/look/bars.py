@@ -1,0 +1,149 @@
+"""The rows of a timeline and the bars on them, as text and numbers that any viewer can draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.host import bytes_text
+from tilewright.sim.record.recording import Committed, Event, Fenced, Issued, Marked, Met, Signalled, Stretch, Waited
+
+if TYPE_CHECKING:
+    from tilewright.sim.record.recording import AsyncOperation, Phase, Recording
+
+__all__ = ["Bar", "bars_of_operations", "bars_of_phases", "bars_of_warp", "role_of"]
+
+SHOWN_COUNTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """kind: stretch, wait, issue, signal, meet, fence, commit, mark, operation or phase. order: begin and end in the
+    simulator's order. line: of the kernel. place: stream and event, or -1 and the operation's number.
+    """
+
+    kind: str
+    words: str
+    line: int
+    order: tuple[int, int]
+    place: tuple[int, int]
+
+
+def role_of(recording: Recording, number: int) -> str:
+    """What a warp does, in a word or two: what it issues and what it computes."""
+    stream = recording.streams[number]
+    issued = [recording.operations[e.operation] for e in stream.events if isinstance(e, Issued)]
+    counts = recording.counts(stream.cta, stream.warp)
+    has_products = any("mma" in one.mnemonic and not one.is_commit for one in issued)
+    words = [word for word, has in (
+        ("loads", any("global" in one.reads and one.writes.keys() - {"global"} for one in issued)),
+        ("products", has_products or counts.get("ptx.mma", 0) > 0),
+        ("stores", counts.get("store global", 0) > 0 or any("global" in one.writes for one in issued)),
+    ) if has]  # fmt: skip
+    return ", ".join(words) or ("computes" if counts else "idle")
+
+
+def bars_of_warp(recording: Recording, number: int) -> Iterator[Bar]:
+    """The bars of one warp, in its order."""
+    for place, event in enumerate(recording.streams[number].events):
+        kind, words, row = _said(recording, event)
+        until = getattr(event, "until", event.seq)
+        end = _last(recording) if until is None else max(until, event.seq) + (1 if kind == "stretch" else 0)
+        at = recording.rows[row].at if row >= 0 else None
+        yield Bar(kind, words, at.outermost.line if at else 0, (event.seq, end), (number, place))
+
+
+def _last(recording: Recording) -> int:
+    return max((stream.events[-1].seq for stream in recording.streams if stream.events), default=0) + 1
+
+
+def _said(rec: Recording, event: Event) -> tuple[str, str, int]:
+    """Kind, words and row of an event."""
+    if isinstance(event, Stretch):
+        return "stretch", _stretch_words(rec, event), event.executed[-1][0] if event.executed else -1
+    if isinstance(event, Waited):
+        return "wait", wait_words(rec, event), event.row
+    if isinstance(event, Met):
+        verb = "meets" if event.arrives and event.waits else "arrives" if event.arrives else "waits"
+        scope = rec.meetings[event.meeting].scope if event.meeting >= 0 else "cluster"
+        return "meet", f"{verb} at barrier {event.barrier} ({scope})", event.row
+    if isinstance(event, Issued):
+        one = rec.operations[event.operation]
+        return "issue", f"issues {one.name.removeprefix('ptx.')}: {moved_words(one)}", event.row
+    if isinstance(event, Signalled):
+        return "signal", _signal_words(rec, event), event.row
+    if isinstance(event, Committed):
+        return "commit", f"closes a group of {event.group}: {len(event.operations)} operations", event.row
+    if isinstance(event, Marked):
+        return "mark", event.name, event.row
+    assert isinstance(event, Fenced)
+    return "fence", event.fence, event.row
+
+
+def _stretch_words(rec: Recording, event: Stretch) -> str:
+    total: dict[str, int] = {}
+    for row, times in event.executed:
+        for kind, each in rec.rows[row].counts.items():
+            total[kind] = total.get(kind, 0) + each * times
+    total.pop("address", None)
+    first = sorted(total.items(), key=lambda item: -item[1])[:SHOWN_COUNTS]
+    words = ", ".join(f"{n} x {kind.removeprefix('ptx.')}" for kind, n in first)
+    return words or f"{sum(times for _, times in event.executed)} statements"
+
+
+def barrier_name(rec: Recording, cta: int, address: int) -> str:
+    """The kernel's name of an m-barrier."""
+    return rec.barriers.get((cta, address)) or f"m-barrier at byte {address}"
+
+
+def wait_words(rec: Recording, event: Waited) -> str:
+    """What a wait is for."""
+    if event.on == "mbarrier":
+        phase = f"phase {event.phase}" if event.phase >= 0 else "the phase before the first"
+        return f"waits for {phase} of {barrier_name(rec, event.cta, event.address)}"
+    if event.on == "group":
+        left = f", all but the newest {event.pending}" if event.pending else ""
+        return f"waits for {event.group}{left}: {len(event.operations)} operations"
+    return "waits for tensor memory"
+
+
+def _signal_words(rec: Recording, event: Signalled) -> str:
+    name = barrier_name(rec, event.cta, event.address)
+    if event.kind == "init":
+        return f"initialises {name}"
+    if event.kind == "inval":
+        return f"ends {name}"
+    parts = [f"{event.arrivals} arrival{'s' * (event.arrivals != 1)}"] * (event.arrivals > 0)
+    parts += [f"{bytes_text(event.nbytes)} announced"] * (event.nbytes > 0)
+    return f"{name}, phase {event.phase}: {', '.join(parts)}"
+
+
+def moved_words(one: AsyncOperation) -> str:
+    """``16 KiB global to shared``."""
+    if one.is_commit:
+        return f"reports {len(one.after)} operations"
+    nbytes = max((*one.reads.values(), *one.writes.values()), default=0)
+    return f"{bytes_text(nbytes)} {' and '.join(one.reads)} to {' and '.join(one.writes)}"
+
+
+def bars_of_operations(recording: Recording) -> Iterator[tuple[int, str, Bar]]:
+    """CTA, unit and bar of each operation."""
+    for number, one in enumerate(recording.operations):
+        end = one.completed if one.completed is not None else _last(recording)
+        words = f"{one.name.removeprefix('ptx.')}: {moved_words(one)}"
+        line = one.at.outermost.line if one.at else 0
+        yield one.cta, one.unit, Bar("operation", words, line, (one.issued, end), (-1, number))
+
+
+def bars_of_phases(recording: Recording) -> Iterator[tuple[int, str, Bar]]:
+    """CTA, name of the m-barrier and bar of each phase."""
+    for number, one in enumerate(recording.phases):
+        yield one.cta, one.name, Bar("phase", phase_words(one), 0, (one.signals[0], one.signals[-1]), (-2, number))
+
+
+def phase_words(one: Phase) -> str:
+    """Arrivals and bytes of a phase."""
+    nbytes = f", {bytes_text(one.nbytes)} of {bytes_text(one.announced)} announced" * bool(one.nbytes or one.announced)
+    arrivals = f"{one.arrivals} arrival{'s' * (one.arrivals != 1)}"
+    return f"phase {one.number}: {arrivals}{nbytes}{'' if one.ended else ', not over'}"

@@ -1,0 +1,227 @@
+"""What the page shows, as one object for JSON: columns of numbers, and words that are kept once."""
+
+from __future__ import annotations
+
+import base64
+import linecache
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import LayoutError
+from tilewright.view.look.bars import Bar, bars_of_operations, bars_of_phases, bars_of_warp, role_of
+from tilewright.view.look.schedule import Schedule, scheduled
+
+if TYPE_CHECKING:
+    from tilewright.sim.record.recording import Event, KernelBuffer, Recording, Step, Steps
+    from tilewright.tracing import Trace
+
+__all__ = ["data_of", "measured_rows", "steps_of"]
+
+MOST_ELEMENTS = 1 << 16
+"""Elements of a buffer whose places are shown."""
+
+MOST_LINES = 4000
+"""Lines of a file that are shown."""
+
+
+class _Kept:
+    """Values, each with a number; equal ones once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, int] = {}
+
+    def __call__(self, value: Any) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+    def all(self) -> list[Any]:
+        return list(self.numbers)
+
+
+def data_of(recording: Recording) -> dict[str, Any]:
+    """Everything that the page shows, but `steps_of`."""
+    return _Data(recording, scheduled(recording)).all()
+
+
+def measured_rows(recording: Recording, measured: Trace) -> list[dict[str, Any]]:
+    """A row for each warp of the recorded CTAs: a bar from each mark to the next one, on the clock of its SM."""
+    rows = []
+    for stream in recording.streams:
+        own = measured.of(stream.cta, stream.warp)
+        ends = [mark.cycle for mark in own[1:]] + [mark.cycle for mark in own[-1:]]
+        if own:
+            names, lines = [mark.name for mark in own], [mark.line for mark in own]
+            rows.append({"cta": stream.cta, "warp": stream.warp, "name": names, "line": lines,
+                         "c": [mark.cycle for mark in own], "d": ends})  # fmt: skip
+    return rows
+
+
+class _Data:
+    def __init__(self, recording: Recording, schedule: Schedule) -> None:
+        self.rec = recording
+        self.schedule = schedule
+        self.words, self.files, self.ran = _Kept(), _Kept(), _Kept()
+        self.where = self._causes()
+
+    def _causes(self) -> dict[int, tuple[int, int]]:
+        """The bar that a seq is of: an operation that it completes, else the last event of that number."""
+        found = {event.seq: (one, place) for one, stream in enumerate(self.rec.streams)
+                 for place, event in enumerate(stream.events)}  # fmt: skip
+        return found | {
+            one.completed: (-1, n) for n, one in enumerate(self.rec.operations) if one.completed is not None
+        }
+
+    def all(self) -> dict[str, Any]:
+        rec = self.rec
+        rows = [[one.text, one.kind, *self._place(one.at), dict(one.counts), one.mnemonic] for one in rec.rows]
+        made: dict[str, Any] = {
+            "kernel": rec.kernel, "target": rec.target, "grid": rec.grid, "cluster": rec.cluster,
+            "threads": rec.threads, "steps": rec.steps, "left_out": str(rec.left_out), "gpu": self.schedule.gpu.name,
+            "end": round(self.schedule.end, 1), "rows": rows,
+            "sites": [[one.op, one.buffer, one.space, one.write, one.width, *self._place(one.at)] for one in rec.sites],
+            "streams": [self._stream(number) for number in range(len(rec.streams))],
+            "units": self._units(bars_of_operations(rec), "unit") + self._units(bars_of_phases(rec), "m-barrier"),
+            "critical": [list(place) for place in self.schedule.critical],
+            "buffers": [_buffer(one) for one in rec.buffers],
+            "findings": [_finding(asdict(one)) for one in rec.findings],
+        }  # fmt: skip
+        made |= {"words": self.words.all(), "ran": self.ran.all(), "files": [_file(name) for name in self.files.all()]}
+        return made
+
+    def _place(self, at: Any) -> tuple[int, int]:
+        return (-1, 0) if at is None else (self.files(at.outermost.file), at.outermost.line)
+
+    def _stream(self, number: int) -> dict[str, Any]:
+        stream = self.rec.streams[number]
+        bars, times = list(bars_of_warp(self.rec, number)), self.schedule.events[number]
+        made = self._columns(bars, [(one.begin, one.end) for one in times])
+        made |= {"cta": stream.cta, "warp": stream.warp, "role": role_of(self.rec, number)}
+        made["ran"] = [self._ran(event) for event in stream.events]
+        made["cause"] = [self.where.get(getattr(event, "cause", None) or -1, ()) for event in stream.events]
+        made["row"] = [event.executed[-1][0] if hasattr(event, "executed") and event.executed
+                       else getattr(event, "row", -1) for event in stream.events]  # fmt: skip
+        return made
+
+    def _ran(self, event: Event) -> int:
+        executed = getattr(event, "executed", None)
+        if executed is None:
+            return -1
+        moved = tuple((m.site, m.times, m.lanes, m.nbytes, m.wavefronts, m.ideal, m.sectors) for m in event.moved)  # type: ignore[union-attr]  # a Stretch
+        return self.ran((executed, moved))
+
+    def _columns(self, bars: list[Bar], times: list[tuple[float, float]]) -> dict[str, Any]:
+        return {
+            "kind": [bar.kind for bar in bars], "word": [self.words(bar.words) for bar in bars],
+            "line": [bar.line for bar in bars], "a": [bar.order[0] for bar in bars],
+            "b": [bar.order[1] for bar in bars], "c": [round(begin, 1) for begin, _ in times],
+            "d": [round(end, 1) for _, end in times],
+        }  # fmt: skip
+
+    def _units(self, bars: Iterable[tuple[int, str, Bar]], kind: str) -> list[dict[str, Any]]:
+        """A row for each unit or m-barrier of each CTA."""
+        found: dict[tuple[int, str], list[Bar]] = {}
+        for cta, name, bar in bars:
+            found.setdefault((cta, name), []).append(bar)
+        made = []
+        for (cta, name), own in found.items():
+            columns = self._columns(own, [self._times(bar.place) for bar in own])
+            more = {"cta": cta, "name": name, "unit": kind, "number": [bar.place[1] for bar in own]}
+            if kind == "unit":
+                every = [self.rec.operations[bar.place[1]] for bar in own]
+                more["by"] = [one.warp for one in every]
+                more["row"] = [one.row for one in every]
+                more["open"] = [one.completed is None for one in every]
+                more["issued"] = [self._issue(one.issued, one.cta, one.warp) for one in every]
+            made.append(columns | more)
+        return made
+
+    def _issue(self, seq: int, cta: int, warp: int) -> tuple[int, ...]:
+        """The bar of a warp's event."""
+        if not hasattr(self, "_by_seq"):
+            self._by_seq = {(stream.cta, stream.warp, event.seq): (one, place)
+                            for one, stream in enumerate(self.rec.streams)
+                            for place, event in enumerate(stream.events)}  # fmt: skip
+        return self._by_seq.get((cta, warp, seq), ())
+
+    def _times(self, place: tuple[int, int]) -> tuple[float, float]:
+        if place[0] == -1:
+            times = self.schedule.operations[place[1]]
+            return times.begin, times.end
+        ends = self.schedule.times_of(self.rec.phases[place[1]])
+        return min(ends), max(ends)
+
+
+def _file(name: str) -> dict[str, Any]:
+    lines = [line.rstrip("\n") for line in linecache.getlines(name)[:MOST_LINES]]
+    return {"name": name.rsplit("/", 1)[-1], "lines": lines}
+
+
+def _finding(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A finding without what it does not have; a file by its last part."""
+    kept = {key: value for key, value in fields.items() if value not in (None, (), {})}
+    for one in (kept, kept.get("other", {})):
+        if one.get("file"):
+            one["file"] = one["file"].rsplit("/", 1)[-1]
+    return kept
+
+
+def _packed(values: np.ndarray[Any, Any]) -> str:
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
+
+
+def _buffer(one: KernelBuffer) -> dict[str, Any]:
+    """A buffer with the place of each element, where that is one number on memory or a lane and a register."""
+    made: dict[str, Any] = {"name": one.name, "space": one.space, "dtype": one.dtype, "bits": one.bits,
+                            "shape": one.shape, "start": one.start, "layout": str(one.layout or "")}  # fmt: skip
+    if one.layout is None or not 0 < prod(one.shape) <= MOST_ELEMENTS:
+        return made
+    try:
+        table = one.layout.table(one.shape)
+    except LayoutError:
+        return made
+    for axis, places in table.items():
+        first = places.reshape(-1, places.shape[-1])[:, 0]  # of replicas
+        made.setdefault("places", {})[axis] = _packed(first.astype(np.int32))
+    return made
+
+
+def steps_of(one: Steps, most: int) -> dict[str, Any]:
+    """The first ``most`` statements of a warp; of values in even steps over the lanes the first and the step."""
+    taken = one.steps[:most]
+    registers = [each for step in taken for each in step.registers]
+    words = np.array([values.astype(np.uint32) for _, _, values in registers], np.uint32)
+    is_whole = one.is_whole and len(taken) == len(one.steps)
+    return {
+        "cta": one.cta, "warp": one.warp, "buffers": one.buffers, "whole": is_whole,
+        "row": [step.row for step in taken], "lanes": [step.lanes for step in taken],
+        "seq": [step.seq for step in taken],
+        "value": [_value(step) for step in taken],
+        "touched": [[[site, *_affine(at)] for site, at in step.touched] for step in taken],
+        "tmem": [None if step.tmem is None else _cells(*step.tmem) for step in taken],
+        "changed": [[[buffer, word] for buffer, word, _ in step.registers] for step in taken], "words": _packed(words),
+    }  # fmt: skip
+
+
+def _cells(lane: int, column: int, words: np.ndarray[Any, Any]) -> list[Any]:
+    """First lane and column, how many of both, and the words of the first 16 lanes and 32 columns."""
+    lanes, columns = words.shape
+    return [lane, column, lanes, columns, _packed(words[:16, :32].astype(np.uint32))]
+
+
+def _value(step: Step) -> Any:
+    if step.value is None:
+        return None
+    flat = step.value.reshape(len(step.value), -1)[:, 0]
+    if flat.dtype.kind == "f":
+        return [float(f"{x:.6g}") if np.isfinite(x) else str(x) for x in flat.astype(float)[:32].tolist()]
+    return list(_affine(flat.astype(np.int64))) if len(flat) == 32 else [int(flat[0])]
+
+
+def _affine(values: np.ndarray[Any, Any]) -> Iterator[Any]:
+    """``base, step`` of 32 numbers in even steps, else all of them."""
+    steps = np.diff(values)
+    even = len(values) == 32 and (steps == steps[0]).all()
+    yield from ([int(values[0]), int(steps[0])] if even else values.tolist())
