@@ -25,7 +25,7 @@ from tilewright.verdict import Verdict, verdict_on
 if TYPE_CHECKING:
     from tilewright.sim import Run
 
-__all__ = ["EXPLORED", "LAUNCH", "Policy", "RunAsked", "Wanted", "check", "copies_of", "ran"]
+__all__ = ["EXPLORED", "LAUNCH", "Policy", "TrialRun", "Wanted", "check", "copies_of", "ran"]
 
 public = Public(ArgumentError, {})
 
@@ -122,7 +122,7 @@ def ran(
         values, launch = _arguments(made, args, named, sizes, seed)
     except (TilewrightError, MemoryError) as error:
         return verdict_on(name, error, seconds=monotonic() - began, inputs={}), error
-    trial = RunAsked(name, made, names, launch, limits, wanted)
+    trial = TrialRun(name, made, names, launch, limits, wanted)
     if not in_place:
         values = copies_of(values)
     if not (policy.both and isinstance(made, LoadedKernel) and made.module.builds):
@@ -137,7 +137,7 @@ def copies_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class RunAsked:
+class TrialRun:
     """What runs, and how."""
 
     name: str
@@ -169,7 +169,7 @@ TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the optimised build the other one 
 
 
 def _of_both(
-    trial: RunAsked, made: LoadedKernel, values: Mapping[str, Any]
+    trial: TrialRun, made: LoadedKernel, values: Mapping[str, Any]
 ) -> tuple[Verdict, Run | TilewrightError | MemoryError]:
     """The verdict on both builds, see `tilewright.builds`; what came of the optimised one."""
     before, variables = copies_of(values), {name: value.copy() for name, value in made.module.set_globals().items()}

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright import host
 from tilewright.builds import apart, joined
-from tilewright.checking import EXPLORED, LAUNCH, Policy, RunAsked, Wanted, copies_of
+from tilewright.checking import EXPLORED, LAUNCH, Policy, TrialRun, Wanted, copies_of
 from tilewright.errors import ArgumentError, ToolError, described
 from tilewright.explain import Finding, parse_idioms
 from tilewright.load import LoadedKernel
@@ -130,7 +130,7 @@ class _Sequence:
             states.append(_variables(made))
             meets = GridsMeet(Footprint(each.kernel.name), before if each.pdl else None)
             name, limits = f"{number + 1}. {each.kernel.name}", {**self.limits, "grids": meets}
-            trial = RunAsked(name, made, self.checks, each.shape, limits, Wanted())
+            trial = TrialRun(name, made, self.checks, each.shape, limits, Wanted())
             first = next((k for k in range(number) if each.repeats(self.launches[k])), None)
             kept[number] = copies_of(values) if self._comes_again(number) else {}
             verdict, _ = trial.run(values)
@@ -152,7 +152,7 @@ class _Sequence:
 
     @staticmethod
     def _again(
-        trial: RunAsked,
+        trial: TrialRun,
         made: LoadedKernel,
         states: tuple[Mapping[str, Any], ...],
         kept: dict[str, Any],

@@ -306,7 +306,7 @@ def _checked(
     args = arguments_of(kernel, request, random)
     kept = gpu or profile is not None
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
-    launch: dict[str, Any] = {name: getattr(request, name) for name in LAUNCH}
+    launch: dict[str, Any] = {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
     verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True, policy=policy)
     if verdict.status == "refused" and isinstance(outcome, TilewrightError):
         raise outcome

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 __all__ = [
-    "Arch", "Both", "Const", "Explore", "InOrder", "Json", "Limit", "Pdl", "Place", "Replay", "Seed", "Sizes", "Strict",
-    "Svg", "Values",
+    "Arch", "Both", "CheckedFile", "Const", "Explore", "InOrder", "Json", "Limit", "Pdl", "Place", "ProfiledFor",
+    "Replay", "Seed", "Sizes", "Strict", "Svg", "Values",
 ]  # fmt: skip
 
 Place = Annotated[str, typer.Argument(metavar="FILE.py[:KERNEL]", help="A Python file, and the kernel in it.")]
@@ -30,3 +30,9 @@ InOrder = Annotated[
     bool, typer.Option("--sequence", help="The launches of the .cu file in order; --arg by the host's names.")
 ]
 Pdl = Annotated[bool, typer.Option("--pdl", help="Of a sequence: each may begin before the last one ends.")]
+CheckedFile = Annotated[
+    Path, typer.Argument(metavar="FILE.py[:KERNEL]|FILE.cu|FILE.ptx", help="Python, CUDA C++, or PTX.")
+]
+ProfiledFor = Annotated[
+    str | None, typer.Option(metavar="GPU", help="Of a .cu or PTX file: also its time on an H200, A100, ...")
+]
