@@ -313,8 +313,9 @@ class LoadedKernel:
         from tilewright.sim import Program
 
         bound, _ = self._given(args, {}).with_copies()
+        wide = bool(launched.get("non_portable_cluster"))
         machine = self.machine(launched["grid"], launched.get("block"), launched.get("cluster"),
-                               launched.get("shared_bytes") or 0)  # fmt: skip
+                               launched.get("shared_bytes") or 0, non_portable_cluster=wide)  # fmt: skip
         made = self._lowered(bound, machine)
         program = Program(made.kernel, checks, nearest(self.target))
         watch(program)
