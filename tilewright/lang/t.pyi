@@ -411,6 +411,24 @@ class _ptx_barrier:
         cta: False, True. aligned: False, True.
         """
 
+class _ptx_clusterlaunchcontrol_query_cancel:
+    @staticmethod
+    def get_first_ctaid(addr: Value, dim: Value = ...) -> Any:
+        """The number of the first CTA of the cluster that was taken, along x, y or z; undefined where none was. dim:
+        'x', 'y', 'z'.
+        """
+    @staticmethod
+    def is_canceled(addr: Value) -> Any:
+        """Was a cluster taken, by the answer at ``addr``?"""
+
+class _ptx_clusterlaunchcontrol:
+    query_cancel: _ptx_clusterlaunchcontrol_query_cancel
+    @staticmethod
+    def try_cancel(addr: Value, bar: Value, multicast: Value = ...) -> Any:
+        """A thread asks for a cluster that has not begun; the answer comes to 16 bytes at ``addr``, counted by
+        ``bar``. multicast: False, True.
+        """
+
 class _ptx_cp_async_bulk_tensor:
     @staticmethod
     def g2c(
@@ -425,13 +443,28 @@ class _ptx_cp_async_bulk_tensor:
         cache_policy: Value = ...,
     ) -> Any:
         """A thread has a box of an array brought to shared memory, of each CTA of ``cta_mask`` where there is one;
-        ``bar`` counts its bytes. dim: 1, 2, 3, 4, 5. cta_mask: None, 'given'. cta_group: -1. hint: '',
+        ``bar`` counts its bytes. dim: 1, 2, 3, 4, 5. cta_mask: None, 'given'. cta_group: -1, 1, 2. hint: '',
         'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
         """
     @staticmethod
     def g2c_prefetch(dim: Value, map: Value, hint: Value, *coords: Value, cache_policy: Value = ...) -> Any:
         """Has a box of an array brought to the L2 cache; no value changes. dim: 1, 2, 3, 4, 5. hint: '',
         'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
+        """
+    @staticmethod
+    def g2c_tile_gather4(
+        dst: Value,
+        bar: Value,
+        map: Value,
+        cta_mask: Value,
+        cta_group: Value,
+        hint: Value,
+        *coords: Value,
+        cache_policy: Value = ...,
+    ) -> Any:
+        """A thread has four rows of an array brought to shared memory, one after the other: ``coords`` are a column
+        and rows. cta_mask: None, 'given'. cta_group: -1, 1, 2. hint: '', 'evict_normal', 'evict_first',
+        'evict_last'. cache_policy: None, 'given'.
         """
     @staticmethod
     def s2g(dim: Value, src: Value, map: Value, hint: Value, *coords: Value, cache_policy: Value = ...) -> Any:
@@ -451,6 +484,11 @@ class _ptx_cp_async_bulk_tensor:
         """A thread has a box in shared memory combined with what an array holds, element by element of its type.
         dim: 1, 2, 3, 4, 5. op: 'add', 'min', 'max', 'inc', 'dec', 'and', 'or', 'xor'. hint: '', 'evict_normal',
         'evict_first', 'evict_last'. cache_policy: None, 'given'.
+        """
+    @staticmethod
+    def s2g_tile_scatter4(src: Value, map: Value, hint: Value, *coords: Value, cache_policy: Value = ...) -> Any:
+        """A thread has four rows in shared memory stored to an array; ``coords`` are a column and the rows. hint:
+        '', 'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
         """
 
 class _ptx_cp_async_bulk:
@@ -489,9 +527,17 @@ class _ptx_cp_async_bulk:
     def s2c(dst: Value, src: Value, n: Value, bar: Value) -> Any:
         """A thread has ``n`` bytes copied from shared memory to that of a CTA of the cluster."""
     @staticmethod
-    def s2g(dst: Value, src: Value, n: Value, cache_hint: Value = ..., cache_policy: Value = ...) -> Any:
-        """A thread has ``n`` bytes copied from shared memory to global memory. cache_hint: '', 'evict_normal',
-        'evict_first', 'evict_last'. cache_policy: None, 'given'.
+    def s2g(
+        dst: Value,
+        src: Value,
+        n: Value,
+        cache_hint: Value = ...,
+        cache_policy: Value = ...,
+        byte_mask: Value = ...,
+    ) -> Any:
+        """A thread has ``n`` bytes copied from shared memory to global memory; with ``byte_mask`` of each 16 bytes
+        those whose bits are set. cache_hint: '', 'evict_normal', 'evict_first', 'evict_last'. cache_policy: None,
+        'given'. byte_mask: None, 'given'.
         """
     tensor: _ptx_cp_async_bulk_tensor
     @staticmethod
@@ -1345,14 +1391,15 @@ class _ptx_tcgen05_mma_sp:
         use_a_tmem: Value = ...,
         cta_group: Value = ...,
         enable_input_d: Value = ...,
+        collector: Value = ...,
         scale_input_d: Value = ...,
     ) -> Any:
         """A thread has D += A * B computed; A has half of its elements, metadata in tensor memory say which.
-        cta_group: 1, 2. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
-        'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
-        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'.
-        d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True. scale_input_d: 0, 1, 2, 3, 4, 5, 6, 7, 8,
-        9, 10, 11, 12, 13, 14, 15.
+        collector: '', 'a::fill', 'a::use', 'a::lastuse', 'a::discard'. cta_group: 1, 2. a_dtype: 'float16',
+        'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn',
+        'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
+        'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem:
+        False, True. scale_input_d: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15.
         """
     @staticmethod
     def block_scale(
@@ -1373,13 +1420,14 @@ class _ptx_tcgen05_mma_sp:
         use_a_tmem: Value = ...,
         cta_group: Value = ...,
         enable_input_d: Value = ...,
+        collector: Value = ...,
     ) -> Any:
         """The same with a scale for each block along K; a block spans twice as many elements of the full A.
-        cta_group: 1, 2. a_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn',
-        'float4_e2m1fn'. b_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn',
-        'float4_e2m1fn'. d_dtype: 'float32'. use_a_tmem: False, True. scale_vec: None, 'block32', '1X', '2X',
-        'block16', '4X'. kind: None, 'mxf8f6f4', 'mxf4', 'mxf4nvf4'. sfa_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'.
-        sfb_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'.
+        collector: '', 'a::fill', 'a::use', 'a::lastuse', 'a::discard'. cta_group: 1, 2. a_dtype: 'float8_e4m3fn',
+        'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. b_dtype: 'float8_e4m3fn', 'float8_e5m2',
+        'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. d_dtype: 'float32'. use_a_tmem: False, True. scale_vec:
+        None, 'block32', '1X', '2X', 'block16', '4X'. kind: None, 'mxf8f6f4', 'mxf4', 'mxf4nvf4'. sfa_dtype:
+        'float8_e8m0fnu', 'float8_e4m3fn'. sfb_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'.
         """
 
 class _ptx_tcgen05_mma_ws:
@@ -1395,12 +1443,15 @@ class _ptx_tcgen05_mma_ws:
         use_a_tmem: Value = ...,
         cta_group: Value = ...,
         enable_input_d: Value = ...,
+        collector: Value = ...,
     ) -> Any:
-        """A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128. cta_group:
-        1. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
-        'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
-        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'.
-        d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True.
+        """A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128. collector:
+        '', 'b0::fill', 'b0::use', 'b0::lastuse', 'b0::discard', 'b1::fill', 'b1::use', 'b1::lastuse',
+        'b1::discard', 'b2::fill', 'b2::use', 'b2::lastuse', 'b2::discard', 'b3::fill', 'b3::use', 'b3::lastuse',
+        'b3::discard'. cta_group: 1. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2',
+        'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16',
+        'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8',
+        'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True.
         """
     @staticmethod
     def sp(
@@ -1415,12 +1466,15 @@ class _ptx_tcgen05_mma_ws:
         use_a_tmem: Value = ...,
         cta_group: Value = ...,
         enable_input_d: Value = ...,
+        collector: Value = ...,
     ) -> Any:
-        """A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128. cta_group:
-        1. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
-        'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
-        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'.
-        d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True.
+        """A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128. collector:
+        '', 'b0::fill', 'b0::use', 'b0::lastuse', 'b0::discard', 'b1::fill', 'b1::use', 'b1::lastuse',
+        'b1::discard', 'b2::fill', 'b2::use', 'b2::lastuse', 'b2::discard', 'b3::fill', 'b3::use', 'b3::lastuse',
+        'b3::discard'. cta_group: 1. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2',
+        'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16',
+        'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8',
+        'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True.
         """
 
 class _ptx_tcgen05_mma:
@@ -1437,15 +1491,16 @@ class _ptx_tcgen05_mma:
         use_a_tmem: Value = ...,
         cta_group: Value = ...,
         enable_input_d: Value = ...,
+        collector: Value = ...,
         scale_input_d: Value = ...,
         pred: Value = ...,
     ) -> Any:
         """A thread has D += A * B computed into tensor memory; ``i_desc`` says which product, `commit` when it is
-        done. cta_group: 1, 2. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2',
-        'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16',
-        'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8',
-        'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True. scale_input_d: 0, 1, 2, 3, 4, 5,
-        6, 7, 8, 9, 10, 11, 12, 13, 14, 15. pred: None, 'given'.
+        done. collector: '', 'a::fill', 'a::use', 'a::lastuse', 'a::discard'. cta_group: 1, 2. a_dtype: 'float16',
+        'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn',
+        'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
+        'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem:
+        False, True. scale_input_d: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15. pred: None, 'given'.
         """
     @staticmethod
     def block_scale(
@@ -1465,15 +1520,16 @@ class _ptx_tcgen05_mma:
         use_a_tmem: Value = ...,
         cta_group: Value = ...,
         enable_input_d: Value = ...,
+        collector: Value = ...,
         pred: Value = ...,
     ) -> Any:
         """A thread has D += A * B computed, each block of A's rows and B's columns along K times its scale in tensor
-        memory; ``scale_vec`` says how long blocks are, ``kind`` which product of 4-bit elements it is. cta_group:
-        1, 2. a_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. b_dtype:
-        'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. d_dtype: 'float32'.
-        use_a_tmem: False, True. scale_vec: None, 'block32', '1X', '2X', 'block16', '4X'. kind: None, 'mxf8f6f4',
-        'mxf4', 'mxf4nvf4'. sfa_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'. sfb_dtype: 'float8_e8m0fnu',
-        'float8_e4m3fn'. pred: None, 'given'.
+        memory; ``scale_vec`` says how long blocks are, ``kind`` which product of 4-bit elements it is. collector:
+        '', 'a::fill', 'a::use', 'a::lastuse', 'a::discard'. cta_group: 1, 2. a_dtype: 'float8_e4m3fn',
+        'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. b_dtype: 'float8_e4m3fn', 'float8_e5m2',
+        'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. d_dtype: 'float32'. use_a_tmem: False, True. scale_vec:
+        None, 'block32', '1X', '2X', 'block16', '4X'. kind: None, 'mxf8f6f4', 'mxf4', 'mxf4nvf4'. sfa_dtype:
+        'float8_e8m0fnu', 'float8_e4m3fn'. sfb_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'. pred: None, 'given'.
         """
     sp: _ptx_tcgen05_mma_sp
     ws: _ptx_tcgen05_mma_ws
@@ -2096,6 +2152,7 @@ class _ptx:
     @staticmethod
     def brev(a: Value, type: Value) -> Any:
         """The bits of a in reverse order. type: 'b32', 'b64'."""
+    clusterlaunchcontrol: _ptx_clusterlaunchcontrol
     @staticmethod
     def clz(a: Value, type: Value) -> Any:
         """Zero bits above the highest set bit of a. type: 'b32', 'b64'."""
@@ -2138,9 +2195,17 @@ class _ptx:
     def cp_async_bulk_s2c(dst: Value, src: Value, n: Value, bar: Value) -> Any:
         """A thread has ``n`` bytes copied from shared memory to that of a CTA of the cluster."""
     @staticmethod
-    def cp_async_bulk_s2g(dst: Value, src: Value, n: Value, cache_hint: Value = ..., cache_policy: Value = ...) -> Any:
-        """A thread has ``n`` bytes copied from shared memory to global memory. cache_hint: '', 'evict_normal',
-        'evict_first', 'evict_last'. cache_policy: None, 'given'.
+    def cp_async_bulk_s2g(
+        dst: Value,
+        src: Value,
+        n: Value,
+        cache_hint: Value = ...,
+        cache_policy: Value = ...,
+        byte_mask: Value = ...,
+    ) -> Any:
+        """A thread has ``n`` bytes copied from shared memory to global memory; with ``byte_mask`` of each 16 bytes
+        those whose bits are set. cache_hint: '', 'evict_normal', 'evict_first', 'evict_last'. cache_policy: None,
+        'given'. byte_mask: None, 'given'.
         """
     cp_reduce_async: _ptx_cp_reduce_async
     @staticmethod
@@ -2706,16 +2771,10 @@ class T:
         """``a and b``"""
     Axis = _Axis
     @staticmethod
-    def Buffer(
-        shape: Value,
-        dtype: Value = ...,
-        *,
-        layout: Value = ...,
-        strides: Value = ...,
-        scope: Value = ...,
-        align: int = ...,
-    ) -> Any:
-        """``A: T.Buffer((128, 64), "float16")``: a parameter that is an array in global memory."""
+    def Buffer(*args: Value, **keywords: Value) -> Any:
+        """``T.Buffer``: the type of a parameter; with ``data=`` a view of memory that exists, as `decl_buffer`
+        makes.
+        """
     ClusterPersistentScheduler2D = _ClusterPersistentScheduler2D
     ComposeLayout = _ComposeLayout
     DynamicScheduler2D = _DynamicScheduler2D
@@ -3037,7 +3096,7 @@ class T:
         """src by the normal distribution below it."""
     @staticmethod
     def grid(*extents: Value) -> Any:
-        """Nested loops: ``for i, j in T.grid(8, 4)``."""
+        """Nested loops: ``for i, j in T.grid(8, 4)``; ``T.grid((2, 8), 4)`` begins at 2."""
     handle: Any
     @staticmethod
     def hint(*message: Value, **settings: Value) -> Any:
@@ -3083,6 +3142,8 @@ class T:
         cluster: Value = ...,
         shared_bytes: int = ...,
         min_blocks_per_sm: int = ...,
+        non_portable_cluster: Flag = ...,
+        max_registers: int = ...,
     ) -> Any:
         """How the kernel is launched: a line of printed scripts of the lowered stage."""
     @staticmethod
