@@ -10,10 +10,10 @@ from tilewright.errors import TilewrightError, TilewrightWarning
 if TYPE_CHECKING:
     from tilewright.checking import check
     from tilewright.compiler import Executable, compile, simulate, torch_op
+    from tilewright.deleting import needed
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
-    from tilewright.needed import needed
     from tilewright.ranks import Symmetric
     from tilewright.sequences import launch, sequence
     from tilewright.sim import RecordingOptions
@@ -51,7 +51,7 @@ _HOMES = {
     "check": "checking",
     "launch": "sequences",
     "sequence": "sequences",
-    "needed": "needed",
+    "needed": "deleting",
     "RecordingOptions": "sim",
     "T": "lang",
     "autotune": "tuning",

@@ -472,7 +472,16 @@ class Executable:
         from tilewright.advise import advise
 
         check_one_gpu(self.kernel, "advise")
-        return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed, gpu)
+        given = self.ordered(args, named, Executable.advise)
+        advice = advise(self, given, sizes or {}, seed)
+        if gpu is None:
+            return advice
+        from tilewright.inputs import make_arguments
+        from tilewright.profiling import gpu as gpu_named
+        from tilewright.profiling.gains import in_time
+
+        made = given or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
+        return replace(advice, times=in_time(self, advice.ran, made, gpu_named(gpu)))
 
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any

@@ -73,10 +73,12 @@ class Request:
     block: Sequence[int] | None = None
     shared_bytes: int = 0
     cluster: Sequence[int] | None = None
+    non_portable_cluster: bool = False
     args: tuple[str, ...] = ()
     check: str = "all"
     globals: tuple[str, ...] = ()
     seed: int = 0
+    non_portable_cluster: bool = False
 
 
 def numbers(text: str | int | Sequence[int]) -> tuple[int, ...]:
@@ -215,8 +217,8 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     Raises TilewrightError where there is nothing to run.
     """
     grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
-    one = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, tuple(asked.arg), asked.checks,
-                  tuple(asked.const), asked.seed)  # fmt: skip
+    one = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, args=tuple(asked.arg), check=asked.checks,
+                  globals=tuple(asked.const), seed=asked.seed)  # fmt: skip
     if asked.in_order:
         return _in_order(asked, limits)
     requests = ([] if asked.arg else requests_beside(asked.file)) or [one]

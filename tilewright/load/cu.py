@@ -23,7 +23,7 @@ WIDE_CLUSTERS = "NonPortableClusterSizeAllowed"  # of CUDA's attribute of a func
 
 DEFAULT = "sm_90a"
 DEBUG, UNFUSED = "-G", "--fmad=false"  # options of NVRTC: nothing is optimised; no product and sum are one
-MOST_BLOCKS = 500  # of a kernel that is not optimised: it calls a function for each step of a library
+MOST_BRANCHES = 250  # of a kernel that is not optimised: it calls a function for each step of a library
 UNOPTIMISED = ", debug\n"  # of the target, by -G
 _OURS = re.compile(
     r"--?(?:gpu-architecture|arch|include-path|define-macro|pre-include|extensible-whole|relocatable|rdc|dlto|lto|[ID])"
@@ -62,7 +62,7 @@ def load_cu(
 
     def as_written() -> LoadedModule:
         module = made([*options, DEBUG])
-        module.most_blocks = MOST_BLOCKS
+        module.most_branches = MOST_BRANCHES
         return module
 
     module = made(options)

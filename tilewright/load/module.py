@@ -23,12 +23,11 @@ import numpy as np
 from tilewright import host
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
 from tilewright.frames import at_the_edge
-from tilewright.ir import AllocBuffer, Kernel, Launch, Var
+from tilewright.ir import AllocBuffer, For, If, Kernel, Launch, Var, While, statements
 from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.declared import Parameter
 from tilewright.load.reach import SharedReach
-from tilewright.load.straight import straightened
 from tilewright.load.words import PTX, Words, in_words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.mangled import MANGLED, plain_name, qualified_name
@@ -46,6 +45,7 @@ __all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "
 
 public = Public(ArgumentError, {"Path": instances("a path", Path)})
 
+BRANCHES = (If, For, While)
 MOST_THREADS = 1024
 MOST_CTAS, MOST_ALONG = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)  # along x, y, z
 MOST_SHARED = 227 << 10
@@ -81,7 +81,7 @@ class LoadedModule:
 
     parameters: a kernel's parameters as its author wrote them, by the kernel's plain name. types: the dtypes of
     variables as their author wrote them, by their names with namespaces. words: what reports call things. builds: what
-    compiles its source in another way, by name: "unoptimised", "exact" (without fused products and sums). most_blocks:
+    compiles its source in another way, by name: "unoptimised", "exact" (without fused products and sums). most_branches:
     that a kernel may have, once functions are in the place of their calls.
     """
 
@@ -98,7 +98,7 @@ class LoadedModule:
         self.names = dict(names)
         self.parameters = dict(parameters)
         self.builds: Mapping[str, Callable[[], LoadedModule]] = {}
-        self.most_blocks: int | None = None
+        self.most_branches: int | None = None
         self._loaded: dict[str, LoadedKernel] = {}
         self._built: dict[str, LoadedModule] = {}
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
@@ -313,8 +313,9 @@ class LoadedKernel:
         from tilewright.sim import Program
 
         bound, _ = self._given(args, {}).with_copies()
+        wide = bool(launched.get("non_portable_cluster"))
         machine = self.machine(launched["grid"], launched.get("block"), launched.get("cluster"),
-                               launched.get("shared_bytes") or 0)  # fmt: skip
+                               launched.get("shared_bytes") or 0, non_portable_cluster=wide)  # fmt: skip
         made = self._lowered(bound, machine)
         program = Program(made.kernel, checks, nearest(self.target))
         watch(program)
@@ -355,11 +356,10 @@ class LoadedKernel:
 
     def _lowered(self, bound: Given, machine: Machine) -> Lowered:
         made = lower(self.module.module, self.entry, bound.buffers(), machine)
-        kernel, most = straightened(made.kernel), self.module.most_blocks
-        if most is not None and kernel.graph is not None and (many := len(kernel.graph.blocks)) > most:
-            raise SimulationError(
-                "its text is too long to run", given=f"{many} blocks", allowed=f"{most}", kind="limit"
-            )
+        kernel, most = made.kernel, self.module.most_branches
+        if most is not None and (many := sum(isinstance(each, BRANCHES) for each in statements(kernel.body))) > most:
+            given = f"{many} branches and loops"
+            raise SimulationError("its text is too long to run", given=given, allowed=f"{most}", kind="limit")
         return replace(made, kernel=kernel if self._change is None else self._change(kernel))
 
     def changed(self, change: Callable[[Kernel], Kernel]) -> LoadedKernel:

@@ -1,4 +1,4 @@
-"""Branches, ends and calls: the instructions that end blocks of the graph.
+"""Branches, ends and calls: the instructions that end blocks.
 
 A function is inlined at each of its calls; `tilewright.ptx.recursion` lowers recursive functions.
 """

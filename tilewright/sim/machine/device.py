@@ -161,7 +161,7 @@ class Device:
     scopes that hold all.
 
     exists: (1, warps, 32), the threads of a CTA. lines: what asynchronous operations move.
-    about: what is known of a warning, as fields of a `Finding`.
+    topics, about: by a warning's text what it is about, and what is known of it, as fields of a `Finding`.
     unwritten: "used", where the use of a value that no thread had written has ended the run; "sought" in a run that
     looks for the thread that writes it later, and "found" where that has ended it.
     doubts: races that a dependence of data may excuse, by their keys; dependence: of a run that finds out; excused: the
@@ -198,6 +198,7 @@ class Device:
         self.shared_bytes = program.launch.shared_bytes
         self.exists = (np.arange(self.warps * 32) < self.threads).reshape(1, self.warps, 32)
         self.warnings: list[str] = []
+        self.topics: dict[str, tuple[Hashable, ...]] = {}
         self.about: dict[str, Facts] = {}
         self.findings = Collected(1)
         self.printed = Printed()
@@ -238,10 +239,15 @@ class Device:
             raise error
         self.findings.tell((error.kind, *about), error)
 
-    def warn(self, text: str) -> None:
-        """Say something once."""
-        if text not in self.warnings:
+    def warn(self, text: str, *topic: Hashable, facts: Facts | None = None) -> None:
+        """Say something once.
+
+        topic: what it is about, without threads, elements and lines: another run may tell of another of two accesses.
+        """
+        if text not in self.topics:
             self.warnings.append(text)
+            self.topics[text] = topic
+            self.about[text] = facts or {}
 
     def thread_parts(self, warps: slice) -> dict[int, Part]:
         """Address parts that depend on thread numbers only, kept for all runs of the program."""

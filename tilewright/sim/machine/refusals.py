@@ -37,7 +37,7 @@ class Refusals:
         self, statement: CompiledInstruction, batch: Batch, mask: Mask, operands: Sequence[Array], found: Array
     ) -> Array:
         """The answer of a wait: no for the first times that a thread asks for one phase of one m-barrier."""
-        compiled = batch.wave.run.program.kernel.graph is not None  # else the scheduler asks, again and again
+        compiled = batch.wave.run.program.kernel.compiled  # else the scheduler asks, again and again
         asks = compiled or any(site.asks for _, site in statement.accesses)
         if not asks or statement.bound.form.signal_of("wait") is None:
             return found

@@ -82,8 +82,10 @@ class Wave:
         """The threads that have not ended, (CTAs, warps, 32), for kernels in which some end early."""
         return np.broadcast_to(self.run.exists, (self.ctas, self.run.warps, 32)).copy()
 
-    def ended(self, batch: Batch, mask: Mask) -> None:
+    def ended(self, batch: Batch, mask: Mask | None) -> None:
         """Note that these lanes have ended."""
+        if mask is None:
+            return
         self.alive[batch.ctas, batch.warps] &= ~mask.full
 
     def close(self) -> None:

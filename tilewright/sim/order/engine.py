@@ -264,7 +264,7 @@ class Order(Check):
             if unfenced.is_wrong:
                 operation.batch.wave.run.tell(unfenced.error(operation), key, "unfenced")
             else:
-                operation.batch.wave.run.warnings.append(unfenced.warning(operation))
+                operation.batch.wave.run.warn(unfenced.warning(operation), "unfenced", operation.name)
 
     def completing(self, operation: Operation) -> None:
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""

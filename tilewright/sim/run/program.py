@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.host import Limits
+from tilewright.ir import Body, Break, Continue, For, Stmt, While, bodies
 from tilewright.ir.tensor_map import MapFields
 from tilewright.isa import bind, resident_ctas
 from tilewright.process import one_blas_thread
@@ -164,6 +164,7 @@ class Program:
             started = first.watch.started
             result = first.result()
             made: list[Made] = []
+            topics = {first.topics.get(one.message) for one in result.findings}
             alone = not watched or last is not None or limits.replay is not None
             others = () if alone else _other_orders(program, made, first.steps, limits)
             orders, began = [str(first.precedence)], monotonic()
@@ -177,8 +178,8 @@ class Program:
                 orders.append(str(precedence))
                 if precedence.late is not None:
                     made.append(Made(precedence.late, other.scheduler.overtaking.first, other.steps))
-                said = {_unnumbered(text) for text in result.warnings}
-                new = [one for one in other.warned() if _unnumbered(one.message) not in said]
+                new = [one for one in other.warned() if other.topics.get(one.message) not in topics]
+                topics |= {other.topics.get(one.message) for one in new}
                 result.warnings.extend(one.message for one in new)
                 result.findings.extend(replace(one, choice=str(precedence)) for one in new)
             return replace(result, orders=tuple(orders), may_differ=first.has_clock or _sees_order(program))
@@ -259,11 +260,6 @@ def _shorter(limits: Limits, seconds: float) -> Limits:
     return replace(limits, seconds=min(max(seconds, 0.001), limits.seconds or seconds))
 
 
-def _unnumbered(warning: str) -> str:
-    """A warning without threads, elements and lines: of two accesses, another run may tell of the other one."""
-    return re.sub(r"\d+", "", warning)
-
-
 def _copied(arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {name: array.copy() for name, array in arrays.items()}
 
@@ -275,12 +271,23 @@ def _sees_order(program: Compiled) -> bool:
 
 def _may_refuse(program: Compiled) -> bool:
     """Does the answer of a wait decide where a thread goes on, other than to the same wait again?"""
-    graph = program.kernel.graph
-    waiting = [
-        (number, block.end.targets) for number, block in enumerate(graph.blocks if graph is not None else ())
-        if any(bind(call).form.signal_of("wait") for stmt in block.body for call in calls_of(stmt))
-    ]  # fmt: skip
-    return program.asks or any(number not in targets for number, targets in waiting)
+    return program.asks or (program.kernel.compiled and _goes_on(program.kernel.body, polls=False))
+
+
+def _goes_on(body: Body, *, polls: bool) -> bool:
+    """Among some statements of compiled code: a wait, unless they are a loop that asks the same wait again."""
+    if not polls and any(bind(call).form.signal_of("wait") for stmt in body for call in calls_of(stmt)):
+        return True
+    return any(
+        _goes_on(inner, polls=isinstance(stmt, (For, While)) and not any(map(_branches, inner)))
+        for stmt in body
+        for inner in bodies(stmt)
+    )
+
+
+def _branches(stmt: Stmt) -> bool:
+    """Does a statement hold others, besides one that ends a loop or its turn?"""
+    return any(not isinstance(inner, (Break, Continue)) for each in bodies(stmt) for inner in each)
 
 
 def _other_orders(program: Compiled, made: list[Made], steps: int, limits: Limits) -> Iterator[Precedence]:

@@ -162,16 +162,16 @@ class RaceDetector:
         key = (str(clash.site.at), clash.site.line.buffer)
         if key not in self.warned:
             self.warned.add(key)
-            run, text = clash.batch.wave.run, warning(self.program, clash)
-            run.warnings.append(text)
-            run.about[text] = warned(self.program, clash)
+            topic = ("race", clash.excuse, clash.ends, clash.site.line.buffer)
+            facts = warned(self.program, clash)
+            clash.batch.wave.run.warn(warning(self.program, clash), *topic, facts=facts)
 
     def _may_depend(self, clash: Clash, key: Hashable) -> bool:
         """Does what is stored perhaps depend, by shuffles, on what the other lane has read? That is noted, and another
         run finds out.
         """
         run = clash.batch.wave.run
-        if not (self.program.with_shadows and self.program.kernel.graph is not None and clash.may_depend()):
+        if not (self.program.with_shadows and self.program.kernel.compiled and clash.may_depend()):
             return False
         if run.excused is not None:
             return key in run.excused

@@ -195,7 +195,7 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
         or (stronger if far or not counts or guards(program, clash) else None)
     )
     hint = hint or ((handover(program, first, then, scope) or too_early(clash)) if other else None)
-    compiled = program.kernel.graph is not None
+    compiled = program.kernel.compiled
     hint = hint or (witness.missing_step(clash, scope) if compiled else None)
     hint = hint or let_pass(clash, arrivals_after(program, then)) or lock_advice(program, first, then)
     hint = hint or (witness.missing_step(clash, scope) if far and not compiled else None)
