@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Estimate", "RecordedLaunch", "estimate", "estimate_loaded", "recorded"]
 
 CTAS = 2  # that are recorded
+LEAST = 0.02  # of the time, or of all waiting: less is not told
 SECONDS = 20.0  # that the simulator may take for them
 BOUND = 0.6  # of the time: a unit that is busy for so much bounds the kernel, else waiting does
 UNITS = {"tensor": "tensor cores", "alu": "integer units", "fma": "float units", "mufu": "special functions",
@@ -71,8 +72,10 @@ class Estimate:
     def __str__(self) -> str:
         said = "" if self.measured else f" (no figure of {self.gpu} is measured: rates of its documents)"
         rows = sorted(self.busy.items(), key=lambda row: -row[1])
-        busy = [f"  {unit:<18}{min(part, 1.0):6.0%} of the time" for unit, part in rows if part >= 0.02]
-        waits = [f"  {part:6.0%} of waiting: for {what}{_line(at)}" for what, at, part in self.waits[:3]]
+        busy = [f"  {unit:<18}{min(part, 1.0):6.0%} of the time" for unit, part in rows if part >= LEAST]
+        waits = [
+            f"  {part:6.0%} of waiting: for {what}{_line(at)}" for what, at, part in self.waits[:3] if part >= LEAST
+        ]
         head = f"{self.name} on {self.gpu}: about {self.seconds * 1e6:.1f} us, {self.why}{said}"
         return "\n".join([head, *busy, *waits, f"  {self.ctas:,} CTAs; {self.occupancy}"])
 
