@@ -42,13 +42,16 @@ FAMILIES = (
     Family("wgmma", "Products of a warpgroup: wgmma", r"wgmma smem_\w+"),
     Family("tcgen05", "Tensor memory: tcgen05", r"tcgen05"),
     Family(
-        "cp_async", "Asynchronous copies: cp.async, bulk copies, TMA", r"cp_\w+ prefetch_tensormap st_async red_async"
+        "cp_async",
+        "Asynchronous copies: cp.async, bulk copies, TMA",
+        r"cp_\w+ prefetch_tensormap tensormap st_async red_async",
     ),
     Family("mbarrier", "M-barriers", r"mbarrier"),
     Family(
         "barriers",
         "Barriers, fences, clusters",
-        r"bar barrier fence membar elect\w* getctarank mapa map_\w+ setmaxnreg griddepcontrol nanosleep",
+        r"bar barrier fence membar elect\w* getctarank mapa map_\w+ setmaxnreg griddepcontrol nanosleep "
+        r"clusterlaunchcontrol",
     ),
     Family("memory", "Loads, stores, caches", r"ld ldu st prefetch\w* createpolicy cvta"),
     Family("atomics", "Atomic operations", r"atom red atom_scalar red_scalar"),

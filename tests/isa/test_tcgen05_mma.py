@@ -32,7 +32,7 @@ def bound_of(
     """The form of a product, with its modifiers."""
     first = OURS[next(iter(CODES[kind]))]
     mods: dict[str, Any] = {"a_dtype": first, "b_dtype": first, "d_dtype": OURS[RESULTS[kind][0]], "cta_group": ctas}
-    mods |= {"use_a_tmem": in_tmem, "scale_input_d": scale}
+    mods |= {"use_a_tmem": in_tmem, "scale_input_d": scale, "collector": ""}
     mods |= {"lanes": "given" if masked else None, "pred": "given" if pred else None}
     return Bound(MMA, next(form for form in MMA.forms if form.fits(mods)), mods, {})
 

@@ -87,7 +87,7 @@ class Setting:
         """D after the product, exact."""
         product, row = self.product, row_of(self.product)
         mods: dict[str, Any] = product.mods() | {"use_a_tmem": self.in_tmem}
-        mods |= {"pred": None, "lanes": None, "scale_input_d": 0}
+        mods |= {"pred": None, "lanes": None, "scale_input_d": 0, "collector": ""}
         form = next(form for form in row.forms if form.fits({k: v for k, v in mods.items()}))
         bound = Bound(row, form, mods, {})
         a = A if self.in_tmem else descriptor(self.tiles[0])

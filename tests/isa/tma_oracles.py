@@ -19,6 +19,7 @@ COVERED = {
     *("ptx.st_async", "ptx.st_async.vec", "ptx.getctarank"),
     *(f"ptx.red_async.{op}" for op in (*REDUCTIONS[:5], "and_", "or_", "xor")),
 }
+COVERED |= {"ptx.tensormap.replace", "ptx.tensormap.replace_constant"}
 CACHES = {"ptx.cp_async.bulk.tensor.g2c_prefetch", "ptx.cp_async.bulk.prefetch", "ptx.prefetch_tensormap"}
 """Rows that change no value."""
 

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from math import prod
 from types import EllipsisType, NoneType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tilewright.dtypes import HANDLE, INT64, DType, dtype
 from tilewright.errors import KernelError, LayoutError, choices
@@ -174,7 +174,7 @@ class Buffer(_Remembered, Tiled):
         """The whole buffer."""
         return Region(self, tuple((0, extent) for extent in self.shape))
 
-    def view(self, *how: object, layout: Layout | None = None, name: str | None = None) -> Buffer:
+    def view(self, *how: object, layout: Layout | Literal["default"] | None = None, name: str | None = None) -> Buffer:
         """The same storage read otherwise: ``view("uint16")`` reinterprets bytes, ``view(4, -1)`` changes the shape.
 
         A reinterpretation rescales the innermost extent and packs or unpacks the layout. Another shape keeps the layout
@@ -183,7 +183,7 @@ class Buffer(_Remembered, Tiled):
         if len(how) == 1 and isinstance(how[0], str):
             return self._reinterpreted(dtype(how[0]), name)
         shape = self._inferred(how or self.shape)
-        if layout == "default":
+        if isinstance(layout, str):
             layout = row_major(shape)
         return self._viewed(name or f"{self.name}_view", shape, layout or self._kept(shape))
 

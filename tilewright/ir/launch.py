@@ -19,7 +19,7 @@ from tilewright.layout import THREADS_IN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tilewright.ir.stmt import Argument
+    from tilewright.ir.expr import Argument
 
 __all__ = ["launch_of", "scope_id_exprs"]
 

@@ -35,18 +35,20 @@ def specialized(kernel: Kernel, values: Mapping[str, Value]) -> Kernel:
     def relaid(buffer: Buffer) -> Buffer:
         return buffer if buffer.layout is None else replace(buffer, layout=_in_layout(buffer.layout, number))
 
-    left = {key: tuple(v for v in getattr(kernel, key) if v.name not in values) for key in ("params", "symbols")}
-    buffers, body = (map_buffers(rewrite(part, number), relaid) for part in (kernel.buffers, kernel.body))
-    made = replace(kernel, buffers=buffers, body=body)
-    return replace(made, **left)
+    params, symbols = (tuple(v for v in part if v.name not in values) for part in (kernel.params, kernel.symbols))
+    buffers = map_buffers(rewrite(kernel.buffers, number), relaid)
+    body = map_buffers(rewrite(kernel.body, number), relaid)
+    return replace(kernel, params=params, symbols=symbols, buffers=buffers, body=body)
 
 
 def _in_layout(layout: Layout, number: Callable[[Expr], Expr | None]) -> Layout:
     """A layout with numbers in place of names in its extents, strides and offsets."""
     if isinstance(layout, ComposeLayout):
-        return replace(layout, tile=_in_layout(layout.tile, number))
-    if not isinstance(layout, TileLayout):
-        return layout
+        return replace(layout, tile=_in_tile(layout.tile, number))
+    return _in_tile(layout, number) if isinstance(layout, TileLayout) else layout
+
+
+def _in_tile(layout: TileLayout, number: Callable[[Expr], Expr | None]) -> TileLayout:
 
     def known(value: Value) -> Value:
         made = rewrite(value, number) if isinstance(value, Expr) else value

@@ -51,7 +51,7 @@ def answered(answer: Lanes, **mods: object) -> Lanes:
 
 
 def _requests() -> Iterator[Form]:
-    for multicast, archs in ((False, since("sm_100")), (True, suffixed(100, 103, 110, 120))):
+    for multicast, archs in ((False, since("sm_100")), (True, suffixed(100, 103, 110, 120, 121))):
         cast = ".multicast::cluster::all" if multicast else ""
         yield Form(
             Ptx(
@@ -100,7 +100,7 @@ instruction(
 instruction(
     f"{FAMILY}.query_cancel.is_canceled",
     operands=(reads("addr", "shared"),),
-    doc="Was a cluster taken, by the answer at ``addr``?",
+    doc="True where a cluster was taken, by the answer at ``addr``.",
     forms=(
         Form(
             Ptx(

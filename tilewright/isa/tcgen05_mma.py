@@ -80,7 +80,7 @@ UNCONFIRMED = (
 )
 SCALED_UNCONFIRMED = f"which quarter's scales count where they differ; {UNCONFIRMED}"
 SPARSE_UNCONFIRMED = f"codes of metadata that the manual does not list; {UNCONFIRMED}"
-COLLECTOR_USES = ("fill", "use", "lastuse", "discard")
+COLLECTOR_USES = ("::fill", "::use", "::lastuse", "::discard")
 
 
 class Variety(NamedTuple):
@@ -161,7 +161,7 @@ def _modifiers(one: Variety, way: ProductForm) -> dict[str, Spellings]:
     row = PRODUCT_KINDS[one.kind]
     left, right = one.elements or (tuple(row.elements),) * 2
     buffers = ("b0", "b1", "b2", "b3") if way.keeps_b else ("a",)
-    words = [f"{buffer}::{use}" for buffer in buffers for use in COLLECTOR_USES]
+    words = [f"{buffer}{use}" for buffer in buffers for use in COLLECTOR_USES]
     found: dict[str, Spellings] = {
         "collector": {"": "", **{word: f".collector::{word}" for word in words}},
         "cta_group": {1: CTA_GROUP[1]} if way.keeps_b else CTA_GROUP,

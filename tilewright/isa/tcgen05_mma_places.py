@@ -146,7 +146,7 @@ def _collect(unit: Unit, values: Mapping[str, Lanes], active: Array, way: Produc
             f"collector::{collector} of a buffer that holds {holds}: a product with {buffer}::fill comes first", wrong
         )
     if use != "use":
-        held[cta[active]] = matrix[active] if use == "fill" else 0
+        held[cta[active]] = matrix[active] if collector.endswith("::fill") else 0
 
 
 def _mismatch(product: InstructionDescriptor, way: ProductForm, scale_vec: str | None) -> str:

@@ -70,13 +70,13 @@ def new_buffer(
     shape: object,
     kind: str,
     space: str,
-    layout: Layout | None,
+    layout: Layout | str | None,
     *,
     flat: bool = False,
     **fields: object,
 ) -> Buffer:
     """A buffer that is not declared yet; row major without a layout, flat in the lowered stage."""
-    shape, layout = extents(shape, name), None if layout == DEFAULT else layout
+    shape, layout = extents(shape, name), None if isinstance(layout, str) and layout == DEFAULT else layout
     if not isinstance(kind, str):
         raise KernelError(f"the dtype of {name}", given=repr(kind), allowed='a name such as "float16", or T.float16')
     if layout is not None and not isinstance(layout, Layout):

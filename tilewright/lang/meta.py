@@ -79,7 +79,7 @@ def _assign(self: Any, name: str, value: object) -> None:
 
 
 @cache
-def _assigned_later(cls: type) -> frozenset[str]:
+def _assigned_later(cls: Any) -> frozenset[str]:
     """The fields that methods of a class assign, `__init__` aside."""
     found: set[str] = set()
     for each in cls.__mro__:
@@ -98,7 +98,7 @@ def _stored(method: object) -> set[str]:
 
 def _scalars_of_its_own(self: Any, builder: KernelBuilder) -> None:
     """Values of run time in fields that methods assign become scalars, which begin as these."""
-    for name in _assigned_later(type(self)) & vars(self).keys():
+    for name in _assigned_later(type(self)) & vars(self).keys():  # type: ignore[arg-type]  # classes hash
         value = vars(self)[name]
         if _varies(builder, value):
             object.__setattr__(self, name, Var(value.name, value.dtype))  # read where it is used, not here

@@ -419,7 +419,7 @@ class _ptx_clusterlaunchcontrol_query_cancel:
         """
     @staticmethod
     def is_canceled(addr: Value) -> Any:
-        """Was a cluster taken, by the answer at ``addr``?"""
+        """True where a cluster was taken, by the answer at ``addr``."""
 
 class _ptx_clusterlaunchcontrol:
     query_cancel: _ptx_clusterlaunchcontrol_query_cancel
@@ -1674,6 +1674,20 @@ class _ptx_tcgen05:
         """
     wait: _ptx_tcgen05_wait
 
+class _ptx_tensormap:
+    @staticmethod
+    def replace(ptr: Value, value: Value, field: Value, ordinal: Value = ..., space: Value = ...) -> Any:
+        """A thread changes a field of the tensor map at ``ptr``: an address, a rank, or the ``ordinal``-th extent,
+        stride or box. field: 'global_address', 'rank', 'global_dim', 'global_stride', 'element_stride',
+        'box_dim'. ordinal: 0, 1, 2, 3, 4. space: 'global', 'shared'.
+        """
+    @staticmethod
+    def replace_constant(ptr: Value, constant: Value, field: Value, ordinal: Value = ..., space: Value = ...) -> Any:
+        """A thread changes the type, interleave, swizzle or fill mode of the tensor map at ``ptr``, by PTX's codes.
+        field: 'elemtype', 'interleave_layout', 'swizzle_mode', 'fill_mode'. ordinal: 0. space: 'global',
+        'shared'. constant: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12.
+        """
+
 class _ptx_vabsdiff:
     def __call__(
         self,
@@ -2481,6 +2495,7 @@ class _ptx:
     def tanh(a: Value, type: Value) -> Any:
         """The hyperbolic tangent, approximately. type: 'f32', 'f16', 'f16x2', 'bf16', 'bf16x2'."""
     tcgen05: _ptx_tcgen05
+    tensormap: _ptx_tensormap
     @staticmethod
     def testp(a: Value, type: Value, test: Value) -> Any:
         """Whether a is a number of this kind; zeros are normal. type: 'f32', 'f64'. test: 'finite', 'infinite',

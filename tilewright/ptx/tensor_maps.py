@@ -6,13 +6,13 @@ Communication Instructions: tensormap.cp_fenceproxy"; where the fields are: `til
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from tilewright import isa
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import Assign, Evaluate, Expr, If, Stmt, Var, binary, cast, const
 from tilewright.isa.arch import only, since
+from tilewright.isa.tensor_map_fields import MAP_FIELDS
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Operand
@@ -24,37 +24,6 @@ MAP_BYTES, WORD_BYTES = 128, 4
 REPLACING = ("sm_90a", *(f"sm_{number}{suffix}" for number in (100, 103, 110, 120, 121) for suffix in "af"))
 
 
-class Place(NamedTuple):
-    """Bits of a word of the map. after: the bits of the value that stand in other words, or nowhere."""
-
-    word: int
-    shift: int = 0
-    bits: int = 32
-    after: int = 0
-
-
-class Field(NamedTuple):
-    """A field of a map. less: what is subtracted from a value before it is stored."""
-
-    places: Callable[[int], Sequence[Place]]
-    less: int = 0
-    indexed: bool = False
-
-
-FIELDS: Mapping[str, Field] = {
-    "global_address": Field(lambda _: (Place(0), Place(1, after=32))),
-    "rank": Field(lambda _: (Place(2, 4, 3),)),
-    "elemtype": Field(lambda _: (Place(2, 7, 4),)),
-    "interleave_layout": Field(lambda _: (Place(2, 11, 2),)),
-    "swizzle_mode": Field(lambda _: (Place(2, 13, 2),)),
-    "fill_mode": Field(lambda _: (Place(2, 15, 1),)),
-    "global_dim": Field(lambda i: (Place(8 + i),), less=1, indexed=True),
-    "global_stride": Field(lambda i: (Place(3 + i, after=4), Place(7, 4 * i, 4, after=36)), indexed=True),
-    "element_stride": Field(lambda i: (Place(13, 3 * i, 3),), less=1, indexed=True),
-    "box_dim": Field(lambda i: (Place(14, 8 * i - 8, 8) if i else Place(13, 24, 8),), less=1, indexed=True),
-}
-
-
 def change_map(low: Lowering, step: Step) -> Sequence[Stmt]:
     """``tensormap.replace`` or ``tensormap.cp_fenceproxy``."""
     return _replaced(low, step) if step.ins.modifiers[0] == "replace" else _handed_on(low, step)
@@ -63,12 +32,12 @@ def change_map(low: Lowering, step: Step) -> Sequence[Stmt]:
 def _replaced(low: Lowering, step: Step) -> Sequence[Stmt]:
     words = step.ins.modifiers
     low.check_target(step.ins.mnemonic, only(*REPLACING))
-    field = FIELDS.get(words[2]) if words[1:2] == ("tile",) else None
+    field = MAP_FIELDS.get(words[2]) if words[1:2] == ("tile",) else None
     address, *rest = step.ins.operands
-    if field is None or not isinstance(address, Address) or len(rest) != 1 + field.indexed:
+    if field is None or not isinstance(address, Address) or len(rest) != 1 + bool(field.ordinals):
         name = words[2] if len(words) > 2 else ""
-        raise InstructionError(f"{step.ins.mnemonic} is not supported", given=name, allowed=choices(name, FIELDS))
-    index = rest[0].value if field.indexed and isinstance(rest[0], Immediate) else 0
+        raise InstructionError(f"{step.ins.mnemonic} is not supported", given=name, allowed=choices(name, MAP_FIELDS))
+    index = rest[0].value if field.ordinals and isinstance(rest[0], Immediate) else 0
     space, kind = step.ins.space, UINT64 if words[-1] == "b64" else UINT32
     value = Var(low.fresh("field"), UINT64)
     made: list[Stmt] = [
