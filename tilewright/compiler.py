@@ -401,10 +401,12 @@ class Executable:
         ordered = self.ordered(args, named, Executable.simulate)
         from tilewright.sim import RecordingOptions
 
+        kept = RecordingOptions.of(record)
         if (count := ranks_of(self.kernel, ranks)) is not None:
+            if kept is not None:
+                check_one_gpu(self.kernel, "a recording", count)
             each = of_each_rank(self.kernel, ordered, count)
             return self._run_on_ranks(self.program(check), each, progress, limits)
-        kept = RecordingOptions.of(record)
         return self.run_program(self.program(check), ordered, progress=progress, limits=limits, record=kept)
 
     def run_program(

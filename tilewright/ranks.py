@@ -93,11 +93,11 @@ def named_arguments(kernel: Kernel) -> tuple[str, ...]:
     return tuple(name for param, name in pairs if param.name not in unnamed)
 
 
-def check_one_gpu(kernel: Kernel, what: str) -> None:
-    """Raises ArgumentError for a kernel of several GPUs, where one alone is looked at."""
-    if (count := kernel.attr("ranks")) is not None:
+def check_one_gpu(kernel: Kernel, what: str, count: object = None) -> None:
+    """Raises ArgumentError for a kernel of several GPUs, where one alone is looked at. count: its GPUs in this call."""
+    if (count := count or kernel.attr("ranks")) is not None:
         raise ArgumentError(f"{what} looks at one GPU", given=f"{kernel.name}, for {count} GPUs",
-                            allowed="tw.simulate and tw.check, which run all ranks")  # fmt: skip
+                            allowed="tw.simulate and tw.check, which run all ranks and do not record")  # fmt: skip
 
 
 def of_each_rank(kernel: Kernel, args: tuple[Any, ...], count: int) -> list[tuple[Any, ...]]:

@@ -129,3 +129,8 @@ def test_an_array_that_is_not_symmetric_is_out_of_reach():
     x, own = [np.zeros(1, np.int64) for _ in range(2)], [np.zeros(32, np.int32) for _ in range(2)]
     with pytest.raises(tw.TilewrightError, match="own on another GPU, which cannot be reached there"):
         tw.simulate(kernel, x, own)
+
+
+def test_a_recording_is_of_one_gpu():
+    with pytest.raises(ArgumentError, match="a recording looks at one GPU\n  given:   kernel, for 2 GPUs"):
+        tw.simulate(shifted(), arrays(), arrays(), 1, record=True)
