@@ -11,6 +11,7 @@
 #   make sanitize  the examples under compute-sanitizer; rewrites their table of benchmarks/RESULTS.md
 #   make bench     ratios against other projects, in an environment of their own; rewrites those tables
 #   make bench-gpu speed on a Hopper GPU; rewrites the tables of benchmarks/RESULTS.md
+#   make tune      what the estimate of time would choose for the kernels, beside their tables; takes no GPU
 #   make docs      the reference pages and the stub of Tx, then the site into site/; make docs-serve shows it at a local address
 #   make size      code lines per room
 PYTHON ?= python3
@@ -23,7 +24,7 @@ PIP   := -m pip install -qq --disable-pip-version-check
 GPU_PYTHON ?= $(VENV)/python
 GPU_READY  := $(if $(filter $(VENV)/%,$(GPU_PYTHON)),venv)
 
-.PHONY: venv demo check gate test lint test-long test-gpu test-editors test-pages mistakes sanitize bench bench-gpu docs docs-serve size clean
+.PHONY: venv demo check gate test lint test-long test-gpu test-editors test-pages mistakes sanitize bench bench-gpu tune docs docs-serve size clean
 
 demo: venv
 	$(VENV)/tilewright demo
@@ -70,6 +71,9 @@ bench-gpu: $(GPU_READY)
 
 bench: .venv-bench/ready
 	$(BENCH)/python -m benchmarks
+
+tune: venv
+	$(VENV)/python -m tools.tune
 
 docs: .venv/docs
 	$(VENV)/python -m tools.docs

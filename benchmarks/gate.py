@@ -63,11 +63,11 @@ def seconds(tree: Path, name: str) -> float:
 
 def ratio(ours: Path, theirs: Path, name: str) -> float:
     """How many times as long a job takes here."""
-    here, there = [], []
+    times: dict[Path, list[float]] = {ours: [], theirs: []}
     for turn in range(TURNS):
-        for tree, times in ((ours, here), (theirs, there))[:: 1 if turn % 2 else -1]:
-            times.append(seconds(tree, name))
-    return min(here) / min(there)
+        for tree in (ours, theirs)[:: 1 if turn % 2 else -1]:
+            times[tree].append(seconds(tree, name))
+    return min(times[ours]) / min(times[theirs])
 
 
 def main(against: str | None) -> int:

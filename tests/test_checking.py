@@ -294,7 +294,7 @@ def test_a_finding_about_several_ctas_has_its_buffer_and_their_threads(name: str
     x = np.zeros(64 * ctas, np.float32)
     args = {"field": ({"first": x, "n": 1},), "variable": (1,), "far": (x, x.copy())}.get(name, (x,))
 
-    finding = tw.check(tw.load_cu(ACROSS)[name], *args, grid=ctas, block=64).findings[0]
+    finding = tw.check(tw.load_cu(ACROSS)[name], *args, grid=ctas, block=64, strict="all").findings[0]
 
     assert finding.buffer == ACROSS_CASES[name]
     assert finding.threads[0].warps is not None

@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as tw
 from tests.sim.test_recording import TURNS, example, ring
+from tests.view.test_look import racing
 from tilewright import T
 from tilewright.errors import SimulationError
 
@@ -67,17 +68,8 @@ def test_waits_for_groups_and_inlined_lines_are_tried() -> None:
 
 
 def test_a_kernel_that_is_wrong_with_all_its_lines_is_told_first() -> None:
-    @T.prim_func
-    def wrong(a: T.handle):
-        A = T.match_buffer(a, (64,), "float32")
-        t = T.thread_id([64])
-        shared = T.alloc_buffer((64,), "float32", scope="shared")
-        shared[t] = A[t]
-        A[t] = shared[63 - t]
-        T.cuda.cta_sync()
-
     with pytest.raises(SimulationError, match="race"):
-        tw.needed(wrong, np.zeros(64, np.float32))
+        tw.needed(racing, np.zeros(64, np.float32))
 
 
 def test_a_kernel_of_ptx_is_tried_too(tmp_path: Any) -> None:

@@ -10,11 +10,12 @@ from tilewright.errors import TilewrightError, TilewrightWarning
 if TYPE_CHECKING:
     from tilewright.checking import check
     from tilewright.compiler import Executable, compile, simulate, torch_op
+    from tilewright.deleting import needed
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
-    from tilewright.needed import needed
     from tilewright.ranks import Symmetric
+    from tilewright.sequences import launch, sequence
     from tilewright.sim import RecordingOptions
     from tilewright.tuning import autotune
 
@@ -34,9 +35,11 @@ __all__ = [
     "check_numba",
     "check_triton",
     "compile",
+    "launch",
     "load_cu",
     "load_ptx",
     "needed",
+    "sequence",
     "simulate",
     "torch_op",
 ]
@@ -46,7 +49,9 @@ _COMPILER = ("Executable", "compile", "simulate", "torch_op")
 _LOADED = ("check_numba", "check_triton", "load_cu", "load_ptx")
 _HOMES = {
     "check": "checking",
-    "needed": "needed",
+    "launch": "sequences",
+    "sequence": "sequences",
+    "needed": "deleting",
     "RecordingOptions": "sim",
     "T": "lang",
     "autotune": "tuning",

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright import host
+from tilewright.builds import apart, joined
 from tilewright.compiler import Executable, compile, unseen
-from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, described
-from tilewright.explain import Finding
+from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, ToolError, described
+from tilewright.explain import Finding, parse_idioms
 from tilewright.inputs import make_arguments, shown
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
@@ -24,7 +25,7 @@ from tilewright.verdict import Verdict, verdict_on
 if TYPE_CHECKING:
     from tilewright.sim import Run
 
-__all__ = ["check", "ran"]
+__all__ = ["EXPLORED", "LAUNCH", "Policy", "TrialRun", "Wanted", "check", "copies_of", "ran"]
 
 public = Public(ArgumentError, {})
 
@@ -33,6 +34,7 @@ ALWAYS_LEFT = (
     "outcomes of weak memory that no interleaving has",
     "speed",
 )
+EXPLORED = 4  # orders by chance of a kernel of others whose threads see which came first
 LAUNCH = ("grid", "block", "shared_bytes", "cluster", "non_portable_cluster")  # of a kernel that others wrote
 
 
@@ -51,6 +53,10 @@ def check(
     limit_steps: int | None = host.MOST_STEPS,
     limit_bytes: int | None = None,
     max_findings: int = host.MOST_FINDINGS,
+    both: bool = True,
+    strict: str | Iterable[str] = (),
+    explore: int | None = None,
+    replay: str | None = None,
     **named: Any,
 ) -> Verdict:
     """Compile a kernel and run it under ``checks``; errors of the kernel become findings of the verdict, never
@@ -59,16 +65,21 @@ def check(
     kernel: ours; or one of `load_cu` or `load_ptx`, which takes ``grid=``, ``block=``, ``shared_bytes=``, ``cluster=``
     besides. args, named: copied before the run; of a kernel of ours, left out, they are random, by ``seed``, with
     symbolic extents of ``sizes``. expect: what arrays hold after it, by the name of the argument, within ``rtol`` and
-    ``atol``. Limits and ``max_findings`` as of `simulate`.
+    ``atol``. Limits and ``max_findings`` as of `simulate`. Of a kernel of `load_cu`, both: does it run as it is
+    written, too, and not only as the compiler optimises it? strict: benign idioms that are told all the same. explore,
+    replay: as of `simulate`; left out, a kernel of others is explored a little.
 
     >>> verdict = check(kernel, a, b, expect={"B": a.T})  # doctest: +SKIP
     >>> verdict.assert_clean()  # doctest: +SKIP
     >>> check(load_cu("scale.cu")["scale"], x, 2.0, grid=4, block=256).assert_clean()  # doctest: +SKIP
     """
     limits = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes,
-              "max_findings": max_findings}  # fmt: skip
+              "max_findings": max_findings, "replay": replay}  # fmt: skip
+    limits["explore"] = (EXPLORED if isinstance(kernel, LoadedKernel) else 0) if explore is None else explore
     wanted = Wanted(expect or {}, rtol, atol)
-    return ran(kernel, args, named, checks, limits, wanted=wanted, target=target, sizes=sizes or {}, seed=seed)[0]
+    policy = Policy(both, parse_idioms(strict))
+    return ran(kernel, args, named, checks, limits, wanted=wanted, target=target, sizes=sizes or {}, seed=seed,
+               policy=policy)[0]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,33 +91,110 @@ class Wanted:
     atol: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is asked of a kernel of others. both: does what is not optimised run, too? strict: the idioms of `IDIOMS`
+    that are told.
+    """
+
+    both: bool = True
+    strict: frozenset[str] = frozenset()
+
+    def applied(self, verdict: Verdict) -> Verdict:
+        """The verdict without what is benign."""
+        told = tuple(each for each in verdict.findings if each.idiom is None or each.idiom in self.strict)
+        return replace(verdict, findings=told)
+
+
 def ran(
     kernel: Any, args: Sequence[Any], named: Mapping[str, Any], checks: str | Iterable[str], limits: Mapping[str, Any],
     *, wanted: Wanted = Wanted(), target: Any = None, sizes: Mapping[str, int] = {}, seed: int = 0,
-    in_place: bool = False,
+    in_place: bool = False, policy: Policy = Policy(),
 ) -> tuple[Verdict, Run | TilewrightError | MemoryError]:  # fmt: skip
     """The verdict on a run, and what came of it. named: arguments, and the launch of a loaded kernel. in_place: the
     arrays change.
     """
-    began = monotonic()
     name = _name_of(kernel)
-    known: dict[str, Any] = {"inputs": {}, "checks": (), "target": None}
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always", TilewrightWarning)
-        try:
-            made = kernel if isinstance(kernel, Executable | LoadedKernel) else compile(kernel, target)
-            known["target"] = str(made.target)
-            known["checks"] = tuple(sorted(_parsed(checks)))
-            values, launch = _arguments(made, args, named, sizes, seed)
-            if not in_place:
-                values = {each: _copied(value) for each, value in values.items()}
-            known["inputs"] = {each: shown(value) for each, value in values.items()}
-            run = made.simulate(*values.values(), check=known["checks"], progress=unseen, **launch, **limits)
-        except (TilewrightError, MemoryError) as error:
-            known["seconds"] = monotonic() - began
-            return verdict_on(name, error, _warned(heard), **known), error
-    known["seconds"] = monotonic() - began
-    return _finished(name, run, [*_differences(values, wanted), *_warned(heard)], wanted, known), run
+    began = monotonic()
+    try:
+        made = kernel if isinstance(kernel, Executable | LoadedKernel) else compile(kernel, target)
+        names = tuple(sorted(_parsed(checks)))
+        values, launch = _arguments(made, args, named, sizes, seed)
+    except (TilewrightError, MemoryError) as error:
+        return verdict_on(name, error, seconds=monotonic() - began, inputs={}), error
+    trial = TrialRun(name, made, names, launch, limits, wanted)
+    if not in_place:
+        values = copies_of(values)
+    if not (policy.both and isinstance(made, LoadedKernel) and made.module.builds):
+        verdict, outcome = trial.run(values)
+    else:
+        verdict, outcome = _of_both(trial, made, values)
+    return policy.applied(verdict) if isinstance(made, LoadedKernel) else verdict, outcome
+
+
+def copies_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {each: _copied(value) for each, value in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRun:
+    """What runs, and how."""
+
+    name: str
+    made: Executable | LoadedKernel
+    checks: tuple[str, ...]
+    launch: Mapping[str, Any]
+    limits: Mapping[str, Any]
+    wanted: Wanted
+
+    def run(self, values: Mapping[str, Any]) -> tuple[Verdict, Run | TilewrightError | MemoryError]:
+        """The verdict on a run that changes these arguments, and what came of it."""
+        began = monotonic()
+        known: dict[str, Any] = {"checks": self.checks, "target": str(self.made.target)}
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always", TilewrightWarning)
+            try:
+                known["inputs"] = {each: shown(value) for each, value in values.items()}
+                run = self.made.simulate(*values.values(), check=self.checks, progress=unseen, **self.launch,
+                                         **self.limits)  # fmt: skip
+            except (TilewrightError, MemoryError) as error:
+                known["seconds"] = monotonic() - began
+                return verdict_on(self.name, error, _warned(heard), **known), error
+        known["seconds"] = monotonic() - began
+        told = [*_differences(values, self.wanted), *_warned(heard)]
+        return _finished(self.name, run, told, self.wanted, known), run
+
+
+TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the optimised build the other one may take, and always so many seconds
+
+
+def _of_both(
+    trial: TrialRun, made: LoadedKernel, values: Mapping[str, Any]
+) -> tuple[Verdict, Run | TilewrightError | MemoryError]:
+    """The verdict on both builds, see `tilewright.builds`; what came of the optimised one."""
+    before, variables = copies_of(values), {name: value.copy() for name, value in made.module.set_globals().items()}
+    verdict, outcome = trial.run(values)
+    if verdict.status not in ("clean", "wrong"):
+        return verdict, outcome
+
+    def again(build: str) -> tuple[Verdict, dict[str, Any]]:
+        other, copies = made.built(build), copies_of(before)
+        other.module.put_globals(variables)
+        seconds = max(TIMES * verdict.seconds, LEAST_SECONDS)
+        limits = {**trial.limits, "limit_s": min(seconds, trial.limits.get("limit_s") or seconds)}
+        return replace(trial, made=other, limits=limits).run(copies)[0], copies
+
+    try:
+        other, copies = again("unoptimised")
+        told: list[Finding] = []
+        differs = isinstance(outcome, TilewrightError | MemoryError) or outcome.may_differ
+        if verdict and other and not differs and (told := [*apart(values, copies)]):
+            exact, found = again("exact")
+            told = [*apart(found, copies)] if exact else []  # else products and sums that are one explain it
+    except ToolError as error:
+        return replace(verdict, not_covered=(f"unoptimised code: {error.what}", *verdict.not_covered)), outcome
+    merged = joined(verdict, other)
+    return replace(merged, status="wrong" if told else merged.status, findings=(*merged.findings, *told)), outcome
 
 
 def _name_of(kernel: Any) -> str:
@@ -122,7 +210,7 @@ def _finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, know
     return Verdict(
         name, "wrong" if any(one.severity == "error" for one in found) else "clean", findings=found,
         not_covered=tuple(_left(known["checks"], wanted.arrays)), instructions=run.counts.instructions,
-        bank_conflicts=run.counts.bank_conflicts, output=run.output, **known,
+        bank_conflicts=run.counts.bank_conflicts, output=run.output, orders=run.orders, **known,
     )  # fmt: skip
 
 

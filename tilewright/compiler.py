@@ -97,6 +97,8 @@ def simulate(
     limit_steps: int | None = host.MOST_STEPS,
     limit_bytes: int | None = None,
     max_findings: int = host.MOST_FINDINGS,
+    explore: int = 0,
+    replay: str | None = None,
     ranks: int | None = None,
     record: bool | int | tuple[int, ...] | RecordingOptions = False,
     **named: Any,
@@ -108,13 +110,16 @@ def simulate(
 
     limit_s: seconds that the run may take. limit_steps: turns of loops, and stretches between waits, that it may take.
     limit_bytes: of shared memory and registers of the CTAs that run together; left out, what this machine has.
-    max_findings: as many as a run tells before it stops; 1 stops at the first.
+    max_findings: as many as a run tells before it stops; 1 stops at the first. explore: of a kernel whose threads see
+    which came first, runs in so many orders by chance, besides those that are made anyway. replay: the name of one
+    choice, as a finding has it: that run alone.
     record: keep what happened, as ``run.recording``: True, how many CTAs, their numbers, or a `RecordingOptions`.
     Returns counts, warnings and printed text. Raises SimulationError where a check finds something, and at a limit: it
     shows the first finding, and its ``findings`` are all of them.
     """
     made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
     limits: dict[str, Any] = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes}
+    limits |= {"explore": explore, "replay": replay}
     return made.simulate(*args, check=check, max_findings=max_findings, ranks=ranks, record=record, **limits, **named)
 
 
@@ -382,6 +387,8 @@ class Executable:
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         max_findings: int = host.MOST_FINDINGS,
+        explore: int = 0,
+        replay: str | None = None,
         ranks: int | None = None,
         record: bool | int | tuple[int, ...] | RecordingOptions = False,
         **named: Any,
@@ -390,7 +397,7 @@ class Executable:
 
         progress: called with the CTAs that are done, and how many there are; left out, a terminal shows it.
         """
-        limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
+        limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings, explore=explore, replay=replay)
         ordered = self.ordered(args, named, Executable.simulate)
         from tilewright.sim import RecordingOptions
 
@@ -465,7 +472,16 @@ class Executable:
         from tilewright.advise import advise
 
         check_one_gpu(self.kernel, "advise")
-        return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed, gpu)
+        given = self.ordered(args, named, Executable.advise)
+        advice = advise(self, given, sizes or {}, seed)
+        if gpu is None:
+            return advice
+        from tilewright.inputs import make_arguments
+        from tilewright.profiling import gpu as gpu_named
+        from tilewright.profiling.gains import in_time
+
+        made = given or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
+        return replace(advice, times=in_time(self, advice.ran, made, gpu_named(gpu)))
 
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any

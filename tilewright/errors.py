@@ -115,6 +115,11 @@ class TilewrightError(Exception):
     def findings(self, findings: tuple[Finding, ...]) -> None:
         self._findings = findings
 
+    @property
+    def is_told(self) -> bool:
+        """Has a run given it findings of its own?"""
+        return bool(self._findings)
+
     def located(self, at: Span | None) -> TilewrightError:
         """This error with a place, unless it has a more precise one already."""
         if self.at is None:

@@ -347,7 +347,8 @@ class Limits:
 
     steps: turns of loops, and stretches between waits, by all CTAs that run together. nbytes: of shared memory and
     registers of those CTAs. ctas: that the GPU has room for at once; those of a wave that ended make room. findings:
-    the last after which a run goes on no further.
+    the last after which a run goes on no further. explore: orders by chance, in which the kernel runs besides. replay:
+    the one choice that it makes, by its name.
 
     Raises ArgumentError for what is no positive number.
     """
@@ -357,11 +358,15 @@ class Limits:
     nbytes: int | None = None
     ctas: int | None = None
     findings: int = MOST_FINDINGS
+    explore: int = 0
+    replay: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.findings, bool) or not isinstance(self.findings, int) or self.findings < 1:
             allowed = "a whole number above 0; 1 stops at the first finding"
             raise ArgumentError("max_findings is no limit", given=repr(self.findings), allowed=allowed)
+        if isinstance(self.explore, bool) or not isinstance(self.explore, int) or self.explore < 0:
+            raise ArgumentError("explore is a number of orders", given=repr(self.explore), allowed="0 or more")
         for name, value in (("limit_s", self.seconds), ("limit_steps", self.steps), ("limit_bytes", self.nbytes)):
             kinds = (int, float) if name == "limit_s" else (int,)
             if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not value > 0):

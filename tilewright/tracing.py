@@ -173,7 +173,7 @@ def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple
     """
     kernel = exe.lowered
     numbers = _marks_in(kernel)
-    if not numbers or kernel.graph is not None:
+    if not numbers or kernel.compiled:
         raise ArgumentError(
             f"{exe.name} has no marks", given="no T.trace", allowed='T.trace("load") where a warp is at'
         )

@@ -32,7 +32,9 @@ limit of time or memory, so that nothing is known.
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """The result of one run of one kernel. inputs: a line for each argument. seconds: the time of the run."""
+    """The result of one run of one kernel. inputs: a line for each argument. seconds: the time of the run. builds:
+    those that ran, where there are several, see `Finding.builds`. orders: the choices of its runs, by name.
+    """
 
     kernel: str
     status: str
@@ -45,6 +47,8 @@ class Verdict:
     bank_conflicts: int | None = None
     output: str = ""
     seconds: float = 0.0
+    builds: tuple[str, ...] = ()
+    orders: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Was nothing wrong found?"""
@@ -131,6 +135,8 @@ def report_from(fields: Mapping[str, Any]) -> Report:
             **each,
             "findings": tuple(map(Finding.from_dict, each["findings"])),
             "checks": tuple(each["checks"]),
+            "builds": tuple(each.get("builds", ())),
+            "orders": tuple(each.get("orders", ())),
             "not_covered": tuple(each["not_covered"]),
         })
         for each in fields["verdicts"]

@@ -30,7 +30,14 @@ class Page:
 PAGES = (
     Page("tilewright", "tilewright", "Compile, simulate, check, load, tune: what `import tilewright as tw` gives."),
     Page("errors", "tilewright.errors", "What calls raise; each has what was given, what is allowed, and a hint."),
-    Page("run", "tilewright.sim", "What a simulation returns.", ("Run",)),
+    Page("run", "tilewright.sim", "What a simulation returns.", ("Run", "Recording", "RecordingOptions")),
+    Page(
+        "tracing",
+        "tilewright.tracing",
+        "Marks with the clock. [Read a pipeline](../howto/pipeline.md) has more.",
+        ("Trace", "Mark"),
+    ),
+    Page("deleting", "tilewright.deleting", "Which lines a kernel needs.", ("needed", "Needed")),
     Page("layout", "tilewright.layout", "Where an element lives. [Layouts](../layouts.md) explains the notation."),
     Page(
         "kernels",

@@ -153,7 +153,7 @@ def copy_rate() -> float:
     import torch
 
     a, b = (torch.empty(1 << 30, device="cuda", dtype=torch.uint8) for _ in "ab")
-    return 2 * a.numel() / medians({"copy": partial(b.copy_, a)}, launches=4, rounds=ROUNDS)["copy"]
+    return 2 * int(a.numel()) / medians({"copy": partial(b.copy_, a)}, launches=4, rounds=ROUNDS)["copy"]
 
 
 def seconds(calls: Mapping[str, Call], expected: float, *, graphs: bool = True) -> dict[str, float]:
@@ -398,17 +398,27 @@ def measured(part: str) -> Iterator[Line]:
         print(f"{part}: {type(error).__name__}: {str(error)[:500]}", flush=True)
 
 
-def run(wanted: tuple[str, ...] = tuple(PARTS)) -> Table:
-    warm(usual())
-    lines: list[Line] = []
-    for part in wanted:
-        lines += measured(part)
+def table(lines: list[Line]) -> Table:
     head = ("what", "case", "unit", "eager", "by a graph", "beside", "of what is wanted")
     notes = (
         "Beside: cuDNN, by a graph as well (of gradients eager); of float8 our bfloat16; of 32/8 heads and of packed"
         " sequences the same work in equal parts; of decode the faster of cuDNN and torch's flash; of a step the last.",
     )
     return Table("Attention", head, tuple(line.cells() for line in lines), tuple(claims(lines)), notes)
+
+
+def run(wanted: tuple[str, ...] = tuple(PARTS)) -> Table:
+    """The table, which is kept row by row: a run that is cut short leaves what it has measured."""
+    from benchmarks.gpu.__main__ import machine, save
+
+    made_on = machine()
+    warm(usual())
+    lines: list[Line] = []
+    for part in wanted:
+        for line in measured(part):
+            lines.append(line)
+            save("attention", table(lines), made_on)
+    return table(lines)
 
 
 if __name__ == "__main__":

@@ -200,9 +200,9 @@ def of_rows(rows: int) -> Callable[[Config, Case, tuple[Any, ...]], tuple[list[S
 
 
 def matmul_pair(
-    name: str, group: str, shape: tuple[int, int, int], *, split: bool | None, turned: bool = False
+    name: str, group: str, shape: tuple[int, int, int], *, split: bool | None, turned: bool = False, quick: bool = False
 ) -> Pair:
-    """split: only tiles of which CTAs share K, none of them, or (None) both."""
+    """split: only tiles of which CTAs share K, none of them, or (None) both. quick: record fewer steps along K."""
     from tilewright.kernels.tile_choice import candidates
 
     m, n, k = shape
@@ -234,7 +234,8 @@ def matmul_pair(
 
         work, most = -(-down // (tile.m * tile.cluster)) * -(-across // tile.n), args[-1]
         whole = Whole(1 if tile.parts > 1 else -(-work // most), k / 64 / tile.parts)
-        return in_line(made, min(stages, 6) + 2, 5, twice=tile.parts == 1 and whole.tiles > 1), whole
+        first, more = (min(stages, 3) + 1, 3) if quick else (min(stages, 6) + 2, 5)
+        return in_line(made, first, more, twice=tile.parts == 1 and whole.tiles > 1), whole
 
     labels = {f"{t.m}x{t.n} c{t.cluster} p{t.parts} r{t.resident}": t for t in tiles}
     return Pair(name, group, labels, build, small)

@@ -147,7 +147,9 @@ def right_backward(width: int, width_v: int, how: dict[str, Any]) -> str:
     both = [torch.autograd.grad(kernels.attention(q, k, v, **how), (q, k, v), slope) for _ in range(2)]
     sees = torch.ones(700, 700, device="cuda", dtype=torch.bool).tril() if how.get("causal") else None
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
-    wanted = torch.autograd.grad(in_double(*wide, sees, cap=how.get("softcap", 0.0)), wide, slope.double())
+    wanted = torch.autograd.grad(
+        in_double(wide[0], wide[1], wide[2], sees, cap=how.get("softcap", 0.0)), wide, slope.double()
+    )
     off = [float((a.double() - b).norm() / b.norm()) for a, b in zip(both[0], wanted, strict=True)]
     same = all(torch.equal(a, b) for a, b in zip(*both, strict=True))
     return f"errors {', '.join(f'{each:.1e}' for each in off)}; the same bits twice: {same}"
@@ -217,7 +219,8 @@ def choose_costs() -> str:
 
 def times(calls: dict[str, Callable[[], Any]], nbytes: int) -> dict[str, float]:
     """Microseconds of one call, by a graph of several."""
-    count, graphs = max(1, min(20, int(2e-3 / (nbytes / 4e12 + 5e-6)))), {}
+    count = max(1, min(20, int(2e-3 / (nbytes / 4e12 + 5e-6))))
+    graphs: dict[str, Callable[[], Any]] = {}
     for name, call in calls.items():
         graphs |= captured_if_it_runs(name, call, count)
     found = medians(graphs, launches=1, rounds=ROUNDS)
@@ -260,7 +263,8 @@ def queries_case(queries: int) -> str:
 def tiles_case(batch: int, keys: int) -> str:
     """Microseconds by the keys of a tile, the CTAs of a multiprocessor and the number of parts."""
     q, k, v = decode_inputs(batch, keys)
-    kept, calls = dict(DECODE.TILES), {}
+    kept = dict(DECODE.TILES)
+    calls: dict[str, Callable[[], Any]] = {}
     try:
         for tiles in ((64, 2), (32, 2), (64, 1), (96, 1)):
             DECODE.TILES[320] = tiles
@@ -305,17 +309,23 @@ def float8_tiles(width: int) -> list[AttentionTiles]:
     return [AttentionTiles(groups, keys, turns=turns) for groups, keys in each[width] for turns in (True, False)]
 
 
+def only(tiles: AttentionTiles, form: Any, sizes: Any) -> list[AttentionTiles]:
+    """In the place of the choice of tiles."""
+    return [tiles]
+
+
 def float8_case(width: int, length: int, *, causal: bool) -> str:
     """TFLOP/s by tiles."""
     import torch
 
     heads, work = 2048 // width, operations(width, length, causal=causal)
     q, k, v = (torch.randn(16384 // length, heads, length, width, device="cuda").to(torch.float8_e4m3fn) for _ in "qkv")
-    kept, calls, count = attention_calls._candidates, {}, max(1, int(3e-3 * 8e14 / work))
+    kept, count = attention_calls._candidates, max(1, int(3e-3 * 8e14 / work))
+    calls: dict[str, Callable[[], Any]] = {}
     try:
         for tiles in float8_tiles(width):
             tiles = replace(tiles, dynamic=causal)
-            attention_calls._candidates = lambda form, sizes, tiles=tiles: [tiles]
+            attention_calls._candidates = partial(only, tiles)
             attention_calls.chosen.cache_clear()
             forget(attention_calls.FORWARD.calls)
             name = f"{tiles.groups}x64 by {tiles.keys}{', turns' if tiles.turns else ''}"
@@ -378,9 +388,9 @@ def jobs() -> Jobs:
     for result in ("bfloat16", "float32"):
         yield from decode_jobs(result)
     for width, width_v, how in OPTIONS:
-        form = AttentionKind("bfloat16", "bfloat16", width, width_v, last="causal" in how, softcap="softcap" in how)
+        kind = AttentionKind("bfloat16", "bfloat16", width, width_v, last="causal" in how, softcap="softcap" in how)
         sizes = attention_calls.AttentionSizes(2, 4, 2, 700, 700)
-        yield forward, (form, attention_calls._candidates(form, sizes)[0])
+        yield forward, (kind, attention_calls._candidates(kind, sizes)[0])
 
 
 def decode_jobs(result: str) -> Jobs:

@@ -61,6 +61,18 @@ def test_any_scale(scale: float) -> None:
     agrees(kernels.attention(q, k, v, scale=scale, lse=True), expected(q, k, v, scale=scale))
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_float8_is_descaled_by_heads_of_keys(causal: bool) -> None:
+    q, k, v = (drawn(1, heads, n, 64, kind="float8_e4m3fn") for heads, n in ((4, 100), (2, 100), (2, 100)))
+    by = [np.array([[1.5, 0.5]], np.float32), np.array([[0.75]], np.float32), np.array([[1.0, 3.0]], np.float32)]
+    out, lse = kernels.attention(q, k, v, causal=causal, descale_q=by[0], descale_k=by[1], descale_v=by[2], lse=True)
+    scaled = [x.astype(float) * b[..., None, None] for x, b in zip((k, v), (by[0] * by[1], by[2]), strict=True)]
+    wanted = expected(q, *scaled, seen(100, 100, right=0) if causal else True)
+    assert str(out.dtype) == "bfloat16"
+    assert np.abs(out.astype(float) - wanted[0]).max() < 0.03 * np.abs(wanted[0]).max()  # weights of 4 bits
+    assert np.allclose(lse, wanted[1], atol=2e-2)
+
+
 def test_packed_sequences_do_not_touch_each_other() -> None:
     lengths = [(5, 9), (70, 0), (64, 130), (0, 3), (130, 70)]
     starts_q, starts_k = (np.cumsum([0, *each]).astype(np.int32) for each in zip(*lengths, strict=True))
@@ -103,6 +115,7 @@ def test_sdpa_takes_a_mask_and_aligns_at_the_first_key() -> None:
         ({"dropout": 0.1}, "attention has no dropout"),
         ({"causal": True}, "does not say which are beside each other"),
         ({"causal": "left"}, "no such alignment"),
+        ({"descale_v": np.ones((1, 1), np.float32)}, "descale_v does not fit"),
         ({"layout": "sbhd"}, "no such layout"),
         ({"window": (-2, 0)}, "no such window"),
         ({"softcap": -1.0}, "no such softcap"),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import tilewright as tw
 from tilewright.errors import SimulationError
-from tilewright.ir import Call, Evaluate, Expr, Load, code_of
+from tilewright.ir import Call, Evaluate, Expr, Load, statements
 from tilewright.isa import bind
 from tilewright.sim.fast.loads import Loads
 
@@ -90,7 +90,9 @@ def test_registers_that_share_places_hold_what_they_would_alone(seed: int, monke
 def products(text: str) -> list[dict[str, tuple[Expr, ...]]]:
     kernel = tw.load_ptx(text)["k"].lowered(np.zeros(512, np.uint32), np.zeros(256, np.float16), block=32)
     calls = [
-        bind(stmt.value) for stmt in code_of(kernel) if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call)
+        bind(stmt.value)
+        for stmt in statements(kernel.body)
+        if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call)
     ]
     return [dict(call.operands) for call in calls if call.form.meaning.product]
 

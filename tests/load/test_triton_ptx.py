@@ -56,11 +56,12 @@ def test_what_a_product_needs_is_told_where_it_is_missing(target: str, without: 
     assert str(raised.value.at).startswith("triton_ten.py:")
 
 
-def test_a_fence_between_copies_and_wgmma_that_is_missing_is_a_warning() -> None:
-    (warning,) = product("sm_90a", without="fence.proxy.async")
+def test_a_fence_between_copies_and_wgmma_that_is_missing_is_told() -> None:
+    what = r"wgmma\.mma_async\.ss reads global_smem.*without a proxy fence"
+    with pytest.raises(SimulationError, match=what) as raised:
+        product("sm_90a", without="fence.proxy.async")
 
-    assert warning.startswith("triton_ten.py:60: wgmma.mma_async.ss reads global_smem")
-    assert "without a proxy fence" in warning
+    assert str(raised.value.at).startswith("triton_ten.py:60")
 
 
 def test_a_product_by_tma_takes_its_tensor_maps_as_arguments() -> None:

@@ -13,25 +13,15 @@ import pytest
 
 import tilewright as tw
 from tests.sim.test_recording import TURNS, example, ring
-from tilewright import T
+from tests.view.test_look import racing
+from tilewright.deleting import needed
 from tilewright.errors import SimulationError
-from tilewright.needed import needed
 from tilewright.view.look import explorer, page_of
 
 pytestmark = pytest.mark.pages
 
 FIRST_PICTURE = 2.0  # seconds
 SETS = 'return document.documentElement.dataset.ready === "yes"'
-
-
-@T.prim_func
-def racing(a: T.handle):
-    """Half of the threads read what the others write, without a barrier in between."""
-    A = T.match_buffer(a, (64,), "float32")
-    t = T.thread_id([64])
-    shared = T.alloc_buffer((64,), "float32", scope="shared")
-    shared[t] = A[t]
-    A[t] = shared[63 - t]
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ import pytest
 import tilewright as tw
 from tilewright import T
 from tilewright.profiling import GPUS, gpu
-from tilewright.profiling.acts import GROUP, ISSUE, MEET, PHASE, READ, SIGNAL, USE, WORK, Operation, Script
-from tilewright.profiling.machine import machine_of
+from tilewright.profiling.acts import GROUP, ISSUE, MEET, PHASE, READ, SIGNAL, USE, WORK, Script, UnitWork
+from tilewright.profiling.machine import figures_of
 from tilewright.profiling.play import Played, play
 from tilewright.tuning import autotune
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-MACHINE = machine_of(gpu("H200"), 132)
+MACHINE = figures_of(gpu("H200"), 132)
 ADD = (WORK, 100.0, {"fma": 100.0}, 100.0, 0)
 
 
@@ -78,8 +78,8 @@ def test_a_barrier_lets_nobody_on_before_the_last_one() -> None:
 
 
 def test_a_phase_waits_for_the_copy_that_ends_it_and_a_group_for_its_product() -> None:
-    copy = Operation("TMA", nbytes=8192.0, far=8192.0)
-    product = Operation("tensor", cycles=128.0)
+    copy = UnitWork("TMA", nbytes=8192.0, far=8192.0)
+    product = UnitWork("tensor", cycles=128.0)
     wait = played([(ISSUE, 0)], [(PHASE, 0, 3)], operations={0: copy}, needs={0: 1}, ended={0: [0]})
     multiply = played([(ISSUE, 0), (GROUP, (0,), False, 4)], operations={0: product})
 

@@ -27,6 +27,7 @@ from tilewright.ir import (
     cast,
     graph_of,
 )
+from tilewright.ir.structure import body_of
 from tilewright.isa import call
 from tilewright.sim import Program, Run, parse_checks
 
@@ -34,7 +35,7 @@ from tilewright.sim import Program, Run, parse_checks
 def taken_apart(kernel: Kernel) -> Kernel:
     """The kernel with a graph for its code."""
     declarations = tuple(stmt for stmt in kernel.body if isinstance(stmt, (AllocBuffer, DeclBuffer)))
-    return replace(kernel, body=declarations, graph=graph_of(kernel))
+    return replace(kernel, body=(*declarations, *body_of(graph_of(kernel))), compiled=True)
 
 
 class ByHand(Lowered):
@@ -75,7 +76,8 @@ class ByHand(Lowered):
         self.add(Evaluate(call(name, *args, **kwargs)))
 
     def kernel(self) -> Kernel:
-        return replace(super().kernel(), graph=self.blocks.graph())
+        kernel = super().kernel()
+        return replace(kernel, body=(*kernel.body, *body_of(self.blocks.graph())), compiled=True)
 
 
 def both(kernel: Kernel, check: str = "all", **given: Any) -> list[tuple[Run, dict[str, np.ndarray]]]:

@@ -8,7 +8,7 @@ from tilewright import T
 from tilewright.errors import SimulationError
 
 RACE = "race: (load reads|store writes)"
-CTAS = (2, 5, 40)
+CTAS = (2, 5, 20)
 
 
 def to_and_fro(ctas: int, turns: int, again: int):
@@ -36,7 +36,7 @@ def start(ctas: int, turns: int, again: int, count=None):
 
 
 @pytest.mark.parametrize("ctas", CTAS)
-@pytest.mark.parametrize("turns", [3, 12])
+@pytest.mark.parametrize("turns", [3, 10])
 def test_a_counter_that_stays_at_its_target_holds_nobody_up_in_the_second_turn(ctas, turns):
     assert start(ctas, turns, again=1)[turns % 2].tolist() == [turns] * ctas
     with pytest.raises(SimulationError, match=RACE):
@@ -151,3 +151,67 @@ def test_who_waits_for_the_first_of_two_steps_knows_nothing_of_the_second():
     assert handed_on("second") == 7
     with pytest.raises(SimulationError, match=r"race: load reads x\[0\]"):
         handed_on("first")
+
+
+STEPS = """
+__device__ unsigned read(unsigned* p) {
+    unsigned v; asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory"); return v;
+}
+__device__ unsigned acquire(unsigned* p) {
+    unsigned v; asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory"); return v;
+}
+__device__ void release(unsigned* p) { asm volatile("red.release.gpu.add.u32 [%0], 1;" :: "l"(p) : "memory"); }
+__device__ void relaxed(unsigned* p) { asm volatile("red.relaxed.gpu.add.u32 [%0], 1;" :: "l"(p) : "memory"); }
+__device__ void two_steps(unsigned* count, int* x) { release(count); x[0] = 7; release(count); }
+
+extern "C" __global__ void has_read_the_second(unsigned* count, unsigned* flag, int* x, int* out) {
+    if (!blockIdx.x) { two_steps(count, x); return; }
+    while (read(count) < 2) {}
+    while (acquire(count) < 1) {}
+    out[0] = x[0];
+}
+extern "C" __global__ void knows_of_the_second(unsigned* count, unsigned* flag, int* x, int* out) {
+    if (blockIdx.x == 0) { x[0] = 7; release(count); }
+    else if (blockIdx.x == 1) { while (read(count) < 1) {} relaxed(count); release(flag); }
+    else { while (acquire(flag) < 1) {} while (acquire(count) == 99) {} out[0] = x[0]; }
+}
+extern "C" __global__ void looks_at_the_value(unsigned* count, unsigned* flag, int* x, int* out) {
+    if (!blockIdx.x) { two_steps(count, x); return; }
+    unsigned v;
+    do v = acquire(count); while (v < 1);
+    if (v == 2) out[0] = x[0];
+}
+extern "C" __global__ void two_warps_release(unsigned* count, unsigned* flag, int* x, int* out) {
+    if (threadIdx.x % 32 || blockIdx.x) return;
+    if (threadIdx.x < 64) { x[threadIdx.x / 32] = 7; release(count); }
+    else { while (acquire(count) < 2) {} out[0] = x[0] + x[1] - 7; }
+}
+extern "C" __global__ void others_are_ahead(unsigned* count, unsigned* flag, int* x, int* out) {
+    if (blockIdx.x == 0) { x[threadIdx.x] = 7; __threadfence(); __syncthreads(); if (!threadIdx.x) relaxed(count); }
+    else if (blockIdx.x == 1) {
+        if (!threadIdx.x) { while (read(count) < 1) {} relaxed(flag); while (read(count) < 2) {} }
+        __syncthreads(); __threadfence(); if (threadIdx.x == 1) out[1] = x[5];
+    } else {
+        if (!threadIdx.x) { while (read(flag) < 1) {} relaxed(count); while (read(count) < 2) {} }
+        __syncthreads(); __threadfence(); if (threadIdx.x == 1) out[0] = x[5];
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def steps():
+    return tw.load_cu(STEPS, "sm_90a")
+
+
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [("has_read_the_second", 1), ("knows_of_the_second", 1), ("looks_at_the_value", 1), ("two_warps_release", 96),
+     ("others_are_ahead", 32)],
+)  # fmt: skip
+def test_who_has_come_to_a_later_step_knows_what_came_before_it(steps, name, block):
+    out = np.zeros(2, np.int32)
+    count, flag = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    ctas = 3 if name in ("knows_of_the_second", "others_are_ahead") else 2
+    steps[name].simulate(count, flag, np.zeros(32, np.int32), out, grid=ctas, block=block, check="all")
+    assert out[0] == 7

@@ -113,3 +113,29 @@ def test_each_row_that_has_a_unit_touch_shared_memory_is_among_the_cases() -> No
     }
     covered = {f"ptx.{name}" for name in CASES} | {name for name in touching if "red_async." in name}
     assert touching <= covered | by_descriptor | spelt_twice | of_rows | {"ptx.clusterlaunchcontrol.try_cancel"}
+
+
+def test_each_thread_of_a_bulk_copy_moves_as_many_bytes_as_it_says() -> None:
+    kernel = parse_script("""
+@T.prim_func
+def k(A: T.Buffer((64,), "float32"), out: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    tid = T.thread_id([64])
+    s = T.alloc_shared((64,), "float32", align=128)
+    bar = T.alloc_shared((1,), "uint64")
+    s[tid] = 0.0
+    if tid == 0:
+        T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+        T.ptx.fence.mbarrier_init()
+    T.ptx.fence.proxy_async("shared::cta")
+    T.cuda.cta_sync()
+    if tid == 0:
+        T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 48)
+    if tid < 2:
+        T.ptx.cp_async.bulk.g2s_cta(s.ptr_to([tid * 32]), A.ptr_to([tid * 32]), 32 - tid * 16, bar.ptr_to([0]))
+    T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+    out[tid] = s[tid]
+""")
+    out = np.zeros(64, np.float32)
+    tw.simulate(kernel, np.ones(64, np.float32), out, target="sm_90a", check="all")
+    assert np.flatnonzero(out).tolist() == [*range(8), *range(32, 36)]

@@ -54,6 +54,20 @@ def test_one_round_needs_no_second_barrier() -> None:
     staged(skip=2, rounds=1).run(out=np.zeros(384, np.int32))
 
 
+def test_the_last_of_many_ctas_may_write_one_place_with_all_of_its_lanes() -> None:
+    """The lanes write alike, what each CTA has of its own."""
+    k = Lowered(threads=64, grid=3000)
+    out = k.array("out", "int32", 1)
+    x = k.bind("x", cta * 2)
+    with k.when(cta == 2999):
+        k.store(out, 0, x)
+    array = np.zeros(1, np.int32)
+
+    k.run(out=array)
+
+    assert array[0] == 5998
+
+
 @pytest.mark.parametrize("meets", [True, False])
 def test_lanes_of_a_warp_are_ordered_by_warp_sync_only(meets: bool) -> None:
     k = Lowered(threads=32)

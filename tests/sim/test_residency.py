@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import T
 from tilewright.errors import SimulationError, TargetError
-from tilewright.isa import ARCHS, GPU_ARCHS, resident_ctas
+from tilewright.isa import ARCHS, GPU_ARCHS, ctas_of_an_sm, resident_ctas
 
 PTX = """
 .version 8.0
@@ -141,3 +141,13 @@ def test_a_target_that_is_a_gpu_suggests_its_architecture(name: str) -> None:
         tw.compile(meeting(1, 32), target=name)
     assert f'target="{GPU_ARCHS[name]}"' in str(raised.value)
     assert "did you mean" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("threads", "shared_bytes", "registers", "limit", "most"),
+    [(256, 0, 33, "registers", 6), (256, 0, 32, "registers", 8), (32, 32 << 10, 0, "shared memory", 6)],
+)
+def test_registers_are_given_by_eights_and_a_cta_has_a_kilobyte_for_the_driver(
+    threads: int, shared_bytes: int, registers: int, limit: str, most: int
+) -> None:
+    assert ctas_of_an_sm(ARCHS["sm_90a"], threads, shared_bytes, registers)[limit] == most

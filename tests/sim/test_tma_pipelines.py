@@ -49,6 +49,8 @@ MISTAKES: dict[Callable[..., Any], dict[str, str]] = {
     },
     storing: {
         "no barrier before the store": "race: cp_async.bulk.tensor.s2g reads tile[6, 0], which another thread",
+        "no proxy fence": "reads tile, stored by warp 0 without a proxy fence",
+        "fence of other memory": "reads tile, stored by warp 0 without a proxy fence",
         "no commit": READING,
         "no wait": READING,
         "another thread waits": READING,
@@ -95,10 +97,6 @@ HINTS = {
 WARNINGS: dict[Callable[..., Any], dict[str, str]] = {
     ring: {
         "no fence of readers": "T.ptx.fence.proxy_async() belongs between line 74 and the arrival of line 83",
-    },
-    storing: {
-        "no proxy fence": "reads tile, stored by warp 0 without a proxy fence",
-        "fence of other memory": "reads tile, stored by warp 0 without a proxy fence",
     },
 }
 

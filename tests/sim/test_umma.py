@@ -43,10 +43,11 @@ def test_a_warp_knows_what_each_of_its_lanes_has_waited_for() -> None:
 def test_stores_need_a_proxy_fence_before_a_product_reads_them(wrong: str) -> None:
     a, b, _ = operands(2)
 
-    (warning,) = simulate(product(wrong), a, b, zeros())
+    error = refusal(product(wrong), a, b, zeros())
 
     first = int(wrong == "proxy fence of one warp")
-    assert f"tcgen05.mma reads A, stored by warp {first} without a proxy fence; T.ptx.fence.proxy_async()" in warning
+    assert error.what == f"tcgen05.mma reads A, stored by warp {first} without a proxy fence"
+    assert str(error.hint).startswith("T.ptx.fence.proxy_async()")
 
 
 @pytest.mark.parametrize(
@@ -211,9 +212,9 @@ def test_a_pair_needs_to_meet_and_to_be_told(wrong: str, what: str) -> None:
 def test_the_other_cta_of_a_pair_fences_its_own_stores() -> None:
     a, b, _ = operands_of_pair(256)
 
-    (warning,) = simulate(pair(256, "proxy fence"), a, b, np.zeros((256, 32), np.float32))
+    error = refusal(pair(256, "proxy fence"), a, b, np.zeros((256, 32), np.float32))
 
-    assert "tcgen05.mma reads A, stored by warp 0 without a proxy fence" in warning
+    assert "tcgen05.mma reads A, stored by warp 0 without a proxy fence" in error.what
 
 
 @pytest.mark.parametrize("lazy", range(4))

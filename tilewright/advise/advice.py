@@ -20,10 +20,10 @@ from tilewright.layout import ComposeLayout, Layout, S, SwizzleMode, mma_shared_
 from tilewright.records import replace
 
 if TYPE_CHECKING:
-    from tilewright.advise.in_time import InTime
     from tilewright.compiler import Executable
     from tilewright.errors import Span
     from tilewright.ir import Kernel
+    from tilewright.profiling.gains import InTime
     from tilewright.sim import Run
     from tilewright.sim.machine.counts import Line
 
@@ -87,8 +87,8 @@ class Advice:
     """The cost of a kernel's accesses, line by line, and changes that lower it.
 
     lines: as counted. causes: of lines with conflicts, which lanes meet in which bank. sectors: of global memory.
-    kernel: with all changes made. findings: what all checks of the simulator find in the kernel as it is. times: by
-    estimate, where they were asked for.
+    kernel: with all changes made. findings: what all checks of the simulator find in the kernel as it is. ran: for
+    each change in words the kernel with those up to it. times: by estimate, where they were asked for.
     """
 
     name: str
@@ -101,6 +101,7 @@ class Advice:
     refused: tuple[Refused, ...]
     kernel: Kernel
     findings: tuple[Finding, ...] = ()
+    ran: tuple[tuple[str, Executable], ...] = ()
     times: InTime | None = None
 
     @property
@@ -127,13 +128,8 @@ class Advice:
         return "\n".join([*text, "", *found, *([] if self.times is None else ["", str(self.times)])])
 
 
-def advise(
-    exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], seed: int, gpu: str | None = None
-) -> Advice:
-    """Run the kernel on copies of its arguments, look for better layouts, and run it with each that looks best.
-
-    gpu: on which times are estimated; None: they are not.
-    """
+def advise(exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], seed: int) -> Advice:
+    """Run the kernel on copies of its arguments, look for better layouts, and run it with each that looks best."""
     from tilewright.sim import Program, parse_checks
 
     if not args:
@@ -161,16 +157,8 @@ def advise(
         elif change.why:
             refused.append(change)
     causes = tuple(cause(_at(line, accesses)) for line in lines)
-    times = None if gpu is None else _times(exe, ran, args, gpu)
     return Advice(exe.name, str(exe.target), exe.kernel.at, tuple(lines), causes, _joined(sectors), tuple(changes),
-                  tuple(refused), before.exe.kernel, findings, times)  # fmt: skip
-
-
-def _times(exe: Executable, ran: list[tuple[str, Executable]], args: tuple[Any, ...], gpu: str) -> InTime:
-    from tilewright.advise.in_time import in_time
-    from tilewright.profiling import gpu as gpu_named
-
-    return in_time(exe, ran, args, gpu_named(gpu))
+                  tuple(refused), before.exe.kernel, findings, tuple(ran))  # fmt: skip
 
 
 def _findings(exe: Executable, args: tuple[Any, ...]) -> tuple[Finding, ...]:

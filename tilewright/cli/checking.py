@@ -22,15 +22,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.checking import LAUNCH, ran
+from tilewright.checking import EXPLORED, LAUNCH, Policy, ran
 from tilewright.cli.words import as_options
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
-from tilewright.explain import Finding
+from tilewright.explain import BUILDS, Finding, parse_idioms
 from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_launches import launched
 from tilewright.load.declared import Parameter
+from tilewright.sequences import launch, sequence
 from tilewright.verdict import Report, Verdict
 from tilewright.view.terminal import complain, say
 
@@ -72,10 +73,12 @@ class Request:
     block: Sequence[int] | None = None
     shared_bytes: int = 0
     cluster: Sequence[int] | None = None
+    non_portable_cluster: bool = False
     args: tuple[str, ...] = ()
     check: str = "all"
     globals: tuple[str, ...] = ()
     seed: int = 0
+    non_portable_cluster: bool = False
 
 
 def numbers(text: str | int | Sequence[int]) -> tuple[int, ...]:
@@ -214,17 +217,51 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     Raises TilewrightError where there is nothing to run.
     """
     grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
-    one = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, tuple(asked.arg), asked.checks,
-                  tuple(asked.const), asked.seed)  # fmt: skip
+    one = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, args=tuple(asked.arg), check=asked.checks,
+                  globals=tuple(asked.const), seed=asked.seed)  # fmt: skip
+    if asked.in_order:
+        return _in_order(asked, limits)
     requests = ([] if asked.arg else requests_beside(asked.file)) or [one]
     kernels = [request.kernel for request in requests if request.kernel]
     module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels, asked.option)
     if one.block is None and requests == [one] and asked.file.suffix != ".ptx":
         requests = [as_launched(module, one, asked.file)]
     limits = {**limits, "max_findings": asked.max_findings}
-    verdicts = [_checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits, profile=asked.profile)
-                for request in requests]  # fmt: skip
+    choices_made = {"explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
+    policy = Policy(asked.both, parse_idioms(asked.strict or ()))
+    verdicts = [
+        _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made}, policy=policy,
+                 profile=asked.profile)
+        for request in requests
+    ]  # fmt: skip
     return Report(str(asked.file), tuple(verdicts), limits)
+
+
+def _in_order(asked: Asked, limits: Mapping[str, Any]) -> Report:
+    """The verdicts on the launches of a file, in their order. Raises ArgumentError for arguments that nobody gives."""
+    found = launched(asked.file.read_text(encoding="utf-8", errors="replace"))
+    if not found:
+        raise ArgumentError(f"{asked.file.name} has no launch in numbers", allowed="kernel<<<4, 256>>>(x, n)")
+    names = [each.kernel for each in found]
+    module = loaded(asked.file, asked.arch, asked.define, asked.include, names, asked.option)
+    random = np.random.default_rng(asked.seed)
+    made = dict(made_argument(text, random) for text in asked.arg)
+    lacks = sorted({word for each in found for word in each.arguments if isinstance(word, str) and word not in made})
+    if lacks:
+        hint = " ".join(f"--arg {name}:f32[1024]" for name in lacks)
+        raise ArgumentError("the launches take arguments whose values nobody gives", given=", ".join(lacks), hint=hint)
+    launches = [
+        launch(module[each.kernel], *(made[word] if isinstance(word, str) else word for word in each.arguments),
+               grid=each.grid, block=each.block, shared_bytes=each.shared_bytes, pdl=asked.pdl and number > 0)
+        for number, each in enumerate(found)
+    ]  # fmt: skip
+    report = sequence(
+        *launches, checks=asked.checks, both=asked.both, strict=asked.strict or (), explore=asked.explore,
+        limit_s=limits.get("limit_s"), max_findings=asked.max_findings,
+    )  # fmt: skip
+    if not asked.json:
+        say(str(report))
+    return replace(report, file=str(asked.file))
 
 
 def as_launched(module: LoadedModule, request: Request, file: Path) -> Request:
@@ -254,7 +291,7 @@ def kernel_of(module: LoadedModule, request: Request) -> LoadedKernel:
 
 
 def _checked(
-    module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any],
+    module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any], policy: Policy,
     profile: str | None = None,
 ) -> Verdict:  # fmt: skip
     kernel = kernel_of(module, request)
@@ -270,8 +307,8 @@ def _checked(
     args = arguments_of(kernel, request, random)
     kept = gpu or profile is not None
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
-    launch: dict[str, Any] = {name: getattr(request, name) for name in LAUNCH}
-    verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True)
+    launch: dict[str, Any] = {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
+    verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True, policy=policy)
     if verdict.status == "refused" and isinstance(outcome, TilewrightError):
         raise outcome
     if gpu and verdict:
@@ -310,11 +347,14 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None
     say(f"{verdict.kernel}: {verdict.status}")
     if isinstance(outcome, TilewrightError):
         say(str(as_options(outcome)))
-    for finding in verdict.findings:
+    shown = len(outcome.findings) if isinstance(outcome, TilewrightError) else 0
+    for number, finding in enumerate(verdict.findings):
         if finding.severity == "warning":
             say(f"warning: {finding.message}")
-        elif not isinstance(outcome, TilewrightError):
-            say(f"  {finding.message}")
+        elif number >= shown:
+            say(str(finding))
+        elif len(finding.builds) == 1:
+            say(f"  line {finding.line}: {BUILDS[finding.builds[0]]}")
     if not isinstance(outcome, TilewrightError | MemoryError):
         say()
         say(str(outcome.counts))

@@ -7,7 +7,24 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Values
+from tilewright.cli.options import (
+    Arch,
+    Both,
+    CheckedFile,
+    Const,
+    Explore,
+    InOrder,
+    Json,
+    Limit,
+    Pdl,
+    Place,
+    ProfiledFor,
+    Replay,
+    Seed,
+    Sizes,
+    Strict,
+    Values,
+)  # fmt: skip
 
 __all__ = ["advise", "check"]
 
@@ -44,9 +61,7 @@ def advise(
 
 def check(
     ctx: typer.Context,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE.py[:KERNEL]|FILE.cu|FILE.ptx", help="Python, CUDA C++, or PTX.")
-    ],
+    file: CheckedFile,
     kernel: Annotated[str | None, typer.Option(help="NAME or 'NAME<128>'; needed where the file has several.")] = None,
     grid: Annotated[str, typer.Option(help="CTAs: 4 or 4,2,1.")] = "1",
     block: Annotated[str | None, typer.Option(help="Threads of a CTA: 256 or 16,16.")] = None,
@@ -62,13 +77,17 @@ def check(
     gpu: Annotated[bool, typer.Option("--gpu", help="Launch it on the GPU, too, and compare.")] = False,
     json: Json = False,
     schema: Annotated[int, typer.Option(min=1, max=2, help="Version of what --json prints.")] = 2,
+    both: Both = True,
+    strict: Strict = None,
+    explore: Explore = None,
+    replay: Replay = None,
+    in_order: InOrder = False,
+    pdl: Pdl = False,
     max_findings: Annotated[int, typer.Option(min=1, help="Stop after so many; 1: at the first.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
     limit: Limit = None,
     size: Sizes = None,
-    profile: Annotated[
-        str | None, typer.Option(metavar="GPU", help="Of a .cu or PTX file: also its time on an H200, A100, ...")
-    ] = None,
+    profile: ProfiledFor = None,
     write: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Check a kernel without a GPU, and say what was found: for programs with --json.
@@ -84,7 +103,6 @@ def check(
       tilewright check vadd.cu --grid 4 --block 256 --arg a:f32[1000]=random --arg b:f32[1000] --arg n=1000
       tilewright check matmul.cu:matmul --grid 2,2 --block 16,16 --arg ...
       tilewright check matmul.cu --kernel 'matmul<64>' --grid 2,2 --block 16,16 --arg ...
-      tilewright check kernel.ptx --json
       tilewright check vadd.cu --grid 4 --block 256 --arg ... --profile H200
       tilewright check kernels.py:scale --size n=1000 --limit 30s --json
     """

@@ -66,7 +66,7 @@ class RunAsked:
         )
 
         grid, block, cluster = (numbers(text) if text else None for text in (self.grid, self.block, self.cluster))
-        request = Request(name, grid or (1,), block, self.smem, cluster, tuple(self.arg), seed=self.seed)
+        request = Request(name, grid or (1,), block, self.smem, cluster, args=tuple(self.arg), seed=self.seed)
         if not self.arg and (beside := requests_beside(path)):
             request = next((one for one in beside if name in (None, one.kernel)), beside[0])
         module = loaded(path, self.arch, (), (), [request.kernel] if request.kernel else [])
@@ -138,7 +138,7 @@ def _looked(asked: RunAsked, out: Path, trace: Path | None, *, ctas: int, check:
 
 def _rows(made: Executable | LoadedKernel, args: tuple[Any, ...], launch: dict[str, Any]) -> list[dict[str, Any]]:
     """What `tilewright.needed` says, as rows of the page; none where the kernel itself is wrong."""
-    from tilewright.needed import needed as tried
+    from tilewright.deleting import needed as tried
 
     try:
         return [{**asdict(one), "needed": one.needed} for one in tried(made, *args, **launch)]
@@ -172,7 +172,7 @@ def needed(
     """
     from json import dumps
 
-    from tilewright.needed import needed as tried
+    from tilewright.deleting import needed as tried
     from tilewright.view.terminal import say
 
     asked = RunAsked(file, kernel, grid, block, smem, cluster, arg or [], const or [], size or [], seed, arch)

@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Arch", "Const", "Json", "Limit", "Place", "Seed", "Sizes", "Svg", "Values"]
+__all__ = [
+    "Arch", "Both", "CheckedFile", "Const", "Explore", "InOrder", "Json", "Limit", "Pdl", "Place", "ProfiledFor",
+    "Replay", "Seed", "Sizes", "Strict", "Svg", "Values",
+]  # fmt: skip
 
 Place = Annotated[str, typer.Argument(metavar="FILE.py[:KERNEL]", help="A Python file, and the kernel in it.")]
 Arch = Annotated[
@@ -19,3 +22,17 @@ Values = Annotated[list[str] | None, typer.Option("--arg", help="NAME=FILE.npy o
 Sizes = Annotated[list[str] | None, typer.Option("--size", help="NAME=NUMBER for a symbolic extent.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the random arguments.")]
 Limit = Annotated[list[str] | None, typer.Option("--limit", help="30s, 1000000steps or 2GiB; repeatable.")]
+Both = Annotated[bool, typer.Option("--both/--no-both", help="Of a .cu file: as optimised, and as written.")]
+Strict = Annotated[list[str] | None, typer.Option(help="Tell of a benign idiom: equal-values, all; repeatable.")]
+Explore = Annotated[int | None, typer.Option(min=0, help="Orders by chance of a kernel with waits.")]
+Replay = Annotated[str | None, typer.Option(help="One choice, as a finding has it: seed:3, refuse:1.")]
+InOrder = Annotated[
+    bool, typer.Option("--sequence", help="The launches of the .cu file in order; --arg by the host's names.")
+]
+Pdl = Annotated[bool, typer.Option("--pdl", help="Of a sequence: each may begin before the last one ends.")]
+CheckedFile = Annotated[
+    Path, typer.Argument(metavar="FILE.py[:KERNEL]|FILE.cu|FILE.ptx", help="Python, CUDA C++, or PTX.")
+]
+ProfiledFor = Annotated[
+    str | None, typer.Option(metavar="GPU", help="Of a .cu or PTX file: also its time on an H200, A100, ...")
+]

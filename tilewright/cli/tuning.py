@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from json import dumps
 from typing import Annotated, Any
 
 import typer
@@ -57,19 +58,21 @@ def tune(
     args = tuple(make_arguments(first.kernel, constants(arg or []), sizes, seed).values())
     trials = with_progress(f"tuning {found.__name__}", lambda _: found.estimates(args, gpu=gpu))
     ranked = sorted(trials, key=lambda trial: trial.rank)
-    if json:
-        from json import dumps
+    say(_as_json(found.__name__, gpu, ranked) if json else _as_table(found.__name__, gpu, ranked))
 
-        rows = [{"config": dict(one.config), "seconds": one.estimated, "why": one.why, "refused": one.refused}
-                for one in ranked]  # fmt: skip
-        say(dumps({"kernel": found.__name__, "gpu": gpu, "trials": rows}, indent=2, default=str))
-        return
-    say(f"{found.__name__} on {gpu}, estimated, not measured: {len(ranked)} configurations")
+
+def _as_json(name: str, gpu: str, ranked: Sequence[Any]) -> str:
+    rows = [{"config": dict(one.config), "seconds": one.estimated, "why": one.why, "refused": one.refused}
+            for one in ranked]  # fmt: skip
+    return dumps({"kernel": name, "gpu": gpu, "trials": rows}, indent=2, default=str)
+
+
+def _as_table(name: str, gpu: str, ranked: Sequence[Any]) -> str:
+    lines = [f"{name} on {gpu}, estimated, not measured: {len(ranked)} configurations"]
     for number, trial in enumerate(ranked[:SHOWN], 1):
         more = _more_stages(trial, ranked)
-        say(f"{number:4}  {trial}".replace(", not measured", "") + (f"; {more}" if more else ""))
-    if len(ranked) > SHOWN:
-        say(f"      and {len(ranked) - SHOWN} more")
+        lines.append(f"{number:4}  {trial}".replace(", not measured", "") + (f"; {more}" if more else ""))
+    return "\n".join([*lines, *([f"      and {len(ranked) - SHOWN} more"] if len(ranked) > SHOWN else [])])
 
 
 def _configs(values: Sequence[str], fixed: Mapping[str, object]) -> list[dict[str, Any]]:

@@ -64,6 +64,12 @@ class Asked:
     gpu: bool
     json: bool
     schema: int
+    both: bool
+    strict: list[str]
+    explore: int | None
+    replay: str | None
+    in_order: bool
+    pdl: bool
     max_findings: int
     seed: int
     limit: list[str]
@@ -235,7 +241,8 @@ def _judged(kernel: Kernel, kernels: list[Kernel], asked: Asked, **limits: Any) 
         own = {name: size for name, size in parse_sizes(constants(asked.size)).items() if name not in others}
         made = make_arguments(kernel, constants(asked.arg), own, asked.seed)
         return check(kernel, *made.values(), checks=asked.checks, target=asked.arch,
-                     max_findings=asked.max_findings, **limits)  # fmt: skip
+                     max_findings=asked.max_findings, explore=asked.explore, replay=asked.replay,
+                     **limits)  # fmt: skip
     except (TilewrightError, MemoryError) as error:
         return verdict_on(kernel.name, error)
 

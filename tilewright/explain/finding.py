@@ -8,9 +8,11 @@ from typing import Any, TypeAlias
 
 from tilewright.errors import Span, TilewrightError
 
-__all__ = ["Facts", "Finding", "OtherAccess", "Remedy", "Threads"]
+__all__ = ["BUILDS", "Facts", "Finding", "OtherAccess", "Remedy", "Threads"]
 
 
+BUILDS = {"optimised": "only in optimised code", "unoptimised": "hidden by the compiler today"}
+"""The builds of a .cu file, and what a finding says that only this one has."""
 Facts: TypeAlias = dict[str, Any]
 """Fields of a `Finding` by name, of an error or a warning that is not a finding yet."""
 
@@ -69,6 +71,8 @@ class Finding:
     ``buffer``, as the kernel names it. threads: all of them. other: the access that it clashes with. operation: an
     asynchronous one that takes part. phase: parity of an m-barrier's phase. numbers: such as bytes announced and
     wanted. count: how often it was found at these lines. follows: how many more were found that come from this one.
+    builds: of `BUILDS`, those that have it, where both ran. idiom: what is benign by policy, see `IDIOMS`. choice: of
+    what a run may choose, what shows it.
     given, allowed, hint: what a report prints beside them.
     """
 
@@ -91,6 +95,9 @@ class Finding:
     remedy: Remedy | None = None
     count: int = 1
     follows: int = 0
+    builds: tuple[str, ...] = ()
+    idiom: str | None = None
+    choice: str | None = None
 
     @classmethod
     def of(cls, error: TilewrightError, **more: Any) -> Finding:
@@ -114,6 +121,7 @@ class Finding:
         return cls(**{
             **fields,
             "threads": _threads(fields["threads"]),
+            "builds": tuple(fields.get("builds", ())),
             "other": other and OtherAccess(**{**other, "threads": _threads(other["threads"])}),
             "remedy": remedy and Remedy(**{**remedy, "where": tuple(remedy["where"])}),
         })  # fmt: skip
@@ -122,7 +130,9 @@ class Finding:
         place = f"{self.file.rsplit('/', 1)[-1]}:{self.line}: " if self.file and self.line else ""
         place = "" if place and self.message.startswith(place) else place  # a warning's text has it
         times = f" ({self.count:,} times)" if self.count > 1 else ""
-        fields = [("given", self.given), ("allowed", self.allowed), ("try", self.hint)]
+        times += f" ({BUILDS[self.builds[0]]})" if len(self.builds) == 1 else ""
+        shown = self.choice and f"--replay {self.choice}"
+        fields = [("given", self.given), ("allowed", self.allowed), ("try", self.hint), ("shown by", shown)]
         more = [f"  {name + ':':<9}" + text.replace("\n", "\n" + " " * 11) for name, text in fields if text]
         return "\n".join([f"{place}{self.message} [{self.kind}]{times}", *more])
 

@@ -112,46 +112,10 @@ class Flow:
             found[block] = join if early else self._strict_joins[block]
         return found
 
-    @cached_property
-    def _level_joins(self) -> dict[tuple[Loop, ...], dict[int, int]]:
-        """The joins within one turn of each loop, with an inner loop as one block; leaving the loop ends a turn."""
-        found: dict[tuple[Loop, ...], dict[int, int]] = {}
-        todo: list[tuple[tuple[Loop, ...], Order]] = [((), self.order)]
-        while todo:
-            around, items = todo.pop()
-            ahead: dict[int, list[int]] = {}
-            of = {block: blocks[0] for item in items for blocks in [_of_item(item)] for block in blocks}
-            for item in items:
-                blocks = _of_item(item)
-                leaving = {k for block in blocks for k in self.successors[block]} - {*blocks}
-                leaving |= (
-                    {blocks[0]} if not isinstance(item, Loop) and blocks[0] in self.successors[blocks[0]] else set()
-                )
-                head = around[-1].head if around else END
-                ahead[blocks[0]] = sorted({END if k == head else of.get(k, END) for k in leaving} or {END})
-                if isinstance(item, Loop):
-                    todo.append(((*around, item), item.items))
-            found[around] = _joins(ahead)
-        return found
-
-    def follows(self, a: int, b: int, around: tuple[Loop, ...]) -> bool:
-        """Do all lanes at ``a`` come to ``b`` in one turn of the loops around? A head stands for its inner loop."""
-        while a != b and len(self.successors[a]) == 1 and not self.leads_back(a, self.successors[a][0]):
-            a = self.successors[a][0]
-        if a == b:
-            return True
-        joins = self._level_joins[around]
-        while a in joins and a != b:
-            a = joins[a]
-        return a == b
-
-    def between(self, block: int, avoiding: int | None = None) -> list[int]:
-        """For each successor of a branch the blocks that are reached from there before the ways join, as bits.
-
-        avoiding: a block that is not passed on the way.
-        """
+    def between(self, block: int) -> list[int]:
+        """For each successor of a branch the blocks that are reached from there before the ways join, as bits."""
         stop = self._stops[block]
-        return [sum(1 << k for k in self._until(after, stop, avoiding)) for after in self.successors[block]]
+        return [sum(1 << k for k in self._until(after, stop)) for after in self.successors[block]]
 
     @cached_property
     def _stops(self) -> dict[int, int]:
@@ -162,34 +126,30 @@ class Flow:
         join = self.joins[block]
         for loop in self.around[block]:
             if join not in (END, loop.head) and loop in self.around[join]:
-                turns = (self._turn(block, after, join, None) for after in self.successors[block])
+                turns = (self._turn(block, after, join) for after in self.successors[block])
                 if any(loop.head in turn for turn in turns):
                     return END
         return join
 
-    def _until(self, start: int, stop: int, avoiding: int | None = None) -> set[int]:
+    def _until(self, start: int, stop: int) -> set[int]:
         found: set[int] = set()
         todo = [start]
         while todo:
             block = todo.pop()
-            if block not in (stop, avoiding) and block not in found:
+            if block != stop and block not in found:
                 found.add(block)
                 todo += self.successors[block]
         return found
 
-    def in_a_turn(self, block: int, avoiding: int | None = None) -> list[int]:
-        """`between` for one turn of each loop, with the join and the heads to which back edges lead."""
-        stop = self._stops[block]
-        return [sum(1 << k for k in self._turn(block, after, stop, avoiding)) for after in self.successors[block]]
-
-    def _turn(self, before: int, start: int, stop: int, avoiding: int | None) -> set[int]:
+    def _turn(self, before: int, start: int, stop: int) -> set[int]:
+        """The blocks up to a stop in one turn of each loop, with the heads to which back edges lead."""
         found, ends = set(), set()
         todo = [(before, start)]
         while todo:
             last, block = todo.pop()
             if block == stop or self.leads_back(last, block):
                 ends.add(block)
-            elif block != avoiding and block not in found:
+            elif block not in found:
                 found.add(block)
                 todo += [(block, after) for after in self.successors[block]]
         return (found | ends) - {END}
@@ -213,11 +173,6 @@ def _reached(entry: int, successors: Edges, among: frozenset[int]) -> list[int]:
             seen.add(after)
             stack.append((after, iter(successors[after][::-1])))
     return done[::-1]
-
-
-def _of_item(item: int | Loop) -> list[int]:
-    """The blocks of an item, its entry first."""
-    return [*item.blocks] if isinstance(item, Loop) else [item]
 
 
 def _joins(ahead: dict[int, list[int]]) -> dict[int, int]:

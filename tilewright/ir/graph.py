@@ -1,25 +1,23 @@
-"""The control-flow graph of a lowered kernel: blocks of statements, where each block goes on, where threads may wait.
+"""Control-flow graphs: blocks of statements, where each block goes on, where threads may wait.
 
-Authored kernels have a structured body, compiled ones (PTX) a graph; the simulator cuts and executes graphs, so
-`graph_of` turns a body into a graph. Rules of a graph, for code that makes one (with `Blocks`):
+Compilers write graphs, of which `tilewright.ir.structure` makes statements; the simulator cuts statements into blocks
+where threads may wait (`graph_of`). Rules of a graph, for code that makes one (with `Blocks`):
 
 - Blocks have numbers, their places in the graph, in any order. Block 0 is entered first, and no edge leads back to it;
 unreachable blocks are no error. A jump through a table is a chain of branches.
-- ``Kernel.graph`` has the code of compiled ones, ``Kernel.body`` then only declarations: `AllocBuffer` of shared and
-  local storage.
-- A block's statements never leave it: `Bind`, `Assign`, `Store`, `Evaluate`, and `If` for what is predicated; of an
-  authored kernel also loops. A `Bind` declares: the variable's earlier value is dead.
+- A block's statements never leave it: `Bind`, `Assign`, `Store`, `Evaluate`, and `If` for what is predicated; of what
+the simulator cuts also loops. A `Bind` declares: the variable's earlier value is dead.
 - Any statement may wait (a barrier, a collective): the simulator finds that out, and cuts blocks so that they end
-  there, in a `Meet` or an `Ask`.
+there, in a `Meet` or an `Ask`.
 - A register is a `Var`. It is declared nowhere and starts undefined; `Assign` gives it a value. Values are raw bits
-  (uint16, uint32, uint64, bool of a predicate); an operation on typed values gets them by `Reinterpret`.
+(uint16, uint32, uint64, bool of a predicate); an operation on typed values gets them by `Reinterpret`.
 - A pointer of run time is a `Buffer` without a place of its own: ``data`` is an expression of 64 bits, a generic
-  address; of a shared buffer it may have 32 bits, the offset in the CTA's shared memory.
+address; of a shared buffer it may have 32 bits, the offset in the CTA's shared memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -41,7 +39,7 @@ from tilewright.ir.stmt import (
     Stmt,
     While,
 )
-from tilewright.ir.walk import statements, walk
+from tilewright.ir.walk import walk
 from tilewright.records import replace
 
 if TYPE_CHECKING:
@@ -57,7 +55,6 @@ __all__ = [
     "Graph",
     "Jump",
     "Meet",
-    "code_of",
     "graph_of",
     "stop_of",
 ]
@@ -202,12 +199,9 @@ def graph_of(
     is_apart: which branches and loops become blocks; all that enclose one must be among them, and each `break` and
     `continue` of such a loop. The others stay statements. yields: do other threads run between the turns of a loop?
     """
-    blocks = (Block(kernel.body, Exit()),) if kernel.graph is None else kernel.graph.blocks
-    made = _Laid(len(blocks), is_apart, yields)
-    for number, block in enumerate(blocks):
-        made.open = number
-        made.body(block.body)
-        made.end(block.end)
+    made = _Laid(1, is_apart, yields)
+    made.body(kernel.body)
+    made.end(Exit())
     return made.graph()
 
 
@@ -266,10 +260,3 @@ class _Laid(Blocks):
         self.end(Jump(latch), latch)
         self.statements += onward
         self.end(Jump(head, "poll" if self.yields(stmt) else "", at=stmt.at), leave)
-
-
-def code_of(kernel: Kernel) -> Iterator[Stmt]:
-    """Every statement of a kernel, those of its graph too."""
-    yield from statements(kernel.body)
-    for block in kernel.graph.blocks if kernel.graph is not None else ():
-        yield from statements(block.body)

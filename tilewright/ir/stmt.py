@@ -15,8 +15,6 @@ from tilewright.primitives import PRIMITIVES, Role, operand_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tilewright.ir.graph import Graph
-
 __all__ = [
     "AllocBuffer",
     "Assign",
@@ -280,7 +278,8 @@ class Kernel:
     stage: "tile" as authored, "lowered" once every access is an offset into flat storage; ``launch`` is set then.
     maps: the tensor maps among ``buffers``; those that the kernel makes of its arguments are passed after ``params``.
     authored: the buffers of the tile stage, so that a report can give logical coordinates.
-    graph: the code of a compiled kernel of others; ``body`` then only declares (`tilewright.ir.graph`).
+    compiled: is it what a compiler made of the kernel of somebody else? It computes its addresses itself; its registers
+    hold raw bits, and one that no `Bind` declares starts without a known bit.
     """
 
     name: str
@@ -293,7 +292,7 @@ class Kernel:
     attrs: tuple[tuple[str, Argument], ...] = ()
     authored: tuple[Buffer, ...] = field(default=(), compare=False, repr=False)
     maps: tuple[MapOf, ...] = ()
-    graph: Graph | None = None
+    compiled: bool = False
     at: Span | None = _at()
 
     def __repr__(self) -> str:

@@ -48,7 +48,7 @@ class Uniformity:
     def _settle(self, go_over: Callable[[], None]) -> None:
         self.variables: dict[str, int] = {}
         self._depth: dict[str, int] = {}  # of the variable's declaration: how many conditions stood around it
-        self._conditions: list[int] = []
+        self._conditions: list[tuple[int, int, frozenset[str]]] = []  # see `_under`
         before: dict[str, int] | None = None
         while before != self.variables:
             before = dict(self.variables)
@@ -111,19 +111,30 @@ class Uniformity:
             self._join(stmt.var, self.of(stmt.value))
         elif isinstance(stmt, Assign):
             around = self._conditions[self._depth.get(stmt.var.name, 0) :]
-            self._join(stmt.var, reduce(or_, around, self.of(stmt.value)))
+            axes = (within if stmt.var.name in own else axes for axes, within, own in around)
+            self._join(stmt.var, reduce(or_, axes, self.of(stmt.value)))
         elif isinstance(stmt, If):
             self._under(self.of(stmt.cond), stmt.then)
             self._under(self.of(stmt.cond), stmt.orelse)
         elif isinstance(stmt, For):
             self._depth[stmt.var.name] = len(self._conditions)
             self._join(stmt.var, self.of(stmt.start))
-            self._under(self.divergence(stmt), stmt.body)
+            self._turns(stmt)
         elif isinstance(stmt, While):
-            self._under(self.divergence(stmt), stmt.body)
+            self._turns(stmt)
 
-    def _under(self, axes: int, body: Body) -> None:
-        self._conditions.append(axes)
+    def _turns(self, loop: For | While) -> None:
+        """What a loop is given in its turns. Lanes that have left the loop need none of the variables of its own."""
+        within = self._leaving(loop.body, UNIFORM, (Continue,))
+        self._under(self.divergence(loop), loop.body, within, self._own_of(loop))
+
+    def _own_of(self, loop: For | While) -> frozenset[str]:
+        """Variables that lanes need no more once they have left a loop: a room may know some."""
+        return frozenset()
+
+    def _under(self, axes: int, body: Body, within: int = UNIFORM, own: frozenset[str] = frozenset()) -> None:
+        """Statements under a condition over these axes; ``within``, as far as the variables ``own`` are concerned."""
+        self._conditions.append((axes, within, own))
         self._body(body)
         self._conditions.pop()
 
@@ -133,16 +144,16 @@ class Uniformity:
     def divergence(self, loop: For | While) -> int:
         """The axes over which the lanes of a loop diverge: by its bounds or condition, and by break and continue."""
         entry = self.of_all((loop.start, loop.stop)) if isinstance(loop, For) else self.of(loop.cond)
-        return entry | self._leaving(loop.body, UNIFORM)
+        return entry | self._leaving(loop.body, UNIFORM, (Break, Continue))
 
-    def _leaving(self, body: Body, around: int) -> int:
+    def _leaving(self, body: Body, around: int, jumps: tuple[type[Stmt], ...]) -> int:
         found = UNIFORM
         for stmt in body:
-            if isinstance(stmt, (Break, Continue)):
+            if isinstance(stmt, jumps):
                 found |= around
             elif isinstance(stmt, If):
                 inner = around | self.of(stmt.cond)
-                found |= self._leaving(stmt.then, inner) | self._leaving(stmt.orelse, inner)
+                found |= self._leaving(stmt.then, inner, jumps) | self._leaving(stmt.orelse, inner, jumps)
         return found
 
 

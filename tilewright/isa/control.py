@@ -15,8 +15,9 @@ GRIDS = 'PTX ISA, "Parallel Synchronization and Communication Instructions: grid
 COUNTS = range(24, 257, 8)
 
 
-def unseen(machine: Machine, *registers: Lanes) -> None:
-    """No effect on values: registers have names here, and the simulator runs one grid after the other."""
+def of_warpgroup(machine: Machine, registers: Lanes) -> None:
+    """No effect on values, but the four warps of a warpgroup do it, each with the same number."""
+    machine.done_by_warpgroup(registers)
 
 
 single(
@@ -24,22 +25,34 @@ single(
     Ptx("setmaxnreg{inc}.sync.aligned.u32", {"inc": {True: ".inc", False: ".dec"}}),
     only("sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a", "sm_121f"),
     'PTX ISA, "Miscellaneous Instructions: setmaxnreg"',
-    Meaning(unseen, on="machine"),
+    Meaning(of_warpgroup, on="machine"),
     params=("inc", "n"),
     operands=(reads("n", "imm"),),
     lanes=WHOLE_WARP,
     check=constant("n", COUNTS.__contains__, f"multiples of 8 from {COUNTS[0]} to {COUNTS[-1]}", given="{} registers"),
     doc="The warps of a warpgroup take registers of the CTA's pool (``inc``), or give some back, to have ``n`` each.",
 )
-for _name, _doc in (
-    ("wait", "Waits until the grids that this one depends on have ended, and sees what they wrote."),
-    ("launch_dependents", "The grids that depend on this one may begin."),
+
+
+def waits_for_grids(machine: Machine) -> None:
+    """No effect on values: what the grids before have written is there already."""
+    machine.depends("wait")
+
+
+def lets_grids_begin(machine: Machine) -> None:
+    """No effect on values."""
+    machine.depends("launch")
+
+
+for _name, _does, _doc in (
+    ("wait", waits_for_grids, "Waits until the grids that this one depends on have ended, and sees what they wrote."),
+    ("launch_dependents", lets_grids_begin, "The grids that depend on this one may begin."),
 ):
     single(
         f"ptx.griddepcontrol.{_name}",
         Ptx(f"griddepcontrol.{_name}"),
         since("sm_90"),
         GRIDS,
-        Meaning(unseen, on="machine"),
+        Meaning(_does, on="machine"),
         doc=_doc,
     )

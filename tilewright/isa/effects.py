@@ -98,7 +98,8 @@ class Access:
     from the width: 32 for 4 bytes, 16 for 8, 8 for 16). sem: one of `SEMS`. scope: of a strong access, one of
     `SCOPES`. rmw: the read and the write are one atomic access. element_bytes: of each operation that a vector consists
     of (0: it is one). constant: no thread writes the bytes while the kernel runs. compares: does it write only where it
-    finds the expected value? replicated: the address names a place of each GPU, all of which are accessed.
+    finds the expected value? replicated: the address names a place of each GPU, all of which are accessed. unfenced: do
+    published programs leave out the proxy fence before it?
     """
 
     operand: str
@@ -116,6 +117,7 @@ class Access:
     sized: bool = False
     constant: bool = False
     compares: bool = False
+    unfenced: bool = False
     replicated: bool = False
 
 

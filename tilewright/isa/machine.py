@@ -188,6 +188,16 @@ class Machine(Protocol):
         """Output of ``printf``: ``count`` strings, one per active lane in lane order, each made where it is wanted."""
         ...
 
+    def depends(self, word: str) -> None:
+        """Threads wait for the grids that theirs depends on ("wait"), or let dependent ones begin ("launch")."""
+        ...
+
+    def done_by_warpgroup(self, value: Lanes) -> None:
+        """Each warp does what all four of its warpgroup have to do, as often and with the same values, perhaps in other
+        places: that is judged when the CTA has ended.
+        """
+        ...
+
     def fault(self, what: str, lanes: NDArray[np.bool_], *, hint: str | None = None) -> None:
         """Stop the kernel because of what ``lanes`` did; raises SimulationError with the kernel's line."""
         ...

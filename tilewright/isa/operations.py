@@ -13,9 +13,9 @@ from tilewright.isa.machine import Addresses, Lanes, Unit
 __all__ = ["access_of_unit", "combined_by_unit", "in_ctas", "in_pairs"]
 
 
-def access_of_unit(operand: str, space: str, *, write: bool) -> Access:
+def access_of_unit(operand: str, space: str, *, write: bool, unfenced: bool = False) -> Access:
     """An access of an asynchronous unit, 16 bytes at a time, at addresses that it computes."""
-    return Access(operand, space, 16, write=write, proxy="async", computed=True)
+    return Access(operand, space, 16, write=write, proxy="async", computed=True, unfenced=unfenced)
 
 
 def combined_by_unit(operand: str, space: str) -> tuple[Access, Access]:

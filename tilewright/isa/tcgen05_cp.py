@@ -185,7 +185,7 @@ instruction(
                 validity=copy_valid,
             ),
             effects=(
-                access_of_unit("desc", "shared", write=False),
+                access_of_unit("desc", "shared", write=False, unfenced=True),
                 Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
                 Issue("tmem", in_order_after=("ptx.tcgen05.shift",) if shape == "4x256b" else ()),
             ),

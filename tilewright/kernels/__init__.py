@@ -11,6 +11,7 @@ make a call like one before cheap, `arrays` handles the arrays of the libraries.
 """
 
 from tilewright.kernels.add_rms_norm import add_rms_norm
+from tilewright.kernels.attention_backward_calls import attention_backward
 from tilewright.kernels.attention_calls import attention, sdpa
 from tilewright.kernels.attention_decode import attention_decode
 from tilewright.kernels.cross_entropy import cross_entropy
@@ -29,6 +30,7 @@ __all__ = [
     "all_gather_matmul",
     "all_reduce",
     "attention",
+    "attention_backward",
     "attention_decode",
     "column_sum",
     "cross_entropy",

@@ -17,6 +17,7 @@ from tilewright.public import Public
 
 __all__ = [
     "FLOATS",
+    "SIMULATED",
     "Array",
     "contiguous",
     "expect",

@@ -53,9 +53,9 @@ def score(scores, mine, keys, take_k, last, take_v, turns, who):
         multiply(last[0], last[1], last[2][take_v.stage], True, last[3])
     if turns:
         turns.pass_on(who)
-    T.trace("scores")
     T.ptx.wgmma.wait_group(1 if last else 0)
     leave(take_k)
+    T.trace("scores")
 
 
 @T.inline

@@ -7,7 +7,7 @@ lengths are packed, (all lengths, heads, width). Rows of 16 bytes that lie anywh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TargetError, choices
-from tilewright.kernels.arrays import Array, expect, kind_of, like, multiprocessors, public
+from tilewright.kernels.arrays import SIMULATED, Array, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.attention import forward
 from tilewright.kernels.attention_arrays import EVERYWHERE, KINDS, LAYOUTS, WIDTHS, laid_out, upright, window_of
 from tilewright.kernels.attention_backward_calls import BACKWARD
@@ -27,6 +27,7 @@ from tilewright.kernels.products import filled
 __all__ = ["attention", "sdpa"]
 
 CACHED_BYTES = 32 << 20  # of keys and values that the L2 cache holds while others work on them
+MUCH, CROWD = 4096, 256  # queries from which on the simulator has so many CTAs: what many do at once is done once
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,20 @@ class AttentionSizes:
 @cache
 def chosen(form: AttentionKind, sizes: AttentionSizes, processors: int) -> tuple[AttentionTiles, int, int]:
     """Tiles, how many clusters of CTAs, and how many heads are gone through together."""
-    tiles = next(each for each in _candidates(form, sizes) if processors < 16 or has_registers(form, each))
-    parts = -(-sizes.m // (tiles.queries * tiles.cluster))
+    candidates, is_simulated = _candidates(form, sizes), processors == SIMULATED
+    if is_simulated and sizes.batch * sizes.heads * sizes.m >= MUCH:
+        candidates, processors = [replace(candidates[-1], groups=1, turns=False, dynamic=False)], CROWD
+    if not is_simulated and _works(candidates[0], sizes) <= processors:  # each CTA has one: none is drawn
+        candidates = [*(replace(each, dynamic=False) for each in candidates), *candidates]
+    tiles = next(each for each in candidates if is_simulated or has_registers(form, each))
     each = max(sizes.n, 1) * (form.width + form.width_v) * dtype(form.kind).bits // 8 * sizes.heads_kv / sizes.heads
     section = max(1, min(sizes.batch * sizes.heads, int(CACHED_BYTES // each))) if form.last or form.packed else 1
-    return tiles, max(1, min(parts * sizes.batch * sizes.heads, processors // tiles.cluster)), section
+    return tiles, max(1, min(_works(tiles, sizes), processors // tiles.cluster)), section
+
+
+def _works(tiles: AttentionTiles, sizes: AttentionSizes) -> int:
+    """Tiles of queries, or clusters that have some."""
+    return -(-sizes.m // (tiles.queries * tiles.cluster)) * sizes.batch * sizes.heads
 
 
 def _candidates(form: AttentionKind, sizes: AttentionSizes) -> list[AttentionTiles]:
@@ -185,25 +195,11 @@ FORWARD = TorchOperator(
 
 @public
 def attention(
-    q: Array,
-    k: Array,
-    v: Array,
-    *,
-    causal: bool | str = False,
-    window: tuple[int, int] | None = None,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    bias: Array = None,
-    lse: bool = False,
-    layout: str = "bhsd",
-    cu_seqlens: Array = None,
-    longest: int | None = None,
-    descale_q: Array = None,
-    descale_k: Array = None,
-    descale_v: Array = None,
-    dropout: float = 0.0,
-    deterministic: bool = False,
-) -> Any:
+    q: Array, k: Array, v: Array, *, causal: bool | str = False, window: tuple[int, int] | None = None,
+    scale: float | None = None, softcap: float = 0.0, bias: Array = None, lse: bool = False, layout: str = "bhsd",
+    cu_seqlens: Array = None, longest: int | None = None, descale_q: Array = None, descale_k: Array = None,
+    descale_v: Array = None, dropout: float = 0.0, deterministic: bool = False,
+) -> Any:  # fmt: skip
     """softmax(q k^T scale + bias) v, row by row; with ``lse`` also the logarithms of the sums, natural, float32.
 
     q: (B, H, S_q, D). k: (B, H_kv, S_k, D). v: (B, H_kv, S_k, D_v). float16 or bfloat16; layout "bshd": (B, S, H, D).
@@ -240,8 +236,7 @@ def attention(
         expect("bias", bias, ("float32", *KINDS))
         bias = _broadcast("bias", bias, (*upright(q, layout).shape[:3], upright(k, layout).shape[2]))
     descales = _descales(q, k, layout, {"descale_q": descale_q, "descale_k": descale_k, "descale_v": descale_v})
-    if longest is None:
-        longest = q.shape[0] if layout == "packed" else 0
+    longest = (q.shape[0] if layout == "packed" else 0) if longest is None else longest
     found = FORWARD(q, k, v, bias, starts_q, starts_k, *descales, layout, longest, left, right, bottom,
                     float(q.shape[-1] ** -0.5 if scale is None else scale), float(softcap), deterministic)  # fmt: skip
     return found if lse else found[0]
@@ -251,7 +246,7 @@ def _check_dimensions(layout: str, **arrays: Array) -> None:
     """Raises ArgumentError for what are no arrays of the layout's dimensions. It takes no time where they are."""
     for name, array in arrays.items():
         if not hasattr(array, "shape") or len(array.shape) != LAYOUTS[layout]:
-            expect(name, array, KINDS)
+            expect(name, array, (*KINDS, FLOAT8))
             raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
                                 allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
 

@@ -33,7 +33,7 @@ __all__ = ["DecodeKind", "attention_decode", "combine", "decode"]
 
 LN2 = math.log(2)
 NEAR_BYTES = 112 << 10  # of a CTA, of which two share a multiprocessor
-COPIES, PRODUCTS = 24, 208  # registers of a thread that copies, of one that multiplies
+COPIES, PRODUCTS = 56, 200  # registers of a thread that copies, of one that multiplies
 CLEARED = 5  # the named barrier of the warpgroup
 
 
@@ -227,6 +227,25 @@ def store(form, far, state, place, scale):
     Tx.wg.copy(place.rows(LSE, place.split), most.view(*form.box, 1), clip=True)
 
 
+@T.inline
+def work(form, near, rings, queries, far, place, numbers):
+    """A warpgroup brings its queries, goes through the CTA's keys, and stores what came out."""
+    Tx.wg.copy(queries.view(*form.box, form.width), place.rows(far[0]), fill=0)
+    T.ptx.fence.proxy_async("shared::cta")
+    T.cuda.warpgroup_sync(CLEARED)
+    takes = [ring.consumer() for ring in rings]
+    scores = T.alloc_local((64, form.keys), "float32", layout=wgmma_fragment(64, form.keys))
+    weights = T.alloc_local((64, form.keys), form.kind, layout=wgmma_fragment(64, form.keys, "A", form.kind))
+    sums = T.alloc_local((64, form.width_v), "float32", layout=wgmma_fragment(64, form.width_v))
+    most, shrunk = [T.alloc_local((64, 1), "float32", layout=ROW) for _ in "ms"]
+    total = T.alloc_local((64, 1, 4, 1), "float32", layout=LANES)
+    state = T.meta_var((scores, weights, sums, most, shrunk, total))
+    most[:], total[:], sums[:] = -T.infinity("float32"), 0.0, 0.0
+    if place.begin < place.end:
+        attend(form, queries, near, takes, state, place, numbers)
+    store(form, (far[1], far[2]), state, place, numbers[0])
+
+
 @cache
 def decode(form: DecodeKind) -> tw.Executable:
     """softmax(q k scale) v of the CTAs' keys, row by row. scale: that of the scores as they are weighed, times log2 e;
@@ -264,20 +283,7 @@ def decode(form: DecodeKind) -> tw.Executable:
                 bring_all(form, near, (K, V, PAGES), rings, place, lane)
                 T.ptx.griddepcontrol.launch_dependents()
         with T.WarpgroupRole(role, 1, PRODUCTS, increase=True):
-            Tx.wg.copy(queries.view(*form.box, form.width), place.rows(Q), fill=0)
-            T.ptx.fence.proxy_async("shared::cta")
-            T.cuda.warpgroup_sync(CLEARED)
-            takes = [ring.consumer() for ring in rings]
-            scores = T.alloc_local((64, form.keys), "float32", layout=wgmma_fragment(64, form.keys))
-            weights = T.alloc_local((64, form.keys), form.kind, layout=wgmma_fragment(64, form.keys, "A", form.kind))
-            sums = T.alloc_local((64, form.width_v), "float32", layout=wgmma_fragment(64, form.width_v))
-            most, shrunk = [T.alloc_local((64, 1), "float32", layout=ROW) for _ in "ms"]
-            total = T.alloc_local((64, 1, 4, 1), "float32", layout=LANES)
-            state = T.meta_var((scores, weights, sums, most, shrunk, total))
-            most[:], total[:], sums[:] = -T.infinity("float32"), 0.0, 0.0
-            if place.begin < place.end:
-                attend(form, queries, near, takes, state, place, (scale, bend, cap))
-            store(form, (OUT, LSE), state, place, scale)
+            work(form, near, rings, queries, (Q, OUT, LSE), place, (scale, bend, cap))
 
     return tw.compile(attention_decode, target="sm_90a", fast_math=True)
 
@@ -361,16 +367,17 @@ SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 class DecodeCosts:
     """Times of a multiprocessor, in those in which it gets a tile of keys and values while all others get some.
 
-    alone: of a tile, where only one CTA of the GPU works; crowded: where only those of one multiprocessor do. begun: what
-    each CTA costs beside its tiles. combined: what the second kernel costs. uneven: how much later the last CTA ends
-    than others, as a part of what it does.
+    alone: of a tile, where only one CTA of the GPU works; crowded: where only those of one multiprocessor do. begun:
+    what each CTA costs beside its tiles. combined: what the second kernel costs. uneven: how much later the
+    last one ends than others, as a part of what it does. The numbers choose what was within 2 % of the fastest on an
+    H200 (2026-11-28, `benchmarks.gpu.tune_attention`).
     """
 
-    alone: float = 0.6
-    crowded: float = 0.5
-    begun: float = 1.0
-    combined: float = 2.5
-    uneven: float = 0.05
+    alone: float = 0.3
+    crowded: float = 0.3
+    begun: float = 1.5
+    combined: float = 1.5
+    uneven: float = 0.02
 
     def of(self, splits: int, works: int, tiles: int, processors: int, resident: int) -> float:
         """Of so many parts. works: tiles of rows. tiles: of keys. resident: CTAs of a multiprocessor at once."""
@@ -500,7 +507,7 @@ FORWARD = TorchOperator(
 )
 
 
-@public.names
+@public
 def attention_decode(
     q: Array,
     k: Array,
@@ -535,6 +542,8 @@ def attention_decode(
     """
     if layout not in ("bhsd", "bshd"):
         raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, ("bhsd", "bshd")))
+    if not getattr(q, "shape", ()):
+        expect("q", q, KINDS)
     if causal not in (False, True, "bottom-right"):
         raise ArgumentError("no such alignment", given=f"causal={causal!r}", allowed='False, True, "bottom-right"')
     if not 0.0 <= softcap < math.inf:

@@ -15,6 +15,7 @@ from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 __all__ = [
     "LANES",
     "ROW",
+    "ROWS",
     "AttentionKind",
     "AttentionPlace",
     "AttentionTiles",

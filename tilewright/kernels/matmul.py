@@ -39,9 +39,9 @@ def multiply(D, take, A, B, first, steps):
         a, b = A.stage(take.stage, first, D.shape[0]), B.stage(take.stage, 0, D.shape[1])
         Tx.wg.gemm_async(D, a, b, i != 0, transA=A.turned, transB=B.turned)
         T.ptx.wgmma.commit_group()
-        T.trace("product")
         T.ptx.wgmma.wait_group(1)  # the product before this one is done
         take.release(take.last, pred=i != 0)
+        T.trace("product")
         take.advance()
     T.ptx.wgmma.wait_group(0)
     take.release(take.last)

@@ -265,9 +265,11 @@ OPERATORS: dict[str, tuple[str, Callable[..., Any], Callable[..., Sequence[int]]
 
 
 def _called(name: str, *args: Any, group: Any) -> Any:
-    import torch
-    import torch.distributed as distributed
-
+    try:
+        import torch
+        import torch.distributed as distributed
+    except ModuleNotFoundError:
+        raise ArgumentError(f"{name} is of the GPUs of a group of torch's", given="no torch", allowed="torch") from None
     known = group if isinstance(group, str) else (group or distributed.group.WORLD).group_name
     if torch.compiler.is_dynamo_compiling():
         return operator(name)(*args, known)

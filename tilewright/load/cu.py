@@ -8,11 +8,12 @@ from pathlib import Path
 
 from tilewright.errors import ArgumentError, choices
 from tilewright.isa import ARCHS
-from tilewright.load.cu_compile import compile_cu
+from tilewright.load.cu_compile import MadePtx, compile_cu
 from tilewright.load.cu_pieces import parameters
 from tilewright.load.cu_structures import with_fields
 from tilewright.load.cu_variables import variables
 from tilewright.load.module import LoadedModule, public, text_of
+from tilewright.load.unoptimised import unoptimised
 from tilewright.load.words import CUDA
 from tilewright.ptx import parse
 
@@ -21,6 +22,9 @@ __all__ = ["load_cu"]
 WIDE_CLUSTERS = "NonPortableClusterSizeAllowed"  # of CUDA's attribute of a function, that host code sets
 
 DEFAULT = "sm_90a"
+DEBUG, UNFUSED = "-G", "--fmad=false"  # options of NVRTC: nothing is optimised; no product and sum are one
+MOST_BRANCHES = 250  # of a kernel that is not optimised: it calls a function for each step of a library
+UNOPTIMISED = ", debug\n"  # of the target, by -G
 _OURS = re.compile(
     r"--?(?:gpu-architecture|arch|include-path|define-macro|pre-include|extensible-whole|relocatable|rdc|dlto|lto|[ID])"
 )
@@ -52,11 +56,28 @@ def load_cu(
     text = text_of(path) if path else str(source)
     folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
     file = str(path) if path else _remembered(text)
-    made = compile_cu(text, file, target, defines=defines, include=folders, names=kernels, options=options)
+
+    def made(options: Sequence[str]) -> LoadedModule:
+        return _module(compile_cu(text, file, target, defines=defines, include=folders, names=kernels, options=options))
+
+    def as_written() -> LoadedModule:
+        module = made([*options, DEBUG])
+        module.most_branches = MOST_BRANCHES
+        return module
+
+    module = made(options)
+    if DEBUG not in options:
+        module.builds = {"unoptimised": as_written, "exact": lambda: made([*options, UNFUSED])}
+    return module
+
+
+def _module(made: MadePtx) -> LoadedModule:
+    """The module of a text that NVRTC has made."""
     said = made.text
     written = with_fields(parameters(said), said)
-    module = LoadedModule(parse(made.ptx), made.names, written, variables(said), CUDA)
-    module.non_portable_cluster = WIDE_CLUSTERS in text
+    tree = unoptimised(parse(made.ptx), made.ptx) if UNOPTIMISED in made.ptx else parse(made.ptx)
+    module = LoadedModule(tree, made.names, written, variables(said), CUDA)
+    module.non_portable_cluster = WIDE_CLUSTERS in said
     return module
 
 

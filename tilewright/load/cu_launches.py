@@ -24,27 +24,35 @@ _MOST = 1 << 31  # of a number between the angles
 
 @dataclass(frozen=True, slots=True)
 class LaunchShape:
-    """A launch in numbers. line: of the file."""
+    """A launch in numbers. line: of the file. arguments: the numbers that the text says, other words as they are."""
 
     grid: tuple[int, ...]
     block: tuple[int, ...]
     shared_bytes: int
     line: int
+    kernel: str = ""
+    arguments: tuple[str | int, ...] = ()
 
 
-def launched(text: str, kernel: str) -> list[LaunchShape]:
-    """The launches of a kernel whose numbers the text has, in order. kernel: as it is written, or its bare name."""
+def launched(text: str, kernel: str | None = None) -> list[LaunchShape]:
+    """The launches of a kernel, or of all, whose numbers the text has, in order. kernel: as it is written, or its bare
+    name.
+    """
     tree = tree_of(text)
-    bare = kernel.partition("<")[0].rpartition("::")[2]
+    bare = kernel.partition("<")[0].rpartition("::")[2] if kernel is not None else None
     found = []
     for launch in launches(text):
         name = launch.kernel.partition("<")[0].rpartition("::")[2]
-        if name != bare or len(launch.words) < 2:
+        if bare not in (None, name) or len(launch.words) < 2:
             continue
         words = [_extents(word, tree, launch.line) for word in launch.words[:3]]
         if all(word is not None for word in words):
             grid, block, *rest = (word or () for word in words)
-            found.append(LaunchShape(grid, block, rest[0][0] if rest else 0, launch.line))
+            values = (_value(word, tree, launch.line) for word in launch.arguments)
+            given = tuple(
+                word if value is None else value for word, value in zip(launch.arguments, values, strict=True)
+            )
+            found.append(LaunchShape(grid, block, rest[0][0] if rest else 0, launch.line, launch.kernel, given))
     return found
 
 

@@ -45,12 +45,13 @@ class Chunk:
 @dataclass(frozen=True, slots=True)
 class HostLaunch:
     """A launch as the file has it: the kernel's name with its template's arguments, and what stands between the angles:
-    grid, block, bytes of shared memory, stream. line: where it is.
+    grid, block, bytes of shared memory, stream. line: where it is. arguments: as they are written.
     """
 
     kernel: str
     words: tuple[str, ...]
     line: int
+    arguments: tuple[str, ...] = ()
 
 
 def pieces(text: str, macros: Macros | None = None) -> list[Chunk]:
@@ -176,5 +177,7 @@ def launches(text: str) -> list[HostLaunch]:
         kernel = call.child_by_field_name("function")
         if angles is not None and kernel is not None:
             words = tuple(tree.of(each) for each in angles.named_children)
-            found.append(HostLaunch(tree.of(kernel), words, call.start_point[0] + 1))
+            given = call.child_by_field_name("arguments")
+            arguments = tuple(tree.of(each) for each in given.named_children) if given is not None else ()
+            found.append(HostLaunch(tree.of(kernel), words, call.start_point[0] + 1, arguments))
     return found

@@ -23,7 +23,7 @@ import numpy as np
 from tilewright import host
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
 from tilewright.frames import at_the_edge
-from tilewright.ir import AllocBuffer, Kernel, Launch, Var
+from tilewright.ir import AllocBuffer, For, If, Kernel, Launch, Var, While, statements
 from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.declared import Parameter
@@ -39,11 +39,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.sim import Program, RecordingOptions, Run
+    from tilewright.sim.machine.grids import GridsMeet
 
 __all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "text_of"]
 
 public = Public(ArgumentError, {"Path": instances("a path", Path)})
 
+BRANCHES = (If, For, While)
 MOST_THREADS = 1024
 MOST_CTAS, MOST_ALONG = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)  # along x, y, z
 MOST_SHARED = 227 << 10
@@ -78,7 +80,9 @@ class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
     parameters: a kernel's parameters as its author wrote them, by the kernel's plain name. types: the dtypes of
-    variables as their author wrote them, by their names with namespaces. words: what reports call things.
+    variables as their author wrote them, by their names with namespaces. words: what reports call things. builds: what
+    compiles its source in another way, by name: "unoptimised", "exact" (without fused products and sums). most_branches:
+    that a kernel may have, once functions are in the place of their calls.
     """
 
     def __init__(
@@ -93,7 +97,10 @@ class LoadedModule:
         self.words = ((MANGLED, lambda found: module.shown.get(found[0]) or qualified_name(found[0])), *words)
         self.names = dict(names)
         self.parameters = dict(parameters)
+        self.builds: Mapping[str, Callable[[], LoadedModule]] = {}
+        self.most_branches: int | None = None
         self._loaded: dict[str, LoadedKernel] = {}
+        self._built: dict[str, LoadedModule] = {}
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
 
     @property
@@ -119,6 +126,21 @@ class LoadedModule:
     def set_globals(self) -> Mapping[str, NDArray[np.uint8]]:
         """The bytes of the variables that have been accessed, by symbol."""
         return dict(self.globals.made)  # type: ignore[attr-defined]  # a _Globals
+
+    def put_globals(self, values: Mapping[str, NDArray[np.uint8]]) -> None:
+        """Set the bytes of variables, by symbol, of those that are there; all others are as in the beginning."""
+        made = self.globals.made  # type: ignore[attr-defined]  # a _Globals
+        made.clear()
+        for symbol in values.keys() & {*self.globals.variables}:  # type: ignore[attr-defined]  # a _Globals
+            place = self.globals.raw(symbol)  # type: ignore[attr-defined]  # a _Globals
+            if place.size == values[symbol].size:
+                place[...] = values[symbol]
+
+    def built(self, build: str) -> LoadedModule:
+        """The module of the same source, compiled in another way."""
+        if build not in self._built:
+            self._built[build] = self.builds[build]()
+        return self._built[build]
 
     @at_the_edge
     def __getitem__(self, name: str) -> LoadedKernel:
@@ -195,6 +217,12 @@ class LoadedKernel:
         """The kernel's name in its source."""
         return plain_name(self.entry.name)
 
+    def built(self, build: str) -> LoadedKernel:
+        """The same kernel, compiled in another way: see `LoadedModule`."""
+        made = self.module.built(build)[self.entry.name]
+        made.written = self.written
+        return made
+
     @property
     def variables(self) -> list[str]:
         """The names of the kernel's own variables in memory, and of the module's."""
@@ -233,6 +261,9 @@ class LoadedKernel:
         limit_steps: int | None = host.MOST_STEPS,
         limit_bytes: int | None = None,
         max_findings: int = host.MOST_FINDINGS,
+        explore: int = 0,
+        replay: str | None = None,
+        grids: GridsMeet | None = None,
         record: bool | int | tuple[int, ...] | RecordingOptions = False,
         **named: Any,
     ) -> Run:
@@ -240,18 +271,19 @@ class LoadedKernel:
 
         args: arrays for pointers, numbers, bytes of structures. block: what the kernel asks for, where it does.
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster, more than 8 only where the host asks for a
-        size that is not portable. check, limits, record: as of `tilewright.simulate`.
+        size that is not portable. check, limits, explore, replay, record: as of `tilewright.simulate`. grids: of a
+        launch among several, see `tilewright.sequence`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
         from tilewright.sim import RecordingOptions
 
-        limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings)
+        limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings, explore=explore, replay=replay)
         with _in_words(((rf"(?<!\w){re.escape(self.entry.name)}(?!\w)", self.name), *self.module.words)):
             bound, passed = self._given(args, named).with_copies()
             machine = self.machine(grid, block, cluster, shared_bytes, non_portable_cluster=non_portable_cluster)
             lowered, program = self._program(bound, machine, check)
             with _about_shared(machine, lowered, partial(self._touched, bound, limits)):
-                run = self._run(lowered, program, bound, progress, limits, RecordingOptions.of(record))
+                run = self._run(lowered, program, bound, progress, limits, RecordingOptions.of(record), grids)
             bound.check_unchanged(passed)
         if run.recording is not None:
             run = replace(run, recording=replace(run.recording, kernel=self.name))
@@ -261,14 +293,14 @@ class LoadedKernel:
 
     def _run(
         self, lowered: Lowered, program: Program, bound: Given, progress: Callable[[int, int], None] | None,
-        limits: host.Limits, record: RecordingOptions | None = None,
+        limits: host.Limits, record: RecordingOptions | None = None, grids: GridsMeet | None = None,
     ) -> Run:  # fmt: skip
         kinds = {bound.names[param]: kind for param, kind in bound.kinds.items()}
         with host.lent({bound.names[param]: array for param, array in bound.arrays.items()}, kinds) as lent:
             arrays = lent | self._memory(lowered, program, bound, lent)
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
-            return program.run(handles, bound.numbers, progress=progress, limits=limits, record=record)
+            return program.run(handles, bound.numbers, progress=progress, limits=limits, record=record, grids=grids)
 
     def run_watched(
         self, args: Sequence[Any], launched: Mapping[str, Any], checks: frozenset[str],
@@ -281,8 +313,9 @@ class LoadedKernel:
         from tilewright.sim import Program
 
         bound, _ = self._given(args, {}).with_copies()
+        wide = bool(launched.get("non_portable_cluster"))
         machine = self.machine(launched["grid"], launched.get("block"), launched.get("cluster"),
-                               launched.get("shared_bytes") or 0)  # fmt: skip
+                               launched.get("shared_bytes") or 0, non_portable_cluster=wide)  # fmt: skip
         made = self._lowered(bound, machine)
         program = Program(made.kernel, checks, nearest(self.target))
         watch(program)
@@ -323,7 +356,11 @@ class LoadedKernel:
 
     def _lowered(self, bound: Given, machine: Machine) -> Lowered:
         made = lower(self.module.module, self.entry, bound.buffers(), machine)
-        return made if self._change is None else replace(made, kernel=self._change(made.kernel))
+        kernel, most = made.kernel, self.module.most_branches
+        if most is not None and (many := sum(isinstance(each, BRANCHES) for each in statements(kernel.body))) > most:
+            given = f"{many} branches and loops"
+            raise SimulationError("its text is too long to run", given=given, allowed=f"{most}", kind="limit")
+        return replace(made, kernel=kernel if self._change is None else self._change(kernel))
 
     def changed(self, change: Callable[[Kernel], Kernel]) -> LoadedKernel:
         """This kernel, changed before it runs."""

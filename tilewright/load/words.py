@@ -154,6 +154,6 @@ def reworded(error: TilewrightError, words: Words) -> TilewrightError:
         said(value, words) if isinstance(value, str) else value for value in (error.given, error.allowed)
     )
     error.hint = said(error.hint, words) if error.hint else error.hint
-    if len(error.findings) > 1:
+    if error.is_told:
         error.findings = tuple(in_words(one, words) for one in error.findings)
     return error

@@ -1,11 +1,11 @@
 """Lower bounds of a kernel's time, and an estimate of it, without a GPU.
 
 In the order in which to read: gpus, machine (tables of figures), bounds; costs, acts (a recording as what is played),
-play (on one SM), whole (the grid), estimate.
+play (on one SM), whole (the grid), estimate, gains.
 """
 
 from tilewright.profiling.bounds import Occupancy, Profile, profile, profile_loaded
-from tilewright.profiling.estimate import Estimate, Recorded, estimate, estimate_loaded, recorded
+from tilewright.profiling.estimate import Estimate, RecordedLaunch, estimate, estimate_loaded, recorded
 from tilewright.profiling.gpus import GPUS, Gpu, gpu
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "Gpu",
     "Occupancy",
     "Profile",
-    "Recorded",
+    "RecordedLaunch",
     "estimate",
     "estimate_loaded",
     "gpu",

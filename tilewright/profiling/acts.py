@@ -28,7 +28,7 @@ from tilewright.profiling.costs import Cost, compiled_cost, cost_of
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import Moved, Recording, Row, Stretch
 
-__all__ = ["Operation", "Script", "script_of"]
+__all__ = ["Script", "UnitWork", "script_of"]
 
 WORK, READ, USE, STORE, ATOMIC, ISSUE, SIGNAL, PHASE, GROUP, MEET = range(10)
 SECTOR, LINE = 32, 128
@@ -51,7 +51,7 @@ Act = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class UnitWork:
     """An asynchronous operation. unit: that carries it out. nbytes, far: of global memory, and those of HBM. writes:
     to global memory? cycles: of tensor cores. passes: of shared memory. outside: bytes of shared memory that are
     filled, as they are outside of the array.
@@ -75,7 +75,7 @@ class Script:
     """
 
     warps: list[tuple[int, int, list[Act]]] = field(default_factory=list)
-    operations: dict[int, Operation] = field(default_factory=dict)
+    operations: dict[int, UnitWork] = field(default_factory=dict)
     needs: dict[int, int] = field(default_factory=dict)
     phases_of: dict[int, list[int]] = field(default_factory=dict)
     ended: dict[int, list[int]] = field(default_factory=dict)
@@ -89,7 +89,7 @@ Share = Mapping[str, float]
 
 def script_of(recording: Recording, share: Share, first: int = 0, cached: frozenset[str] = frozenset()) -> Script:
     """What the CTA, or the cluster of CTAs, from ``first`` on does. cached: arrays that first-level caches keep."""
-    script, blocks = Script(ctas=recording.cluster), Blocks(recording, share, cached)
+    script, blocks = Script(ctas=recording.cluster), ActWriter(recording, share, cached)
     ours = range(first, first + recording.cluster)
     number = {(one.cta, one.address, one.number): at for at, one in enumerate(recording.phases)}
     for at, one in enumerate(recording.operations):
@@ -120,7 +120,7 @@ def _count_signals(recording: Recording, script: Script, ours: range) -> None:
         script.needs.setdefault(at, 0)
 
 
-class Blocks:
+class ActWriter:
     """Makes acts of stretches; equal ones once. (Mutable: it remembers.)"""
 
     def __init__(self, recording: Recording, share: Share, cached: frozenset[str]) -> None:
@@ -157,11 +157,11 @@ class Blocks:
         elif event.on == "mbarrier" and (event.cta, event.address, event.phase) in phases:
             yield PHASE, phases[event.cta, event.address, event.phase], event.row
 
-    def operation(self, one: Any) -> Operation:
+    def operation(self, one: Any) -> UnitWork:
         if one.unit == "tensor core":
-            return Operation("tensor", cycles=product_cycles(one.mnemonic or one.name), row=one.row)
+            return UnitWork("tensor", cycles=product_cycles(one.mnemonic or one.name), row=one.row)
         if one.unit not in ("TMA", "cp.async"):
-            return Operation("remote", row=one.row)
+            return UnitWork("remote", row=one.row)
         read, written = one.reads.get("global", 0), one.writes.get("global", 0)
         nbytes = max(read, written)
         share = min((self.share[name] for name in one.buffers if name in self.share), default=1.0)
@@ -169,7 +169,7 @@ class Blocks:
         receivers = max(1, len(one.signals))
         filled = max(0, one.writes.get("shared", 0) - read * receivers) if unit == "TMA" and one.signals else 0
         filled = 0 if one.reads.get("shared") else filled
-        return Operation(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, one.row, filled)
+        return UnitWork(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, one.row, filled)
 
     # Stretches
 

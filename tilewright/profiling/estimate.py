@@ -21,13 +21,13 @@ from tilewright.errors import SimulationError
 from tilewright.isa import ctas_of_an_sm
 from tilewright.profiling.bounds import Occupancy, _occupancy
 from tilewright.profiling.gpus import Gpu
-from tilewright.profiling.whole import Launch, Timing, played
+from tilewright.profiling.whole import Timing, WholeGrid, played
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
     from tilewright.errors import Span
 
-__all__ = ["Estimate", "Recorded", "estimate", "estimate_loaded", "recorded"]
+__all__ = ["Estimate", "RecordedLaunch", "estimate", "estimate_loaded", "recorded"]
 
 CTAS = 2  # that are recorded
 SECONDS = 20.0  # that the simulator may take for them
@@ -82,12 +82,12 @@ def _line(at: Span | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedLaunch:
     """What was recorded of a kernel, and how the whole grid is launched. `Any`: a `Recording`."""
 
     name: str
     recording: Any
-    launch: Launch
+    launch: WholeGrid
     occupancy: Occupancy
 
     def played(self, gpu: Gpu) -> Estimate:
@@ -96,7 +96,7 @@ class Recorded:
         return explained(self.name, self.recording, timing, self.launch.ctas, self.occupancy, gpu)
 
 
-def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> Recorded:
+def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:
     """Run the first CTAs of a launch on copies of its arguments; of arrays on a GPU only the shapes are used."""
     from tilewright.cuda.emit_alias import written
     from tilewright.sim import RecordingOptions
@@ -113,7 +113,7 @@ def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> Recorded:
     nbytes = {buffer.name: int(value.nbytes) for param, value in zip(exe.kernel.params, own, strict=True)
               for buffer in exe.kernel.buffers if buffer.data == param and isinstance(value, np.ndarray)}  # fmt: skip
     occupancy, ctas = _occupancy(exe, gpu), prod(exe.bind(*own).grid)
-    return Recorded(exe.name, run.recording, Launch(ctas, occupancy.ctas, nbytes), occupancy)
+    return RecordedLaunch(exe.name, run.recording, WholeGrid(ctas, occupancy.ctas, nbytes), occupancy)
 
 
 def estimate(exe: Executable, args: Sequence[Any], gpu: Gpu) -> Estimate:
@@ -136,7 +136,7 @@ def estimate_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any
     nbytes = {name: int(value.nbytes) for name, value in zip(kernel.parameters, args, strict=False)
               if isinstance(value, np.ndarray)}  # fmt: skip
     ctas = prod(int(extent) for extent in launched["grid"])
-    return Recorded(kernel.name, run.recording, Launch(ctas, occupancy.ctas, nbytes), occupancy).played(gpu)
+    return RecordedLaunch(kernel.name, run.recording, WholeGrid(ctas, occupancy.ctas, nbytes), occupancy).played(gpu)
 
 
 def _stand_in(value: Any, *, copied: bool) -> Any:

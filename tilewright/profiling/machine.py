@@ -2,7 +2,7 @@
 
 Measured on an H200 where nothing else is said: `python -m benchmarks.gpu figures`, 2026-11-28, driver 580.159.04, kept
 in benchmarks/results/figures.json. What is marked "by pairs" was chosen by the kernels of `benchmarks.gpu.pairs` that
-are fitted or seen. Other GPUs get the same parts of their datasheets' rates and the same latencies in cycles: not measured.
+are fitted or seen. Other GPUs get the same parts of their datasheets' rates and the same latencies: not measured.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.profiling.gpus import SECTOR_RATE, Gpu
 
-__all__ = ["Machine", "machine_of"]
+__all__ = ["SmFigures", "figures_of"]
 
 # Of HBM's rate, what reads, writes, and both together reach: 4.6, 4.4 and 4.15 TB/s of 4.8.
 READ_REACHED, WRITE_REACHED, BOTH_REACHED = 0.96, 0.92, 0.865
@@ -23,7 +23,7 @@ DISPATCH = 159.0  # cycles between two CTAs that begin on one SM: 0.607 ns of th
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class SmFigures:
     """Bytes are those of a cycle, latencies cycles; each has a comment where it is not plain."""
 
     l2_bytes: float
@@ -54,7 +54,7 @@ class Machine:
     launch_s: float = 3.0e-6  # seconds of a launch in a graph that does nothing
 
 
-def machine_of(gpu: Gpu, busy_sms: int, written: float = 0.0) -> Machine:
+def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0) -> SmFigures:
     """The figures where so many SMs are busy: they share what memory gives, but none has more than its port takes.
 
     written: the part of the bytes of HBM that are written.
@@ -63,7 +63,7 @@ def machine_of(gpu: Gpu, busy_sms: int, written: float = 0.0) -> Machine:
     mixed = 2 * min(written, 1 - written)
     alone = READ_REACHED * (1 - written) + WRITE_REACHED * written
     part, reached = gpu.sms / busy, alone * (1 - mixed) + BOTH_REACHED * mixed
-    return Machine(
+    return SmFigures(
         l2_bytes=min(SECTOR_RATE, L2_REACHED * part),
         l2_shared_bytes=min(SECTOR_RATE, L2_SHARED * part),
         l2_write_bytes=min(WRITTEN_ALONE, WRITTEN * part),

@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.profiling import acts
 from tilewright.profiling.acts import Script
-from tilewright.profiling.machine import Machine
+from tilewright.profiling.machine import SmFigures
 
 __all__ = ["Played", "play"]
 
@@ -51,7 +51,7 @@ class Sm:
     out: float = 0.0
 
 
-class Unit:
+class RunningCluster:
     """A cluster or CTA that runs. (Mutable.)"""
 
     __slots__ = ("arrived", "done", "left", "meeting_at", "needs", "number", "ready", "script", "waiting")
@@ -65,18 +65,18 @@ class Unit:
         self.left = len(script.warps)
 
 
-class Warp:
+class RunningWarp:
     """A warp that runs. (Mutable.)"""
 
     __slots__ = ("acts", "at", "began", "pending", "scheduler", "sm", "unit")
 
-    def __init__(self, unit: Unit, sm: Sm, warp: int, acts_of: list[Any]) -> None:
+    def __init__(self, unit: RunningCluster, sm: Sm, warp: int, acts_of: list[Any]) -> None:
         self.unit, self.sm, self.acts, self.at = unit, sm, acts_of, 0
         self.pending, self.scheduler = 0.0, warp % 4
         self.began: float | None = None  # to wait
 
 
-def play(scripts: Sequence[Script], machine: Machine, resident: int, total: int) -> Played:
+def play(scripts: Sequence[Script], machine: SmFigures, resident: int, total: int) -> Played:
     """Play ``total`` clusters or CTAs, ``resident`` at a time; the scripts in turns."""
     return Play(scripts, machine, resident, total).run()
 
@@ -84,10 +84,10 @@ def play(scripts: Sequence[Script], machine: Machine, resident: int, total: int)
 class Play:
     """The state of a play."""
 
-    def __init__(self, scripts: Sequence[Script], machine: Machine, resident: int, total: int) -> None:
+    def __init__(self, scripts: Sequence[Script], machine: SmFigures, resident: int, total: int) -> None:
         self.scripts, self.machine, self.total = scripts, machine, total
         self.sms = [Sm() for _ in range(max(script.ctas for script in scripts))]
-        self.heap: list[tuple[float, int, Warp]] = []
+        self.heap: list[tuple[float, int, RunningWarp]] = []
         self.order, self.begun = count(), 0
         self.ends: list[float] = []
         self.waits, self.units = (defaultdict[tuple[str, int], float](float) for _ in "wu")
@@ -121,12 +121,12 @@ class Play:
 
     def _begin(self, now: float) -> None:
         script = self.scripts[self.begun % len(self.scripts)]
-        unit = Unit(script, self.begun)
+        unit = RunningCluster(script, self.begun)
         self.begun += 1
         for sm, warp, acts_of in script.warps:
-            heappush(self.heap, (now, next(self.order), Warp(unit, self.sms[sm], warp + unit.number, acts_of)))
+            heappush(self.heap, (now, next(self.order), RunningWarp(unit, self.sms[sm], warp + unit.number, acts_of)))
 
-    def _leave(self, warp: Warp, now: float) -> None:
+    def _leave(self, warp: RunningWarp, now: float) -> None:
         unit = warp.unit
         unit.left -= 1
         if unit.left == 0:
@@ -137,19 +137,19 @@ class Play:
                 self.dispatched = max(now + wait, self.dispatched + self.machine.dispatch)
                 self._begin(self.dispatched)
 
-    def _wake(self, unit: Unit, key: tuple[str, int], now: float) -> None:
+    def _wake(self, unit: RunningCluster, key: tuple[str, int], now: float) -> None:
         for warp in unit.waiting.pop(key, ()):
             heappush(self.heap, (now, next(self.order), warp))
 
     # Acts: each returns when the warp goes on, or None where it waits
 
-    def _work(self, warp: Warp, now: float, act: Any) -> float:
+    def _work(self, warp: RunningWarp, now: float, act: Any) -> float:
         _, slots, units, latency, row = act
         sm, mine = warp.sm, warp.scheduler
         begin = max(now, sm.slots[mine])
         for unit in units:
             begin = max(begin, sm.lsu if unit == "lsu" else sm.pipes[unit][mine])
-        end = begin + max(slots, latency)
+        end: float = begin + max(slots, latency)
         sm.slots[mine] = begin + slots
         self.busy["issue"] += slots / 4
         for unit, turns in units.items():
@@ -199,7 +199,7 @@ class Play:
         used = min(MOST_USED, self.busy["HBM"] / len(self.sms) / (now + self.machine.hbm_latency))
         return self.machine.hbm_queue * used / (1 - used)
 
-    def _read(self, warp: Warp, now: float, act: Any) -> float:
+    def _read(self, warp: RunningWarp, now: float, act: Any) -> float:
         _, nbytes, far, passes, row = act
         sm = warp.sm
         begin = max(now, sm.lsu)
@@ -209,13 +209,13 @@ class Play:
         warp.pending = max(warp.pending, arrives)
         return begin + 1
 
-    def _use(self, warp: Warp, now: float, act: Any) -> float:
+    def _use(self, warp: RunningWarp, now: float, act: Any) -> float:
         if warp.pending > now:
             self.waits["memory", act[1]] += warp.pending - now
             return warp.pending
         return now
 
-    def _store(self, warp: Warp, now: float, act: Any) -> float:
+    def _store(self, warp: RunningWarp, now: float, act: Any) -> float:
         _, nbytes, far, passes, row = act
         sm = warp.sm
         begin = max(now, sm.lsu)
@@ -225,7 +225,7 @@ class Play:
         room = done - self.machine.l2_latency - self.machine.store_room  # cycles of stores that may be on their way
         return max(begin + 1, room)
 
-    def _atomic(self, warp: Warp, now: float, act: Any) -> float:
+    def _atomic(self, warp: RunningWarp, now: float, act: Any) -> float:
         _, sectors, passes, row = act
         sm = warp.sm
         begin = max(now, sm.lsu)
@@ -236,7 +236,7 @@ class Play:
         self.units["atomics", row] += cycles
         return begin + 1
 
-    def _issue(self, warp: Warp, now: float, act: Any) -> float:
+    def _issue(self, warp: RunningWarp, now: float, act: Any) -> float:
         unit, number = warp.unit, act[1]
         one, machine, sm = unit.script.operations.get(number), self.machine, warp.sm
         begun, issuing = now, 1.0
@@ -268,18 +268,18 @@ class Play:
             self._told(unit, phase, done)
         return begun + issuing
 
-    def _told(self, unit: Unit, phase: int, now: float) -> None:
+    def _told(self, unit: RunningCluster, phase: int, now: float) -> None:
         unit.needs[phase] -= 1
         unit.ready[phase] = max(unit.ready.get(phase, 0.0), now)
         if unit.needs[phase] == 0:
             self._wake(unit, ("phase", phase), unit.ready[phase] + self.machine.barrier_latency)
 
-    def _signal(self, warp: Warp, now: float, act: Any) -> float:
+    def _signal(self, warp: RunningWarp, now: float, act: Any) -> float:
         for phase in warp.unit.script.phases_of.get(act[1], ()):
             self._told(warp.unit, phase, now)
         return now + self.machine.signal
 
-    def _phase(self, warp: Warp, now: float, act: Any) -> float | None:
+    def _phase(self, warp: RunningWarp, now: float, act: Any) -> float | None:
         unit, phase = warp.unit, act[1]
         if unit.needs.get(phase, 0) > 0:
             unit.waiting.setdefault(("phase", phase), []).append(warp)
@@ -292,7 +292,7 @@ class Play:
             self.waits["m-barrier", act[2]] += after - began
         return after
 
-    def _group(self, warp: Warp, now: float, act: Any) -> float:
+    def _group(self, warp: RunningWarp, now: float, act: Any) -> float:
         _, operations, reads, row = act
         done = warp.unit.done
         after = max((done[one][1 if reads else 0] for one in operations if one in done), default=now)
@@ -300,7 +300,7 @@ class Play:
             self.waits["operations", row] += after - now
         return max(now, after)
 
-    def _meet(self, warp: Warp, now: float, act: Any) -> float | None:
+    def _meet(self, warp: RunningWarp, now: float, act: Any) -> float | None:
         _, meeting, arrives, waits, row = act
         unit = warp.unit
         if warp.began is None and arrives:
@@ -320,5 +320,5 @@ class Play:
             return now
         return max(now, unit.meeting_at[meeting] + self._meeting_latency(unit, meeting))
 
-    def _meeting_latency(self, unit: Unit, meeting: int) -> float:
+    def _meeting_latency(self, unit: RunningCluster, meeting: int) -> float:
         return self.machine.barrier_latency + self.machine.warp_latency * unit.script.meetings[meeting]

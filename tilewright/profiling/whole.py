@@ -10,10 +10,10 @@ from typing import Any
 
 from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Script, script_of
 from tilewright.profiling.gpus import Gpu
-from tilewright.profiling.machine import machine_of
+from tilewright.profiling.machine import figures_of
 from tilewright.profiling.play import Played, play
 
-__all__ = ["Launch", "Timing", "played"]
+__all__ = ["Timing", "WholeGrid", "played"]
 
 WAVES = 4  # of CTAs that are played; the others follow at the rate of the last ones
 MOST_ACTS = 60_000
@@ -25,7 +25,7 @@ LINE_ATOMIC_S, LANE_ATOMIC_S = 0.45e-9, 0.305e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class WholeGrid:
     """ctas: of the whole grid. resident: of an SM at a time. nbytes: of the arrays, by buffer. work: how many times as
     much a CTA moves in the whole problem as in the recorded one.
     """
@@ -50,13 +50,13 @@ class Timing:
     least_s: float = 0.0
 
 
-def played(recording: Any, launch: Launch, gpu: Gpu) -> Timing:
+def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     """How long the whole grid takes."""
     cluster = recording.cluster
     clusters = launch.ctas // cluster
     busy_sms = min(gpu.sms, launch.ctas)
     share, written = shares(recording, launch, gpu)
-    machine = machine_of(gpu, busy_sms, written)
+    machine = figures_of(gpu, busy_sms, written)
     firsts = [cta for cta in recording.ctas if cta % cluster == 0][:2]
     cached = frozenset(name for name, nbytes in launch.nbytes.items() if nbytes <= CACHED_BYTES)
     scripts = [script_of(recording, share, first, cached) for first in firsts]
@@ -91,7 +91,7 @@ def extended(found: Played, resident: int, total: int, each: float) -> float:
     return max(least, ends[-1] + (each - total) * rate)
 
 
-def contention(recording: Any, launch: Launch) -> float:
+def contention(recording: Any, launch: WholeGrid) -> float:
     """Seconds that atomics on the same line of memory take at least, one after the other."""
     seconds = defaultdict[str, float](float)
     for stream in recording.streams:
@@ -108,7 +108,7 @@ def contention(recording: Any, launch: Launch) -> float:
     return max((each * many / lines[name] for name, each in seconds.items()), default=0.0)
 
 
-def shares(recording: Any, launch: Launch, gpu: Gpu) -> tuple[dict[str, float], float]:
+def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[str, float], float]:
     """Of each buffer the part of what CTAs move that comes from HBM or goes there: each byte of an array once, and of
     what is written what the cache does not keep; and the part of all these bytes that is written.
     """

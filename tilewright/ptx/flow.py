@@ -1,4 +1,4 @@
-"""Branches, ends and calls: the instructions that end blocks of the graph.
+"""Branches, ends and calls: the instructions that end blocks.
 
 A function is inlined at each of its calls; `tilewright.ptx.recursion` lowers recursive functions.
 """
@@ -241,15 +241,15 @@ def _inline(
     for result, operand in zip(function.returns, results, strict=True):
         inner.symbols[result.name] = _place_of_result(low, result, operand, inner, step)
     inner.gather(tuple(inner.symbols))
-    here, after = low.lines.current, low.new()
+    after = low.new()
     before = Var(low.fresh("used"), UINT32)
     if allocates(function):
         low.add([Assign(before, low.room_used, at=step.at)])
-    inlined[0](low, function.body or (), inner, after)
-    low.end(Jump(after, at=step.at), after)
+    with low.lines.inlined():
+        inlined[0](low, function.body or (), inner, after)
+        low.end(Jump(after, at=step.at), after)
     if allocates(function):
         low.add([Assign(low.room_used, before, at=step.at)])
-    low.lines.current = here
     for result, operand in zip(function.returns, results, strict=True):
         if isinstance(step.scope.named(operand), Var):
             symbol = inner.symbols[result.name]

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from tilewright import ir
 from tilewright.ir import as_expr, expressions, statements, walk
+from tilewright.ir.live import live_before
 from tilewright.isa import WHOLE_WARP, Bound, bind
-from tilewright.ptx.live import live_before
 from tilewright.ptx.state import UINT32, Lowering
 
 __all__ = ["place_fragments"]

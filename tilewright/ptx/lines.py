@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tilewright.errors import Span
 from tilewright.ptx.tree import Instruction, Loc, Module
@@ -38,17 +40,31 @@ class Lines:
         self.module = module
         self.files = dict(module.files)
         self.current: Span | None = None
+        self.caller: Span | None = None  # of the function whose body takes the place of a call
+        self.own: Span | None = None  # the last line of this body that is the author's
         self._spans: dict[tuple[int, int, int], Span] = {}  # the last of each place: calls come before what they inline
 
     def move(self, loc: Loc) -> None:
         """The following instructions come from this line. Line 0 is none: the last one stays."""
         if loc.line and loc.file in self.files:
-            outer = self._spans.get(loc.outer) if loc.outer is not None else None
+            outer = self._spans.get(loc.outer) if loc.outer is not None else self.caller
+            if outer is self.caller and _is_foreign(self.files[loc.file]):  # -G says of inlined code not who has called
+                outer = self.own or self.caller
             if outer is None and loc.outer is not None and loc.outer[1]:
                 outer = self._span(*loc.outer)
             self.current = self._spans[loc.file, loc.line, loc.column] = self._span(
                 loc.file, loc.line, loc.column, outer
             )
+            if not _is_foreign(self.files[loc.file]):
+                self.own = self.current
+
+    @contextmanager
+    def inlined(self) -> Iterator[None]:
+        """What follows is the body of a function that is called here."""
+        here, own, caller = self.current, self.own, self.caller
+        self.caller, self.own = here, None
+        yield
+        self.current, self.own, self.caller = here, own, caller
 
     def _span(self, file: int, line: int, column: int, outer: Span | None = None) -> Span:
         path = self.files[file]
@@ -65,6 +81,15 @@ class Lines:
 
 
 def _is_foreign(path: str) -> bool:
-    """Is it a header of NVIDIA's, or Triton's own library?"""
-    inside = ("/nvidia/", "/cuda/include/", "/targets/", "/triton/language/")
+    """Is it a header of NVIDIA's libraries, or Triton's own library?"""
+    inside = (
+        "/nvidia/",
+        "/cuda/include/",
+        "/targets/",
+        "/triton/language/",
+        "/cutlass/",
+        "/cute/",
+        "/cub/",
+        "/thrust/",
+    )
     return path.startswith("cuda_") or any(folder in path for folder in inside)

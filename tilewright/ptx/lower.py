@@ -1,4 +1,4 @@
-"""From a PTX entry to a lowered kernel: its blocks as a graph, its variables as buffers, its registers as scalars.
+"""From a PTX entry to a lowered kernel: its blocks as statements, its variables as buffers, its registers as scalars.
 
 Functions are inlined; those that call themselves have a stack. Features that the simulator lacks (textures, launches
 from the device, a heap) are refused here, before anything runs.
@@ -13,6 +13,7 @@ from tilewright import ir
 from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, Span, TilewrightError
 from tilewright.ir import map_body, rewrite, statements, unary
+from tilewright.ir.structure import body_of
 from tilewright.ptx.declare import module_symbol, parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.fragments import place_fragments
@@ -115,11 +116,11 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, ir.Buffer], mach
     place_fragments(low)
     if low.in_flight:
         low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
-    shared = (each.buffer for each in low.allocated if each.buffer.is_shared and each.buffer not in low.dynamic)
-    low.ended = dict(zip(low.ended, bounded(low.ended.values(), shared), strict=True))
+    statics = (each.buffer for each in low.allocated if each.buffer.data is None and each.buffer not in low.dynamic)
+    low.ended = dict(zip(low.ended, bounded(low.ended.values(), statics), strict=True))
     kernel = ir.Kernel(
-        entry.name, tuple(low.params), tuple(low.buffers.values()), tuple(low.allocated), stage="lowered",
-        launch=launch, graph=low.graph(), at=module.span(entry.line),
+        entry.name, tuple(low.params), tuple(low.buffers.values()), (*low.allocated, *body_of(low.graph())),
+        stage="lowered", launch=launch, compiled=True, at=module.span(entry.line),
     )  # fmt: skip
     numbers = {name: low.function_address(module.function_of[name]) for name in low.functions}
     short = {each.name: short_address(low, each) for each in low.buffers.values()} if are_short(low) else {}

@@ -1,8 +1,9 @@
-"""Addresses of shared variables: an access by a register that only ever holds addresses in one variable must stay in
-that variable.
+"""Addresses of variables: an access by a register that only ever holds addresses in one variable must stay in that
+variable.
 
-Variables lie side by side in shared memory. An access by a register that was made from the address of one of them, in
-whichever way control came there, has the bounds of that variable; of all others the whole memory is the bound.
+Variables lie side by side in shared and in local memory. An access by a register that was made from the address of one
+of them, in whichever way control came there, has the bounds of that variable; of all others the whole memory is the
+bound.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ class _Origins:
             return self.of(expr.a)
         if isinstance(expr, ir.Select):
             return self._joined((expr.a, expr.b), _only(0, 1))
+        if isinstance(expr, ir.Binary) and _has_window(expr):
+            return self.of(expr.a)
         if isinstance(expr, ir.Binary):
             return self._joined((expr.a, expr.b), SUMS.get(expr.op, _only()))
         if isinstance(expr, ir.Call):
@@ -86,7 +89,7 @@ class _Origins:
 
 
 def bounded(blocks: Iterable[ir.Block], statics: Iterable[ir.Buffer]) -> Iterator[ir.Block]:
-    """The blocks with accesses of one shared variable held to it. statics: the variables."""
+    """The blocks with accesses of one shared or local variable held to it. statics: the variables."""
     blocks, own = tuple(blocks), frozenset(statics)
     origins = _Origins(stmt for block in blocks for stmt in statements(block.body)) if len(own) > 1 else None
 
@@ -120,5 +123,9 @@ def bounded(blocks: Iterable[ir.Block], statics: Iterable[ir.Buffer]) -> Iterato
 
 def _offset(at: ir.Expr) -> ir.Expr:
     """An address in shared memory without the start of its window, which stands before it."""
-    is_sum = isinstance(at, ir.Binary) and at.op == "+" and isinstance(at.b, ir.Binary) and at.b.op == "&"
-    return at.a if is_sum and isinstance(at, ir.Binary) else at
+    return at.a if isinstance(at, ir.Binary) and _has_window(at) else at
+
+
+def _has_window(at: ir.Binary) -> bool:
+    """Is it an offset and the start of its window, as an access of one memory and a generic address have it?"""
+    return at.op in ("+", "|") and isinstance(at.b, ir.Binary) and at.b.op == "&"

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from tilewright import ir, isa
 from tilewright.dtypes import BOOL
 from tilewright.ir import binary, cast, const, statements
+from tilewright.ir.live import live_before
 from tilewright.ptx.bits import raw_dtype
-from tilewright.ptx.live import live_before
 from tilewright.ptx.names import Memory, Scope, element_bytes, identifier, nbytes, register_dtype
 from tilewright.ptx.state import CLOCK, UINT8, UINT32, Lowering, Step
 from tilewright.ptx.tree import Body, Function, Variable

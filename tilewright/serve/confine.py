@@ -23,7 +23,7 @@ from typing import Any
 
 from tilewright.process import hold
 
-__all__ = ["TRIED", "Held", "Walls", "confined", "held", "replaced", "watched"]
+__all__ = ["TRIED", "HeldPart", "Walls", "confined", "held", "replaced", "watched"]
 
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -245,7 +245,7 @@ JUDGING = ("numpy", "builtins", "time", "json", "pickle", "os", "sys", "ml_dtype
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldPart:
     """A function, class or method, and where it is held: of a module or a class."""
 
     holder: Mapping[str, Any]
@@ -254,23 +254,25 @@ class Held:
     label: str
 
 
-def replaced(before: Iterable[Held]) -> str | None:
+def replaced(before: Iterable[HeldPart]) -> str | None:
     """The first of these that is another one now: ``tilewright.sim.Program``."""
     return next((each.label for each in before if each.holder.get(each.name) is not each.value), None)
 
 
-def held() -> list[Held]:
+def held() -> list[HeldPart]:
     """Functions, classes and methods of the modules that judge, compute and tell the time."""
     names = [name for name in sys.modules if name in JUDGING or name.startswith("tilewright.")]
     return [each for name in names for each in _callables(name)]
 
 
-def _callables(module: str) -> Iterator[Held]:
+def _callables(module: str) -> Iterator[HeldPart]:
     """Of our own modules those that they define, with the methods of classes; of others all that they offer."""
     ours, holder = module.startswith("tilewright"), vars(sys.modules[module])
     for name, value in holder.items():
         if callable(value) and not (ours and getattr(value, "__module__", None) != module):
-            yield Held(holder, name, value, f"{module}.{name}")
+            yield HeldPart(holder, name, value, f"{module}.{name}")
             if ours and isinstance(value, type):
                 own = vars(value)
-                yield from (Held(own, of, each, f"{module}.{name}.{of}") for of, each in own.items() if callable(each))
+                yield from (
+                    HeldPart(own, of, each, f"{module}.{name}.{of}") for of, each in own.items() if callable(each)
+                )

@@ -25,7 +25,7 @@ from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.serve.apart import Died, apart
 from tilewright.serve.cases import Case, cases_of
 from tilewright.serve.confine import Walls
-from tilewright.serve.reading import Load, Refused, kernel_of
+from tilewright.serve.reading import Load, SubmissionRefused, kernel_of
 from tilewright.serve.submission import Submission, evaluated, submission_of
 from tilewright.verdict import Report, Verdict, verdict_on
 
@@ -59,7 +59,7 @@ def answer(given: Any, load: Load, walls: Walls) -> dict[str, Any]:
             if verdicts[-1].status == "stopped":
                 break
         least = _least_ms(made, submission, cases) if all(verdicts) else None
-    except Refused as refused:
+    except SubmissionRefused as refused:
         verdicts.append(refused.verdict)
     except (TilewrightError, MemoryError) as error:
         verdicts.append(verdict_on("submission", error))
@@ -82,7 +82,7 @@ def refusal(identity: Any, message: str, status: str = "stopped", given: str | N
 
 
 def _compiled(submission: Submission, load: Load, folder: Path) -> Executable | LoadedKernel:
-    """The kernel, compiled. Raises Refused or TilewrightError where there is none."""
+    """The kernel, compiled. Raises SubmissionRefused or TilewrightError where there is none."""
     if submission.language == "py":
         kernel = kernel_of(submission.source, submission.kernel, submission.constants, load, folder,
                            seconds=submission.seconds, nbytes=submission.nbytes)  # fmt: skip

@@ -24,7 +24,7 @@ from tilewright.serve.apart import Died, apart
 from tilewright.serve.confine import TRIED, held, replaced, watched
 from tilewright.verdict import Verdict, verdict_on
 
-__all__ = ["Load", "Refused", "kernel_of", "settle"]
+__all__ = ["Load", "SubmissionRefused", "kernel_of", "settle"]
 
 Load = Callable[[str, list[str]], Kernel]
 """The kernel that ``FILE.py:NAME`` names, with constants as the command line has them."""
@@ -39,7 +39,7 @@ def settle() -> None:
     _SETTLED[:] = held()
 
 
-class Refused(Exception):
+class SubmissionRefused(Exception):
     """A submission that is no kernel, with the verdict on it."""
 
     def __init__(self, verdict: Verdict) -> None:
@@ -69,7 +69,7 @@ def kernel_of(
     seconds: float,
     nbytes: int,
 ) -> Kernel:
-    """The kernel of a text in our language. Raises Refused with a verdict that says why there is none."""
+    """The kernel of a text in our language. Raises SubmissionRefused with a verdict that says why there is none."""
     file = folder / "submission.py"
     file.write_text(source, encoding="utf-8")
     place = f"{file}:{name}" if name else str(file)
@@ -77,9 +77,11 @@ def kernel_of(
     answer = apart(lambda: _read(place, str(file), const, load), seconds=seconds, nbytes=nbytes, walls=True)
     if isinstance(answer, Died):
         found = Finding("limit", f"the submission's Python code gave no kernel: {answer}", file="submission.py")
-        raise Refused(Verdict(name or "submission", "stopped", findings=(found,), not_covered=("everything",)))
+        raise SubmissionRefused(
+            Verdict(name or "submission", "stopped", findings=(found,), not_covered=("everything",))
+        )
     if not answer:
-        raise Refused(_tried(name, "the harness", None, "it ends its own process"))
+        raise SubmissionRefused(_tried(name, "the harness", None, "it ends its own process"))
     kind, data = answer[:1], answer[1:]
     try:
         if kind == b"K":
@@ -88,15 +90,17 @@ def kernel_of(
                 return kernel
         elif kind == b"T":
             told = json.loads(data)
-            raise Refused(_tried(name, told["name"], told["line"], told["what"]))
+            raise SubmissionRefused(_tried(name, told["name"], told["line"], told["what"]))
         elif kind == b"E":
             told = json.loads(data)
             findings = tuple(map(Finding.from_dict, told["findings"]))
             if told["status"] in ("wrong", "refused", "stopped"):
-                raise Refused(Verdict("submission", told["status"], findings=findings, not_covered=("everything",)))
+                raise SubmissionRefused(
+                    Verdict("submission", told["status"], findings=findings, not_covered=("everything",))
+                )
     except (pickle.UnpicklingError, ValueError, KeyError, TypeError, AttributeError, EOFError, IndexError) as error:
-        raise Refused(_tried(name, "the harness", None, f"what it hands on is no kernel: {error}")) from None
-    raise Refused(_tried(name, "the harness", None, "what it hands on is no kernel"))
+        raise SubmissionRefused(_tried(name, "the harness", None, f"what it hands on is no kernel: {error}")) from None
+    raise SubmissionRefused(_tried(name, "the harness", None, "what it hands on is no kernel"))
 
 
 def _tried(name: str | None, what: str, line: int | None, more: str | None) -> Verdict:

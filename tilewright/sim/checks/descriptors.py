@@ -38,7 +38,8 @@ class Descriptors(Check):
             numbers = _numbers(buffer)
             if numbers is not None and (what := _disorder(one, buffer, numbers, place.start)):
                 self.warned.add(key)
-                operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {what}")
+                text = f"{operation.instruction.at}: {operation.name} {what}"
+                operation.batch.wave.run.warn(text, "descriptor", operation.name, place.name)
 
 
 def _disorder(one: Touched, buffer: Buffer, numbers: Ints, start: int) -> str:

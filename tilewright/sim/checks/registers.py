@@ -1,4 +1,6 @@
-"""Registers that an operation uses after its issue: a fence must stand before the issue."""
+"""Registers that an operation uses after its issue: a fence must stand before the issue. Registers that a warpgroup
+takes or gives back: by all four of its warps.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,13 @@ from tilewright.errors import SimulationError
 from tilewright.explain import Remedy
 from tilewright.isa import INSTRUCTIONS, RegisterFence
 from tilewright.sim.checks.base import Check, register
+from tilewright.sim.machine.batch import numbers
 
 if TYPE_CHECKING:
+    from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.arrays import Array, Bools, Ints
+    from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Unfenced"]
+__all__ = ["Reallocated", "Unfenced"]
 
 WORD = 4
 
@@ -103,6 +107,47 @@ class Unfenced(Check):
                 operation.batch.wave.run.tell(error, str(operation.instruction.at), place.name)
 
 
+class Reallocated(Check):
+    """The four warps of a warpgroup have to give back and take registers as often, and as many.
+
+    Source: PTX ISA, "Miscellaneous Instructions: setmaxnreg". Published kernels give each warp of a group a line of its
+    own for that, so that the counts decide, not the place.
+    """
+
+    def __init__(self, program: Subject) -> None:
+        super().__init__(program)
+        self.counts: dict[Wave, dict[tuple[int, int], list[int]]] = {}  # of each row and warp
+        self.at: Span | None = None
+
+    def done_by_warpgroup(self, batch: Look, mask: Mask, value: Array, at: Span | None) -> None:
+        self.at = self.at or at
+        rows, warps = np.nonzero(mask.full.any(-1))
+        shown = np.broadcast_to(value, mask.shape)[rows, warps].max(-1)
+        where = zip(np.array(numbers(batch.ctas))[rows], np.array(numbers(batch.warps))[warps], shown, strict=True)
+        for row, warp, count in where:
+            self.counts.setdefault(batch.wave, {}).setdefault((int(row), int(warp)), []).append(int(count))
+
+    def ended(self, wave: Wave) -> None:
+        counts = self.counts.pop(wave, {})
+        for row, group in sorted({(row, warp // 4) for row, warp in counts}):
+            each = {warp: counts.get((row, warp), []) for warp in range(4 * group, min(4 * group + 4, wave.run.warps))}
+            if len({tuple(one) for one in each.values()}) > 1:
+                took = "; ".join(f"warp {warp}: {', '.join(map(str, found)) or 'none'}" for warp, found in each.items())
+                wave.run.tell(_apart(f"CTA {wave.cta_name(row)}: {took}", self.at), str(self.at))
+                return
+
+
+def _apart(given: str, at: Span | None) -> SimulationError:
+    return SimulationError(
+        "a part of a warpgroup gives back or takes registers, or other counts of them than the rest",
+        given=given,
+        allowed="the same counts by all four warps, the first of which is a multiple of 4",
+        hint="a condition that the warps of a warpgroup share",
+        at=at,
+        kind="registers",
+    )
+
+
 def _lacks(operation: Operation, where: Bools, what: str, place: str) -> SimulationError:
     kind = RegisterFence(operation.form.issue.group) if operation.form.issue else None
     rows = INSTRUCTIONS.items()
@@ -120,4 +165,6 @@ def _lacks(operation: Operation, where: Bools, what: str, place: str) -> Simulat
     )
 
 
-register("registers", "registers that operations go on using, without a fence after their last use", Unfenced)
+register(
+    "registers", "registers that operations go on using, without a fence after their last use", Unfenced, Reallocated
+)

@@ -2,16 +2,14 @@
 
 values              what statements give and read, what expressions depend on
 prepare, loops      the passes before the cut; loops that wait
-axes                over what each value varies: CTAs, warps, lanes, or nothing; in a graph, where lanes diverge
-cut, waits, live, regions
-                    the cut: blocks that end where threads may wait, from a structured body or a graph; live
-                    variables; and which blocks are one segment
+axes                over what each value varies: CTAs, warps, lanes, or nothing
+cut, waits, live, segments
+                    the cut: blocks that end where threads may wait; live variables; and which blocks are one segment
 decisions           strong reads that decide a branch, and nothing else
-rounds              the blocks of a segment under the masks of the lanes that come to them
 emitter, source     the state that generators share; the text, and text that is nested too deep for Python
-expressions, addressing, calls, substitution, lifting
+expressions, addressing, calls, inductions, substitution, lifting
                     values, addresses in parts, calls of the instruction table: plain functions over one emitter; in
-                    compiled code addresses are written out first, and then taken apart
+                    compiled code addresses are written out first, those that go on by a step too, and then taken apart
 skips               the barriers that threads may skip, and what they do behind them
 needed              scalars of compiled code, loaded in the lanes that use them
 unknowns            in compiled code, unknown bits and how operations spread them

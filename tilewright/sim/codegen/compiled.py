@@ -33,7 +33,7 @@ from tilewright.sim.record import Recorder
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.codegen.regions import Segment
+    from tilewright.sim.codegen.segments import Segment
     from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.places import Group, Place
@@ -71,7 +71,7 @@ class Compiled(Subject):
         self.parameters = frozenset(
             [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
         )
-        self.raw = kernel.graph is not None
+        self.raw = kernel.compiled
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
         self.recorder = Recorder(self) if recorded else None
@@ -83,7 +83,7 @@ class Compiled(Subject):
         self.shadowed = self._shadowed()
         self.fixed = self.parameters | self._fixed()
         self.live_in = [self._with_flags(names) for names in live_in]
-        calls = [call for stmt in ir.code_of(self.kernel) for call in calls_of(stmt)]
+        calls = [call for stmt in ir.statements(self.kernel.body) for call in calls_of(stmt)]
         self.tells_ends = any(is_collective(call) if self.raw else is_of_all(call) for call in calls)
         self.spans = {segment.index: segment.end.at for segment in self.cut}
         self.live = [self._axes_of(names) for names in self.live_in]
@@ -179,7 +179,7 @@ class Compiled(Subject):
 
     def line_of(self, place: Place | None) -> Span | None:
         """The line that declares a buffer; the kernel's for none."""
-        stmts = (stmt for stmt in ir.code_of(self.kernel) if isinstance(stmt, ir.AllocBuffer))
+        stmts = (stmt for stmt in ir.statements(self.kernel.body) if isinstance(stmt, ir.AllocBuffer))
         found = (stmt.at for stmt in stmts if place is not None and stmt.buffer.name == place.name)
         return next(found, self.kernel.at)
 
@@ -197,10 +197,15 @@ class Compiled(Subject):
         assigned = {stmt.var.name for stmt in given_in(ir.statements(segment.body))}
         return self._with_flags(frozenset(assigned))
 
+    def ends_at(self, segment: int) -> bool:
+        """Is a thread's end all that there is, and does another thread ask for it?"""
+        here = self.cut[segment]
+        return self.raw and self.tells_ends and isinstance(here.end, ir.Exit) and not here.body
+
     def _mentioned(self, segment: Segment) -> frozenset[str]:
         names = {s.var.name for s in ir.statements(segment.body) if isinstance(s, ir.Assign)}
         exprs = [expr for stmt in ir.statements(segment.body) for expr in ir.expressions(stmt)]
-        exprs += [expr for block in segment.region.blocks.values() for expr in block.end.reads]
+        exprs += segment.end.reads
         return frozenset(names | names_in(exprs))
 
     def _with_flags(self, names: frozenset[str]) -> frozenset[str]:
@@ -216,7 +221,7 @@ class Compiled(Subject):
             return frozenset()
         given = given_in(stmt for segment in self.cut for stmt in ir.statements(segment.body))
         times = Counter(stmt.var.name for stmt in given)
-        once = [stmt for stmt in given if times[stmt.var.name] == 1 and not self.axes.is_blended(stmt)]
+        once = [stmt for stmt in given if times[stmt.var.name] == 1]
         found = self.parameters | {stmt.var.name for stmt in once}
         while True:
             wrong = {stmt.var.name for stmt in once if not all(is_closed(node, found) for node in ir.walk(stmt.value))}
@@ -252,7 +257,7 @@ class Compiled(Subject):
         undefined = (stmt.var.name for stmt in self.axes.undefined if isinstance(stmt, ir.Bind))
         self.shadowed = frozenset(undefined if self.with_shadows else ())
         while True:
-            given = given_in(ir.code_of(self.kernel))
+            given = given_in(ir.statements(self.kernel.body))
             found = {stmt.var.name for stmt in given if self.may_be_poison(stmt.value)}
             if found <= self.shadowed:
                 return self.shadowed

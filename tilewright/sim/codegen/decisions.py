@@ -12,15 +12,15 @@ import numpy as np
 
 from tilewright import ir
 from tilewright.dtypes import VOID
+from tilewright.ir.flow import Flow
 from tilewright.isa import bind
-from tilewright.sim.codegen.live import Liveness
+from tilewright.sim.codegen.live import live_in
 from tilewright.sim.codegen.loops import shows
 from tilewright.sim.codegen.values import acts, calls_of, names_in, put_in, read_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tilewright.ir.flow import Flow
     from tilewright.isa import Lanes
 
 __all__ = ["decisions"]
@@ -28,18 +28,19 @@ __all__ = ["decisions"]
 VALUES = (0, 1, 2, 5, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)  # that memory may hold
 
 
-def decisions(blocks: Sequence[ir.Block], flow: Flow, parameters: frozenset[str]) -> dict[int, ir.Expr]:
+def decisions(blocks: Sequence[ir.Block], parameters: frozenset[str]) -> dict[int, ir.Expr]:
     """By the ``id`` of the call that reads: the condition of the branch at the end of its block, in which the call
     stands for what it reads.
     """
+    flow = Flow([block.end.targets for block in blocks])
     ends = {number: blocks[number].end for number in flow.line}
     found: dict[int, ir.Expr] = {}
-    live: Liveness | None = None
+    live: dict[int, frozenset[str]] | None = None
     for number, end in ends.items():
         calls = [call for stmt in blocks[number].body for call in calls_of(stmt) if _only_reads(call)]
         if isinstance(end, ir.Branch):
-            live = live or Liveness(blocks, flow, parameters)
-            after = frozenset().union(*(live.live_in[k] for k in flow.successors[number]))
+            live = live or live_in(blocks, flow, parameters)
+            after = frozenset().union(*(live[k] for k in flow.successors[number]))
             calls += [node for node in end.reads if isinstance(node, ir.Call) and _only_reads(node)]
             every = ((call, _condition(call, blocks[number].body, end.cond, after)) for call in calls)
             found |= {id(call): cond for call, cond in every if cond is not None}
@@ -111,7 +112,8 @@ def _condition(call: ir.Call, body: ir.Body, cond: ir.Expr, after: frozenset[str
             values[stmt.var.name] = put_in(stmt.value, values)
             told = told | {stmt.var.name} if depends else told - {stmt.var.name}
     found = put_in(cond, values)
-    own = {cond.name} if isinstance(cond, ir.Var) else set()
+    plain = cond.a if isinstance(cond, ir.Unary) and cond.op == "not" else cond
+    own = {plain.name} if isinstance(plain, ir.Var) else set()
     nodes = [node for node in ir.walk(found) if acts(node)]
     is_alone = call in nodes and all(node == call for node in nodes)
     return found if is_alone and (told - own).isdisjoint(after) else None

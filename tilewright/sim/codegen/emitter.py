@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.ir import Call, Expr, Load, Reinterpret, Stmt, walk
+from tilewright.ir import Call, Expr, Load, Reinterpret, Stmt, Unary, walk
 from tilewright.sim.checks.arithmetic import may_fault
 from tilewright.sim.checks.poison import Need
 from tilewright.sim.codegen.axes import UNIFORM
@@ -67,6 +67,11 @@ class Operand:
     text: str
     shadow: str | None = None
     origin: str = ""
+
+
+def _without_not(expr: Expr) -> Expr:
+    """What a negation negates: that is what has unknown bits."""
+    return expr.a if isinstance(expr, Unary) and expr.op == "not" else expr
 
 
 class Emitter:
@@ -135,7 +140,7 @@ class Emitter:
         operand = self.value(expr, mask)
         if operand.shadow is not None:
             text = self.out.named("v", operand.text)
-            need = self.out.constant("N", Need(expr, use, self.at))
+            need = self.out.constant("N", Need(_without_not(expr), use, self.at))
             if self.unknowns:
                 known = f"({operand.shadow} == 0){'.all(-1)' * (expr.dtype.lanes > 1)}{operand.origin}"
                 self.out.line(f"if {operand.shadow} is not None: {need}(b, {mask}, {known})")

@@ -27,9 +27,7 @@ from tilewright.sim.codegen.calls import asked, executed
 from tilewright.sim.codegen.emitter import Emitter, is_number, is_window
 from tilewright.sim.codegen.expressions import RULES
 from tilewright.sim.codegen.fusing import Fusing, is_loop_of_turns, length_of_loads
-from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from
-from tilewright.sim.codegen.regions import Leave, Segment
-from tilewright.sim.codegen.rounds import ENDLESS, leaving, written
+from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from, reads_nothing, spins
 from tilewright.sim.codegen.source import PySource
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.codegen.values import is_pure
@@ -42,6 +40,7 @@ from tilewright.sim.record import Row, row_of, row_of_call
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.compiled import Compiled
+    from tilewright.sim.codegen.segments import Segment
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
@@ -50,6 +49,7 @@ CALLED: tuple[Callable[..., object], ...] = (
     *(nibble_flags, quotient, stacked, store_nibbles, to_shared),
     *(meaning for row in OPERATORS.values() for meaning in (row.number, row.array)),
 )
+ENDLESS = "for _ in run.watch.endless():"  # `while True`, under the watch of the limits
 UNRECORDED = (ir.AllocBuffer, ir.DeclBuffer, ir.Attr, ir.Assume, ir.Break, ir.Continue, ir.For, ir.While)
 NAMESPACE: dict[str, object] = {"np": np} | {each.__name__: each for each in CALLED}
 
@@ -65,7 +65,7 @@ class SegmentEmitter(Emitter):
         self.segment = segment
         self.live_out = live_out
         self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
-        self.whole = "m0"  # the mask under which a value is for all lanes that come here
+        self.bound_under: dict[str, str] = {}  # by variable: no lane outside of this mask has a value of it
         self.one_by_one = False  # is a fused run being written statement by statement, too?
 
     # The function
@@ -78,25 +78,20 @@ class SegmentEmitter(Emitter):
             for name in sorted(self.program.reads(self.segment)):
                 source = "scalars" if name in self.program.parameters else "env"
                 self.out.line(f"{self.variable(name)} = {source}[{name!r}]")
-            self.first_values()
-            written(self, self.segment.region)
+            self.body(self.segment.body, "m0")
             self.end()
-
-    def first_values(self) -> None:
-        """Initial values of variables that only some of the lanes may assign."""
-        if self.segment.region.is_straight:
-            return
-        names = sorted(self.program.writes(self.segment) - self.program.reads(self.segment))
-        if names:
-            self.out.line(" = ".join([*(self.variable(name) for name in names), "None"]))
 
     def end(self) -> None:
         """The end of a segment: a jump to another segment, or a call of the scheduler."""
         self.out.at = self.segment.end.at
         end = self.segment.end
         if isinstance(end, ir.Branch):
-            self.comes(self.segment.region.tail, "m0")
+            if (number := self.program.skips.counted.get(self.segment.blocks[-1])) is not None:
+                self.out.line(f"b.wave.skipping.comes(b, m0, {number})")
             cond = self.out.named("c", self.sound(end.cond, "m0", "a condition"))
+            for to, test in ((end.then, cond), (end.orelse, f"~{cond}")):
+                if self.program.ends_at(to) and self.axes.of(end.cond) != UNIFORM:
+                    self.out.line(f"b.wave.ended(b, m0.narrowed({test}))")
             self.write_back()
             if self.axes.of(end.cond) == UNIFORM:
                 self.out.line(f"return {end.then} if {cond} else {end.orelse}")
@@ -106,10 +101,6 @@ class SegmentEmitter(Emitter):
             self.meet(end)
         elif isinstance(end, ir.Ask):
             self.ask(end)
-        elif isinstance(end, Leave):
-            self.write_back()
-            ways = "".join(f"({to}, {leaving(to)}), " for to in end.to)
-            self.out.line(f"return run.scheduler.leave(b, ({ways}))")
         else:
             self.write_back()
             if isinstance(end, ir.Jump):
@@ -135,16 +126,11 @@ class SegmentEmitter(Emitter):
         warps = 4 if bound.instruction.lanes == WARPGROUP else 1
         axes = {f"meeting.{k}": self.axes.of(operand) for k, operand in enumerate(operands)}
         site = BarrierSite(bound.instruction.name, end.at, sync, axes, warps, by_mask and sync is None)
-        if (block := self.segment.region.tail) in (skips := self.program.skips).counted:
+        if (block := self.segment.blocks[-1]) in (skips := self.program.skips).counted:
             around = {number: skips.spans[number] for number in skips.around.get(block, ())}
             site = replace(site, number=skips.counted[block], branches=around)
         place = self.out.constant("X", site)
         self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
-
-    def comes(self, block: int | None, mask: str) -> None:
-        """Count the lanes that come to the branch at the end of a block, if it is around a barrier."""
-        if block is not None and (number := self.program.skips.counted.get(block)) is not None:
-            self.out.line(f"b.wave.skipping.comes(b, {mask}, {number})")
 
     def goes_on(self, stmt: ir.Stmt, mask: str) -> None:
         """Note that lanes are behind the branches around a barrier."""
@@ -271,6 +257,7 @@ class SegmentEmitter(Emitter):
         text, flags = self.settled(stmt.var, stmt.value, mask)
         if any(stmt is each for each in self.axes.undefined):
             flags = self.out.constant("U", nothing_known(stmt.var.dtype))
+        self.bound_under[stmt.var.name] = mask
         self.define(stmt.var, text, flags)
         self.record_value(stmt.var.name, mask)
 
@@ -278,7 +265,7 @@ class SegmentEmitter(Emitter):
         """A new value for a variable, in the active lanes."""
         text, flags = self.settled(stmt.var, stmt.value, mask)
         name = self.variable(stmt.var.name)
-        apart = mask != self.whole or (mask != "m0" and self.axes.is_blended(stmt))
+        apart = mask not in ("m0", self.bound_under.get(stmt.var.name))
         if apart and self.axes.variables[stmt.var.name] != UNIFORM:
             text = f"{mask}.chosen({text}, {name})"
             way = f"blended({mask}, " if self.unknowns else f"{mask}.chosen("
@@ -349,12 +336,16 @@ class SegmentEmitter(Emitter):
                 with self.out.block("else:"):
                     self.body(stmt.orelse, mask)
             return
-        for body, test in ((stmt.then, cond), (stmt.orelse, f"~{cond}")):
-            if body:
+        ends = self.program.tells_ends and id(stmt) in self.axes.ending
+        sides = [(stmt.then, cond), (stmt.orelse, f"~{cond}")]
+        for body, test in reversed(sides) if ends and not stmt.orelse else sides:
+            if body or ends:
                 inner = self.out.fresh("m")
                 self.out.line(f"{inner} = {mask}.narrowed({test})")
                 with self.out.block(f"if {inner} is not None:"):
                     self.body(body, inner)
+                    if ends:
+                        self.out.line(f"b.wave.ended(b, {inner})")
 
     def counted(self, stmt: ir.For, mask: str) -> None:
         """Python's ``for`` where all lanes turn alike; else a masked loop."""
@@ -400,11 +391,18 @@ class SegmentEmitter(Emitter):
             self.out.line(f"if not {self.sound(stmt.cond, mask, 'a condition')}: break")
             self.record(stmt, mask)
             self.body(stmt.body, mask)
+            self.spin(stmt, mask)
         self.loops.pop()
+
+    def spin(self, stmt: ir.Stmt, mask: str) -> None:
+        """The end of a turn of a loop of compiled code that lanes leave in their first turn or never."""
+        if self.program.raw and isinstance(stmt, ir.While) and spins(stmt):
+            at = self.out.constant("A", stmt.at)
+            self.out.line(f"Turns({at}, leaves=False, hoisted={reads_nothing(stmt)}).next(b, {mask}, ())")
 
     def turns(self, stmt: ir.Stmt) -> str | None:
         """A count of the turns of a loop that may be endless, and that no other thread can end."""
-        if not isinstance(stmt, ir.While) or not is_closed(stmt):
+        if not isinstance(stmt, ir.While) or self.program.raw or not is_closed(stmt):
             return None
         name = self.out.fresh("turns")
         self.out.line(f"{name} = Turns({self.out.constant('A', stmt.at)}, leaves={leaves(stmt)})")
@@ -432,6 +430,7 @@ class SegmentEmitter(Emitter):
             self.record(stmt, now)
             self.body(stmt.body, now)
             self.out.line(f"if {live} is None: break")
+            self.spin(stmt, live)
             if onward:
                 self.out.line(onward)
         self.loops.pop()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tilewright.sim.codegen.emitter import Emitter
 
-__all__ = ["addends", "is_taken_apart", "taken_apart"]
+__all__ = ["addends", "is_taken_apart", "number_of", "plain", "taken_apart"]
 
 Leaf = tuple[str, Expr]  # a factor, and what it multiplies
 
@@ -37,8 +37,8 @@ class _Sum:
 
 def is_taken_apart(e: Emitter, expr: Expr) -> bool:
     """Is it worth while to take apart an address that only the run knows?"""
-    whole = _plain(expr)
-    is_sum = isinstance(whole, Binary) or (isinstance(whole, Cast) and isinstance(_plain(whole.a), Binary))
+    whole = plain(expr)
+    is_sum = isinstance(whole, Binary) or (isinstance(whole, Cast) and isinstance(plain(whole.a), Binary))
     return is_sum and e.axes.of(expr) != UNIFORM and expr.dtype.bits in (32, 64)
 
 
@@ -50,7 +50,7 @@ def taken_apart(e: Emitter, expr: Expr, mask: str) -> str:
     return made
 
 
-def _plain(expr: Expr) -> Expr:
+def plain(expr: Expr) -> Expr:
     """The expression without casts that change no bit, and with calls replaced by the arithmetic that they do."""
     while True:
         if isinstance(expr, (Reinterpret, Cast)) and _same_bits(expr):
@@ -93,13 +93,13 @@ class _Lifter:
 
     def gather(self, expr: Expr, bits: int, factor: str, total: _Sum) -> None:
         """Adds ``factor * expr``, modulo 2 ** bits."""
-        expr = _plain(expr)
+        expr = plain(expr)
         if self.e.axes.of(expr) == UNIFORM:
             total.start.append(f"{factor} * {self.uniform(expr, bits)}")
         elif isinstance(expr, Binary) and expr.dtype.bits == bits and self.split(expr, bits, factor, total):
             pass
         elif isinstance(expr, Cast) and _is_integer(expr.a) and expr.a.dtype.bits < bits:
-            inner = _plain(expr.a)
+            inner = plain(expr.a)
             if isinstance(inner, Binary) and expr.a.dtype.bits == 32:
                 narrow = _Sum()
                 self.gather(inner, 32, "1", narrow)
@@ -113,7 +113,7 @@ class _Lifter:
         parts = addends(self.e, expr)
         for part, number in parts:
             if isinstance(number, Expr):
-                text = f"{self.uniform(_plain(number), bits)} * {factor}"
+                text = f"{self.uniform(plain(number), bits)} * {factor}"
             else:
                 text = {1: factor, -1: f"-{factor}"}.get(number, f"{number} * {factor}")
             self.gather(part, bits, text, total)
@@ -122,7 +122,7 @@ class _Lifter:
     def uniform(self, expr: Expr, bits: int) -> str:
         """A number as the nearest to zero that it is congruent to."""
         signed = wrapper(dtype(f"int{bits}"))
-        known = _number(expr)
+        known = number_of(expr)
         if known is not None:
             return f"({signed(known)})"
         self.loose |= not names_in(walk(expr)) <= self.e.program.fixed
@@ -179,7 +179,7 @@ def addends(e: Emitter, expr: Binary) -> Sequence[tuple[Expr, int | Expr]]:
     """The parts of a sum, or of a product with a uniform number, each with its factor; none of anything else."""
     if expr.op in ("+", "-"):
         return [(expr.a, 1), (expr.b, 1 if expr.op == "+" else -1)]
-    if expr.op == "<<" and (known := _number(expr.b)) is not None and 0 <= known < expr.dtype.bits:
+    if expr.op == "<<" and (known := number_of(expr.b)) is not None and 0 <= known < expr.dtype.bits:
         return [(expr.a, 1 << known)]
     if expr.op == "*":
         both = ((expr.a, expr.b), (expr.b, expr.a))
@@ -187,10 +187,10 @@ def addends(e: Emitter, expr: Binary) -> Sequence[tuple[Expr, int | Expr]]:
     return []
 
 
-def _number(expr: Expr) -> int | None:
+def number_of(expr: Expr) -> int | None:
     """The integer that an expression is known to be."""
     if isinstance(expr, (Cast, Reinterpret)) and _is_integer(expr) and _is_integer(expr.a):
-        inner = _number(expr.a)
+        inner = number_of(expr.a)
         return None if inner is None else wrapper(expr.dtype)(inner)
     known = const_value(expr)
     return None if known is None else int(known)

@@ -13,32 +13,23 @@ if TYPE_CHECKING:
     from tilewright.ir import Block
     from tilewright.ir.flow import Flow
 
-__all__ = ["Liveness"]
+__all__ = ["live_in"]
 
 
-class Liveness:
-    """live_in: by block. A variable that is assigned under a condition keeps its earlier value in other lanes."""
-
-    def __init__(self, blocks: Sequence[Block], flow: Flow, parameters: frozenset[str]) -> None:
-        used, given = {}, {}
-        for number in flow.line:
-            used[number], given[number] = _summary(blocks[number], parameters)
-        self.live_in: dict[int, frozenset[str]] = dict.fromkeys(flow.line, frozenset())
-        todo = set(flow.line)
-        for number in _backwards(flow, todo):
-            after = frozenset().union(*(self.live_in[k] for k in flow.successors[number]))
-            now = used[number] | (after - given[number])
-            if now != self.live_in[number]:
-                self.live_in[number] = now
-                todo.update(flow.predecessors[number])
-        self._where: dict[str, int] = {}
-        for number, names in self.live_in.items():
-            for name in names:
-                self._where[name] = self._where.get(name, 0) | 1 << number
-
-    def where(self, name: str) -> int:
-        """The blocks before which a variable is live, as bits."""
-        return self._where.get(name, 0)
+def live_in(blocks: Sequence[Block], flow: Flow, parameters: frozenset[str]) -> dict[int, frozenset[str]]:
+    """By block. A variable that is assigned under a condition keeps its earlier value in other lanes."""
+    used, given = {}, {}
+    for number in flow.line:
+        used[number], given[number] = _summary(blocks[number], parameters)
+    live: dict[int, frozenset[str]] = dict.fromkeys(flow.line, frozenset())
+    todo = set(flow.line)
+    for number in _backwards(flow, todo):
+        after = frozenset().union(*(live[k] for k in flow.successors[number]))
+        now = used[number] | (after - given[number])
+        if now != live[number]:
+            live[number] = now
+            todo.update(flow.predecessors[number])
+    return live
 
 
 def _backwards(flow: Flow, todo: set[int]) -> Iterable[int]:

@@ -8,24 +8,21 @@ from typing import TYPE_CHECKING
 from tilewright import ir
 from tilewright.dtypes import VOID
 from tilewright.isa import bind
-from tilewright.sim.codegen.values import acts, calls_of, code_in, given_in, names_in
+from tilewright.sim.codegen.values import acts, calls_of, given_in, names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from tilewright.ir.flow import Loop
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = [
     "changed_names",
-    "compared_in_graph",
+    "compared",
     "is_closed",
     "is_long",
     "is_volatile",
     "leaves",
     "parts_from",
-    "polled_in_graph",
+    "polled",
     "polls",
-    "polls_in_graph",
     "reads_nothing",
     "shows",
     "shows_order",
@@ -36,42 +33,37 @@ __all__ = [
 FEW_TURNS = 4096  # loops of so many turns need no watch
 
 
-def polls(loop: ir.Stmt) -> bool:
+def polls(loop: ir.Stmt, *, compiled: bool) -> bool:
     """Does this loop poll memory until another thread has written there?
 
     A `while` with a strong access in it, or whose end depends on a load from a fixed place; a `for` that tests an
-    m-barrier a number of times.
+    m-barrier a number of times. In compiled code one that branches on memory which it reads in each turn.
     """
     if not isinstance(loop, (ir.For, ir.While)):
         return False
+    if compiled:
+        return _read_again(*_turn_of(loop))
     inner = [call for stmt in (loop, *ir.statements(loop.body)) for call in calls_of(stmt)]
     if isinstance(loop, ir.For):
         return any(map(asks, inner)) and any(isinstance(stmt, ir.Break) for stmt in ir.statements(loop.body))
     return any(map(is_strong, inner)) or _read_again(_exits(loop), ir.statements(loop.body))
 
 
-def polls_in_graph(loop: Loop, blocks: Sequence[ir.Block]) -> bool:
-    """Does a loop of a graph branch on memory that it reads in each turn, until another thread writes there?"""
-    return _read_again(*_turn_of(loop, blocks))
-
-
-def polled_in_graph(loop: Loop, blocks: Sequence[ir.Block]) -> Iterator[ir.Stmt]:
+def polled(loop: ir.For | ir.While) -> Iterator[ir.Stmt]:
     """The statements of such a loop that give variables on which its branches depend."""
-    return _giving(*_turn_of(loop, blocks))
+    return _giving(*_turn_of(loop))
 
 
-def compared_in_graph(blocks: Sequence[ir.Block]) -> Iterator[ir.Stmt]:
+def compared(body: ir.Body) -> Iterator[ir.Stmt]:
     """The statements that give variables on which a predicate depends."""
-    stmts = code_in(blocks)
+    stmts = ir.statements(body)
     return _giving((stmt.value for stmt in given_in(stmts) if stmt.var.dtype.kind == "bool"), stmts)
 
 
-def _turn_of(loop: Loop, blocks: Sequence[ir.Block]) -> tuple[list[ir.Expr], list[ir.Stmt]]:
-    """The conditions of a loop of a graph, and its statements."""
-    inside = [blocks[number] for number in loop.blocks]
-    stmts = code_in(inside)
-    conds = [block.end.cond for block in inside if isinstance(block.end, ir.Branch)]
-    return [*conds, *(stmt.cond for stmt in stmts if isinstance(stmt, ir.If))], stmts
+def _turn_of(loop: ir.For | ir.While) -> tuple[list[ir.Expr], list[ir.Stmt]]:
+    """The conditions of a loop, and its statements."""
+    stmts = ir.statements(loop.body)
+    return [stmt.cond for stmt in (loop, *stmts) if isinstance(stmt, (ir.If, ir.While))], stmts
 
 
 def _giving(exprs: Iterable[ir.Expr], stmts: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
@@ -113,17 +105,22 @@ def _read_again(conds: Iterable[ir.Expr], turn: Iterable[ir.Stmt]) -> bool:
     return False
 
 
-def spins(loop: Loop, blocks: Mapping[int, ir.Block]) -> bool:
+def spins(loop: ir.While) -> bool:
     """Does no lane that takes a second turn of a loop of compiled code ever leave it: is there no way out, or none that
     depends on what a turn changes?
     """
-    inside = set(loop.blocks)
-    if not inside <= blocks.keys():
-        return False
-    assigned = {stmt.var.name for stmt in given_in(code_in(blocks[number] for number in inside))}
-    exits = [blocks[n].end for n in inside if not set(blocks[n].end.targets) <= inside or not blocks[n].end.targets]
-    conds = [end.cond if isinstance(end, ir.Branch) else None for end in exits]
+    assigned = {stmt.var.name for stmt in given_in(ir.statements(loop.body))}
+    conds = [loop.cond, *_conditions_of_breaks(loop.body, None)]
     return all(cond is not None and not _may_change(cond, assigned) for cond in conds)
+
+
+def _conditions_of_breaks(body: ir.Body, cond: ir.Expr | None) -> Iterator[ir.Expr | None]:
+    """The condition of the nearest branch around each `break` that leaves the loop around some statements."""
+    for stmt in body:
+        if isinstance(stmt, ir.Break):
+            yield cond
+        elif isinstance(stmt, ir.If):
+            yield from _conditions_of_breaks((*stmt.then, *stmt.orelse), stmt.cond)
 
 
 def _may_change(cond: ir.Expr, assigned: set[str]) -> bool:
@@ -133,9 +130,9 @@ def _may_change(cond: ir.Expr, assigned: set[str]) -> bool:
     )
 
 
-def reads_nothing(loop: Loop, blocks: Mapping[int, ir.Block]) -> bool:
-    """Does no block of a loop touch memory?"""
-    stmts = code_in(blocks[number] for number in loop.blocks)
+def reads_nothing(loop: ir.While) -> bool:
+    """Does no statement of a loop touch memory?"""
+    stmts = ir.statements(loop.body)
     return not any(isinstance(stmt, ir.Store) or any(map(acts, ir.expressions(stmt))) for stmt in stmts)
 
 

@@ -26,20 +26,21 @@ __all__ = ["needed"]
 LARGEST = 32  # nodes of a condition
 
 
-def needed(blocks: Sequence[ir.Block], parameters: frozenset[str]) -> list[ir.Block]:
-    """The blocks, with each load of a scalar under the conditions under which its value is used."""
-    stmts = [stmt for block in blocks for stmt in block.body]
-    loads = [stmt for stmt in stmts if isinstance(stmt, ir.Assign) and _is_scalar(stmt.value, parameters)]
+def needed(body: ir.Body, parameters: frozenset[str]) -> ir.Body:
+    """The statements, with each load of a scalar under the conditions under which its value is used."""
+    stmts = ir.statements(body)
+    loads = [stmt for stmt in given_in(stmts) if _is_scalar(stmt.value, parameters)]
     if not loads:
-        return list(blocks)
-    used = _uses(blocks, _of_threads(stmts))
-    guarded: dict[int, ir.Stmt] = {}
+        return body
+    used, places = _uses(body, _of_threads(stmts))
+    guarded: dict[int, ir.Body] = {}
     for stmt in loads:
         conditions = _conditions(stmt.var.name, used)
-        if conditions:
+        if conditions and places.get(id(stmt)) not in conditions:
             cond = reduce(lambda a, b: ir.Binary("or", a, b, BOOL), conditions)
-            guarded[id(stmt)] = ir.If(cond, (stmt,), (), at=stmt.at)
-    return [ir.Block(tuple(guarded.get(id(stmt), stmt) for stmt in block.body), block.end) for block in blocks]
+            first = (ir.Bind(stmt.var, ir.Const(0, stmt.var.dtype), at=stmt.at),) if isinstance(stmt, ir.Bind) else ()
+            guarded[id(stmt)] = (*first, ir.If(cond, (ir.Assign(stmt.var, stmt.value, at=stmt.at),), (), at=stmt.at))
+    return ir.map_body(body, lambda stmt: guarded.get(id(stmt)))
 
 
 def _is_scalar(value: ir.Expr, parameters: frozenset[str]) -> bool:
@@ -56,7 +57,7 @@ def _is_scalar(value: ir.Expr, parameters: frozenset[str]) -> bool:
 
 def _of_threads(stmts: Sequence[ir.Stmt]) -> dict[str, ir.Expr]:
     """The expressions of registers that are assigned once, and depend on thread numbers alone."""
-    given = given_in(ir.statements(tuple(stmts)))
+    given = given_in(stmts)
     counts = Counter(stmt.var.name for stmt in given)
     known: dict[str, ir.Expr] = {}
     for stmt in given:
@@ -72,25 +73,37 @@ def _is_condition(value: ir.Expr) -> bool:
     return len(nodes) <= LARGEST and all(is_closed(node, frozenset()) for node in nodes)
 
 
-def _uses(blocks: Sequence[ir.Block], known: Mapping[str, ir.Expr]) -> Uses:
-    """For what each variable is used: a condition, under it; the name of what it computes; None, for anything else."""
+def _uses(body: ir.Body, known: Mapping[str, ir.Expr]) -> tuple[Uses, dict[int, ir.Expr]]:
+    """For what each variable is used: a condition, under it; the name of what it computes; None, for anything else.
+
+    And by their ``id`` the conditions of the statements that have one.
+    """
     used: Uses = defaultdict(dict)
+    places: dict[int, ir.Expr] = {}
 
     def add(nodes: Sequence[ir.Expr], use: ir.Expr | str | None) -> None:
         for name in names_in(nodes):
             used[name][use] = None
 
-    for block in blocks:
-        add(block.end.reads, None)
-        for stmt in block.body:
-            if isinstance(stmt, ir.Assign) and not any(map(acts, ir.walk(stmt.value))):
+    def go(body: ir.Body, under: ir.Expr | None) -> None:
+        for stmt in body:
+            if under is not None:
+                places[id(stmt)] = under
+            if isinstance(stmt, (ir.Assign, ir.Bind)) and under is None and not any(map(acts, ir.walk(stmt.value))):
                 add(ir.walk(stmt.value), stmt.var.name)
                 continue
-            cond = put_in(stmt.cond, known) if isinstance(stmt, ir.If) and not stmt.orelse else None
-            add(read_by(stmt), None)
-            for inner in ir.statements((stmt,))[1:]:
-                add(read_by(inner), cond if cond is not None and _is_condition(cond) else None)
-    return used
+            add(read_by(stmt), under)
+            cond = put_in(stmt.cond, known) if isinstance(stmt, ir.If) and _is_predicated(stmt) else None
+            for inner in ir.bodies(stmt):
+                go(inner, cond if cond is not None and _is_condition(cond) else under)
+
+    go(body, None)
+    return used, places
+
+
+def _is_predicated(stmt: ir.If) -> bool:
+    """Is it one instruction under a predicate, and no branch?"""
+    return not stmt.orelse and all(each.at == stmt.at for each in ir.statements(stmt.then))
 
 
 def _conditions(name: str, used: Uses) -> list[ir.Expr]:

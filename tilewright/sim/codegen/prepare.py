@@ -28,11 +28,10 @@ def prepared(kernel: ir.Kernel) -> ir.Kernel:
 
     ``if elect(): ...`` becomes ``cond = elect(); if cond: ...``, since lanes may have to reconverge before the call.
     """
+    if kernel.compiled:
+        return replace(kernel, body=_apart(kernel.body))
     loaded = ir.map_body(kernel.body, _loads_apart)
-    body = _apart(_in_registers(_inlined(loaded, _definitions(loaded))))
-    blocks = kernel.graph.blocks if kernel.graph is not None else ()
-    graph = ir.Graph(tuple(replace(block, body=_apart(block.body)) for block in blocks)) if blocks else None
-    return replace(kernel, body=body, graph=graph)
+    return replace(kernel, body=_apart(_in_registers(_inlined(loaded, _definitions(loaded)))))
 
 
 def _loads_apart(stmt: ir.Stmt) -> ir.Body | None:

@@ -1,4 +1,5 @@
-"""Addresses of compiled code written out: registers that depend on a thread's place alone, put in where they are used.
+"""Addresses of compiled code written out: registers that depend on a thread's place alone, put in where they are used;
+and vectors that are taken apart and put together again left whole.
 
 Compiled code computes an address in many steps, each a register. Written out as one expression of thread numbers,
 parameters and constants it can be taken apart again, into what varies over CTAs and what over threads.
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING
 from tilewright import ir
 from tilewright.ir.walk import is_small
 from tilewright.isa import bind
-from tilewright.sim.codegen.values import code_in, given_in, is_closed, is_pure, names_in, put_in, read_by
+from tilewright.sim.codegen.inductions import with_turns
+from tilewright.sim.codegen.values import given_in, is_closed, is_pure, names_in, put_in, read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from tilewright.ir.flow import Flow
+    from tilewright.sim.codegen.inductions import Induction
 
 __all__ = ["written_out"]
 
@@ -27,30 +29,86 @@ LARGEST = 48  # nodes of an address that is written out
 POINTERS = ("shared", "global", "generic", "place")
 
 
-def written_out(blocks: Sequence[ir.Block], flow: Flow, parameters: frozenset[str]) -> list[ir.Block]:
-    """The blocks with addresses written out, without the registers that are then dead."""
-    known = _definitions(blocks, flow, parameters)
-    found = list(blocks)
-    for number in flow.line:
-        body = ir.rewrite(blocks[number].body, partial(_in_address, known[number]))
-        found[number] = ir.Block(body, blocks[number].end)
-    return _without_dead(found, flow, frozenset().union(*known.values()))
+def written_out(body: ir.Body, parameters: frozenset[str]) -> ir.Body:
+    """The statements with addresses written out, without the registers that are then dead."""
+    body, inductions = with_turns(body, parameters)
+    made = _Writer(body, parameters, inductions)
+    return _without_dead(made.body(body, {}), frozenset(made.names))
 
 
-def _definitions(blocks: Sequence[ir.Block], flow: Flow, parameters: frozenset[str]) -> dict[int, dict[str, ir.Expr]]:
-    """The expressions of registers that are assigned once and depend on thread numbers and parameters; for each block
-    those that every way to its end has assigned.
-    """
-    given = Counter(stmt.var.name for stmt in given_in(code_in(blocks)))
-    known: dict[int, dict[str, ir.Expr]] = {}
-    for number in flow.line:
-        reached = known[number] = dict(known.get(flow.dominators[number], ()))
-        for stmt in blocks[number].body:
-            if isinstance(stmt, (ir.Assign, ir.Bind)) and given[stmt.var.name] == 1 and stmt.var.dtype.lanes == 1:
-                value = put_in(stmt.value, reached)
-                if is_small(value, LARGEST) and all(is_closed(node, parameters) for node in ir.walk(value)):
-                    reached[stmt.var.name] = value
-    return known
+class _Writer:
+    """names: registers that are assigned once, and are parts of a vector or depend on thread numbers and parameters."""
+
+    def __init__(self, body: ir.Body, parameters: frozenset[str], inductions: Mapping[str, Induction]) -> None:
+        self.inductions = inductions
+        kept = {name for each in inductions.values() for name in (each.start.name, each.turn.name)}
+        self.closed = parameters | kept
+        self.given = Counter(stmt.var.name for stmt in given_in(ir.statements(body)))
+        self.names = kept | {each.var.name for each in inductions.values()}
+        self.parts: dict[str, ir.Component] = {}  # by register, the component of a vector that it is
+
+    def body(self, body: ir.Body, known: dict[str, ir.Expr]) -> ir.Body:
+        """known: the expressions of such registers that every way to here has assigned; those of the body are added."""
+        made: list[ir.Stmt] = []
+        for stmt in body:
+            inside = tuple(one for each in ir.bodies(stmt) for one in each)
+            if isinstance(stmt, (ir.For, ir.While)):
+                self.turned(inside, known)
+            inner = [self.body(each, dict(known)) for each in ir.bodies(stmt)]
+            new = ir.rewrite_values(stmt, partial(self.changed, known))
+            if isinstance(new, ir.If):
+                new = replace(new, then=inner[0], orelse=inner[1])
+            elif isinstance(new, (ir.For, ir.While)):
+                new = replace(new, body=inner[0])
+            elif isinstance(new, (ir.Assign, ir.Bind)):
+                self.define(new, known)
+            self.turned((stmt, *inside), known)
+            made.append(new)
+        return tuple(made)
+
+    def turned(self, body: ir.Body, known: dict[str, ir.Expr]) -> None:
+        """Forgets what some statements change: the registers that depend on how often others have gone on."""
+        stmts = ir.statements(body) if self.inductions else []
+        turns = {stmt.var.name for stmt in stmts if isinstance(stmt, ir.Assign) and stmt.var.name in self.inductions}
+        if turns:
+            own = {self.inductions[turn].var.name for turn in turns}
+            for name in [name for name, expr in known.items() if name not in own and turns & names_in(ir.walk(expr))]:
+                del known[name]
+
+    def changed(self, known: Mapping[str, ir.Expr], node: ir.Expr) -> ir.Expr | None:
+        """A node with its address written out, or the vector that it puts together again; None where it is neither."""
+        if not isinstance(node, ir.Vector):
+            return _in_address(known, node)
+        parts = [self.parts.get(part.name) if isinstance(part, ir.Var) else None for part in node.parts]
+        whole = parts[0].a if parts[0] is not None else None
+        is_whole = (
+            isinstance(whole, ir.Var)
+            and whole.dtype == node.dtype
+            and all(
+                part is not None and part.index == k and _name(part.a) == whole.name for k, part in enumerate(parts)
+            )
+        )
+        return whole if is_whole else None
+
+    def define(self, stmt: ir.Assign | ir.Bind, known: dict[str, ir.Expr]) -> None:
+        """Adds a register that is assigned once, if what it depends on is known."""
+        if (own := self.inductions.get(stmt.var.name)) is not None:
+            known[own.var.name] = own.after(known.get(own.start.name, own.start))
+            return
+        value = stmt.value
+        once = self.given[stmt.var.name] == 1
+        if once and isinstance(value, ir.Component) and isinstance(value.a, ir.Var) and self.given[value.a.name] == 1:
+            self.parts[stmt.var.name] = value
+            self.names.add(stmt.var.name)
+        elif once and stmt.var.dtype.lanes == 1:
+            value = put_in(stmt.value, known)
+            if is_small(value, LARGEST) and all(is_closed(node, self.closed) for node in ir.walk(value)):
+                known[stmt.var.name] = value
+                self.names.add(stmt.var.name)
+
+
+def _name(expr: ir.Expr) -> str | None:
+    return expr.name if isinstance(expr, ir.Var) else None
 
 
 def _in_address(known: Mapping[str, ir.Expr], node: ir.Expr) -> ir.Expr | None:
@@ -68,25 +126,23 @@ def _in_call(call: ir.Call, known: Mapping[str, ir.Expr]) -> ir.Call:
     return replace(call, args=args) if any(a is not b for a, b in zip(args, call.args, strict=True)) else call
 
 
-def _without_dead(blocks: list[ir.Block], flow: Flow, names: frozenset[str]) -> list[ir.Block]:
-    """The blocks without the dead registers among ``names``; their instructions are still counted."""
+def _without_dead(body: ir.Body, names: frozenset[str]) -> ir.Body:
+    """The statements without the dead registers among ``names``; their instructions are still counted."""
     while names:
-        code = [blocks[number] for number in flow.line]
-        read = names_in(node for block in code for node in block.end.reads)
-        read |= names_in(node for stmt in code_in(code) for node in read_by(stmt))
-        dead = names - read
+        dead = names - {name for stmt in ir.statements(body) for name in _read(stmt)}
         if not dead:
             break
-        blocks, names = [ir.Block(_cleared(block.body, dead), block.end) for block in blocks], names - dead
-    return blocks
+        body, names = ir.map_body(body, partial(_cleared, dead)), names - dead
+    return body
 
 
-def _cleared(body: ir.Body, dead: frozenset[str]) -> ir.Body:
-    found: list[ir.Stmt] = []
-    for stmt in body:
-        if isinstance(stmt, (ir.Assign, ir.Bind)) and stmt.var.name in dead:
-            calls = [node for node in ir.walk(stmt.value) if isinstance(node, ir.Call)]
-            found += [ir.Evaluate(call, at=stmt.at) for call in calls]
-        else:
-            found.append(stmt)
-    return tuple(found)
+def _read(stmt: ir.Stmt) -> set[str]:
+    """The variables that a statement reads, but for one that goes on from what it was."""
+    return names_in(read_by(stmt)) - ({stmt.var.name} if isinstance(stmt, ir.Assign) else set())
+
+
+def _cleared(dead: frozenset[str], stmt: ir.Stmt) -> ir.Body | None:
+    if not isinstance(stmt, (ir.Assign, ir.Bind)) or stmt.var.name not in dead:
+        return None
+    calls = (node for node in ir.walk(stmt.value) if isinstance(node, ir.Call))
+    return tuple(ir.Evaluate(call, at=stmt.at) for call in calls)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array
 
 __all__ = [
+    "Given",
     "acts",
     "calls_of",
-    "code_in",
     "computed",
     "given_in",
     "is_closed",
@@ -28,11 +28,6 @@ __all__ = [
 
 Given: TypeAlias = "ir.Assign | ir.Bind"
 Node = TypeVar("Node")  # an expression, or a tuple of them
-
-
-def code_in(blocks: Iterable[ir.Block]) -> list[ir.Stmt]:
-    """Every statement of some blocks."""
-    return [stmt for block in blocks for stmt in ir.statements(block.body)]
 
 
 def given_in(stmts: Iterable[ir.Stmt]) -> list[Given]:

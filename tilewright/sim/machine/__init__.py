@@ -17,7 +17,10 @@ pending, operation, issuers, units
                     asynchronous operations between issue and completion; one of them, its issuers, its places
 awaiting            the statements by which threads learn that one is complete, for messages
 answers             what the functions of an asynchronous row give, checked as they run
-sync, precedence    barriers; which batch goes first where several may
+sync, precedence    barriers; what a run may choose: which batch goes first where several may
+grids               what a launch did, for the one behind it
+refusals            waits that answer no at first
+dependence          does what a thread stores depend on what another one has read?
 skipping            who came to barriers, and who went on behind one without having come to it
 uniform             warps that hold the same
 """

@@ -19,7 +19,7 @@ from tilewright.sim.machine.places import blocks_of
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from tilewright.errors import Span
     from tilewright.ir import Number
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address, Part
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.dependence import Dependence, Doubt
+    from tilewright.sim.machine.grids import GridsMeet
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation
@@ -78,6 +80,12 @@ class Events:
 
     def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
         """A thread ordered its own accesses, those of the bytes ``where`` alone if it says so."""
+
+    def depends(self, batch: Look, mask: Mask, word: str) -> None:
+        """Threads waited for the grids that theirs depends on ("wait"), or let dependent ones begin ("launch")."""
+
+    def done_by_warpgroup(self, batch: Look, mask: Mask, value: Array, at: Span | None) -> None:
+        """Warps did what all of their warpgroup have to do, as often and with the same values."""
 
     def fenced_registers(self, batch: Batch, mask: Mask, fence: RegisterFence) -> None:
         """A warp ordered what it did to its registers."""
@@ -153,9 +161,11 @@ class Device:
     scopes that hold all.
 
     exists: (1, warps, 32), the threads of a CTA. lines: what asynchronous operations move.
-    about: what is known of a warning, as fields of a `Finding`.
+    topics, about: by a warning's text what it is about, and what is known of it, as fields of a `Finding`.
     unwritten: "used", where the use of a value that no thread had written has ended the run; "sought" in a run that
     looks for the thread that writes it later, and "found" where that has ended it.
+    doubts: races that a dependence of data may excuse, by their keys; dependence: of a run that finds out; excused: the
+    keys of those that it does, once that is known.
     """
 
     scalars: Mapping[str, Number]
@@ -188,6 +198,7 @@ class Device:
         self.shared_bytes = program.launch.shared_bytes
         self.exists = (np.arange(self.warps * 32) < self.threads).reshape(1, self.warps, 32)
         self.warnings: list[str] = []
+        self.topics: dict[str, tuple[Hashable, ...]] = {}
         self.about: dict[str, Facts] = {}
         self.findings = Collected(1)
         self.printed = Printed()
@@ -196,6 +207,11 @@ class Device:
             None  # the way of each lane by the bits that it is about to read
         )
         self.unwritten = ""
+        self.grids: GridsMeet | None = None  # what is known of the launches around, if they are of interest
+        self.has_clock = False  # has a thread looked at a clock?
+        self.doubts: dict[Hashable, Doubt] = {}
+        self.dependence: Dependence | None = None
+        self.excused: Collection[Hashable] | None = None
         self.tally = [0] * len(program.tallies)
         self.lines: dict[tuple[object, ...], Line] = {}
 
@@ -223,10 +239,15 @@ class Device:
             raise error
         self.findings.tell((error.kind, *about), error)
 
-    def warn(self, text: str) -> None:
-        """Say something once."""
-        if text not in self.warnings:
+    def warn(self, text: str, *topic: Hashable, facts: Facts | None = None) -> None:
+        """Say something once.
+
+        topic: what it is about, without threads, elements and lines: another run may tell of another of two accesses.
+        """
+        if text not in self.topics:
             self.warnings.append(text)
+            self.topics[text] = topic
+            self.about[text] = facts or {}
 
     def thread_parts(self, warps: slice) -> dict[int, Part]:
         """Address parts that depend on thread numbers only, kept for all runs of the program."""

@@ -195,10 +195,20 @@ class Facet(_View):
 
     def clock(self) -> int:
         self.batch.wave.run.steps += 1
+        self.batch.wave.run.has_clock = True
         return self.batch.wave.run.steps
 
     def write_text(self, count: int, line: Callable[[int], str]) -> None:
         self.batch.wave.run.printed.add(count, line, self.at)
+
+    def depends(self, word: str) -> None:
+        for check in self.batch.wave.run.checks:
+            check.depends(self.batch, self.mask, word)
+
+    def done_by_warpgroup(self, value: Array) -> None:
+        run = self.batch.wave.run
+        for check in run.checks:
+            check.done_by_warpgroup(self.batch, self.mask, np.asarray(value), self.at)
 
     def fault(self, what: str, lanes: Bools, *, hint: str | None = None) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""

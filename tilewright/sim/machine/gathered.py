@@ -52,7 +52,10 @@ def _warn_of_ended(bound: Bound, batch: Batch, gone: Bools, at: Span | None) -> 
     """
     undefined = ", and what a lane would read from one of them is undefined" if bound.form.meaning.source_lane else ""
     ended = f"its mask names {lanes_text(gone[first_warp(gone)])}, which had ended"
-    batch.wave.run.warn(f"{at}: {bound.instruction.name}: {ended}; the others go on without them{undefined}")
+    text = f"{at}: {bound.instruction.name}: {ended}; the others go on without them{undefined}"
+    batch.wave.run.warn(text, "ended", bound.instruction.name)
+    place = {"file": at.file, "line": at.line} if at else {}
+    batch.wave.run.about[text] = {**place, "idiom": "ended-lanes"}
 
 
 def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:

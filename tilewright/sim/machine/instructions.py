@@ -197,6 +197,8 @@ class CompiledInstruction:
     def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags) -> Results:
         """Execute the row on the active lanes, and deliver its results."""
         found = self.meaning(batch, mask, arguments, batch.wave.run.plain)
+        if batch.wave.run.precedence.refuses:
+            found = batch.wave.refusals.answer(self, batch, mask, arguments, found)
         try:
             return self._answer(batch, mask, arguments, sinks, flags, found)
         except (TypeError, ValueError):

@@ -116,7 +116,7 @@ class BufferPlaces:
             self._overlap(group)
         units = _units(kernel)
         local = 0
-        for stmt in ir.code_of(kernel):
+        for stmt in ir.statements(kernel.body):
             if not isinstance(stmt, ir.AllocBuffer):
                 continue
             name, nbytes = stmt.buffer.name, storage_bytes(stmt.buffer)
@@ -205,7 +205,7 @@ def _together(buffer: ir.Buffer) -> int:
 def _units(kernel: ir.Kernel) -> dict[str, int]:
     """For each local buffer how many bytes are kept together: its elements', or those of the widest plain copy."""
     units: dict[str, int] = {}
-    for stmt in ir.code_of(kernel):
+    for stmt in ir.statements(kernel.body):
         for expr in ir.expressions(stmt):
             for name, width in _widths(expr):
                 units[name] = max(units.get(name, 4), width)

@@ -1,11 +1,17 @@
-"""Which threads go first where several may. The result of a correct kernel does not depend on it."""
+"""What a run may choose: which threads go first where several may, and how often a wait answers no.
+
+The result of a correct kernel does not depend on it. Each choice has a name, by which it is made again.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import numpy as np
+
+from tilewright.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +19,14 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
 
-__all__ = ["FORWARDS", "NEVER", "PATIENT", "Late", "Made", "Precedence", "others"]
+__all__ = ["FORWARDS", "NEVER", "PATIENT", "REFUSING", "Late", "Made", "Precedence", "others", "seeded"]
 
 MOST = 8  # strong accesses of a thread before which others overtake it, each in a run of its own
 MOST_STEPS = 200  # of one of these runs; shorter ones may take more of them together, by the square of that
 PER_STEP = 2  # strong accesses of threads that cost as much as a step
 NEVER = 1 << 40
+TURN = 16  # steps after which the order by chance is another one
+SOME, GROUPS = 3, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +74,88 @@ class Late:
 class Precedence:
     """An order of agents (CTAs, batches). backwards: the last goes first. patient: threads that wait for an m-barrier
     test it only when no other thread can go on, and no operation can complete. late: a thread that others overtake.
+    refuses: so often a thread that asks an m-barrier once gets the answer no, whenever it asks for another phase or
+    another m-barrier. seed: of an order by chance, in which CTAs begin in groups, warps have their turns by chance, and
+    one access of `SOME` by which threads see what others did is made only once all others have gone on.
     """
 
     backwards: bool = False
     patient: bool = False
     late: Late | None = None
+    refuses: int = 0
+    seed: int | None = None
+
+    def __str__(self) -> str:
+        if self.late is not None:
+            nth = "never" if self.late.nth == NEVER else self.late.nth
+            return f"late:{self.late.thread}/{self.late.together}@{nth}"
+        numbers = {"refuse": self.refuses or None, "seed": self.seed}
+        found = next((f"{word}:{number}" for word, number in numbers.items() if number is not None), None)
+        return found or ("backwards" if self.backwards else "patient" if self.patient else "forwards")
+
+    @classmethod
+    def of(cls, text: str) -> Precedence:
+        """The choice with a name. Raises ArgumentError for what is no name of one."""
+        word, _, rest = text.strip().partition(":")
+        thread, _, place = rest.partition("/")
+        together, _, nth = place.partition("@")
+        if word == "late" and thread.isdecimal() and together.isdecimal() and (nth == "never" or nth.isdecimal()):
+            return cls(late=Late(int(thread), max(1, int(together)), NEVER if nth == "never" else int(nth)))
+        if word in ("refuse", "seed") and rest.isdecimal():
+            return cls(refuses=int(rest)) if word == "refuse" else cls(seed=int(rest))
+        if rest or word not in ("forwards", "backwards", "patient"):
+            allowed = "forwards, backwards, patient, refuse:1, seed:7, late:32/32@1: what a finding was shown by"
+            raise ArgumentError("this names no choice of a run", given=text, allowed=allowed)
+        return cls(backwards=word == "backwards", patient=word == "patient")
+
+    @property
+    def is_extra(self) -> bool:
+        """Is it made for as long as there is time, beyond what the race check asks for?"""
+        return self.seed is not None or self.refuses > 0
+
+    @property
+    def stops(self) -> bool:
+        """Do threads let others go first at accesses by which they see what these did?"""
+        return self.seed is not None or (self.late is not None and self.late.stops)
+
+    def by_chance(self, *what: int) -> int:
+        """A number that the seed gives to something."""
+        return crc32(repr((self.seed, *what)).encode())
 
     def taken(self, agents: Ints) -> Ints:
         """The agents in the order in which they have their turn; they are given in the order of their numbers."""
+        if self.seed is not None:
+            return np.asarray(agents[np.random.default_rng(self.seed).permutation(len(agents))])
         return agents[::-1] if self.backwards else agents
 
     def key(self, batch: Batch) -> int:
-        """The sort key of a batch: the lowest goes first."""
+        """The sort key of a batch: the lowest goes first. By chance it is a warp's, so that its lanes come together."""
+        if self.seed is not None:
+            turn = batch.wave.run.steps // TURN
+            return self.by_chance(turn, batch.ctas.start, batch.warps.start) << 16 | batch.segment & 0xFFFF
         return -batch.segment if self.backwards else batch.segment
+
+    def lets_pass(self, access: int) -> bool:
+        """By chance: do the others go on first, before an access with this number?"""
+        return self.seed is not None and self.by_chance(access) % SOME == 0
 
     def parts(self, first: int, there: Bools) -> list[Bools]:
         """The threads of a wave that begin together; each part goes as far as it can before the next one begins.
 
         first: CTA of the wave. there: the threads that it has, (CTAs, warps, 32).
         """
+        if self.seed is not None:
+            return self._groups(first, there)
         return self.late.parts(first, there) if self.late is not None else [there]
+
+    def _groups(self, first: int, there: Bools) -> list[Bools]:
+        """CTAs in up to three groups by chance; of a wave of one CTA, its warps."""
+        each = [self.by_chance(first, n) % GROUPS for n in range(len(there))]
+        group = np.array(each).reshape(-1, 1, 1)
+        if len(there) == 1:
+            group = np.array([self.by_chance(first, n) % GROUPS for n in range(there.shape[1])]).reshape(1, -1, 1)
+        found = [there & (group == number) for number in range(GROUPS)]
+        return [part for part in found if part.any()]
 
     def next_cta(self, done: int, size: int, ctas: int) -> int:
         """The first of the next ``size`` CTAs of a grid, where so many have begun."""
@@ -94,6 +164,7 @@ class Precedence:
 
 FORWARDS = Precedence()
 PATIENT = Precedence(patient=True)
+REFUSING = (Precedence(refuses=1), Precedence(refuses=2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +203,11 @@ def others(strong: Mapping[int, Ints], made: Sequence[Made], steps: int, *, asks
         known = any(one.late.thread == thread and one.late.nth < nth <= one.first for one in made)
         if not known and (nth <= counts[thread] or nth == NEVER):
             yield Precedence(late=Late(thread, together, nth))
+
+
+def seeded(number: int, first: int = 0) -> Iterator[Precedence]:
+    """So many orders by chance."""
+    return (Precedence(seed=first + n) for n in range(number))
 
 
 def _overtaken(agents: list[int], most: int) -> list[tuple[int, int]]:

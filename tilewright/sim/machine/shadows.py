@@ -131,7 +131,7 @@ class Shadows:
         origin: the site and the address of the load that it comes from, where that is known.
         """
         octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
-        if octets.all() or batch.wave.run.unwritten == "sought":
+        if octets.all() or batch.wave.run.unwritten == "sought" or batch.wave.run.dependence is not None:
             return
         bad = mask.full & ~octets.all(-1)
         if bad.any():

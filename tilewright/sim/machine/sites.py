@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.records import replace as counted_as
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
-from tilewright.sim.machine.batch import first_of, where_text
+from tilewright.sim.machine.batch import first_of, numbers, where_text
 from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import initialised
@@ -76,6 +77,7 @@ class Site:
     hooks: tuple[Hook, ...] = ()
     line: Line = field(init=False)
     pending: Bits | Callable[[Address], Bits] | None = None  # what a store is about to write, for the checks
+    writing: slice | None = field(init=False, default=None)  # the CTAs that do
     _derived: dict[object, Site] = field(init=False, default_factory=dict)  # this site at a place, or of other bytes
     far_type: ClassVar[type[Site]]  # of other CTAs' shared memory: `tilewright.sim.machine.remote` says which
 
@@ -105,6 +107,7 @@ class Site:
         if self.lanes < 32:
             mask = mask.narrowed(np.arange(32).reshape(1, 1, 32) < self.lanes) or mask
         self.count(batch, mask, at)
+        self.writing = batch.ctas
         for hook in self.hooks:
             hook(batch, mask, at)
         return mask, guarded
@@ -174,9 +177,13 @@ class Site:
         """The address as the storage of a batch counts it."""
         return at
 
-    def to_write(self, at: Address) -> Bits | None:
-        """What the lanes are about to write at an address; None of what is no plain store."""
-        return self.pending(at) if callable(self.pending) else self.pending
+    def to_write(self, at: Address, ctas: slice) -> Bits | None:
+        """What lanes of some of the CTAs are about to write at an address; None of what is no plain store."""
+        found = self.pending(at) if callable(self.pending) else self.pending
+        taken = numbers(ctas)
+        if found is None or self.writing is None or np.ndim(found) < 3 or len(found) in (1, len(taken)):
+            return found
+        return found[np.searchsorted(numbers(self.writing), taken)]
 
     def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
         """Each active lane writes its ``bits``."""
@@ -281,6 +288,12 @@ class Site:
     def shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """The flags at addresses of this buffer; arguments of the kernel are initialised."""
         assert self.place is not None
+        found = self._shadow_bits(batch, mask, at)
+        dependence = batch.wave.run.dependence
+        return found if dependence is None else dependence.read(self, batch, found)
+
+    def _shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
+        assert self.place is not None
         shadows = batch.wave.shadows
         if self.place.space == "global":
             return initialised(self.width)
@@ -307,6 +320,8 @@ class Site:
         """Store the flags at addresses of this buffer."""
         assert self.place is not None
         shadows = batch.wave.shadows
+        if (dependence := batch.wave.run.dependence) is not None:
+            dependence.stored(self, batch, flags)
         if self.place.space == "global":
             if flags is not None:
                 use = f"a store to {self.place.name}"
@@ -395,8 +410,8 @@ class Site:
     def lines(self) -> list[Line]:
         """What was counted here since `reset`, as lines that no later run changes."""
         others = [line for site in self._derived.values() for line in site.lines()]
-        own = replace(self.line, nbytes=self.line.accesses * self.width)
-        return [own, *others] if own.accesses else others
+        counted = self.line.accesses
+        return [counted_as(self.line, nbytes=counted * self.width), *others] if counted else others
 
     def reset(self) -> None:
         """Count from zero again: a new run."""

@@ -60,7 +60,9 @@ class Subject:
         self.tallies: list[str] = []
         self.thread_parts: dict[tuple[int, int, int], dict[int, Part]] = {}
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
-        calls = (expr for stmt in ir.code_of(kernel) for expr in ir.expressions(stmt) if isinstance(expr, ir.Call))
+        calls = (
+            expr for stmt in ir.statements(kernel.body) for expr in ir.expressions(stmt) if isinstance(expr, ir.Call)
+        )
         bounds = list(map(bind, calls))
         self.operations = [bound for bound in bounds if bound.form.concerns_operations]
         fences = [fence for bound in bounds if (fence := bound.fence) is not None]
@@ -106,18 +108,23 @@ class Subject:
 
     # What reports say
 
+    @property
+    def written(self) -> ir.Body:
+        """The statements as their author has them; of compiled code, whose author wrote others, none."""
+        return () if self.kernel.compiled else self.kernel.body
+
     def view_at(self, owner: str, byte: int, at: Span | None = None) -> View | None:
         """The view that has a byte of a buffer; of several one that the statements of a line use."""
         found = [view for view in self._views.get(owner, ()) if view.start <= byte < view.start + view.nbytes]
         if len(found) > 1 and at is not None:
-            here = [expr for stmt in ir.code_of(self.kernel) if stmt.at == at for expr in ir.expressions(stmt)]
+            here = [expr for stmt in ir.statements(self.kernel.body) if stmt.at == at for expr in ir.expressions(stmt)]
             used = {expr.buffer.name for expr in here if isinstance(expr, ir.Load | ir.AddressOf)}
             found = [view for view in found if view.buffer.name in used] or found
         return found[0] if found else None
 
     def arrays_at(self, byte: int, at: Span | None) -> set[str]:
         """The arrays of shared memory that hold a byte of it, of those that the statements of a line name."""
-        here = [expr for stmt in ir.code_of(self.kernel) if stmt.at == at for expr in ir.expressions(stmt)]
+        here = [expr for stmt in ir.statements(self.kernel.body) if stmt.at == at for expr in ir.expressions(stmt)]
         upper = [expr for expr in here if isinstance(expr, ir.Binary) and expr.op == "&"]  # of a pointer to any array
         named = Counter(self._shared_in(here))
         named -= Counter(self._shared_in(part for expr in upper for part in ir.walk(expr)))
@@ -146,7 +153,7 @@ class Subject:
         """By the name of a buffer, the views into it that begin at a constant place."""
         found: dict[str, list[View]] = {}
         begins: dict[str, tuple[str, int]] = {}  # the owner of a view, and its first byte there
-        for stmt in ir.code_of(self.kernel):
+        for stmt in ir.statements(self.kernel.body):
             if not isinstance(stmt, ir.DeclBuffer) or not isinstance(data := stmt.buffer.data, ir.AddressOf):
                 continue
             index = ir.const_value(data.indices[0]) if data.indices else 0
@@ -182,4 +189,4 @@ class Subject:
 
     @cached_property
     def _loops(self) -> list[ir.For | ir.While]:
-        return [stmt for stmt in ir.statements(self.kernel.body) if isinstance(stmt, ir.For | ir.While)]
+        return [stmt for stmt in ir.statements(self.written) if isinstance(stmt, ir.For | ir.While)]

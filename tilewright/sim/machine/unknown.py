@@ -10,6 +10,8 @@ that does not depend on an unknown bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -24,7 +26,19 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bits, Value
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["ArrayOperation", "blended", "either", "flags_of", "nothing_known", "unknown_of"]
+__all__ = ["ArrayOperation", "as_a_whole", "blended", "either", "flags_of", "nothing_known", "unknown_of"]
+
+_WHOLE = ContextVar("whole", default=False)
+
+
+@contextmanager
+def as_a_whole() -> Iterator[None]:
+    """Meanwhile a result is unknown where any operand has an unknown bit, whatever its value is."""
+    token = _WHOLE.set(True)
+    try:
+        yield
+    finally:
+        _WHOLE.reset(token)
 
 
 def _unsigned(kind: DType) -> np.dtype[Any]:
@@ -45,6 +59,11 @@ class ArrayOperation:
         """The unknown bits of the result."""
         given = [np.asarray(value, kind.element.numpy) for value, kind in zip(values, self.kinds, strict=True)]
         unsigned = _unsigned(self.result)
+        if _WHOLE.get():
+            some = [bits.any(-1) if bits.ndim > 3 else bits != 0 for bits in unknown if bits is not None]
+            return np.where(np.logical_or.reduce(np.broadcast_arrays(*some)), ~np.zeros((), unsigned), 0).astype(
+                unsigned
+            )
         found: Array | None = None
         for k, bits in enumerate(unknown):
             if bits is None:

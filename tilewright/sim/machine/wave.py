@@ -12,6 +12,7 @@ from tilewright.ir.special import LANE, RANK, SIMULATED, WARP
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.memory import MemoryRows
 from tilewright.sim.machine.pending import Pending
+from tilewright.sim.machine.refusals import Refusals
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.skipping import Skipping
 from tilewright.sim.machine.sync import Barriers
@@ -67,6 +68,11 @@ class Wave:
         return Columns(self.ctas)
 
     @cached_property
+    def refusals(self) -> Refusals:
+        """What threads have asked m-barriers, for runs in which these answer no at first."""
+        return Refusals((self.ctas, self.run.warps, 32))
+
+    @cached_property
     def skipping(self) -> Skipping:
         """Who came to barriers and went on behind them, for kernels in which some may skip one."""
         return Skipping(self)
@@ -76,8 +82,10 @@ class Wave:
         """The threads that have not ended, (CTAs, warps, 32), for kernels in which some end early."""
         return np.broadcast_to(self.run.exists, (self.ctas, self.run.warps, 32)).copy()
 
-    def ended(self, batch: Batch, mask: Mask) -> None:
+    def ended(self, batch: Batch, mask: Mask | None) -> None:
         """Note that these lanes have ended."""
+        if mask is None:
+            return
         self.alive[batch.ctas, batch.warps] &= ~mask.full
 
     def close(self) -> None:

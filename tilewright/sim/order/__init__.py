@@ -8,6 +8,7 @@ rules         what holds in every schedule: barriers, m-barriers, the memory of 
 reports       what users are told: errors, warnings, and the step that is missing
 bounds        how much of the past is kept
 wave          all of these for one wave of CTAs
+grids         launches that begin before the one before them has ended
 engine        the events of a run, and what each of them changes
 
 Start here: one access. `RaceDetector.access` has the bytes that a batch of lanes touches and makes a record of it

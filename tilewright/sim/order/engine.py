@@ -15,6 +15,7 @@ from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.asynchronous.completion import check_freed, check_issue
 from tilewright.sim.order.asynchronous.in_flight import check_global, check_in_flight, check_shared, check_stored
 from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
+from tilewright.sim.order.grids import Grids
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
 from tilewright.sim.order.knowledge.signals import arrivals_of, signals_of, together, visits_of
@@ -139,6 +140,8 @@ class Order(Check):
             order.cluster.arrived(who, barrier)
         else:
             order.barriers.arrived(who, barrier, sync.at)
+            if sync.sync is None or sync.sync.scope == "cta":
+                order.barriers.came_to(who, sync)
         known = order.clocks.published(who)
         order.meetings[barrier].add(rows[which], known if orders else known.of_execution(order.clocks.size))
         for k in range(len(who)) if not orders else ():
@@ -240,9 +243,10 @@ class Order(Check):
         operations = order.operations
         assert operations is not None
         self._expand(operation.batch.wave)
-        key, unfenced = str(operation.instruction.at), ""
+        key, unfenced = str(operation.instruction.at), None
         if key not in self.warned:
-            unfenced = next((text for proxy in order.proxies for text in proxy.unfenced_by(operation)), "")
+            found = [each for proxy in order.proxies for each in proxy.unfenced_by(operation)]
+            unfenced = min(found, key=lambda each: not each.is_wrong, default=None)
         order.mbarriers.issued(operation)
         if operation.issuers.lanes > 1:
             rows, threads = operation.issuers.each()
@@ -255,9 +259,12 @@ class Order(Check):
             for access in places_of(self.races, operation, one):
                 self.races.meet(access)
         order.remote.issued(operation)
-        if unfenced:
+        if unfenced is not None:
             self.warned.add(key)
-            operation.batch.wave.run.warnings.append(f"{key}: {operation.name} {unfenced}")
+            if unfenced.is_wrong:
+                operation.batch.wave.run.tell(unfenced.error(operation), key, "unfenced")
+            else:
+                operation.batch.wave.run.warn(unfenced.warning(operation), "unfenced", operation.name)
 
     def completing(self, operation: Operation) -> None:
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""
@@ -305,4 +312,4 @@ class Order(Check):
         return next(missing_commits(operations), "") if operations is not None else ""
 
 
-register("races", "accesses to one place, one of them a write, that nothing orders", Order)
+register("races", "accesses to one place, one of them a write, that nothing orders", Order, Grids)

@@ -65,7 +65,8 @@ class RecordingOptions:
     alone: bool = False
 
     def __post_init__(self) -> None:
-        several = self.ctas if isinstance(self.ctas, tuple) else (self.ctas - 1,)
+        count = self.ctas - 1 if isinstance(self.ctas, int) else self.ctas
+        several = count if isinstance(count, tuple) else (count,)
         if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in several) or not several:
             allowed = "how many CTAs, from 1 on; or a tuple of their numbers in the grid, from 0 on"
             raise ArgumentError("no CTAs to record", given=repr(self.ctas), allowed=allowed)

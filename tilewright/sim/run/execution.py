@@ -49,13 +49,17 @@ LANE_BYTES = 24  # bytes of temporaries per lane
 @dataclass(frozen=True, slots=True)
 class Run:
     """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB.
-    findings: the warnings as data. recording: what was recorded, where that was asked for.
+    findings: the warnings as data. orders: the choices that runs have made, by name, the results' own first.
+    may_differ: may values depend on who comes first, or on clocks? recording: what was recorded, where that was asked
+    for.
     """
 
     counts: Counts
     warnings: list[str] = field(default_factory=list)
     output: str = ""
     findings: list[Finding] = field(default_factory=list)
+    orders: tuple[str, ...] = ()
+    may_differ: bool = False
     recording: Recording | None = None
 
     def __repr__(self) -> str:
@@ -252,7 +256,8 @@ class Execution(Device):
         """A number that changes with every change that a poll could see."""
         memories = [block.data for block in self.blocks.values()] + [batch.wave.shared.data for batch in polling]
         values = [batch.env[name] for batch in polling for name in sorted(batch.env)]
-        total = zlib.crc32(repr([(batch.segment, batch.shape) for batch in polling]).encode())
+        refused = sum(wave.refusals.count for wave in self.open) if self.precedence.refuses else 0
+        total = zlib.crc32(repr([refused, *((batch.segment, batch.shape) for batch in polling)]).encode())
         for array in (*memories, *values):
             total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
         return total

@@ -1,4 +1,4 @@
-"""Threads that begin, or go on, only when all others have gone as far as they can."""
+"""Threads that begin, or go on, only when all others have gone as far as they can: a late one, or some by chance."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ class Overtaking:
     def stops(self, batch: Batch) -> list[Batch] | None:
         """The batch comes to a strong access: the others of it, if the late thread is in it and lets them go first."""
         late = self.run.precedence.late
+        if self.run.precedence.seed is not None:
+            return self._by_chance(batch)
         lane = batch.lane_of(late.thread) if late is not None else None
         if late is None or lane is None:
             return None
@@ -48,6 +50,15 @@ class Overtaking:
         self._left_at = self.run.steps
         return others
 
+    def _by_chance(self, batch: Batch) -> list[Batch] | None:
+        """The whole batch waits, or goes on."""
+        self._come += 1
+        if not self.run.precedence.lets_pass(self._come):
+            return None
+        self.batches.append(batch)
+        self._left_at = self.run.steps
+        return []
+
     def due(self, polling: list[Batch]) -> Batch | None:
         """No other can go on but those that poll: the batch that does; None where these have to look first."""
         late, seen = self.run.precedence.late, self._seen
@@ -59,4 +70,5 @@ class Overtaking:
         if self._seen != seen and self._looks <= MOST_LOOKS:
             return None
         self._looks = self._seen = 0
-        return self.batches.pop(0)
+        chosen = self.run.precedence.by_chance(self._come) if self.run.precedence.seed is not None else 0
+        return self.batches.pop(chosen % len(self.batches))

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.host import Limits
+from tilewright.ir import Body, Break, Continue, For, Stmt, While, bodies
 from tilewright.ir.tensor_map import MapFields
-from tilewright.isa import resident_ctas
+from tilewright.isa import bind, resident_ctas
 from tilewright.process import one_blas_thread
 from tilewright.sim.codegen.compiled import Compiled
+from tilewright.sim.codegen.values import calls_of
+from tilewright.sim.machine.dependence import Dependence
 from tilewright.sim.machine.places import ALONE, Group, Ranks, groups_of
-from tilewright.sim.machine.precedence import PATIENT, Made, Precedence, others
+from tilewright.sim.machine.precedence import FORWARDS, PATIENT, REFUSING, Made, Precedence, others, seeded
+from tilewright.sim.machine.unknown import as_a_whole
 from tilewright.sim.run.execution import Execution, Run
 from tilewright.sim.run.ranks import Several, encoded, over_ranks
 
@@ -25,10 +30,12 @@ if TYPE_CHECKING:
     from tilewright.ir import Kernel, Number
     from tilewright.isa import Arch
     from tilewright.sim.machine.arrays import Array
+    from tilewright.sim.machine.grids import GridsMeet
     from tilewright.sim.record import RecordingOptions
 
 __all__ = ["Program"]
 
+TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the first run orders by chance may take together, or so many seconds
 MORE_FINDINGS = 1000  # besides that race
 MORE_STEPS = 10_000  # that a run may take to come from a value that is missing to the thread that writes it
 
@@ -74,6 +81,7 @@ class Program:
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: Limits | None = None,
+        grids: GridsMeet | None = None,
         record: RecordingOptions | None = None,
     ) -> Run:
         """Execute the whole grid; arrays are changed in place.
@@ -81,6 +89,7 @@ class Program:
         arrays: by the name of the handle parameter, C-contiguous, with the buffer's bytes. scalars: parameters and
         symbols by name. maps: the tensor maps that are arguments; ``arrays`` has their arrays as `mapped`.
         progress: called with CTAs done and CTAs in all. limits: what the run may take. record: what is recorded of it.
+        grids: of launches around it.
         Raises SimulationError for what a check finds, and at a limit.
         """
         own = {each.name for each in self._lowered.maps}
@@ -92,12 +101,12 @@ class Program:
         made = encoded(program.kernel, starts, maps, scalars)
         named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in made}
         if record is None or program.recorder is None:
-            return self._run(program, named, scalars, progress, self._on_target(limits or Limits()))
+            return self._run(program, named, scalars, progress, self._on_target(limits or Limits()), grids=grids)
         program.recorder.arm(record)
         size = prod(program.launch.cluster)
         last = record.last // size * size + size - 1 if record.alone else None
         try:
-            run = self._run(program, named, scalars, progress, self._on_target(limits or Limits()), last)
+            run = self._run(program, named, scalars, progress, self._on_target(limits or Limits()), last, grids)
         except SimulationError as error:
             error.recording = program.recorder.taken(str(self._target), error.findings)
             raise
@@ -138,34 +147,53 @@ class Program:
         progress: Callable[[int, int], None] | None,
         limits: Limits,
         last: int | None = None,
+        grids: GridsMeet | None = None,
     ) -> Run:
         for site in program.sites:
             site.reset()
         watched = "races" in program.checks and not program.groups and any(site.sem != "weak" for site in program.sites)
-        before = _copied(arrays) if watched else arrays
+        before = _copied(arrays) if "races" in program.checks else arrays
         with np.errstate(all="ignore"), one_blas_thread():
-            first = Execution(program, arrays, scalars, limits)
+            chosen = Precedence.of(limits.replay) if limits.replay is not None else FORWARDS
+            code = self._of(program.groups, program.ranks, pauses=True) if chosen.stops else program
+            first = Execution(code, arrays, scalars, limits, precedence=chosen)
+            first.grids = grids
             if last is not None:
                 first.end_after(last)
             self._execute(first, before, progress)
             started = first.watch.started
             result = first.result()
             made: list[Made] = []
-            for precedence in _other_orders(program, made, first.steps) if watched and last is None else ():
-                code = (
-                    self._of(program.groups, program.ranks, pauses=True)
-                    if precedence.late and precedence.late.stops
-                    else program
-                )
-                other = Execution(code, _copied(before), scalars, limits, precedence=precedence, started=started)
-                self._execute(other, before, lambda done, ctas: None)
+            topics = {first.topics.get(one.message) for one in result.findings}
+            alone = not watched or last is not None or limits.replay is not None
+            others = () if alone else _other_orders(program, made, first.steps, limits)
+            orders, began = [str(first.precedence)], monotonic()
+            least = max(TIMES * (began - started), LEAST_SECONDS)
+            for precedence in others:
+                code = self._of(program.groups, program.ranks, pauses=True) if precedence.stops else program
+                own = _shorter(limits, began + least - started) if precedence.is_extra else limits
+                other = Execution(code, _copied(before), scalars, own, precedence=precedence, started=started)
+                if not self._explore(other, before):
+                    break
+                orders.append(str(precedence))
                 if precedence.late is not None:
                     made.append(Made(precedence.late, other.scheduler.overtaking.first, other.steps))
-                said = {_unnumbered(text) for text in result.warnings}
-                new = [one for one in other.warned() if _unnumbered(one.message) not in said]
+                new = [one for one in other.warned() if other.topics.get(one.message) not in topics]
+                topics |= {other.topics.get(one.message) for one in new}
                 result.warnings.extend(one.message for one in new)
-                result.findings.extend(new)
-            return result
+                result.findings.extend(replace(one, choice=str(precedence)) for one in new)
+            return replace(result, orders=tuple(orders), may_differ=first.has_clock or _sees_order(program))
+
+    def _explore(self, other: Execution, before: Mapping[str, Array]) -> bool:
+        """A run in another order; what it finds is said to be shown by that. False where no time is left for more."""
+        try:
+            self._execute(other, before, lambda done, ctas: None)
+        except SimulationError as error:
+            if other.precedence.is_extra and error.kind == "limit":
+                return False
+            error.findings = tuple(replace(one, choice=str(other.precedence)) for one in error.findings)
+            raise
+        return True
 
     def _execute(
         self, run: Execution, before: Mapping[str, Array], progress: Callable[[int, int], None] | None
@@ -175,7 +203,7 @@ class Program:
         before: the arrays as the run has found them.
         """
         try:
-            run.run(progress)
+            self._excusing(run, before, progress)
         except SimulationError as missing:
             if run.unwritten == "used" and "races" in run.program.checks:
                 steps = MORE_STEPS + 4 * (run.steps + run.watch.turns)
@@ -193,20 +221,84 @@ class Program:
                     raise run.findings.error() from None
             raise
 
+    def _excusing(
+        self, run: Execution, before: Mapping[str, Array], progress: Callable[[int, int], None] | None
+    ) -> None:
+        """The whole grid. Of races that a dependence of data may excuse another run finds out whether it does; those
+        that it does not are told by a third one.
+        """
+        stop: SimulationError | None = None
+        try:
+            run.run(progress)
+        except SimulationError as error:
+            stop = error
+        if run.doubts:
+            dependence = Dependence(run.doubts.values())
+            with suppress(SimulationError), as_a_whole():
+                self._again(run, before, dependence, None)
+            for key in dependence.holds:
+                text, run.about[text] = run.doubts[key].excuse
+                run.warnings.append(text)
+            if run.doubts.keys() - dependence.holds:
+                self._again(run, before, None, dependence.holds)
+        if stop is not None:
+            raise stop
 
-def _unnumbered(warning: str) -> str:
-    """A warning without threads, elements and lines: of two accesses, another run may tell of the other one."""
-    return re.sub(r"\d+", "", warning)
+    @staticmethod
+    def _again(
+        run: Execution, before: Mapping[str, Array], dependence: Dependence | None, excused: Collection[Hashable] | None
+    ) -> None:
+        """The same run on copies of what it has found."""
+        limits = run.watch.limits
+        again = Execution(run.program, _copied(before), run.scalars, limits, precedence=run.precedence)
+        again.dependence, again.excused = dependence, excused
+        again.run(lambda done, ctas: None)
+
+
+def _shorter(limits: Limits, seconds: float) -> Limits:
+    """The limits with no more than so many seconds for all runs together."""
+    return replace(limits, seconds=min(max(seconds, 0.001), limits.seconds or seconds))
 
 
 def _copied(arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {name: array.copy() for name, array in arrays.items()}
 
 
-def _other_orders(program: Compiled, made: list[Made], steps: int) -> Iterator[Precedence]:
+def _sees_order(program: Compiled) -> bool:
+    """Do threads see which came first?"""
+    return program.asks or any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites)
+
+
+def _may_refuse(program: Compiled) -> bool:
+    """Does the answer of a wait decide where a thread goes on, other than to the same wait again?"""
+    return program.asks or (program.kernel.compiled and _goes_on(program.kernel.body, polls=False))
+
+
+def _goes_on(body: Body, *, polls: bool) -> bool:
+    """Among some statements of compiled code: a wait, unless they are a loop that asks the same wait again."""
+    if not polls and any(bind(call).form.signal_of("wait") for stmt in body for call in calls_of(stmt)):
+        return True
+    return any(
+        _goes_on(inner, polls=isinstance(stmt, (For, While)) and not any(map(_branches, inner)))
+        for stmt in body
+        for inner in bodies(stmt)
+    )
+
+
+def _branches(stmt: Stmt) -> bool:
+    """Does a statement hold others, besides one that ends a loop or its turn?"""
+    return any(not isinstance(inner, (Break, Continue)) for each in bodies(stmt) for inner in each)
+
+
+def _other_orders(program: Compiled, made: list[Made], steps: int, limits: Limits) -> Iterator[Precedence]:
     """Do threads see which came first? Then the race check makes runs in other orders as well."""
-    if program.asks or any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites):
+    sees = _sees_order(program)
+    if sees:
         for check in program.own_checks:
             yield from others(check.strong, made, steps, asks=program.asks)
     if any(check.doubtful for check in program.own_checks):
         yield PATIENT
+    if _may_refuse(program):
+        yield from REFUSING
+    if sees:
+        yield from seeded(limits.explore)

@@ -122,14 +122,6 @@ class Scheduler:
         self.ready += [batch.narrowed(holds, then), batch.narrowed(fails, orelse)]
         return None
 
-    def leave(self, batch: Batch, ways: tuple[tuple[int, Mask | None], ...]) -> int | None:
-        """Send each lane to its exit of a region; lanes without an exit have ended."""
-        taken = [(to, mask) for to, mask in ways if mask is not None]
-        if len(taken) == 1 and taken[0][1].lanes == batch.mask.lanes:
-            return taken[0][0]
-        self.ready += [batch.narrowed(mask, to) for to, mask in taken]
-        return None
-
     def poll(self, batch: Batch, to: int) -> int | None:
         """The back edge of a loop that may be waiting for another thread's store."""
         batch.segment = to

@@ -51,6 +51,8 @@ def bars_of_warp(recording: Recording, number: int) -> Iterator[Bar]:
         until = getattr(event, "until", event.seq)
         end = _last(recording) if until is None else max(until, event.seq) + (1 if kind == "stretch" else 0)
         at = recording.rows[row].at if row >= 0 else None
+        never = until is None and kind in ("wait", "meet") and getattr(event, "waits", True)
+        words += ": never over" * never
         yield Bar(kind, words, at.outermost.line if at else 0, (event.seq, end), (number, place))
 
 

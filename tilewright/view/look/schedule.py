@@ -1,41 +1,39 @@
-"""When what happened in a recorded run, on two axes: the order of the simulator, and estimated cycles.
+"""When what happened in a recorded run, in estimated cycles: the schedule that `tilewright.profiling` plays, watched.
 
-The estimate replays the recording: each warp does its statements one after the other, a unit its operations; whoever
-waits goes on when the last of what its wait names is done. Each statement costs an issue slot, shared memory its
-wavefronts, and a unit the bytes or products that it has by the peak rates of `tilewright.profiling`. There is no
-contention for issue slots, caches or other SMs in it: it shows who waits for whom, not how fast a kernel is.
+Each recorded CTA, or cluster of them, is played alone, from the first cycle on: warps take turns at units, and wait for
+memory and for each other. What shares the GPU with it counts only by the rates that memory has then.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tilewright.isa import GPU_ARCHS, UNIT_LATENCY
+from tilewright.isa import GPU_ARCHS
 from tilewright.profiling import GPUS, Gpu
-from tilewright.profiling.gpus import SECTOR_RATE
-from tilewright.sim.record.recording import Committed, Event, Fenced, Issued, Met, Signalled, Stretch, Waited
+from tilewright.profiling.acts import ActWriter, Script, script_of
+from tilewright.profiling.machine import SmFigures, figures_of
+from tilewright.profiling.play import Play
+from tilewright.sim.record.recording import Met, Signalled, Waited
 
 if TYPE_CHECKING:
-    from tilewright.sim.record.recording import AsyncOperation, Phase, Recording
+    from tilewright.sim.record.recording import Event, Phase, Recording
 
 __all__ = ["Schedule", "Times", "gpu_of", "scheduled"]
 
-GLOBAL_LOAD = 500.0
-"""Cycles that a warp waits for what it loads from global memory, where it cannot go on without it."""
+MEASURED = "H200"
+"""The GPU whose figures `tilewright.profiling.machine` has measured: taken for its architecture."""
 
-MEETING = 20.0
-"""Cycles from the last arrival at a barrier until the others go on."""
+SHORT = 1.0  # cycles: a wait that takes no longer has waited for nobody
 
 Key: TypeAlias = "tuple[int, int]"  # stream and place there; -1 and the number of an operation
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Begin and end of a bar, in estimated cycles, and what it could not begin or end without."""
+    """Begin and end of a bar, in cycles, and what it could not begin or end without."""
 
     begin: float
     end: float
@@ -44,16 +42,15 @@ class Times:
 
 @dataclass
 class Schedule:
-    """The estimate. events: of each stream, in the order of its events. operations: by number. critical: what the end
-    of the run waited for, the last first. told: by CTA, address and seq of a signal, when it came, and from which bar.
-    gpu: whose rates they are.
+    """events: of each stream, in the order of its events. operations: by number. critical: what the end of each CTA
+    waited for, the last first. told: by CTA, address and seq of a signal, when it came. gpu: whose rates they are.
     """
 
     gpu: Gpu
     events: list[list[Times]]
     operations: list[Times]
+    told: dict[tuple[int, int, int], float] = field(default_factory=dict)
     critical: list[Key] = field(default_factory=list)
-    told: dict[tuple[int, int, int], tuple[float, Key]] = field(default_factory=dict)
 
     @property
     def end(self) -> float:
@@ -62,156 +59,109 @@ class Schedule:
 
     def times_of(self, phase: Phase) -> list[float]:
         """When each signal of a phase came."""
-        where = {seq: self.told.get((phase.cta, phase.address, seq), (0.0, (0, 0)))[0] for seq in phase.signals}
-        return list(where.values())
+        return [self.told.get((phase.cta, phase.address, seq), 0.0) for seq in phase.signals]
 
 
 def gpu_of(target: str) -> Gpu:
-    """The GPU of an architecture, of several the largest; an H100 for one that has none here."""
-    found = [gpu for name, gpu in GPUS.items() if GPU_ARCHS[name] == target]
-    return max(found, key=lambda gpu: gpu.sms, default=GPUS["H100"])
+    """The GPU of an architecture: the measured one, else the largest; the measured one for one that has none here."""
+    found = [gpu for name, gpu in GPUS.items() if GPU_ARCHS[name] == target] or [GPUS[MEASURED]]
+    return next((gpu for gpu in found if gpu.name == MEASURED), max(found, key=lambda gpu: gpu.sms))
+
+
+class Watched(Play):
+    """A play that notes when each warp begins and ends each of its acts. (Mutable.)"""
+
+    def __init__(self, script: Script, machine: SmFigures) -> None:
+        super().__init__([script], machine, 1, 1)
+        self.acts: dict[int, dict[int, list[float]]] = {}  # of the list of acts of a warp, by place: begin and end
+        self.done: dict[int, tuple[float, float]] = {}  # of operations: begin and end
+        self.played = tuple(map(self._watched, self.played))
+
+    def _watched(self, does: Any) -> Any:
+        def watched(warp: Any, now: float, act: Any) -> float | None:
+            after: float | None = does(warp, now, act)
+            times = self.acts.setdefault(id(warp.acts), {}).setdefault(warp.at, [now, now])
+            times[1] = now if after is None else after
+            if does.__name__ == "_issue" and act[1] not in self.done:
+                self.done[act[1]] = now, max(now, warp.unit.done.get(act[1], (now, now))[0])
+            return after
+
+        return watched
 
 
 def scheduled(recording: Recording) -> Schedule:
-    """Replays a recording."""
-    return _Replay(recording, gpu_of(recording.target)).schedule()
+    """Plays a recording."""
+    gpu = gpu_of(recording.target)
+    machine = figures_of(gpu, prod(recording.grid))
+    made = Schedule(gpu, [[Times(0, 0)] * len(one.events) for one in recording.streams],
+                    [Times(0, 0)] * len(recording.operations))  # fmt: skip
+    causes = _causes(recording)
+    for first in (cta for cta in recording.ctas if cta % recording.cluster == 0):
+        _play(recording, made, machine, first, causes)
+    _never(recording, made)
+    made.critical = list(_critical(recording, made))
+    return made
 
 
-class _Replay:
-    """now: for each stream the cycle that it is at, and the bar that it comes from. free: when a CTA's unit is."""
+def _causes(recording: Recording) -> dict[int, Key]:
+    """The bar that a seq is of: an operation that it completes, else the last event of that number."""
+    found: dict[int, Key] = {event.seq: (one, place) for one, stream in enumerate(recording.streams)
+                             for place, event in enumerate(stream.events)}  # fmt: skip
+    return found | {one.completed: (-1, n) for n, one in enumerate(recording.operations) if one.completed is not None}
 
-    def __init__(self, recording: Recording, gpu: Gpu) -> None:
-        self.rec = recording
-        self.gpu = gpu
-        self.now = [0.0] * len(recording.streams)
-        self.last: list[Key | None] = [None] * len(recording.streams)
-        self.begun: dict[Key, float] = {}
-        self.events = [[Times(0, 0)] * len(stream.events) for stream in recording.streams]
-        self.operations = [Times(0, 0) for _ in recording.operations]
-        self.free: dict[tuple[int, str], tuple[float, Key]] = {}
-        self.told: dict[tuple[int, int, int], tuple[float, Key]] = {}  # CTA, address and seq of a signal
-        self.arrived: dict[int, tuple[float, Key]] = {}  # by meeting, the last
-        self.phases: dict[tuple[int, int, int], list[tuple[int, ...]]] = {}
-        for phase in recording.phases:
-            self.phases.setdefault((phase.cta, phase.address, phase.number), []).append(phase.signals)
 
-    def schedule(self) -> Schedule:
-        for _, _, place, kind in sorted(self._order()):
-            if kind == "complete":
-                self._complete(place[1])
-            elif kind == "until":
-                self._until(place)
-            else:
-                self._begin(place)
-        made = Schedule(self.gpu, self.events, self.operations, told=self.told)
-        made.critical = list(self._critical(made))
-        return made
+def _play(recording: Recording, made: Schedule, machine: SmFigures, first: int, causes: dict[int, Key]) -> None:
+    """The times of a cluster, or of a CTA."""
+    script = script_of(recording, {}, first)
+    watched = Watched(script, machine)
+    watched.run()
+    blocks, unused = ActWriter(recording, {}, frozenset()), Script()
+    number = {(one.cta, one.address, one.number): at for at, one in enumerate(recording.phases)}
+    ours = [one for one, stream in enumerate(recording.streams) if first <= stream.cta < first + recording.cluster]
+    issues: dict[int, Key] = {}
+    for one, (_, _, acts) in zip(ours, script.warps, strict=True):
+        times, at, now = watched.acts.get(id(acts), {}), 0, 0.0
+        for place, event in enumerate(recording.streams[one].events):
+            many = len(list(blocks.acts([event], number, unused)))
+            own = [times[k] for k in range(at, at + many) if k in times]
+            at, begin = at + many, max(now, own[0][0]) if own else now
+            now = max(begin, own[-1][1]) if own else begin
+            made.events[one][place] = Times(begin, now, _after(event, one, place, now - begin, causes))
+            if isinstance(event, Signalled):
+                made.told[event.cta, event.address, event.seq] = now
+            if hasattr(event, "operation"):
+                issues.setdefault(event.operation, (one, place))
+    for n, (begin, end) in watched.done.items():
+        made.operations[n] = Times(begin, end, issues.get(n))
+        for cta, address in recording.operations[n].signals:
+            made.told[cta, address, recording.operations[n].completed or 0] = end
 
-    def _order(self) -> Iterator[tuple[int, int, Key, str]]:
-        """Everything by the number that the simulator gave it; what ends at a number follows what happens at it."""
-        for one, stream in enumerate(self.rec.streams):
-            for place, event in enumerate(stream.events):
-                yield event.seq, 1, (one, place), "begin"
-                if isinstance(event, Waited | Met) and event.until is not None:
-                    yield max(event.until, event.seq), 2, (one, place), "until"
-        for number, operation in enumerate(self.rec.operations):
-            if operation.completed is not None:
-                yield operation.completed, 0, (-1, number), "complete"
 
-    def _begin(self, place: Key) -> None:
-        one, k = place
-        event, begin = self.rec.streams[one].events[k], self.now[one]
-        end = begin + self._cost(event)
-        self.begun[place] = begin
-        if isinstance(event, Issued):
-            self._issue(event.operation, begin, place)
-        elif isinstance(event, Signalled):
-            self._tell((event.cta, event.address, event.seq), end, place)
-        elif isinstance(event, Met) and event.arrives:
-            self.arrived[event.meeting] = max(self.arrived.get(event.meeting, (0.0, place)), (end, place))
-        self._ends(place, end, self.last[one])
+def _after(event: Event, one: int, place: int, cycles: float, causes: dict[int, Key]) -> Key | None:
+    """What a bar could not begin or end without: of a wait that took time its cause, else the bar before."""
+    cause = causes.get(event.cause or -1) if isinstance(event, Waited | Met) and cycles > SHORT else None
+    if cause is not None and cause != (one, place):
+        return cause
+    return (one, place - 1) if place else None
 
-    def _ends(self, place: Key, end: float, after: Key | None) -> None:
-        one, k = place
-        self.events[one][k] = Times(self.begun[place], end, after)
-        self.now[one], self.last[one] = end, place
 
-    def _tell(self, where: tuple[int, int, int], at: float, place: Key) -> None:
-        self.told[where] = max(self.told.get(where, (0.0, place)), (at, place))
+def _never(recording: Recording, made: Schedule) -> None:
+    """Waits that were never over last to the end."""
+    end = made.end
+    for stream, times in zip(recording.streams, made.events, strict=True):
+        last = stream.events[-1] if stream.events else None
+        if isinstance(last, Waited | Met) and last.until is None and getattr(last, "waits", True):
+            times[-1] = Times(times[-1].begin, max(end, times[-1].end), times[-1].after)
 
-    def _until(self, place: Key) -> None:
-        """A wait is over: when the last of what it names is done."""
-        one, k = place
-        event = self.rec.streams[one].events[k]
-        causes: list[tuple[float, Key]] = []
-        if isinstance(event, Met):
-            found = self.arrived.get(event.meeting)
-            causes = [(found[0] + MEETING, found[1])] if found else []
-        elif isinstance(event, Waited) and event.on == "mbarrier":
-            signals = self.phases.get((event.cta, event.address, event.phase), [])
-            own = next((each for each in reversed(signals) if each[0] <= (event.until or 0)), ())
-            causes = [found for seq in own if (found := self.told.get((event.cta, event.address, seq)))]
-        elif isinstance(event, Waited):
-            causes = [(self.operations[n].end, (-1, n)) for n in event.operations]
-        at, cause = max(causes, default=(0.0, place))
-        before = self.events[one][k]
-        if at > before.end:
-            self._ends(place, at, cause)
 
-    # Operations
-
-    def _issue(self, number: int, begin: float, place: Key) -> None:
-        operation = self.rec.operations[number]
-        if self.operations[number].after is not None:  # another warp of the warpgroup was first
-            return
-        unit = operation.cta, operation.unit
-        free, before = self.free.get(unit, (0.0, place))
-        if operation.is_commit:
-            ends = [(self.operations[n].end, (-1, n)) for n in operation.after]
-            at, cause = max(ends, default=(begin, place))
-            self.operations[number] = Times(begin, max(begin, at), cause if at > begin else place)
-            return
-        start = max(begin, free)
-        work = self._work(operation)
-        self.free[unit] = start + work, (-1, number)
-        self.operations[number] = Times(begin, start + work + UNIT_LATENCY.get(operation.unit, 0.0),
-                                        before if free > begin else place)  # fmt: skip
-
-    def _complete(self, number: int) -> None:
-        operation, times = self.rec.operations[number], self.operations[number]
-        for cta, address in operation.signals:
-            self._tell((cta, address, operation.completed or 0), times.end, (-1, number))
-
-    def _work(self, operation: AsyncOperation) -> float:
-        """Cycles that a unit is busy with an operation."""
-        shape = re.search(r"m(\d+)n(\d+)k(\d+)", operation.mnemonic)
-        kinds = re.findall(r"\.(?:bf|tf|f|e\dm|s|u)(\d+)", operation.mnemonic)
-        if shape and kinds:
-            bits = {16: 16, 19: 32, 32: 32, 64: 64}.get(int(kinds[min(1, len(kinds) - 1)]), 8)
-            return 2 * prod(map(int, shape.groups())) / self.gpu.tensor.get(bits, 4096)
-        nbytes = max(sum(operation.reads.values()), sum(operation.writes.values()))
-        return nbytes / (SECTOR_RATE if "global" in {*operation.reads, *operation.writes} else 2 * SECTOR_RATE)
-
-    def _cost(self, event: Event) -> float:
-        """Cycles of a warp."""
-        if isinstance(event, Stretch):
-            statements = sum(times * max(1, sum(self._counted(row))) for row, times in event.executed)
-            waves = sum(one.wavefronts for one in event.moved)
-            loads = any(one.sectors and not self.rec.sites[one.site].write and not self.rec.sites[one.site].issues
-                        for one in event.moved)  # fmt: skip
-            return statements + waves + GLOBAL_LOAD * loads
-        return 1.0 if isinstance(event, Issued | Signalled | Committed | Fenced) else 0.0
-
-    def _counted(self, row: int) -> Iterable[int]:
-        return (n for kind, n in self.rec.rows[row].counts.items() if kind != "address")
-
-    def _critical(self, made: Schedule) -> Iterator[Key]:
-        """What the end of the run waited for, from its end on."""
-        ends = [(one.end, (k, n)) for k, each in enumerate(made.events) for n, one in enumerate(each)]
+def _critical(recording: Recording, made: Schedule) -> Iterator[Key]:
+    """What the end of each CTA waited for, from its end on."""
+    known: set[Key] = set()
+    for cta in recording.ctas:
+        ends = [(one.end, (k, n)) for k, each in enumerate(made.events) if recording.streams[k].cta == cta
+                for n, one in enumerate(each)]  # fmt: skip
         place: Key | None = max(ends, default=(0.0, None), key=lambda each: each[0])[1]
-        known: set[Key] = set()
         while place is not None and place not in known:
             known.add(place)
             yield place
-            times = made.operations[place[1]] if place[0] < 0 else made.events[place[0]][place[1]]
-            place = times.after
+            place = (made.operations[place[1]] if place[0] < 0 else made.events[place[0]][place[1]]).after

@@ -62,7 +62,7 @@ class Timeline:
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         gpu = self.schedule.gpu.name
-        head = f"{self.recording!r}\n(busy, waits: cycles as estimated by the peak rates of an {gpu})"
+        head = f"{self.recording!r}\n(busy, waits: cycles, as the figures of an {gpu} say)"
         return "\n".join([head, "", *lines])
 
     def _repr_html_(self) -> str:

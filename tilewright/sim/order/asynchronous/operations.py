@@ -62,7 +62,7 @@ class Operations:
         """Say once what is missing between an operation and line ``at``."""
         if (key := (str(earlier.at), str(at), did)) not in self.warned:
             self.warned.add(key)
-            self.wave.run.warn(f"{at}: {text()}")
+            self.wave.run.warn(f"{at}: {text()}", "operation", earlier.operation.name, did)
 
     def tell(self, error: SimulationError, earlier: Operation | OperationPart, did: str) -> None:
         """An access comes too early: a finding about the earlier operation, and what that may still do."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.knowledge.fence_points import FencePoints
-from tilewright.sim.order.reports.proxy_fences import unfenced_global
+from tilewright.sim.order.reports.proxy_fences import LackingFence, unfenced_global
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ class GlobalAccesses:
         if (fence.proxy, fence.side) == ("async", "both") and fence.space in ("", "global") and self.buffers:
             self.fences.add(who)
 
-    def unfenced_by(self, operation: Operation) -> Iterator[str]:
+    def unfenced_by(self, operation: Operation) -> Iterator[LackingFence]:
         """The accesses that an operation which begins now may not come after, in words, and the missing fence."""
         for one in operation.touched:
             if one.proxy != "async" or one.space in ("shared", "tmem"):

@@ -3,8 +3,8 @@
 The units of a CTA see stores of threads to its memory only after a fence in that CTA, by the thread itself or by one
 that comes after the store; the operation comes after the fence. For stores of a CTA to its own memory a pair of half
 fences does as well: one that releases there, and one in any CTA of the cluster that acquires and comes after it. Loads
-need the same before a unit overwrites the bytes. In practice kernels work without that fence, so its absence is a
-warning.
+need the same before a unit overwrites the bytes. Kernels are published
+without the fence after loads.
 
 Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy".
 """
@@ -19,7 +19,7 @@ import numpy as np
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
-from tilewright.sim.order.reports.proxy_fences import unfenced_copy, unfenced_shared
+from tilewright.sim.order.reports.proxy_fences import LackingFence, unfenced_copy, unfenced_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -156,7 +156,7 @@ class SharedStores:
         upto = known[:, : size * warps].reshape(-1, size, warps)
         return np.asarray(upto[one.along(one.issuer), clocks.wave.rank(one.rows)])
 
-    def unfenced_by(self, operation: Operation) -> Iterator[str]:
+    def unfenced_by(self, operation: Operation) -> Iterator[LackingFence]:
         """The stores that an operation which begins now may not see, in words, and the missing fence."""
         for one in operation.touched:
             if one.proxy != "async" or one.space != "shared":
@@ -172,7 +172,7 @@ class SharedStores:
                     at = self.log.line_at(row + self.clocks.wave.first, time)
                     yield unfenced_shared(self.clocks, one, tuple(where), did, writer, at)
 
-    def _unfenced_copies(self, operation: Operation, one: Touched) -> Iterator[str]:
+    def _unfenced_copies(self, operation: Operation, one: Touched) -> Iterator[LackingFence]:
         """Stores of operations through the generic proxy, such as `cp.async`, that the units may not see, in words."""
         parts, board = self.operations.parts, self.operations.scoreboard
         copies = [part.number for part in parts.values() if part.writes_shared_as_threads_do] if self._may_copy else []

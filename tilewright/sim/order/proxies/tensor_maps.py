@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.fence_points import FencePoints, Stamps
-from tilewright.sim.order.reports.proxy_fences import unfenced_map
+from tilewright.sim.order.reports.proxy_fences import LackingFence, unfenced_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,7 +64,7 @@ class TensorMaps:
             return Stamps.none()
         return places.last(np.arange(offset // places.grain, (offset + MAP_BYTES) // places.grain), write=True)
 
-    def unfenced_by(self, operation: Operation) -> Iterator[str]:
+    def unfenced_by(self, operation: Operation) -> Iterator[LackingFence]:
         """The map whose change an operation that begins now may not see, in words, and the missing fences."""
         for one in operation.consulted:
             for k, address in zip(one.issuer.tolist(), one.at.reshape(len(one.issuer), -1)[:, 0].tolist(), strict=True):

@@ -181,7 +181,7 @@ class AccessRecord:
 
     def wrote_alike(self) -> str:
         """Do lanes that write one place at once write equal values (`EQUAL`), nearly so (`ROUNDED`), or not ("")?"""
-        if (pending := self.site.to_write(self.at)) is None:
+        if (pending := self.site.to_write(self.at, self.batch.ctas)) is None:
             return ""
         row = 0 if self.places.is_global else self.batch.rows(1 << 40)
         active = spread(self.mask.full, self.batch.shape)
@@ -194,7 +194,7 @@ class AccessRecord:
 
     def finds_equal(self) -> Bools:
         """In which lanes does memory already hold the value that a plain store is about to write there?"""
-        pending = self.site.to_write(self.at) if self.site.sem == "weak" else None
+        pending = self.site.to_write(self.at, self.batch.ctas) if self.site.sem == "weak" else None
         if pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return np.zeros(self.look.shape, np.bool_)
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.actors import Thread
     from tilewright.sim.order.races.records import Candidates, Record
 
-__all__ = ["CHECKED", "LOOSE", "NUMBERED", "Clash", "Pairs", "apart", "pairs_of"]
+__all__ = ["CHECKED", "DEPENDENT", "LOOSE", "NUMBERED", "Clash", "Pairs", "apart", "pairs_of"]
 
-LOOSE, CHECKED, NUMBERED = "loose", "checked", "numbered"
+LOOSE, CHECKED, NUMBERED, DEPENDENT = "loose", "checked", "numbered", "dependent"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -31,7 +31,8 @@ class Clash:
     excuse: why a warning is enough. `EQUAL`, `ROUNDED`: both write the same, or nearly so. `LOOSE`: the earlier one, a
     read, always comes first in practice. `CHECKED`: one is a plain read, the other a compare-and-swap, which finds out
     what changed in between. `NUMBERED`: the earlier one, a write, comes before a fence, and that before a number that
-    was taken before the number of the later one's CTA. Empty for an error.
+    was taken before the number of the later one's CTA. `DEPENDENT`: the later one, a write, stores what depends on the
+    value that the earlier one has read. Empty for an error.
     at_once: are both of one execution of a statement? relaxed: are both volatile, and is an order relied on that they
     have not got? lanes: (CTAs, warps, 32), all that race at the later access, where that is known.
     """
@@ -55,6 +56,13 @@ class Clash:
     def ends(self) -> bool:
         """Does it end an m-barrier that others have arrived at? An elected thread does so in libcu++'s pipelines."""
         return self.site.ends and self.other is not None and self.other.site.is_signal
+
+    def may_depend(self) -> bool:
+        """Is it a plain store to shared memory, after a plain read by another lane of its warp?"""
+        other = self.other.site if self.other is not None and not self.with_writer else None
+        if other is None or not self.access.places.is_shared or self.at_once or self.relaxed:
+            return False
+        return self.site.sem == other.sem == "weak" and self.site.op == "store" and self.apart == 0
 
     @property
     def site(self) -> Site:

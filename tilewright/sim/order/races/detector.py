@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING
 
 from tilewright.sim.machine.coordinates import buffer_name
+from tilewright.sim.machine.dependence import Doubt, Moment
 from tilewright.sim.order.knowledge.locations import Locations
 from tilewright.sim.order.races.accesses import EQUAL
+from tilewright.sim.order.races.clash import DEPENDENT
 from tilewright.sim.order.races.judge import clash_with_reads, lost_store
 from tilewright.sim.order.races.places import TaggedPlaces
 from tilewright.sim.order.races.tickets import Tickets
@@ -16,7 +18,7 @@ from tilewright.sim.order.races.volatile_reads import VolatileReads
 from tilewright.sim.order.reports.race import report, warned, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.batch import Batch
@@ -93,6 +95,8 @@ class RaceDetector:
         """Lanes touch places. Where that races with an earlier access it is told; in any case it is remembered."""
         order = self.orders[batch.wave]
         access = places.access(order.clocks, site, *batch.busy(mask, at))
+        if (dependence := batch.wave.run.dependence) is not None:
+            dependence.comes(site, access.time)
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
@@ -149,15 +153,36 @@ class RaceDetector:
         """Tells of a race; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
-        if not clash.is_benign:
+        if clash.is_benign:
+            self._warn(clash)
+        else:
             self._tell(clash)
-            return
+
+    def _warn(self, clash: Clash) -> None:
         key = (str(clash.site.at), clash.site.line.buffer)
         if key not in self.warned:
             self.warned.add(key)
-            run, text = clash.batch.wave.run, warning(self.program, clash)
-            run.warnings.append(text)
-            run.about[text] = warned(self.program, clash)
+            topic = ("race", clash.excuse, clash.ends, clash.site.line.buffer)
+            facts = warned(self.program, clash)
+            clash.batch.wave.run.warn(warning(self.program, clash), *topic, facts=facts)
+
+    def _may_depend(self, clash: Clash, key: Hashable) -> bool:
+        """Does what is stored perhaps depend, by shuffles, on what the other lane has read? That is noted, and another
+        run finds out.
+        """
+        run = clash.batch.wave.run
+        if not (self.program.with_shadows and self.program.kernel.compiled and clash.may_depend()):
+            return False
+        if run.excused is not None:
+            return key in run.excused
+        own, other = (cta * run.warps * 32 + thread for cta, thread in (clash.later, clash.earlier))
+        assert clash.other is not None, "it may depend"
+        read, store = Moment(clash.other.site, clash.other.time, other), Moment(clash.site, clash.access.time, own)
+        if key not in run.doubts:
+            excused = replace(clash, excuse=DEPENDENT)
+            excuse = warning(self.program, excused), warned(self.program, excused)
+            run.doubts[key] = Doubt(key, read, store, excuse)
+        return True
 
     def _tell(self, clash: Clash) -> None:
         """A race is a finding of its own, or one more at the same two lines, or it follows from one told before."""
@@ -166,6 +191,8 @@ class RaceDetector:
         lines = frozenset({str(clash.site.at), str(other.site.at if other is not None else None)})
         key = ("races", buffer, lines)
         if run.findings.again(key):
+            return
+        if self._may_depend(clash, key):
             return
         if cause := next((each for each in self.told if each.brings(clash, buffer, lines)), None):
             run.findings.followed(cause.key)

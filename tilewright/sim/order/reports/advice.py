@@ -53,7 +53,7 @@ def advice(program: Subject, barrier: str, first: Span | None, then: Span | None
     """
     if first is None or then is None:
         return _barrier(barrier, barrier)
-    body = program.kernel.body
+    body = program.written
     before, after = _way(body, first), _way(body, then)
     if not before or not after:
         return _by_lines(barrier, first, then, one_turn=one_turn)
@@ -89,13 +89,13 @@ def _taken_apart(barrier: str, line: int, branch: Stmt | None = None) -> str:
 
 def lock_advice(program: Subject, first: Span | None, then: Span | None) -> str | None:
     """The fence that is missing where accesses are made while a lock is held; None where none is."""
-    ways = [_way(program.kernel.body, at) for at in (first, then) if at is not None]
+    ways = [_way(program.written, at) for at in (first, then) if at is not None]
     return next((lock for way in ways if (lock := _lock(way)) is not None), None)
 
 
 def handover(program: Subject, first: Span | None, then: Span | None, scope: str) -> str | None:
     """The missing step of threads that synchronise through memory; None where they do not, or where they use a lock."""
-    before, after = (_way(program.kernel.body, at) if at is not None else () for at in (first, then))
+    before, after = (_way(program.written, at) if at is not None else () for at in (first, then))
     if not before or not after or _lock(before) or _lock(after):
         return None
     return handover_advice(Axes(program.kernel), before, after, scope)
@@ -117,18 +117,18 @@ def _way(body: Body, at: Span) -> tuple[StepDown, ...]:
 
 def arrivals_after(program: Subject, at: Span | None) -> Iterator[tuple[str, int]]:
     """The m-barriers that are arrived at behind a line, and where; none in compiled code."""
-    return arrivals_behind(_way(program.kernel.body, at) if at is not None else ())
+    return arrivals_behind(_way(program.written, at) if at is not None else ())
 
 
 def statement_at(program: Subject, at: Span | None) -> Stmt | None:
     """The last statement of a line's place; None in compiled code."""
-    way = _way(program.kernel.body, at) if at is not None else ()
+    way = _way(program.written, at) if at is not None else ()
     return way[-1].stmt if way else None
 
 
 def kept_apart(program: Subject, at: Span | None, among: int) -> Span | None:
     """The innermost branch or loop around a line at which threads diverge, over the axes in ``among``."""
-    way = _way(program.kernel.body, at) if at is not None else ()
+    way = _way(program.written, at) if at is not None else ()
     axes = Axes(program.kernel)
     return next((step.stmt.at for step in reversed(way[:-1]) if _parting(axes, step.stmt) & among), None)
 
@@ -231,7 +231,11 @@ def _waited_for(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> st
 def _lock(way: tuple[StepDown, ...]) -> str | None:
     """A fence, where an access is between a loop that takes a lock by an atomic and the statement that releases it."""
     for step in reversed(way):
-        takes = [stmt for stmt in step.body[: step.index] if isinstance(stmt, While) and polls(stmt) and _atomic(stmt)]
+        takes = [
+            stmt
+            for stmt in step.body[: step.index]
+            if isinstance(stmt, While) and polls(stmt, compiled=False) and _atomic(stmt)
+        ]
         gives = [stmt for stmt in step.body[step.index + 1 :] if _atomic(stmt)]
         if takes and gives:
             return _fences(step, takes[-1], gives[0])

@@ -10,7 +10,7 @@ from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.batch import numbers, threads_of
 from tilewright.sim.machine.coordinates import buffer_name, coordinate_text
 from tilewright.sim.order.races.accesses import EQUAL, ROUNDED
-from tilewright.sim.order.races.clash import CHECKED, LOOSE, NUMBERED
+from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED
 from tilewright.sim.order.reports.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
 from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
 from tilewright.sim.order.reports.updates import atomic_for, guards, in_one_turn, is_update, overlap
@@ -83,7 +83,9 @@ def _facts(program: Subject, clash: Clash) -> Facts:
 def warned(program: Subject, clash: Clash) -> Facts:
     """The fields of the warning's finding."""
     at = clash.site.at
-    return {"file": at.file if at else None, "line": at.line if at else None, **_facts(program, clash)}
+    place = {"file": at.file if at else None, "line": at.line if at else None}
+    idiom = "ended-mbarrier" if clash.ends and clash.excuse != LOOSE else BENIGN[clash.excuse]
+    return {**place, "idiom": idiom, **_facts(program, clash)}
 
 
 def _threads(clash: Clash) -> tuple[Threads, ...]:
@@ -121,9 +123,16 @@ WARNINGS = {  # by the excuse
     "that does not hold both; scope='cluster' belongs to the arrival and to the wait",
     NUMBERED: "a CTA {verb} {buffer} once it has taken a number at a counter, and others wrote there before a fence, "
     "with their own number behind it; a fence belongs behind that atomic, too, of kind sc: __threadfence()",
+    DEPENDENT: "{place} is written by {later}, and was read by {other}: no barrier orders the two, but what is written "
+    "depends by shuffles on what was read",
     CHECKED: "{place} is read plainly and changed by a compare-and-swap, unordered, by {later} and {other}; "
     "a relaxed or volatile read makes that right",
 }
+BENIGN = {
+    EQUAL: "equal-values", ROUNDED: "equal-values", LOOSE: "narrow-scope", NUMBERED: "last-block",
+    DEPENDENT: "shuffled", CHECKED: "checked-read",
+}  # fmt: skip
+"""By the excuse: the name of the idiom, see `tilewright.explain.IDIOMS`."""
 ENDS = (
     "an m-barrier, {place}, is ended by {later}, and {other} has used it, unordered; nobody may use it any more by then"
 )
@@ -180,9 +189,13 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
     far = scope in ("gpu", "sys")
     stronger = _strength(clash.site, other, scope) if other else None
     counts = other is not None and _counts(clash.site, other)
-    hint = overlap(program, clash) or (stronger if far or not counts or guards(program, clash) else None)
+    hint = (
+        _paired_up(clash, witness)
+        or overlap(program, clash)
+        or (stronger if far or not counts or guards(program, clash) else None)
+    )
     hint = hint or ((handover(program, first, then, scope) or too_early(clash)) if other else None)
-    compiled = program.kernel.graph is not None
+    compiled = program.kernel.compiled
     hint = hint or (witness.missing_step(clash, scope) if compiled else None)
     hint = hint or let_pass(clash, arrivals_after(program, then)) or lock_advice(program, first, then)
     hint = hint or (witness.missing_step(clash, scope) if far and not compiled else None)
@@ -195,6 +208,19 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
     if clash.at_once:
         return APART
     return _ordered(program, clash, first, then) or stronger
+
+
+def _paired_up(clash: Clash, witness: Witness) -> str | None:
+    """The cause, where the two warps have met last at the barriers of two lines."""
+    wave, warps = clash.batch.wave, (clash.earlier[1] // 32, clash.later[1] // 32)
+    if clash.apart != 1:
+        return None
+    lines = witness.orders[wave].barriers.paired_up(clash.later[0] - wave.first, warps)
+    if lines is None:
+        return None
+    text = (f"one barrier for both warps, as often by each: those of line {lines[0]} and line {lines[1]} pair up by "
+            f"accident, as warp {warps[0]} comes to the one and warp {warps[1]} to the other")  # fmt: skip
+    return advised(text, "barrier", "cta", lines)
 
 
 def _counts(one: Site, other: Site) -> bool:

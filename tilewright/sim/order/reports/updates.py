@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Binary, Cast, Store, code_of
+from tilewright.ir import Binary, Cast, Store, statements
 from tilewright.isa import INSTRUCTIONS, bind
 from tilewright.sim.codegen.values import calls_of
 from tilewright.sim.order.races.records import Record
@@ -70,7 +70,7 @@ def guards(program: Subject, clash: Clash) -> bool:
 
 def _barriers(program: Subject) -> Iterator[int]:
     """The lines of barriers of whole CTAs, or more."""
-    for stmt in code_of(program.kernel):
+    for stmt in statements(program.kernel.body):
         wide = (bound.form.sync for bound in map(bind, calls_of(stmt)))
         if stmt.at and any(sync is not None and sync.scope not in ("warp", "poll") for sync in wide):
             yield stmt.at.outermost.line

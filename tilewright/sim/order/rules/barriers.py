@@ -1,4 +1,5 @@
-"""Barriers: one meeting at a time; who arrives again knows that the last one is over. What the cluster's puts in order.
+"""Barriers: one meeting at a time; who arrives again knows that the last one is over; barriers of two lines that pair
+up. What the cluster's puts in order.
 
 Source: PTX ISA, "bar, barrier", "barrier.cluster".
 """
@@ -12,8 +13,11 @@ import numpy as np
 from tilewright.sim.order.reports.rules import barrier_reused, ends_between
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.order.knowledge.actors import Actors
     from tilewright.sim.order.knowledge.clocks import Clocks
 
@@ -23,12 +27,30 @@ CLUSTER = 16  # from this number on barriers are the cluster's
 
 
 class BarrierRules:
-    """The barriers of a wave's CTAs. last: by barrier, the time of each CTA's last meeting, and the warps there."""
+    """The barriers of a wave's CTAs. last: by barrier, the time of each CTA's last meeting, and the warps there.
+
+    came: of the running meeting of each CTA at the barrier of all threads, the line that each warp has come to. paired:
+    by CTA, these of its last meeting where they were several.
+    """
 
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
         self.wave = clocks.wave
         self.last: dict[int, tuple[Ints, Bools]] = {}
+        self.came: dict[int, dict[int, int]] = {}
+        self.paired: dict[int, Mapping[int, int]] = {}
+
+    def came_to(self, who: Actors, sync: BarrierSite) -> None:
+        """Warps have arrived at the barrier of all threads."""
+        if sync.at is not None:
+            for row, warp in zip(who.rows.tolist(), who.warps.tolist(), strict=True):
+                self.came.setdefault(row, {})[warp] = sync.at.outermost.line
+
+    def paired_up(self, row: int, warps: tuple[int, int]) -> tuple[int, int] | None:
+        """The two lines at which these warps of a CTA have met last, if they are two."""
+        lines = self.paired.get(row, {})
+        first, last = (lines.get(warp) for warp in warps)
+        return None if first is None or last is None or first == last else (first, last)
 
     def arrived(self, who: Actors, barrier: int, at: Span | None) -> None:
         """Raises SimulationError where a warp arrives again without knowing that the last meeting is over, since it
@@ -47,6 +69,10 @@ class BarrierRules:
     def met(self, ctas: Ints, waiting: Bools, barrier: int) -> None:
         """A meeting of these CTAs is over for the warps that wait for it."""
         self.clocks.now += 1
+        for row in ctas.tolist() if barrier == 0 else ():
+            lines = self.came.pop(row, {})
+            if len({*lines.values()}) > 1:
+                self.paired[row] = lines
         nothing = (np.zeros(self.wave.ctas, np.int64), np.zeros((self.wave.ctas, self.wave.run.warps), np.bool_))
         times, waited = self.last.setdefault(barrier, nothing)
         times[ctas], waited[ctas] = self.clocks.now, waiting

@@ -57,5 +57,4 @@ def _check_buffer(places: TaggedPlaces, wave: Wave) -> None:
                 error = constant_written(wave, read, write, one, other, address)
                 wave.run.tell(error, str(read.site.at), str(write.site.at))
                 continue
-            if (text := constant_rewritten(wave, read, write, address)) not in wave.run.warnings:
-                wave.run.warnings.append(text)
+            wave.run.warn(constant_rewritten(wave, read, write, address), "constant", read.site.line.buffer)

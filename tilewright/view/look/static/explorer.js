@@ -66,7 +66,11 @@ class ExplorerView {
     const asked = new URLSearchParams({ view: "layout" });
     for (const [name, field] of Object.entries(this.fields)) if (field.value !== FIELDS[name] || name === "l") asked.set(name, field.value);
     this.writing = true;
-    history.replaceState(null, "", `#${asked}`);
+    try {
+      history.replaceState(null, "", `#${asked}`);
+    } catch {  // the frame of a notebook has no address of its own
+      this.address = `#${asked}`;
+    }
     this.writing = false;
     this.draw();
   }

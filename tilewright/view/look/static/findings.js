@@ -19,14 +19,14 @@ class FindingsView {
     const numbers = Object.entries(one.numbers || {}).map(([name, value]) => `${name} ${value}`).join(", ");
     return el("div", { class: `card ${one.severity}`, id: `finding-${n}` }, el("h2", {}, `${one.kind}: ${one.message}`), facts(
       ["here", line(one.file, one.line)], ["by", threadsOf(one.threads)], ["place", one.place || one.buffer || ""],
-      one.other && ["other access", el("span", {}, line(one.other.file, one.other.line), ` ${one.other.op}, has ${one.other.did}, by ${threadsOf(one.other.threads)}`)],
+      one.other && ["other access", el("span", {}, line(one.other.file, one.other.line), ` ${one.other.op}, has ${one.other.did}${one.other.threads ? `, by ${threadsOf(one.other.threads)}` : ""}`)],
       ["operation", one.operation || ""], ["given", one.given || ""], ["allowed", one.allowed || ""], ["try", one.hint || ""], ["remedy", remedy], ["numbers", numbers],
       one.count > 1 && ["times", one.count]), this.drawing(one));
   }
 
   /** The two warps side by side: what orders them, and what lacks. */
   drawing(one) {
-    const a = one.other && this.stream(one.other.threads), b = this.stream(one.threads);
+    const a = one.other ? this.stream(one.other.threads, one.other.line) : null, b = this.stream(one.threads, one.line, a);
     if (b === null || !one.other) return el("span", {});
     const left = a ?? b, sides = left === b ? [b] : [left, b], width = 860, column = [24, 450];
     const lists = sides.map((stream, side) => this.around(stream, sides.length === 1 ? one : side === 0 ? one.other : one));
@@ -54,9 +54,14 @@ class FindingsView {
     return el("div", { class: "wide" }, svg("svg", { width, height: height + 20, viewBox: `0 0 ${width} ${height + 20}`, role: "img", "aria-label": "what orders the two accesses" }, parts));
   }
 
-  stream(threads) {
+  /** The warp of an access; where the finding does not say, the first one that executed its line. */
+  stream(threads, line, other = null) {
     const first = threads && threads[0];
-    if (!first) return null;
+    if (!first) {
+      const ran = (one) => one.line.includes(line) || one.ran.some((n) => n >= 0 && this.app.data.ran[n][0].some(([row]) => this.app.data.rows[row][3] === line));
+      const every = this.app.data.streams.map((one, n) => [one, n]).filter(([one]) => ran(one)).map(([, n]) => n);
+      return every.find((n) => n !== other) ?? every[0] ?? null;
+    }
     const warp = first.warps ? first.warps[0] : 0, found = this.app.data.streams.findIndex((one) => one.cta === first.ctas[0] && one.warp === warp);
     return found < 0 ? null : found;
   }
@@ -71,7 +76,7 @@ class FindingsView {
       .filter((item) => item.access || SYNCS.has(item.kind));
     const here = Math.max(0, items.findIndex((item) => item.access));
     const found = items.slice(Math.max(0, here - MOST_SYNCS + 3), here + MOST_SYNCS);
-    for (const item of found) if (item.access) Object.assign(item, { line: access.line, words: `${access.op || (access.operation || "access")} ${access.did || ""}` });
+    for (const item of found) if (item.access) Object.assign(item, { line: access.line, words: access.op ? `${access.op}: ${access.did}` : "this access" });
     return found;
   }
 

@@ -38,7 +38,7 @@ class App {
     if (!recorded) { node.remove(); return; }
     const ctas = new Set(data.streams.map((one) => one.cta)).size;
     const parts = [`${data.target}, grid ${data.grid.join(" x ")}, ${data.threads} threads a CTA`, `${ctas} CTAs recorded`,
-      `about ${number(data.end)} cycles, estimated by the peak rates of an ${data.gpu}`];
+      `about ${number(data.end)} cycles, estimated by the figures of an ${data.gpu}`];
     if (data.left_out) parts.push(`left out: ${data.left_out}`);
     node.textContent = parts.join(" · ");
   }

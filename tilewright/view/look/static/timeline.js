@@ -27,7 +27,7 @@ class TimelineView {
     this.ctas = el("select", { id: "cta", onchange: () => { this.cta = this.ctas.value; this.rows(); this.fit(); } },
       ctas.map((cta) => el("option", { value: cta }, `CTA ${cta}`)), ctas.length > 1 ? el("option", { value: "all" }, "all CTAs") : null);
     this.unit = el("select", { id: "units", onchange: () => { this.units = this.unit.value; this.fit(); } },
-      el("option", { value: "cycles" }, `estimated cycles (${this.data.gpu}'s peak rates)`),
+      el("option", { value: "cycles" }, `estimated cycles (figures of an ${this.data.gpu})`),
       el("option", { value: "order" }, "steps: the simulator's order"));
     this.search = el("input", { id: "search", type: "search", placeholder: "search  /", "aria-label": "search bars",
       oninput: () => this.find(), onkeydown: (event) => { if (event.key === "Enter") this.nextFound(event.shiftKey ? -1 : 1); } });

@@ -1,14 +1,16 @@
-"""Which registers are live: needed later as they are."""
+"""Which registers of a graph are live: needed later as they are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Assign, Bind, Var, expressions, statements, walk
+from tilewright.ir.expr import Var
+from tilewright.ir.stmt import Assign, Bind
+from tilewright.ir.walk import expressions, statements, walk
 
 if TYPE_CHECKING:
-    from tilewright.ir import Block
+    from tilewright.ir.graph import Block
 
 __all__ = ["live_before"]
 

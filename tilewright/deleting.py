@@ -15,7 +15,7 @@ from tilewright import host
 from tilewright.compiler import Executable, compile, unseen
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning
 from tilewright.inputs import make_arguments
-from tilewright.ir import Call, Evaluate, Kernel, Stmt, code_of
+from tilewright.ir import Call, Evaluate, Kernel, Stmt, statements
 from tilewright.ir.walk import map_body
 from tilewright.isa import Bound, bind
 from tilewright.load import LoadedKernel
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Needed", "needed"]
 
+LAUNCH = ("grid", "block", "shared_bytes", "cluster", "non_portable_cluster")  # of a kernel that others wrote
 PATIENCE = 10.0  # times as long as the whole kernel, and as many seconds, may a kernel without one line run
 
 
@@ -87,7 +88,7 @@ def _place(at: Span) -> tuple[str, int]:
 
 def _lines(kernel: Kernel) -> Iterator[tuple[tuple[str, int], str]]:
     """File and line of each such statement, in their order, with the name of the instruction."""
-    found = {(_place(stmt.at), bound.instruction.name): None for stmt in code_of(kernel)
+    found = {(_place(stmt.at), bound.instruction.name): None for stmt in statements(kernel.body)
              if stmt.at and (bound := _orders(stmt))}  # fmt: skip
     yield from sorted(found)
 
@@ -100,10 +101,7 @@ def _without(kernel: Kernel, place: tuple[str, int], name: str) -> Kernel:
         gone = bound is not None and stmt.at is not None and _place(stmt.at) == place and bound.instruction.name == name
         return () if gone else None
 
-    graph = kernel.graph
-    if graph is not None:
-        graph = replace(graph, blocks=tuple(replace(one, body=map_body(one.body, change)) for one in graph.blocks))
-    return replace(kernel, body=map_body(kernel.body, change), graph=graph)
+    return replace(kernel, body=map_body(kernel.body, change))
 
 
 @dataclass
@@ -121,9 +119,7 @@ class _Trial:
         seed: int,
     ) -> _Trial:  # fmt: skip
         if isinstance(made, LoadedKernel):
-            launch = {
-                name: value for name, value in named.items() if name in ("grid", "block", "shared_bytes", "cluster")
-            }
+            launch = {name: value for name, value in named.items() if name in LAUNCH}
             rest = {name: value for name, value in named.items() if name not in launch}
             values = made.ordered(args, rest, [*launch])
 

@@ -1,4 +1,4 @@
-"""Advice in time: how long a kernel takes by estimate, how long with another layout, and what would gain more.
+"""Advice in time: how long a kernel takes by estimate, how long with other layouts, and what else would gain.
 
 A layout was run, and the run with it is what was played. What begins with "if" was played, too, but nobody has run it:
 the recorded accesses were changed, and not the kernel.
@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.profiling import Estimate, Gpu, Recorded, recorded
 from tilewright.profiling.acts import ATOMICS
+from tilewright.profiling.estimate import Estimate, RecordedLaunch, recorded
+from tilewright.profiling.gpus import Gpu
 from tilewright.records import replace
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def in_time(exe: Executable, changed: Sequence[tuple[str, Executable]], args: Se
     return InTime(before, tuple(sorted(told, key=lambda gain: gain.seconds)))
 
 
-def _ifs(now: Recorded) -> Iterator[tuple[str, Any, Recorded]]:
+def _ifs(now: RecordedLaunch) -> Iterator[tuple[str, Any, RecordedLaunch]]:
     """What might be otherwise: each access as it would be at best, and more CTAs of an SM."""
     totals: dict[int, list[int]] = {}
     for stream in now.recording.streams:
@@ -107,7 +108,7 @@ def _rare(one: Any) -> Any:
     return replace(one, times=0, lanes=0, sectors=0)
 
 
-def _with(now: Recorded, site: int, change: Callable[[Any], Any]) -> Recorded:
+def _with(now: RecordedLaunch, site: int, change: Callable[[Any], Any]) -> RecordedLaunch:
     """The same with other accesses at one site. `Any`: a `Moved`."""
     streams = []
     for stream in now.recording.streams:

@@ -1,0 +1,81 @@
+"""`tilewright tune` and `tilewright check --profile`: what they print, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tilewright.cli import main
+
+KERNEL = """
+import tilewright as tw
+from tilewright import T
+
+
+@T.jit
+def scaled(a: T.handle, b: T.handle, *, THREADS: T.constexpr):
+    n = T.int32()
+    A, B = T.match_buffer(a, (n,), "float32"), T.match_buffer(b, (n,), "float32")
+    T.assume(n % THREADS == 0)
+    i: T.let = T.cta_id([n // THREADS]) * THREADS + T.thread_id([THREADS])
+    B[i] = A[i] * 2.0
+
+
+tuned = tw.autotune(scaled, configs=[{"THREADS": 64}, {"THREADS": 256}])
+"""
+CUDA = """
+__global__ void scale(const float* a, float* b, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) b[i] = a[i] * 2.0f;
+}
+"""
+
+
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    monkeypatch.setattr("sys.argv", ["tilewright", *words])
+    with pytest.raises(SystemExit) as left:
+        main()
+    out = capsys.readouterr()
+    return f"{left.value.code or 0}\n{out.out}{out.err}"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNEL)
+    return path
+
+
+def test_tune_ranks_what_is_tried_and_what_autotune_has(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried = run(monkeypatch, capsys, "tune", f"{file}:scaled", "--shape", "n=65536", "--try", "THREADS=32,128")
+    own = run(monkeypatch, capsys, "tune", f"{file}:tuned", "--shape", "n=65536", "--gpu", "A100", "--json")
+
+    assert tried.startswith("0\nscaled on H200, estimated, not measured: 2 configurations\n   1  THREADS=")
+    rows = json.loads(own.partition("\n")[2])
+    assert rows["gpu"] == "A100"
+    assert {row["config"]["THREADS"] for row in rows["trials"]} == {64, 256}
+    assert all(row["seconds"] > 0 and row["why"] for row in rows["trials"])
+
+
+def test_tune_says_what_is_missing(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "there is nothing to try" in run(monkeypatch, capsys, "tune", f"{file}:scaled", "--shape", "n=64")
+    assert "has no kernel 'other' with constants" in run(monkeypatch, capsys, "tune", f"{file}:other")
+    assert "tries nothing" in run(monkeypatch, capsys, "tune", f"{file}:scaled", "--try", "THREADS")
+
+
+def test_check_tells_the_times_of_a_kernel_in_cuda(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scale.cu").write_text(CUDA)
+    said = run(monkeypatch, capsys, "check", str(tmp_path / "scale.cu"), "--grid", "64", "--block", "256", "--arg",
+               "a:f32[16384]=random", "--arg", "b:f32[16384]", "--arg", "n=16384", "--profile", "H200")  # fmt: skip
+
+    assert said.startswith("0\nscale: clean")
+    assert "scale on H200: at least" in said
+    assert "scale on H200: about" in said

@@ -1,0 +1,334 @@
+"""Structured statements of a control-flow graph: branches as `If`, loops as `While`, with `Break` and `Continue`.
+
+A block stands where the block that dominates it ends: in one side of its branch if no other block leads there, else
+behind the branch, where its ways join. What a loop dominates and does not hold stands behind the loop. So threads that
+part at a branch meet where their ways join, at the latest, and those that leave a loop behind it.
+
+Where several ways may follow, a flag for each says which one a thread takes: `if` it is set. A loop that is entered at
+several blocks gets a head, at which a goal says where a thread goes on. Source for the shape: Ramsey, "Beyond Relooper:
+Recursive Translation of Unstructured Control Flow to Structured Control Flow".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from tilewright.dtypes import BOOL, INT32
+from tilewright.ir.build import const, unary
+from tilewright.ir.expr import Const, Expr, Unary, Var
+from tilewright.ir.flow import END, Flow, Loop
+from tilewright.ir.graph import Block, Branch, Ending, Exit, Graph, Jump
+from tilewright.ir.live import live_before
+from tilewright.ir.scopes import bound
+from tilewright.ir.stmt import Assign, Bind, Body, Break, Continue, If, Stmt, While
+from tilewright.ir.walk import deep_recursion
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+
+__all__ = ["body_of", "structured"]
+
+
+@deep_recursion()
+def body_of(graph: Graph) -> Body:
+    """The statements of a graph, with its registers bound where their values live.
+
+    Those that may be read before they get a value are bound nowhere.
+    """
+    blocks = dict(enumerate(graph.blocks))
+    live = live_before(blocks, {number: block.end.targets for number, block in blocks.items()})
+    return bound(structured(graph), frozenset(var.name for var in live[0]))
+
+
+@deep_recursion()
+def structured(graph: Graph) -> Body:
+    """The statements of a graph whose blocks end in `Jump`, `Branch` and `Exit`, for each thread in the same order.
+
+    They add flags and goals, whose names have a point; unreachable blocks are left out.
+    """
+    blocks = _entered_at_heads(list(graph.blocks))
+    flow = _flow_of(blocks)
+    return _Writer(flow).kernel(_Tree(blocks, flow).at(0))
+
+
+def _flow_of(blocks: Sequence[Block]) -> Flow:
+    return Flow([_ways(block.end) for block in blocks])
+
+
+def _ways(end: Ending) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(end.targets))
+
+
+# Loops that are entered at several blocks
+
+
+def _entered_at_heads(blocks: list[Block]) -> list[Block]:
+    """The same with one entry for each loop: a new head, at which threads branch on their goal."""
+    while True:
+        flow = _flow_of(blocks)
+        loop = next((loop for loop in flow.loops if len(_entries(flow, loop)) > 1), None)
+        if loop is None:
+            return blocks
+        _give_head(blocks, _entries(flow, loop), frozenset(loop.blocks))
+
+
+def _entries(flow: Flow, loop: Loop) -> list[int]:
+    """The head of a loop, and the other blocks of it to which edges lead from outside."""
+    inside = frozenset(loop.blocks)
+    others = (k for k in loop.blocks if any(before not in inside for before in flow.predecessors[k]))
+    return list(dict.fromkeys((loop.head, *others)))
+
+
+def _give_head(blocks: list[Block], entries: Sequence[int], inside: frozenset[int]) -> None:
+    """Turns every edge to one of the entries into one to a new head, from which threads go on to their goal."""
+    goal, first = Var(f"goal.{len(blocks)}", INT32), len(blocks)
+    head = first + 2 * len(entries)  # behind the blocks that set the goal, in turns of the loop and outside of it
+    for number in range(first):
+        ways = {entry: first + 2 * k + (number in inside) for k, entry in enumerate(entries)}
+        end = blocks[number].end
+        blocks[number] = Block(blocks[number].body, end.renumbered(lambda to, ways=ways: ways.get(to, to)))  # type: ignore[misc]
+    at = blocks[entries[0]].end.at
+    goals = (const(k // 2, INT32) for k in range(2 * len(entries)))
+    blocks += [Block((Assign(goal, each, at=at),), Jump(head, at=at)) for each in goals]
+    for k, entry in enumerate(entries[:-1]):
+        following = len(blocks) + 1 if k < len(entries) - 2 else entries[-1]
+        blocks.append(Block((), Branch(goal == const(k, INT32), entry, following, at=at)))
+
+
+# The tree of statements, with jumps
+
+
+@dataclass(frozen=True, slots=True)
+class _Go:
+    """A jump to what follows in a sequence around, to the head of a loop around, or to the end of the kernel."""
+
+    to: int
+    at: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Fork:
+    cond: Expr
+    then: Sequence[_Part]
+    orelse: Sequence[_Part]
+    at: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """A loop. inside: its blocks. exits: those outside to which threads leave it."""
+
+    head: int
+    inside: frozenset[int]
+    exits: frozenset[int]
+    body: Sequence[_Part]
+    at: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """The statements of threads that jump to this block."""
+
+    to: int
+    body: Sequence[_Part]
+
+
+_Part: TypeAlias = "Stmt | _Go | _Fork | _Turns | _Label"
+
+
+class _Tree:
+    """Where each block stands. inline: in the side of a branch, by block the one before it; within and behind: after
+    what the block does, or after the loop of which it is the head.
+    """
+
+    def __init__(self, blocks: Sequence[Block], flow: Flow) -> None:
+        self.blocks = blocks
+        self.flow = flow
+        self.loops = {loop.head: loop for loop in flow.loops}
+        self.inline: dict[int, int] = {}
+        self.within: dict[int, list[int]] = {}
+        self.behind: dict[int, list[int]] = {}
+        for number in flow.line[1:]:
+            self._place(number)
+
+    def _around(self, number: int) -> tuple[Loop, ...]:
+        """The loops that a block stands in; a head stands for its loop."""
+        around = self.flow.around[number]
+        return around[:-1] if number in self.loops else around
+
+    def _place(self, number: int) -> None:
+        before = [k for k in self.flow.predecessors[number] if not self.flow.leads_back(k, number)]
+        dominator, own = self.flow.dominators[number], self._around(number)
+        around = self.flow.around[dominator]
+        if around != own:
+            self.behind.setdefault(around[len(own)].head, []).append(number)
+        elif before == [dominator]:
+            self.inline[number] = dominator
+        else:
+            self.within.setdefault(dominator, []).append(number)
+
+    def at(self, number: int) -> list[_Part]:
+        """A block and all that it dominates."""
+        parts: list[_Part] = []
+        while number not in self.loops:
+            following = self._block(number, parts)
+            if following is None:
+                return parts
+            number = following
+        loop = self.loops[number]
+        inside = frozenset(loop.blocks)
+        exits = frozenset(k for block in inside for k in self._ways(block) if k not in inside)
+        body: list[_Part] = []
+        following = self._block(number, body)
+        body += self.at(following) if following is not None else ()
+        parts.append(_Turns(number, inside, exits, body, self.blocks[number].end.at))
+        parts += self._labels(self.behind, number)
+        return parts
+
+    def _ways(self, block: int) -> Sequence[int]:
+        return (END,) if isinstance(self.blocks[block].end, Exit) else self.flow.successors[block]
+
+    def _block(self, number: int, parts: list[_Part]) -> int | None:
+        """Adds a block and what stands behind it. The block that follows instead, if it is the only one after it."""
+        block = self.blocks[number]
+        parts += block.body
+        ways = self._ways(number)
+        if len(ways) == 1 and self.inline.get(ways[0]) == number:
+            return ways[0]
+        if len(ways) == 1:
+            parts.append(_Go(ways[0], block.end.at))
+        else:
+            assert isinstance(block.end, Branch), "only branches have two ways"
+            then, orelse = (self._side(number, to, block.end.at) for to in ways)
+            parts.append(_Fork(block.end.cond, then, orelse, block.end.at))
+        parts += self._labels(self.within, number)
+        return None
+
+    def _side(self, number: int, to: int, at: Span | None) -> list[_Part]:
+        return self.at(to) if self.inline.get(to) == number else [_Go(to, at)]
+
+    def _labels(self, where: dict[int, list[int]], number: int) -> Iterator[_Label]:
+        for to in where.get(number, ()):
+            yield _Label(to, self.at(to))
+
+
+# Statements
+
+
+class _Writer:
+    """Writes the parts of a tree as statements. tested: the blocks for which a flag says that a thread goes there."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.tested: set[int] = set()
+        self._falls: dict[int, frozenset[int]] = {}
+
+    def kernel(self, parts: Sequence[_Part]) -> Body:
+        """All statements."""
+        self.falls(parts, None)
+        return tuple(self.body(parts, None, is_last=False))
+
+    def falls(self, parts: Sequence[_Part], loop: _Turns | None) -> frozenset[int]:
+        """Where threads go on that come to the end of some parts, in a turn of this loop; notes what is tested."""
+        if id(parts) not in self._falls:
+            found: frozenset[int] = frozenset()
+            for part in parts:
+                found = self._behind(part, found, loop)
+            self._falls[id(parts)] = found
+        return self._falls[id(parts)]
+
+    def _behind(self, part: _Part, before: frozenset[int], loop: _Turns | None) -> frozenset[int]:
+        """Where threads go on behind one of the parts. before: where those before it go on."""
+        if isinstance(part, _Go):
+            return frozenset((part.to,) if _way(part.to, loop) is None else ())
+        if isinstance(part, _Fork):
+            return self.falls(part.then, loop) | self.falls(part.orelse, loop)
+        if isinstance(part, _Turns):
+            self.falls(part.body, part)
+            self.tested |= {to for to, _ in _onward(part, loop) if to is not None}
+            return frozenset(to for to in part.exits if _way(to, loop) is None)
+        if isinstance(part, _Label):
+            self.tested |= {part.to} if before != {part.to} else set()
+            return (before - {part.to}) | self.falls(part.body, loop)
+        return before
+
+    def _flags(self, blocks: Iterable[int]) -> list[Stmt]:
+        return [Bind(_flag(number), Const(False, BOOL)) for number in blocks if number in self.tested]
+
+    def body(self, parts: Sequence[_Part], loop: _Turns | None, *, is_last: bool) -> list[Stmt]:
+        """The statements of some parts. is_last: does a turn of the loop end behind them?"""
+        made: list[Stmt] = []
+        falls: frozenset[int] = frozenset()
+        for k, part in enumerate(parts):
+            ends = is_last and k == len(parts) - 1
+            if isinstance(part, _Label):
+                inner = self.body(part.body, loop, is_last=ends)
+                made += inner if falls == {part.to} else _branch(_flag(part.to), tuple(inner), (), _line(inner))
+            elif isinstance(part, (_Go, _Fork, _Turns)):
+                made += self._flags(label.to for label in parts[k + 1 :] if isinstance(label, _Label))
+                made += self._jumping(part, loop, is_last=ends)
+            else:
+                made.append(part)
+            falls = self._behind(part, falls, loop)
+        return made
+
+    def _jumping(self, part: _Go | _Fork | _Turns, loop: _Turns | None, *, is_last: bool) -> list[Stmt]:
+        if isinstance(part, _Fork):
+            then, orelse = (tuple(self.body(side, loop, is_last=is_last)) for side in (part.then, part.orelse))
+            return _branch(part.cond, then, orelse, part.at)
+        if isinstance(part, _Go):
+            flag: list[Stmt] = [Assign(_flag(part.to), Const(True, BOOL), at=part.at)] if part.to in self.tested else []
+            way = _way(part.to, loop)
+            return flag if way is None or (way is Continue and is_last) else [*flag, way(at=part.at)]
+        body = [*self._flags([part.head]), *self.body(part.body, part, is_last=True)]
+        made: list[Stmt] = [_loop(body, part.at)]
+        for to, way in _onward(part, loop):
+            if way is Continue and is_last:
+                continue
+            made += [way(at=part.at)] if to is None else [If(_flag(to), (way(at=part.at),), at=part.at)]
+        return made
+
+
+def _flag(number: int) -> Var:
+    return Var(f"go.{number}", BOOL)
+
+
+def _way(to: int, loop: _Turns | None) -> type[Break | Continue] | None:
+    """How threads in a turn of a loop come to a block: None where it only follows."""
+    if loop is None or (to in loop.inside and to != loop.head):
+        return None
+    return Continue if to == loop.head else Break
+
+
+def _onward(part: _Turns, loop: _Turns | None) -> list[tuple[int | None, type[Break | Continue]]]:
+    """How threads that have left a loop leave the turn of the loop around: by block; None for all that come there."""
+    ways = [(to, way) for to in sorted(part.exits) if (way := _way(to, loop)) is not None]
+    if len(ways) == len(part.exits) and len({way for _, way in ways}) == 1:
+        return [(None, ways[0][1])]
+    return list(ways)
+
+
+def _branch(cond: Expr, then: Body, orelse: Body, at: Span | None) -> list[Stmt]:
+    if then and isinstance(then[-1], Break):
+        return [If(cond, then, at=at), *orelse]
+    if orelse and isinstance(orelse[-1], Break):
+        return [If(_not(cond), orelse, at=at), *then]
+    return [If(cond, then, orelse, at=at) if then or not orelse else If(_not(cond), orelse, at=at)]
+
+
+def _not(cond: Expr) -> Expr:
+    return cond.a if isinstance(cond, Unary) and cond.op == "not" else unary("not", cond)
+
+
+def _loop(body: Sequence[Stmt], at: Span | None) -> While:
+    """A loop; a condition that ends it first is its own."""
+    first = body[0] if body else None
+    if isinstance(first, If) and len(first.then) == 1 and isinstance(first.then[0], Break):
+        return While(_not(first.cond), tuple(body[1:]), at=first.at)
+    return While(Const(True, BOOL), tuple(body), at=at)
+
+
+def _line(body: Sequence[Stmt]) -> Span | None:
+    return next((stmt.at for stmt in body if stmt.at is not None), None)

@@ -1,0 +1,200 @@
+"""Launches one behind the other: memory carries on, and one that begins before the last has ended may touch too much.
+
+sequence(launch(fill, x, grid=4, block=64), launch(use, x, out, grid=4, block=64, pdl=True)).assert_clean()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tilewright import host
+from tilewright.builds import apart, joined
+from tilewright.checking import EXPLORED, LAUNCH, Policy, TrialRun, Wanted, copies_of
+from tilewright.errors import ArgumentError, ToolError, described
+from tilewright.explain import Finding, parse_idioms
+from tilewright.load import LoadedKernel
+from tilewright.public import Public
+from tilewright.sim.machine.grids import Footprint, GridsMeet
+from tilewright.verdict import Report, Verdict
+
+__all__ = ["PlannedLaunch", "launch", "sequence"]
+
+public = Public(ArgumentError, {})
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedLaunch:
+    """One launch of a sequence, as `launch` makes it."""
+
+    kernel: LoadedKernel
+    values: tuple[Any, ...]
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    pdl: bool = False
+
+    def repeats(self, other: PlannedLaunch) -> bool:
+        """Is it the same launch again, with the same arrays?"""
+        same = self.kernel is other.kernel and self.shape == other.shape and len(self.values) == len(other.values)
+        return same and all(
+            a is b or (_is_number(a) and a == b) for a, b in zip(self.values, other.values, strict=True)
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number))
+
+
+@public
+def launch(kernel: Any, *args: Any, pdl: bool = False, **named: Any) -> PlannedLaunch:
+    """A launch of a kernel of `load_cu` or `load_ptx`, for `sequence`: arguments, and ``grid=``, ``block=``,
+    ``shared_bytes=``, ``cluster=``.
+
+    pdl: has its launch the attribute of programmatic dependent launch, so that it may begin before the last one ends?
+    """
+    if not isinstance(kernel, LoadedKernel):
+        raise ArgumentError("a sequence takes kernels of load_cu and load_ptx", given=described(kernel))
+    shape = {name: value for name, value in named.items() if name in LAUNCH}
+    rest = {name: value for name, value in named.items() if name not in shape}
+    return PlannedLaunch(kernel, kernel.ordered(args, rest, [*LAUNCH, "pdl"]), shape, pdl)
+
+
+@public
+def sequence(
+    *launches: Any,
+    checks: str | Iterable[str] = "all",
+    both: bool = True,
+    strict: str | Iterable[str] = (),
+    explore: int | None = None,
+    limit_s: float | None = None,
+    max_findings: int = host.MOST_FINDINGS,
+) -> Report:
+    """Run launches one behind the other under ``checks``: a verdict for each, and none after one that is wrong.
+
+    Arrays are copied before the first; launches that are given one array share its copy, and ``__device__`` variables
+    keep their values. What a launch with ``pdl=True`` touches before it waits for the one before it is held against all
+    that this one does. Where a launch comes again with the same arguments, and what the first one has left in variables
+    changes its results, that is told. both, strict, explore: as of `check`.
+    """
+    from tilewright.sim import parse_checks
+
+    for each in launches:
+        if not isinstance(each, PlannedLaunch):
+            allowed = "tw.launch(kernel, x, grid=4, block=64)"
+            raise ArgumentError("a sequence is made of launches", given=described(each), allowed=allowed)
+    names = tuple(sorted(parse_checks(checks)))
+    limits = {"limit_s": limit_s, "max_findings": max_findings, "explore": EXPLORED if explore is None else explore}
+    policy = Policy(both, parse_idioms(strict))
+    run = _Sequence(launches, names, limits)
+    before = {id(each.kernel.module): _variables(each.kernel) for each in launches}
+    verdicts = run.verdicts("")
+    if policy.both and all(each.kernel.module.builds for each in launches):
+        for each in launches:
+            each.kernel.module.built("unoptimised").put_globals(before[id(each.kernel.module)])
+        verdicts = _of_both(verdicts, run)
+    return Report("", tuple(map(policy.applied, verdicts)), {name: value for name, value in limits.items() if value})
+
+
+def _of_both(verdicts: Sequence[Verdict], run: _Sequence) -> list[Verdict]:
+    """The verdicts, each with that on the launch of the unoptimised build; more where that goes on longer."""
+    try:
+        others = run.verdicts("unoptimised")
+    except ToolError as error:
+        return [replace(each, not_covered=(f"unoptimised code: {error.what}", *each.not_covered)) for each in verdicts]
+    return [joined(one, other) for one, other in zip(verdicts, others, strict=False)] + [*verdicts[len(others) :]]
+
+
+def _variables(kernel: LoadedKernel) -> dict[str, Any]:
+    return {name: value.copy() for name, value in kernel.module.set_globals().items()}
+
+
+@dataclass(frozen=True)
+class _Sequence:
+    launches: tuple[PlannedLaunch, ...]
+    checks: tuple[str, ...]
+    limits: Mapping[str, Any]
+
+    def verdicts(self, build: str) -> list[Verdict]:
+        """The verdict on each launch, up to the first that is wrong."""
+        shared: dict[int, Any] = {}
+        found: list[Verdict] = []
+        states: list[dict[str, Any]] = []
+        kept: dict[int, dict[str, Any]] = {}
+        ended: dict[int, dict[str, Any]] = {}
+        before: Footprint | None = None
+        for number, each in enumerate(self.launches):
+            made = each.kernel.built(build) if build else each.kernel
+            values = {name: _shared(value, shared) for name, value in zip(_names(each), each.values, strict=True)}
+            states.append(_variables(made))
+            meets = GridsMeet(Footprint(each.kernel.name), before if each.pdl else None)
+            name, limits = f"{number + 1}. {each.kernel.name}", {**self.limits, "grids": meets}
+            trial = TrialRun(name, made, self.checks, each.shape, limits, Wanted())
+            first = next((k for k in range(number) if each.repeats(self.launches[k])), None)
+            kept[number] = copies_of(values) if self._comes_again(number) else {}
+            verdict, _ = trial.run(values)
+            ended[number] = copies_of(values) if self._comes_again(number) else {}
+            if first is not None and verdict:
+                told = [*self._again(trial, made, (states[first], states[number]), kept[first], ended[first])]
+                verdict = replace(verdict, status="wrong" if told else verdict.status,
+                                  findings=(*verdict.findings, *told))  # fmt: skip
+            found.append(verdict)
+            if not verdict:
+                left = f"launches {number + 2} to {len(self.launches)}" if number + 1 < len(self.launches) else ""
+                found[-1] = replace(verdict, not_covered=(*filter(None, (left,)), *verdict.not_covered))
+                break
+            before = meets.footprint
+        return found
+
+    def _comes_again(self, number: int) -> bool:
+        return any(each.repeats(self.launches[number]) for each in self.launches[number + 1 :])
+
+    @staticmethod
+    def _again(
+        trial: TrialRun,
+        made: LoadedKernel,
+        states: tuple[Mapping[str, Any], ...],
+        kept: dict[str, Any],
+        ended: Mapping[str, Any],
+    ) -> Iterable[Finding]:
+        """What differs where a launch finds arrays as the first one did, and variables as it has left them.
+
+        states: variables before the first one, and before this one. kept, ended: arrays before and behind the first.
+        """
+        now, (then, later) = _variables(made), states
+        made.module.put_globals(later)
+        limits = {name: value for name, value in trial.limits.items() if name != "grids"}
+        verdict, _ = replace(trial, limits={**limits, "explore": 0}).run(kept)
+        made.module.put_globals(now)
+        changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
+        differ = [*apart(ended, kept)] if verdict and changed else []
+        shown = made.module.module.shown
+        left = ", ".join(shown.get(name, name) for name in changed) or "a variable"
+        for each in differ[:1]:
+            what = (
+                f"the launch comes again and leaves other values in {each.buffer}: it finds what the first has left in"
+            )
+            yield Finding(
+                "results", f"{what} {left}", buffer=each.buffer,
+                given=str(each.given).replace("unoptimised", "then").replace("optimised", "at first"),
+                allowed="the same results for the same arguments", hint=f"{left} set back at the end of the kernel",
+            )  # fmt: skip
+
+
+def _names(each: PlannedLaunch) -> tuple[str, ...]:
+    own = each.kernel.parameters
+    return (*own, *(f"argument {n}" for n in range(len(own), len(each.values))))
+
+
+def _shared(value: Any, shared: dict[int, Any]) -> Any:
+    """The copy of a value, the same for all launches that are given one array."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(_shared(each, shared) for each in value)
+    if isinstance(value, dict):
+        return {name: _shared(each, shared) for name, each in value.items()}
+    if isinstance(value, host.TensorMap):
+        return host.TensorMap.of(_shared(value.array, shared), value.fields)
+    if id(value) not in shared:
+        shared[id(value)] = host.copied(value)
+    return shared[id(value)]

@@ -1,0 +1,179 @@
+"""A grid that begins before the one before it has ended: what it touches until its threads have waited for that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.explain import OtherAccess, advised
+from tilewright.isa import INSTRUCTIONS
+from tilewright.sim.checks.base import Check
+from tilewright.sim.machine.batch import numbers, threads_of, where_text
+from tilewright.sim.machine.coordinates import buffer_name, coordinate_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tilewright.errors import Span
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.device import Device
+    from tilewright.sim.machine.grids import GridsMeet
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.engine import Order
+
+__all__ = ["Grids"]
+
+
+class Grids(Check):
+    """Records what a grid does to global memory, and looks at what it does before its wait for the grid before.
+
+    waited: by wave, (CTAs, warps, 32), the time at which each thread has waited, 0 for not yet.
+    """
+
+    def __init__(self, program: Subject) -> None:
+        super().__init__(program)
+        self.run: Device | None = None
+        self.order: Order | None = None
+        self.waited: dict[Wave, Ints] = {}
+
+    def begin(self, run: Device) -> None:
+        self.run, self.waited = run, {}
+        self.order = next((check for check in run.checks if hasattr(check, "orders")), None)  # type: ignore[assignment]  # Order
+
+    @property
+    def meets(self) -> GridsMeet | None:
+        """What is known of the launches around, if they are of interest."""
+        return self.run.grids if self.run is not None else None
+
+    def watch(self, site: Site) -> Hook | None:
+        if site.place is None or site.place.space != "global":
+            return None
+
+        def hook(batch: Batch, mask: Mask, *every: Address) -> None:
+            if (meets := self.meets) is None:
+                return
+            for at in every:
+                offsets = np.broadcast_to(at.full(), batch.shape)
+                self._touched(meets, site, batch, mask.full, offsets)
+
+        return hook
+
+    def _touched(self, meets: GridsMeet, site: Site, batch: Batch, lanes: Bools, offsets: Ints) -> None:
+        assert site.place is not None
+        block = batch.wave.run.blocks[site.place.name].data
+        meets.footprint.add(site, block, offsets[lanes], site.width, write=site.write)
+        if meets.before is None:
+            return
+        early = lanes & ~self._has_waited(batch, lanes)
+        if early.any() and (found := meets.before.met(block, offsets[early], site.width, write=site.write)):
+            other, wrote, k = found
+            lane = tuple(int(each) for each in np.argwhere(early)[k])
+            one = np.zeros(early.shape, np.bool_)
+            one[lane] = True
+            self._tell(site, batch, one, int(offsets[lane]), (other, wrote, meets.before.kernel))
+
+    def _has_waited(self, batch: Batch, lanes: Bools) -> Bools:
+        """The lanes that have waited, or come after a thread of their CTA that has."""
+        times = self.waited.get(batch.wave)
+        if times is None:
+            return np.zeros(batch.shape, np.bool_)
+        own = times[batch.ctas, batch.warps] > 0
+        if own[lanes].all() or self.order is None:
+            return np.asarray(own)
+        clocks, found = self.order.orders[batch.wave].clocks, own.copy()
+        ctas, warps = np.array(numbers(batch.ctas)), np.array(numbers(batch.warps))
+        for cta, warp, lane in np.argwhere(lanes & ~own).tolist():
+            row = int(ctas[cta])
+            waiters = np.argwhere(times[row] > 0)
+            if not len(waiters):
+                continue
+            count = len(waiters)
+            thread, knower = waiters[:, 0] * 32 + waiters[:, 1], clocks.knower[int(warps[warp]) * 32 + lane]
+            at = times[row][waiters[:, 0], waiters[:, 1]]
+            rows, whose = np.full(count, row), np.full(count, row + batch.wave.first)
+            found[cta, warp, lane] = bool(clocks.knows(rows, np.full(count, knower), whose, thread, at).any())
+        return np.asarray(found)
+
+    def depends(self, batch: Look, mask: Mask, word: str) -> None:
+        meets = self.meets
+        if meets is None:
+            return
+        if word != "wait":
+            meets.footprint.has_trigger = True
+            return
+        wave = batch.wave
+        now = 1
+        if self.order is not None:
+            clocks = self.order.orders[wave].clocks
+            clocks.now += 1
+            now = clocks.now
+        times = self.waited.setdefault(wave, np.zeros((wave.ctas, wave.run.warps, 32), np.int64))
+        part = times[batch.ctas, batch.warps]
+        np.copyto(part, now, where=mask.full & (part == 0))
+
+    def issued(self, operation: Operation) -> None:
+        """What a unit will touch counts as done by its issuer."""
+        meets = self.meets
+        if meets is None:
+            return
+        batch = operation.batch
+        for one in operation.touched:
+            for window, there in one.windows() if one.space == "global" else ():
+                place = self.program.places.globals[window]
+                site = next((each for each in self.program.sites if each.at == operation.instruction.at), None)
+                offsets = one.at[there] & (1 << 40) - 1
+                block = batch.wave.run.blocks[place.name].data
+                if site is None:
+                    continue
+                meets.footprint.add(site, block, offsets, one.width, write=one.writes)
+                early = operation.mask.full & ~self._has_waited(batch, operation.mask.full)
+                if meets.before is not None and early.any():
+                    found = meets.before.met(block, offsets, one.width, write=one.writes)
+                    if found is not None:
+                        self._tell_of(operation, place.name, batch, early, found[:2], meets.before.kernel)
+
+    def _tell(self, site: Site, batch: Batch, one: Bools, offset: int, other: tuple[Site, bool, str]) -> None:
+        place = coordinate_text(self.program, site, offset)
+        what = f"{site.op} {'writes' if site.write else 'reads'} {place}"
+        facts = {"buffer": buffer_name(self.program, site, offset), "place": place, "threads": threads_of(batch, one)}
+        error = _early(what, where_text(batch, one), site.at, other, facts)
+        batch.wave.run.tell(error, str(site.at), str(other[0].at))
+
+    def _tell_of(
+        self, operation: Operation, name: str, batch: Batch, early: Bools, other: tuple[Site, bool], kernel: str
+    ) -> None:
+        verb = "writes" if any(one.writes and one.space == "global" for one in operation.touched) else "reads"
+        facts = {"buffer": name, "threads": threads_of(batch, early)}
+        error = _early(f"{operation.name} {verb} {name}", operation.issuers.name(0), operation.instruction.at,
+                       (*other, kernel), facts)  # fmt: skip
+        batch.wave.run.tell(error, str(operation.instruction.at), str(other[0].at))
+
+    def ended(self, wave: Wave) -> None:
+        self.waited.pop(wave, None)
+
+
+def _early(
+    what: str, who: str, at: Span | None, other: tuple[Site, bool, str], facts: Mapping[str, object]
+) -> SimulationError:
+    site, wrote, kernel = other
+    did, line = "written" if wrote else "read", site.at
+    wait = next(f"T.{name}()" for name in INSTRUCTIONS if name.endswith("griddepcontrol" + ".wait"))
+    before = OtherAccess(site.op, did, line.file if line else None, line.line if line else None)
+    return SimulationError(
+        f"race: {what}, which the launch before, {kernel}, may still have to {'write' if wrote else 'read'}",
+        given=f"{at}: {who}, before its wait for that launch\n{did} at {line}",
+        allowed="of what the launch before writes nothing until a thread has waited for it, and met the others",
+        hint=advised(f"{wait} before line {at.line if at else 0}, by every thread or one before a barrier", "wait"),
+        at=at,
+        kind="races",
+        other=before,
+        **facts,
+    )
