@@ -40,6 +40,7 @@ def test_registers_are_limited_in_one_way() -> None:
 def test_clusters_of_16_run_and_assemble() -> None:
     @T.prim_func
     def kernel(A: T.Buffer((16,), "int32")):
+        T.func_attr({"non_portable_cluster": True})
         rank = T.cta_id_in_cluster([16])
         T.cta_id([16])
         tid = T.thread_id([32])

@@ -14,8 +14,6 @@ from tests.isa.umma_oracles import CODES, OURS, PACKED_BITS, RESULT_CODES, SHIFT
 
 COVERED = {f"ptx.tcgen05.{name}" for name in ("mma.block_scale", "mma.sp", "mma.sp.block_scale", "mma.ws", "mma.ws.sp")}
 COVERED |= {"ptx.tcgen05.encode_instr_descriptor_block_scaled", "cuda.runtime_instr_desc"}
-CONSTANTS = {"sfa_id": 0, "sfb_id": 0, "selector": 0, "max_shift": 0}
-"""Operands of the encoding instructions that fit every kind, beside those of `umma_oracles`."""
 
 Array = NDArray[Any]
 DENSE_K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32, "mxf8f6f4": 32, "mxf4": 64, "mxf4nvf4": 64}

@@ -12,7 +12,12 @@ from tests.isa.descriptor_oracles import byte_address
 from tests.isa.matrix_oracles import number
 
 COVERED = {"ptx.tcgen05.mma", "ptx.tcgen05.encode_instr_descriptor"}
-CONSTANTS = {"M": 128, "N": 64, **dict.fromkeys(("trans_a", "trans_b", "neg_a", "neg_b", "sat_d"), False)}
+CONSTANTS = {
+    "M": 128,
+    "N": 64,
+    **dict.fromkeys(("sfa_id", "sfb_id", "selector", "max_shift"), 0),
+    **dict.fromkeys(("trans_a", "trans_b", "neg_a", "neg_b", "sat_d"), False),
+}
 """Operands of `encode_instr_descriptor` that fit every kind."""
 Array = NDArray[Any]
 

@@ -209,8 +209,8 @@ __device__ __forceinline__ unsigned int {self.helper}(
         row = PRODUCT_KINDS[kind]
         elements = {each: str(code) for each, code in row.elements_for(result).items()}
         listed = ", ".join(given.get(name, f"{{{name}}}") for name in self.fields)
-        table: dict[str, Spellings] = {"a_dtype": elements, "b_dtype": elements, "K": {k: ""}, **modifiers}
-        table |= {"d_dtype": {result: str(row.results[result])}, "n_cta_groups": {1: "", 2: ""}}
+        table: dict[str, Spellings] = {"a_dtype": elements, "b_dtype": elements, "K": {k: ""}}
+        table |= {"d_dtype": {result: str(row.results[result])}, "n_cta_groups": {1: "", 2: ""}, **modifiers}
         return Form(
             Cuda(f"{{desc}} = {self.helper}({listed})", table, helper=self.text),
             since("sm_75"),
@@ -242,8 +242,10 @@ def _lengths(row: MultiplicationKind) -> Iterator[tuple[int, bool, bool]]:
 def _plain_forms() -> Iterator[Form]:
     for kind, row in PRODUCT_KINDS.items():
         for result, (k, sparse, _) in combined(() if row.scales else row.results, _lengths(row)):
-            modifiers: dict[str, Spellings] = {"is_sparse": {sparse: ""}, "ws": {False: "", True: ""}}
-            yield PLAIN.form(kind, result, k, modifiers, {"sparse": str(int(sparse))})
+            for ws, ctas in ((False, (1, 2)), (True, (1,))):  # a pair keeps no columns
+                modifiers: dict[str, Spellings] = {"is_sparse": {sparse: ""}, "ws": {ws: ""}}
+                modifiers["n_cta_groups"] = dict.fromkeys(ctas, "")
+                yield PLAIN.form(kind, result, k, modifiers, {"sparse": str(int(sparse))})
 
 
 def _scaled_forms() -> Iterator[Form]:

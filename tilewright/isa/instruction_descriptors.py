@@ -193,6 +193,8 @@ class InstructionDescriptor:
                 raise _refused(name, getattr(self, name), ", ".join(map(str, range(count))))
 
     def _check_shape(self, row: MultiplicationKind) -> None:
+        if self.keeps_b and self.cta_group == 2:
+            raise _refused("cta_group", 2, "1 where B's columns are kept")
         rows = SPARSE_ROWS[self.cta_group] if self.sparse and not self.keeps_b else ROWS[self.cta_group, self.keeps_b]
         if row.scales and not self.sparse:
             rows = (128,) if self.cta_group == 1 else (128, 256)[row.element_bits < 8 :]

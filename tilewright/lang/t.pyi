@@ -1595,8 +1595,8 @@ class _ptx_tcgen05:
         operands. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
         'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32',
         'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. K: 16,
-        32, 8, 64. is_sparse: False, True. ws: False, True. d_dtype: 'float32', 'float16', 'int32'. n_cta_groups:
-        1, 2.
+        32, 8, 64. d_dtype: 'float32', 'float16', 'int32'. n_cta_groups: 1, 2. is_sparse: False, True. ws: False,
+        True.
         """
     @staticmethod
     def encode_instr_descriptor_block_scaled(
@@ -1621,8 +1621,8 @@ class _ptx_tcgen05:
         """The same for products with scales of blocks; ``sfa_id`` and ``sfb_id`` are the bytes of the first scales.
         a_dtype: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. b_dtype:
         'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'. K: 32, 64, 128, 96.
-        is_sparse: False, True. sfa_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'. sfb_dtype: 'float8_e8m0fnu',
-        'float8_e4m3fn'. d_dtype: 'float32'. n_cta_groups: 1, 2.
+        d_dtype: 'float32'. n_cta_groups: 1, 2. is_sparse: False, True. sfa_dtype: 'float8_e8m0fnu',
+        'float8_e4m3fn'. sfb_dtype: 'float8_e8m0fnu', 'float8_e4m3fn'.
         """
     @staticmethod
     def encode_matrix_descriptor(desc: Value, ptr: Value, ldo: Value, sdo: Value, swizzle: Value) -> Any:
