@@ -27,6 +27,7 @@ import numpy as np
 import tilewright as tw
 from tests.ptx.texts import module
 from tilewright import T
+from tilewright.checking import Policy
 from tilewright.cli.checking import Request, _checked
 from tilewright.errors import TilewrightError
 from tilewright.load import LoadedModule, load_ptx
@@ -109,7 +110,7 @@ def by_texts(random: Random) -> None:
         globals=tuple(text(random) for _ in range(random.choice((0, 0, 0, 1)))),
         seed=random.choice((0, 0, 7)),
     )
-    _checked(loaded(), asked, gpu=False, quiet=True, limits=LIMITS)
+    _checked(loaded(), asked, gpu=False, quiet=True, limits=LIMITS, policy=Policy(both=False))
 
 
 # In Python

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from tilewright.explain.finding import Remedy
 
-__all__ = ["Advice", "advised", "joined"]
+__all__ = ["AdvisedStep", "advised", "joined"]
 
 
-class Advice(str):
+class AdvisedStep(str):
     """The words of a hint, with its `Remedy`. An error that gets it as ``hint`` has the remedy in its facts."""
 
     remedy: Remedy
@@ -17,9 +17,9 @@ class Advice(str):
 
 def advised(
     text: str, step: str, scope: str | None = None, where: tuple[int, ...] = (), code: str | None = None
-) -> Advice:
+) -> AdvisedStep:
     """A hint and the fields of its remedy."""
-    made = Advice(text)
+    made = AdvisedStep(text)
     made.remedy = Remedy(step, scope, where, code=code)
     return made
 
@@ -27,6 +27,6 @@ def advised(
 def joined(texts: Iterable[str | None]) -> str:
     """Hints one after the other, with the remedy of the first that has one; empty where there is none."""
     given = [text for text in texts if text]
-    made = Advice("; ".join(given))
-    made.remedy = next((each.remedy for each in given if isinstance(each, Advice)), Remedy("other"))
+    made = AdvisedStep("; ".join(given))
+    made.remedy = next((each.remedy for each in given if isinstance(each, AdvisedStep)), Remedy("other"))
     return made

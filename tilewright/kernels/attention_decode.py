@@ -509,23 +509,11 @@ FORWARD = TorchOperator(
 
 @public
 def attention_decode(
-    q: Array,
-    k: Array,
-    v: Array,
-    *,
-    lengths: Array = None,
-    pages: Array = None,
-    new_k: Array = None,
-    new_v: Array = None,
-    causal: bool | str = False,
-    window: tuple[int, int] | None = None,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    lse: bool = False,
-    layout: str = "bhsd",
-    longest: int = 0,
+    q: Array, k: Array, v: Array, *, lengths: Array = None, pages: Array = None, new_k: Array = None,
+    new_v: Array = None, causal: bool | str = False, window: tuple[int, int] | None = None,
+    scale: float | None = None, softcap: float = 0.0, lse: bool = False, layout: str = "bhsd", longest: int = 0,
     splits: int = 0,
-) -> Any:
+) -> Any:  # fmt: skip
     """Attention of the last queries of sequences to a cache of keys and values; options as those of `attention`.
 
     q: (B, H, S_q, D), for which few queries, 1 to 16, are usual. k: (B, H_kv, S, D). v: (B, H_kv, S, D_v). float16 or

@@ -81,8 +81,8 @@ class LoadedModule:
 
     parameters: a kernel's parameters as its author wrote them, by the kernel's plain name. types: the dtypes of
     variables as their author wrote them, by their names with namespaces. words: what reports call things. builds: what
-    compiles its source in another way, by name: "unoptimised", "exact" (without fused products and sums). most_branches:
-    that a kernel may have, once functions are in the place of their calls.
+    compiles its source in another way, by name: "unoptimised", "exact" (without fused products and sums).
+    most_branches: that a kernel may have, once functions are in the place of their calls.
     """
 
     def __init__(

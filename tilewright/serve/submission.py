@@ -89,7 +89,7 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class DeclaredLaunch:
     """Of a kernel in CUDA or PTX: CTAs and threads along x, y, z, bytes of dynamic shared memory."""
 
     grid: tuple[Extent, ...] = (1,)
@@ -110,7 +110,7 @@ class Submission:
     source: str
     arguments: tuple[Declared, ...]
     sizes: Mapping[str, Size] = field(default_factory=dict)
-    launch: Launch = field(default_factory=Launch)
+    launch: DeclaredLaunch = field(default_factory=DeclaredLaunch)
     kernel: str | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
     reference: str | None = None
@@ -205,15 +205,15 @@ def _declared(given: Any) -> Declared:
     return Declared(**values)
 
 
-def _launch(given: Any) -> Launch:
+def _launch(given: Any) -> DeclaredLaunch:
     if not isinstance(given, Mapping):
         raise ArgumentError("launch is an object", given=repr(given)[:80], allowed='{"grid": [4], "block": [256]}')
-    _check_names("a launch", given, Launch)
+    _check_names("a launch", given, DeclaredLaunch)
     values = dict(given)
     for name in ("grid", "block", "cluster"):
         if values.get(name) is not None:
             values[name] = _extents(name, values[name])
-    return Launch(**values)
+    return DeclaredLaunch(**values)
 
 
 def _extents(what: str, given: Any) -> tuple[Extent, ...]:

@@ -1,4 +1,4 @@
-"""Advice that orders two racing accesses: the missing step of a handover, or a barrier where one can stand and helps.
+"""What orders two racing accesses: the missing step of a handover, or a barrier where one can stand and helps.
 
 A barrier can stand where all threads that it waits for come by: under no condition in which they differ, and not
 between taking and releasing a lock. It helps where it lies on the way from one access to the other.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.explain import Advice, advised
+from tilewright.explain import AdvisedStep, advised
 from tilewright.ir import Body, For, If, Stmt, While, bodies, statements
 from tilewright.isa import Fence, bind
 from tilewright.sim.codegen.axes import CTA, LANE, WARP, Axes
@@ -63,7 +63,7 @@ def advice(program: Subject, barrier: str, first: Span | None, then: Span | None
 SCOPE = {"T.cuda.warp_sync()": "warp", "T.cuda.cta_sync()": "cta", "T.cuda.cluster_sync()": "cluster"}
 
 
-def _barrier(text: str, barrier: str, *where: int) -> Advice:
+def _barrier(text: str, barrier: str, *where: int) -> AdvisedStep:
     return advised(text, "barrier", SCOPE[barrier], where, barrier)
 
 
