@@ -85,7 +85,7 @@ MISTAKES = [
     ("one_shot", but(reuses=True), "races"),
     # units
     ("bulk_to_peer", but(read=True), "races"),
-    ("bulk_to_peer", but(proxy=False), "warning"),
+    ("bulk_to_peer", but(proxy=False), "races"),
     ("bulk_from_peer", but(proxy=False), "warning"),
     # the switch
     ("multimem", but(scope="gpu"), "races"),

@@ -48,6 +48,7 @@ class LackingFence:
 
     def error(self, operation: Operation) -> SimulationError:
         """The finding."""
+        one = operation.issuers
         return SimulationError(
             f"{operation.name} {self.what}",
             given=f"issued by {operation.issuers.name(0)}",
@@ -55,6 +56,7 @@ class LackingFence:
             hint=advised(self.remedy, "proxy_fence", "cta"),
             at=operation.instruction.at,
             kind="races",
+            threads=(one.wave.thread_at(one.wave.first + int(one.rows[0]), int(one.threads[0])),),
             buffer=self.buffer,
         )
 
