@@ -10,7 +10,7 @@ import pytest
 
 from tests.kernels.test_kernels import CASES, Array, close, loss_of, shifted_lines, wide
 from tilewright.dtypes import dtype
-from tilewright.kernels.rows import Rows
+from tilewright.kernels.rows import Rows, chosen
 
 GUARD = 64  # elements behind an array that nobody may touch
 SHIFTED = {
@@ -79,3 +79,11 @@ def test_accesses_to_rows_that_begin_anywhere_are_whole_vectors(way: str) -> Non
     assert "&W[" in text
     assert "= W[" not in text  # nowhere an element alone: the copies reach beyond the row
     assert "cp.async.cg" in text if rows.ahead else "*(const uint4*)(&X[" in text
+
+
+@pytest.mark.parametrize("columns", [65536, 131072, 262144])
+def test_rows_that_sixteen_ctas_share_are_compiled_for_a_hopper(columns: int) -> None:
+    rows = chosen(columns, 8, item_bytes=2, clusters=True)
+    exe = import_module("tilewright.kernels.softmax").forward(rows, "bfloat16")
+    assert rows.cluster in (8, 16)
+    assert exe.lowered.launch.non_portable_cluster is (rows.cluster > 8)

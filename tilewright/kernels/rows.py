@@ -20,6 +20,7 @@ from typing import Any
 from tilewright.dtypes import dtype
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.special import special
+from tilewright.isa import PORTABLE_CLUSTER
 from tilewright.kernels.arrays import Array, has_clusters, info_of
 from tilewright.lang import T, Tx
 from tilewright.lang.builder import current
@@ -152,6 +153,8 @@ class Rows:
             T.func_attr({"min_blocks": self.resident})
         if self.cluster > 1:
             T.cta_id_in_cluster([self.cluster])
+        if self.cluster > PORTABLE_CLUSTER:
+            T.func_attr({"non_portable_cluster": True})
         cta = T.cluster_id([ctas]) if self.cluster > 1 else T.cta_id([ctas])
         warp = T.warp_id([self.warps])
         T.lane_id([32])
