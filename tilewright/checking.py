@@ -179,7 +179,7 @@ def _of_both(
 
     def again(build: str) -> tuple[Verdict, dict[str, Any]]:
         other, copies = made.built(build), copies_of(before)
-        other.module.put_globals(variables)
+        other.module._put_globals(variables)
         seconds = max(TIMES * verdict.seconds, LEAST_SECONDS)
         limits = {**trial.limits, "limit_s": min(seconds, trial.limits.get("limit_s") or seconds)}
         limits["replay"] = limits.get("replay") or "forwards"  # other orders are those of the optimised build

@@ -14,6 +14,7 @@ import numpy as np
 from tilewright import host
 from tilewright.compiler import Executable, compile, unseen
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning
+from tilewright.frames import at_the_edge
 from tilewright.inputs import make_arguments
 from tilewright.ir import Call, Evaluate, Kernel, Stmt, statements
 from tilewright.ir.walk import map_body
@@ -55,6 +56,7 @@ class Needed:
         return f"{self.file.rsplit('/', 1)[-1]}:{self.line}: {self.text}\n  {follows}"
 
 
+@at_the_edge
 def needed(
     kernel: Any, *args: Any, target: Any = None, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
 ) -> tuple[Needed, ...]:

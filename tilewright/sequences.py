@@ -92,7 +92,7 @@ def sequence(
     verdicts = run.verdicts("")
     if policy.both and all(each.kernel.module.builds for each in launches):
         for each in launches:
-            each.kernel.module.built("unoptimised").put_globals(before[id(each.kernel.module)])
+            each.kernel.module.built("unoptimised")._put_globals(before[id(each.kernel.module)])
         verdicts = _of_both(verdicts, run)
     return Report("", tuple(map(policy.applied, verdicts)), {name: value for name, value in limits.items() if value})
 
@@ -163,10 +163,10 @@ class _Sequence:
         states: variables before the first one, and before this one. kept, ended: arrays before and behind the first.
         """
         now, (then, later) = _variables(made), states
-        made.module.put_globals(later)
+        made.module._put_globals(later)
         limits = {name: value for name, value in trial.limits.items() if name != "grids"}
         verdict, _ = replace(trial, limits={**limits, "explore": 0}).run(kept)
-        made.module.put_globals(now)
+        made.module._put_globals(now)
         changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
         differ = [*apart(ended, kept)] if verdict and changed else []
         shown = made.module.module.shown

@@ -64,7 +64,6 @@ STEPS = {
 }
 """What a step that is missing or wrong is told as; without words: by some error."""
 WARNED = {
-    "no proxy fence": "tcgen05.cp reads SA, stored by warp 0 without a proxy fence",
     "no after fence": "tcgen05.ld touches tensor memory that the tcgen05.mma.block_scale at",
 }
 

@@ -46,6 +46,12 @@ def test_a_step_of_a_product_with_scales_that_is_wrong_is_told(wrong: str, said:
     assert said in refusal(scaled_steps(wrong), *scaled_inputs(2)).what
 
 
+def test_a_product_reads_tiles_behind_a_proxy_fence() -> None:
+    error = refusal(scaled_steps("no proxy fence"), *scaled_inputs(2))
+
+    assert error.what == "tcgen05.mma.block_scale reads A, stored by warp 0 without a proxy fence"
+
+
 @pytest.mark.parametrize(("wrong", "said"), WARNED.items(), ids=list(WARNED))
 def test_a_fence_that_is_missing_is_a_warning(wrong: str, said: str) -> None:
     warnings = simulate(scaled_steps(wrong), *scaled_inputs(2))
@@ -94,7 +100,7 @@ def test_a_pair_whose_ctas_do_not_agree_is_told(wrong: str, said: str) -> None:
     assert said in refusal(of_a_pair(128, PAIR, wrong), *PAIR.inputs()).what
 
 
-def test_the_other_cta_of_a_pair_fences_its_scales() -> None:
-    warnings = simulate(of_a_pair(128, PAIR, "peer fence"), *PAIR.inputs())
+def test_the_other_cta_of_a_pair_fences_its_tiles() -> None:
+    error = refusal(of_a_pair(128, PAIR, "peer fence"), *PAIR.inputs())
 
-    assert any("tcgen05.cp reads SA, stored by warp 0 without a proxy fence" in one for one in warnings)
+    assert error.what == "tcgen05.mma.block_scale reads A, stored by warp 0 without a proxy fence"

@@ -107,6 +107,9 @@ def attention_backward(
 
     Raises ArgumentError for arrays that do not fit.
     """
+    for name, array in (("q", q), ("k", k), ("v", v), ("out", out), ("lse", lse), ("dout", dout)):
+        if not hasattr(array, "shape"):
+            expect(name, array, ())
     alike = len(q.shape) == len(k.shape) == 4 and q.shape[2] == k.shape[2]
     left, right, bottom = window_of(causal, window, alike=alike)
     scale = float(q.shape[-1] ** -0.5 if scale is None else scale)

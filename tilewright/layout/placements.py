@@ -7,12 +7,13 @@ A mesh has a number of GPUs along each of its dimensions; the rank of a GPU is r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
 from tilewright.errors import LayoutError, described
+from tilewright.frames import at_the_edge
 from tilewright.layout.axes import m, pid
 from tilewright.layout.iters import Iter
 from tilewright.layout.tile import TileLayout
@@ -86,13 +87,25 @@ class Placed:
         return Replicate()
 
 
+def _extents(what: str, given: Any) -> tuple[int, ...]:
+    """Whole numbers from 1 on. Raises LayoutError for anything else."""
+    every = tuple(given) if isinstance(given, (tuple, list)) else None
+    if every is None or not all(isinstance(each, int) and each > 0 for each in every):
+        raise LayoutError(f"the {what} is a list of extents", given=described(given), allowed="(8, 16)")
+    return every
+
+
+@at_the_edge
 def placed(shape: Sequence[int], mesh: Sequence[int], placements: Sequence[Any]) -> Placed:
     """The layout of an array of a shape on a mesh, with a placement for each of its dimensions.
 
     placements: of this file, or torch's (`Any`), as ``tensor.placements`` of a DTensor has them; its mesh is
     ``tensor.device_mesh.shape``. Raises LayoutError for parts that are not equal.
     """
-    mesh, every = tuple(int(extent) for extent in mesh), [_own(each) for each in placements]
+    shape, mesh = _extents("shape", shape), _extents("mesh", mesh)
+    if not isinstance(placements, Iterable) or isinstance(placements, str):
+        raise LayoutError("placements are a list", given=described(placements), allowed="Shard(0), Replicate(), ...")
+    every = [_own(each) for each in placements]
     if len(every) != len(mesh):
         raise LayoutError("a mesh has a placement for each dimension", given=f"{len(every)} for {mesh}",
                           allowed=f"{len(mesh)}")  # fmt: skip
@@ -101,6 +114,8 @@ def placed(shape: Sequence[int], mesh: Sequence[int], placements: Sequence[Any])
     left = [int(extent) for extent in shape]
     for extent, step, each in zip(mesh, steps, every, strict=True):
         if isinstance(each, Shard):
+            if not -len(left) <= each.dim < len(left):
+                raise LayoutError("there is no such dimension", given=f"{each.dim}", allowed=f"0 to {len(left) - 1}")
             dim = each.dim % len(left)
             if left[dim] % extent:
                 raise LayoutError(f"dimension {dim} has no equal parts", given=f"{left[dim]} elements, {extent} GPUs",

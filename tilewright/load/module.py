@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import host
-from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
+from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices, described
 from tilewright.frames import at_the_edge
 from tilewright.ir import AllocBuffer, For, If, Kernel, Launch, Var, While, statements
 from tilewright.isa import check_cluster, nearest
@@ -127,7 +127,7 @@ class LoadedModule:
         """The bytes of the variables that have been accessed, by symbol."""
         return dict(self.globals.made)  # type: ignore[attr-defined]  # a _Globals
 
-    def put_globals(self, values: Mapping[str, NDArray[np.uint8]]) -> None:
+    def _put_globals(self, values: Mapping[str, NDArray[np.uint8]]) -> None:
         """Set the bytes of variables, by symbol, of those that are there; all others are as in the beginning."""
         made = self.globals.made  # type: ignore[attr-defined]  # a _Globals
         made.clear()
@@ -136,8 +136,12 @@ class LoadedModule:
             if place.size == values[symbol].size:
                 place[...] = values[symbol]
 
+    @at_the_edge
     def built(self, build: str) -> LoadedModule:
-        """The module of the same source, compiled in another way."""
+        """The module of the same source, compiled in another way. Raises ArgumentError for a build that it lacks."""
+        if not isinstance(build, str) or build not in self.builds:
+            allowed = choices(str(build), self.builds) or "none, for PTX"
+            raise ArgumentError("there is no such build", given=described(build), allowed=allowed)
         if build not in self._built:
             self._built[build] = self.builds[build]()
         return self._built[build]
@@ -217,6 +221,7 @@ class LoadedKernel:
         """The kernel's name in its source."""
         return plain_name(self.entry.name)
 
+    @at_the_edge
     def built(self, build: str) -> LoadedKernel:
         """The same kernel, compiled in another way: see `LoadedModule`."""
         made = self.module.built(build)[self.entry.name]
@@ -302,7 +307,7 @@ class LoadedKernel:
                        if isinstance(buffer.data, Var)}  # fmt: skip
             return program.run(handles, bound.numbers, progress=progress, limits=limits, record=record, grids=grids)
 
-    def run_watched(
+    def _run_watched(
         self, args: Sequence[Any], launched: Mapping[str, Any], checks: frozenset[str],
         watch: Callable[[Program], object],
     ) -> Run:  # fmt: skip

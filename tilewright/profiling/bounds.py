@@ -189,7 +189,7 @@ def profile_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any]
         sectors.extend(found := record(program)[1])
         sectors[:] = found
 
-    counts = kernel.run_watched(args, launched, parse_checks("default"), watched).counts
+    counts = kernel._run_watched(args, launched, parse_checks("default"), watched).counts
     nbytes = {name: int(value.nbytes) for name, value in zip(kernel.parameters, args, strict=False)
               if isinstance(value, np.ndarray)}  # fmt: skip
     own = lowered.launch

@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.explain import Finding
+from tilewright.frames import at_the_edge
 from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
 from tilewright.sim.machine.device import Device
@@ -67,10 +68,12 @@ class Run:
         printed = [f"printed {len(self.output)} characters"] if self.output else []
         return "\n".join([f"<Run: {self.counts.summary()}>", *said, *printed])
 
+    @at_the_edge
     def timeline(self, path: str | Path | None = None, *, units: str = "cycles") -> Timeline:
         """The run warp by warp; see `Recording.timeline`. Raises ArgumentError for a run that is not recorded."""
         return self._recorded().timeline(path, units=units)
 
+    @at_the_edge
     def page(self, path: str | Path | None = None) -> str:
         """The page of the run, one HTML file that needs nothing else. path: also written there."""
         return self._recorded().page(path)
