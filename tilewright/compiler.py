@@ -510,6 +510,7 @@ class Executable:
         from tilewright.profiling import estimate
         from tilewright.profiling import gpu as gpu_named
 
+        check_one_gpu(self.kernel, "estimate")
         given = self.ordered(args, named, Executable.estimate)
         made = given or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
         return estimate(self, made, gpu_named(gpu))
