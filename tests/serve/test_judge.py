@@ -15,10 +15,10 @@ import pytest
 
 from tilewright.cli.kernels import kernel_named
 from tilewright.errors import ArgumentError
-from tilewright.serve import judge
 from tilewright.serve.apart import Died, apart
 from tilewright.serve.cases import cases_of
 from tilewright.serve.confine import Walls
+from tilewright.serve.judge import answer as answered
 from tilewright.serve.server import HttpDoor, by_lines
 from tilewright.serve.submission import evaluated, submission_of
 from tilewright.serve.workers import Workers
@@ -320,4 +320,4 @@ def test_a_signalling_nan_among_results_warns_nobody() -> None:
     given = submission(kernel, "cu", launch={"block": [32]}, sizes={"n": 32}, cases=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert judge.answer(given, kernel_named, Walls.here())["status"] == "wrong"
+        assert answered(given, kernel_named, Walls.here())["status"] == "wrong"

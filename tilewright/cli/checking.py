@@ -78,7 +78,6 @@ class Request:
     check: str = "all"
     globals: tuple[str, ...] = ()
     seed: int = 0
-    non_portable_cluster: bool = False
 
 
 def numbers(text: str | int | Sequence[int]) -> tuple[int, ...]:
