@@ -144,3 +144,9 @@ def test_an_estimate_and_needed_are_of_one_gpu(look: str):
         {"estimate": tw.compile(shifted()).estimate, "needed": partial(tw.needed, shifted())}[look](
             arrays(), arrays(), 1
         )
+
+
+def test_an_unknown_name_is_answered_with_the_names_that_callers_give():
+    (finding,) = tw.check(shifted(), ranks=2).findings
+    assert finding.message == "kernel has no parameter 'ranks'"
+    assert finding.allowed.startswith("x, out, by, expect, ")
