@@ -289,3 +289,9 @@ def test_an_option_that_a_python_file_does_not_read_is_refused(
     code, out, err = run(monkeypatch, path, *option, "--size", "rows=3")
     assert (code, out) == (2, "")
     assert f"these options are of .cu and .ptx files [argument]\n  given:   {option[0]}\n" in err
+
+
+def test_an_unknown_gpu_is_refused_before_the_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = run(monkeypatch, file, "-D", "LIMIT=n", *ARGS, "--profile", "H20")
+    assert (code, out) == (2, "")
+    assert "unknown GPU 'H20'" in err
