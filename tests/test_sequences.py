@@ -155,3 +155,8 @@ def test_a_file_is_checked_launch_after_launch(tmp_path: Path) -> None:
     assert "may still have to write" in wrong.output
     assert isinstance(lacks.exception, ArgumentError)
     assert lacks.exception.given == "d_out"
+
+
+def test_a_sequence_without_a_launch_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="a sequence has no launch"):
+        tw.sequence()

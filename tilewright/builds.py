@@ -92,7 +92,8 @@ def _arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[tuple[
 def _differ(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if left.dtype.kind != "f":
         return np.asarray(left != right)
-    a, b = left.astype(np.float64), right.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        a, b = left.astype(np.float64), right.astype(np.float64)
     finite = np.abs(a[np.isfinite(a)])
     most = float(finite.max()) if finite.size else 0.0
     return np.asarray(~np.isclose(a, b, rtol=RELATIVE, atol=RELATIVE * most, equal_nan=True))

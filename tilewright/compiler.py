@@ -29,7 +29,7 @@ from tilewright.ir.verify import verify
 from tilewright.isa import Arch
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
-from tilewright.ranks import check_one_gpu, of_each_rank, of_this_rank, ranks_of, same_values
+from tilewright.ranks import check_one_gpu, named_arguments, of_each_rank, of_this_rank, ranks_of, same_values
 from tilewright.targets import check_target, kernel_of, target_of
 from tilewright.tile import DispatchReport, check_registers, resolve
 
@@ -335,7 +335,7 @@ class Executable:
             ordered += [rest.pop(name) for name in names]
         if rest:
             unknown = next(iter(rest))
-            allowed = choices(unknown, [*self.kernel.arguments, *keywords_of(asked)])
+            allowed = choices(unknown, [*named_arguments(self.kernel), *keywords_of(asked)])
             raise ArgumentError(f"{self.name} has no parameter {unknown!r}", given=unknown, allowed=allowed)
         return tuple(ordered)
 
@@ -510,6 +510,7 @@ class Executable:
         from tilewright.profiling import estimate
         from tilewright.profiling import gpu as gpu_named
 
+        check_one_gpu(self.kernel, "estimate")
         given = self.ordered(args, named, Executable.estimate)
         made = given or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
         return estimate(self, made, gpu_named(gpu))

@@ -20,6 +20,7 @@ from tilewright.ir import Call, Evaluate, Kernel, Stmt, statements
 from tilewright.ir.walk import map_body
 from tilewright.isa import Bound, bind
 from tilewright.load import LoadedKernel
+from tilewright.ranks import check_one_gpu
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -131,6 +132,7 @@ class _Trial:
             return cls(made.lowered(*values, **launch), values, run_loaded)
         from tilewright.sim import Program, parse_checks
 
+        check_one_gpu(made.kernel, "needed")
         values = made.ordered(args, named, needed) or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
 
         def run_own(change: Callable[[Kernel], Kernel], own: tuple[Any, ...], limits: dict[str, Any]) -> Run:

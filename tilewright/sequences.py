@@ -80,6 +80,10 @@ def sequence(
     """
     from tilewright.sim import parse_checks
 
+    if not launches:
+        raise ArgumentError(
+            "a sequence has no launch", given="none", allowed="tw.launch(kernel, x, grid=4, block=64), ..."
+        )
     for each in launches:
         if not isinstance(each, PlannedLaunch):
             allowed = "tw.launch(kernel, x, grid=4, block=64)"

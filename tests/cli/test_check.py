@@ -278,3 +278,20 @@ def test_each_kernel_of_a_file_has_a_verdict(
     _, out, _ = run(monkeypatch, path, "--json", *sizes)
 
     assert {each["kernel"]: each["status"] for each in json.loads(out)["verdicts"]} == statuses
+
+
+@pytest.mark.parametrize("option", [("--sequence",), ("--grid", "4"), ("--profile", "H200"), ("-D", "N=4")])
+def test_an_option_that_a_python_file_does_not_read_is_refused(
+    option: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNELS)
+    code, out, err = run(monkeypatch, path, *option, "--size", "rows=3")
+    assert (code, out) == (2, "")
+    assert f"these options are of .cu and .ptx files [argument]\n  given:   {option[0]}\n" in err
+
+
+def test_an_unknown_gpu_is_refused_before_the_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = run(monkeypatch, file, "-D", "LIMIT=n", *ARGS, "--profile", "H20")
+    assert (code, out) == (2, "")
+    assert "unknown GPU 'H20'" in err

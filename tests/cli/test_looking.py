@@ -61,6 +61,11 @@ def test_files_of_cuda_are_looked_at_too(tmp_path: Path, monkeypatch: pytest.Mon
     code, out, _ = run(monkeypatch, "look", file, *ARGS, "-o", tmp_path / "run.html")
     assert (code, "barrier 0" in out) == (0, True)
 
+    file.write_text(SUMS.replace("__syncthreads();", ""))
+    code, out, _ = run(monkeypatch, "look", file, *ARGS, "-o", tmp_path / "wrong.html")
+    assert (code, out.split(":")[0]) == (1, "<Recording of sums")  # not the mangled name
+
+    file.write_text(SUMS)
     code, out, _ = run(monkeypatch, "needed", file, *ARGS, "--json")
     assert code == 0
     assert [(row["line"], row["needed"]) for row in json.loads(out)] == [(6, True), (8, False)]

@@ -62,3 +62,29 @@ def test_named_files_that_are_right_leave_with_code_0(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, capfd, folder / "right.py")[0] == 0
+
+
+def test_a_path_that_is_not_there_is_refused_and_not_passed_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(monkeypatch, capfd, folder / "right.py", folder / "kernals")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"nothing is there to check\n  given:   {folder / 'kernals'}\n")
+
+
+def test_strict_makes_an_error_of_a_kernel_that_nobody_can_run_and_of_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, capfd, "--strict", folder / "other.py", folder / "right.py")[0] == 0
+    assert run(monkeypatch, capfd, "--strict", folder / "no_launch.ptx")[0] == 2
+    assert run(monkeypatch, capfd, folder / "no_launch.ptx")[0] == 0
+
+
+def test_a_mistake_in_a_toml_file_is_refused_and_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "one.cu").write_text("__global__ void one(int* out) { *out = 1; }\n")
+    (tmp_path / "one.toml").write_text('[[check]]\nkernel = "one"\nblok = 1\nargs = ["out:i32[1]"]\n')
+    code, out, err = run(monkeypatch, capfd, tmp_path)
+    assert code == 2
+    assert "unknown key blok" in out + err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,17 @@ def test_an_array_that_is_not_symmetric_is_out_of_reach():
 def test_a_recording_is_of_one_gpu():
     with pytest.raises(ArgumentError, match="a recording looks at one GPU\n  given:   kernel, for 2 GPUs"):
         tw.simulate(shifted(), arrays(), arrays(), 1, record=True)
+
+
+@pytest.mark.parametrize("look", ["estimate", "needed"])
+def test_an_estimate_and_needed_are_of_one_gpu(look: str):
+    with pytest.raises(ArgumentError, match=f"{look} looks at one GPU\n  given:   kernel, for 2 GPUs"):
+        {"estimate": tw.compile(shifted()).estimate, "needed": partial(tw.needed, shifted())}[look](
+            arrays(), arrays(), 1
+        )
+
+
+def test_an_unknown_name_is_answered_with_the_names_that_callers_give():
+    (finding,) = tw.check(shifted(), ranks=2).findings
+    assert finding.message == "kernel has no parameter 'ranks'"
+    assert finding.allowed.startswith("x, out, by, expect, ")

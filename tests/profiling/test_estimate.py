@@ -11,6 +11,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import T
+from tilewright.errors import ArgumentError
 from tilewright.profiling import GPUS, gpu
 from tilewright.profiling.acts import GROUP, ISSUE, MEET, PHASE, READ, SIGNAL, USE, WORK, Script, UnitWork
 from tilewright.profiling.machine import figures_of
@@ -194,3 +195,8 @@ def test_many_configurations_are_ranked_by_processes_as_one_after_the_other() ->
 
     assert [one.estimated for one in several] == [one.estimated for one in alone]
     assert several[0].estimated > several[3].estimated  # CTAs of one warp: few of them fit on an SM
+
+
+def test_an_estimate_of_too_few_arguments_says_so() -> None:
+    with pytest.raises(ArgumentError, match="kernel takes 2 arguments"):
+        columns(32).estimate(np.zeros((4096, 32, 32), np.float32))

@@ -7,15 +7,18 @@ import json
 import threading
 import urllib.error
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.cli.kernels import kernel_named
+from tilewright.errors import ArgumentError
 from tilewright.serve.apart import Died, apart
 from tilewright.serve.cases import cases_of
 from tilewright.serve.confine import Walls
+from tilewright.serve.judge import answer as answered
 from tilewright.serve.server import HttpDoor, by_lines
 from tilewright.serve.submission import evaluated, submission_of
 from tilewright.serve.workers import Workers
@@ -227,10 +230,19 @@ def test_a_reference_that_fails_is_the_callers_to_mend(workers: Workers) -> None
         ({"arguments": [{"name": "A", "dtype": "float32", "shape": ["k"]}]}, "this is no extent"),
         ({"arguments": [{"name": "A", "dtype": "float32", "shape": ["__import__('os')"]}]}, "this is no extent"),
         ({"arguments": [{"name": "A"}]}, "neither an array nor a number"),
+        ({"arguments": [{"name": "A", "dtype": ["float32"], "shape": []}]}, "the dtype of A: a dtype is a name"),
+        ({"arguments": [{"name": "A", "dtype": "float32", "shape": [4], "pitch": 4.5}]}, "pitch of A is no number"),
+        ({"arguments": [{"name": "n", "value": [1]}]}, "value of n is no number"),
+        ({"launch": {"block": 32, "shared_bytes": 1.5}}, "shared_bytes of a launch is no number"),
+        ({"language": "cu", "launch": {}}, "lacks a launch"),
+        ({"language": "cu", "launch": {"grid": 4}}, "lacks a launch"),
+        ({"gpu": "H20"}, "unknown GPU 'H20'"),
+        ({"rtol": float("nan")}, "rtol is out of range"),
+        ({"atol": -1}, "atol is out of range"),
     ],
 )
 def test_a_declaration_that_says_nothing_is_refused(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(TilewrightError, match=words):
+    with pytest.raises(ArgumentError, match=words):
         submission_of(submission(**change))
 
 
@@ -301,3 +313,11 @@ def test_http_asks_for_the_token(workers: Workers) -> None:
         refused.value.close()
     door.shutdown()
     door.server_close()
+
+
+def test_a_signalling_nan_among_results_warns_nobody() -> None:
+    kernel = "__global__ void twice(const float* A, float* B, int n) { ((int*)B)[threadIdx.x] = 0x7f800001; }"
+    given = submission(kernel, "cu", launch={"block": [32]}, sizes={"n": 32}, cases=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert answered(given, kernel_named, Walls.here())["status"] == "wrong"

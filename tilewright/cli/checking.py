@@ -218,6 +218,10 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
     one = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, args=tuple(asked.arg), check=asked.checks,
                   globals=tuple(asked.const), seed=asked.seed)  # fmt: skip
+    if asked.profile is not None:
+        from tilewright.profiling import gpu
+
+        gpu(asked.profile)  # an unknown one is told before the run
     if asked.in_order:
         return _in_order(asked, limits)
     requests = ([] if asked.arg else requests_beside(asked.file)) or [one]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.options import Limit
+from tilewright.errors import ArgumentError
 
 if TYPE_CHECKING:
     from tilewright.verdict import Report
@@ -22,7 +23,7 @@ SUFFIXES = (".py", ".cu", ".ptx")
 def ci(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files, or folders to look through.")],
     sarif: Annotated[Path | None, typer.Option(help="Also write the findings as SARIF 2.1.0.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="A file that nobody can run is an error.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="A kernel that nobody can run is an error.")] = False,
     limit: Limit = None,
 ) -> None:
     """Check every kernel of files and folders, each file in a process of its own.
@@ -36,15 +37,19 @@ def ci(
       tilewright ci changed.cu other.py --limit 60s
     """
     from tilewright.cli.verdicts import judged_apart
+    from tilewright.verdict import EXIT_CODES
     from tilewright.view.terminal import complain, say
 
-    reports = []
+    if gone := [str(path) for path in paths if not path.exists()]:
+        raise ArgumentError("nothing is there to check", given=", ".join(gone), allowed="files and folders that exist")
+    reports, unrunnable = [], False
     for file in files_of(paths):
-        if why := _left_out(file):
+        if why := _without_kernel(file) or _not_to_be_run(file):
             complain(f"{file}: left out, {why}")
+            unrunnable |= strict and _without_kernel(file) is None
             continue
         report = judged_apart(str(file), (), limit or ())
-        if report.status == "refused" and not strict:
+        if report.status == "refused" and not (strict or file.with_suffix(".toml").is_file()):
             complain(f"{file}: left out, {'; '.join(_messages(report))}")
             continue
         for verdict in report.verdicts:
@@ -55,7 +60,9 @@ def ci(
 
         sarif.write_text(json.dumps(as_sarif(reports, Path.cwd()), indent=2) + "\n", encoding="utf-8")
     say(f"{len(reports)} files, {sum(len(each.verdicts) for each in reports)} kernels")
-    raise typer.Exit(max((each.exit_code for each in reports), default=0))
+    raise typer.Exit(
+        max((each.exit_code for each in reports), default=0) or (EXIT_CODES["refused"] if unrunnable else 0)
+    )
 
 
 def _messages(report: Report) -> Iterator[str]:
@@ -75,16 +82,25 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
 
 
-def _left_out(file: Path) -> str | None:
-    """Why a file has nothing to run; None where it may have."""
+def _without_kernel(file: Path) -> str | None:
+    """Why a file has nothing to run, by its name and text; None where it may have, or cannot be read."""
     if file.suffix not in SUFFIXES:
         return f"no {', '.join(SUFFIXES)} file"
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
+    except OSError:
+        return None
     if file.suffix == ".py" and not ("tilewright" in text and ("prim_func" in text or "T.jit" in text)):
         return "it has no kernel of tilewright"
+    return None
+
+
+def _not_to_be_run(file: Path) -> str | None:
+    """Why a file that may have a kernel cannot be run: what ``--strict`` makes an error of."""
+    try:
+        file.open("rb").close()
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
     if file.suffix == ".ptx" and not file.with_suffix(".toml").is_file():
         return f"nothing says how to launch it: {file.with_suffix('.toml').name} is missing"
     return None

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.checking import check
 from tilewright.cli.kernels import constants, kernel_named, kernels_of, split_place
 from tilewright.cli.words import report_with_options
-from tilewright.errors import TilewrightError
+from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import Finding
 from tilewright.inputs import make_arguments, parse_limits, parse_sizes
 from tilewright.ir import Kernel
@@ -41,6 +41,11 @@ __all__ = ["Asked", "judged"]
 DEFAULT_SECONDS = 60.0
 START_SECONDS = 15.0  # to start Python and compile, beyond the limit of a run
 OWN_BYTES = 4 << 30  # address space that Python and NumPy reserve without using it
+OF_CU = {
+    "grid": "--grid", "block": "--block", "smem": "--smem", "cluster": "--cluster", "define": "-D", "include": "-I",
+    "option": "--option", "gpu": "--gpu", "in_order": "--sequence", "pdl": "--pdl", "profile": "--profile",
+}  # fmt: skip
+"""Fields of `Asked` that nothing reads for a .py file, with their options."""
 LINE_BYTES = 1000  # of what a process says last
 
 
@@ -223,6 +228,7 @@ def leave(asked: Asked, into: Path) -> None:
 
 def _python(asked: Asked, limits: dict[str, Any]) -> Report:
     """A verdict for each kernel. Together they take no more than the seconds of the limit."""
+    _check_options(asked)
     began, place = monotonic(), str(asked.file)
     seconds = limits.get("limit_s", DEFAULT_SECONDS)
     path, name = split_place(place)
@@ -245,6 +251,14 @@ def _judged(kernel: Kernel, kernels: list[Kernel], asked: Asked, **limits: Any) 
                      **limits)  # fmt: skip
     except (TilewrightError, MemoryError) as error:
         return verdict_on(kernel.name, error)
+
+
+def _check_options(asked: Asked) -> None:
+    """Raises ArgumentError for options that say nothing about a .py file: its kernels have their own launch."""
+    given = [option for name, option in OF_CU.items() if (value := getattr(asked, name)) and value != "1"]
+    if given:
+        allowed = "--arg, --size, --const, --arch, --check, --explore, --replay, --seed, --limit, --max-findings"
+        raise ArgumentError("these options are of .cu and .ptx files", given=", ".join(given), allowed=allowed)
 
 
 def _symbols(kernel: Kernel) -> set[str]:

@@ -83,8 +83,9 @@ class JitKernel:
         unknown = [name for name in constants if name not in self.constants]
         missing = [name for name in self.constants if name not in values]
         if unknown or missing:
+            wrong = f"has no constant {unknown[0]!r}" if unknown else f"lacks a value for {', '.join(missing)}"
             raise KernelError(
-                f"{self.__name__}.specialize takes a value for each constant",
+                f"{self.__name__}.specialize takes a value for each constant, and {wrong}",
                 given=", ".join(f"{key}={described(value)}" for key, value in constants.items()) or "none",
                 allowed=choices(unknown[0], self.constants) if unknown else ", ".join(self.constants),
                 hint=f"{self.__name__}.specialize({', '.join(f'{name}=...' for name in missing)})" if missing else None,

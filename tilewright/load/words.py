@@ -156,4 +156,6 @@ def reworded(error: TilewrightError, words: Words) -> TilewrightError:
     error.hint = said(error.hint, words) if error.hint else error.hint
     if error.is_told:
         error.findings = tuple(in_words(one, words) for one in error.findings)
+    if (seen := error.recording) is not None:
+        error.recording = replace(seen, kernel=said(seen.kernel, words), findings=error.findings)
     return error

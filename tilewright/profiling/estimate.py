@@ -104,6 +104,8 @@ def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:
     from tilewright.cuda.emit_alias import written
     from tilewright.sim import RecordingOptions
 
+    if len(args) != len(exe.kernel.params):
+        exe.bind(*args)  # raises, and names them
     stored = written(exe.lowered)
     own = tuple(_stand_in(value, copied=param.name in stored) for param, value in
                 zip(exe.kernel.params, args, strict=True))  # fmt: skip

@@ -14,13 +14,14 @@ Everything is data. Extents are expressions of whole numbers and sizes, evaluate
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from tilewright.dtypes import DType, dtype
-from tilewright.errors import ArgumentError, choices
+from tilewright.errors import ArgumentError, KernelError, choices
 
 __all__ = ["Declared", "Size", "Submission", "evaluated", "submission_of"]
 
@@ -137,6 +138,9 @@ def submission_of(given: Any) -> Submission:
         if name not in values:
             raise ArgumentError(f"a submission lacks {name!r}", given=", ".join(values), allowed=f"{name}=...")
     _check_kinds(values)
+    if values["language"] != "py" and "block" not in (values.get("launch") or {}):
+        raise ArgumentError(f"a submission in {values['language']!r} lacks a launch", given="no block",
+                            allowed='"launch": {"grid": [4], "block": [256]}')  # fmt: skip
     if not isinstance(values["arguments"], list):
         raise ArgumentError("arguments are a list", given=repr(values["arguments"]), allowed='[{"name": "a", ...}]')
     values["arguments"] = tuple(map(_declared, values["arguments"]))
@@ -163,9 +167,14 @@ def _check_kinds(values: Mapping[str, Any]) -> None:
             raise ArgumentError(f"{name} has another type", given=repr(values[name])[:80], allowed=allowed)
     _choice("language", values["language"], LANGUAGES)
     for name, least, most in (("cases", 1, MOST_CASES), ("seconds", 0.1, 3600), ("nbytes", 1 << 20, 1 << 40),
-                              ("max_findings", 1, 1000), ("seed", 0, 1 << 63)):  # fmt: skip
+                              ("max_findings", 1, 1000), ("seed", 0, 1 << 63), ("rtol", 0, math.inf),
+                              ("atol", 0, math.inf)):  # fmt: skip
         if name in values and not least <= values[name] <= most:
             raise ArgumentError(f"{name} is out of range", given=f"{values[name]}", allowed=f"{least} to {most}")
+    if values.get("gpu") is not None:
+        from tilewright.profiling import gpu
+
+        gpu(values["gpu"])  # an unknown one is told now, not after the last case
 
 
 def _choice(what: str, given: Any, allowed: Sequence[str]) -> None:
@@ -198,11 +207,26 @@ def _declared(given: Any) -> Declared:
         raise ArgumentError(f"argument {name} is neither an array nor a number", given=", ".join(values),
                             allowed="dtype and shape, or value")  # fmt: skip
     if "dtype" in values:
-        values["dtype"] = dtype(values["dtype"])
+        values["dtype"] = _dtype(name, values["dtype"])
+    _check_number(f"value of {name}", values.get("value"), (int, float, str))
+    _check_number(f"pitch of {name}", values.get("pitch"), (int, str))
     values["shape"] = _extents(f"shape of {name}", values.get("shape", []))
     _choice("role", values.get("role", "in"), ROLES)
     _choice("contents", values.get("contents", "normal"), CONTENTS)
     return Declared(**values)
+
+
+def _dtype(name: str, given: Any) -> DType:
+    """A dtype; an unknown one is the declaration's mistake, and not the kernel's."""
+    try:
+        return dtype(given)
+    except KernelError as error:
+        raise ArgumentError(f"the dtype of {name}: {error.what}", given=error.given, allowed=error.allowed) from None
+
+
+def _check_number(what: str, given: Any, kinds: tuple[type, ...]) -> None:
+    if given is not None and (not isinstance(given, kinds) or isinstance(given, bool)):
+        raise ArgumentError(f"{what} is no number", given=repr(given)[:80], allowed='64 or "(n + 255) // 256"')
 
 
 def _launch(given: Any) -> DeclaredLaunch:
@@ -213,6 +237,7 @@ def _launch(given: Any) -> DeclaredLaunch:
     for name in ("grid", "block", "cluster"):
         if values.get(name) is not None:
             values[name] = _extents(name, values[name])
+    _check_number("shared_bytes of a launch", values.get("shared_bytes"), (int, str))
     return DeclaredLaunch(**values)
 
 
