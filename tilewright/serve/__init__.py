@@ -1,5 +1,16 @@
-"""Commands for other programs: what they ask, answered by processes of their own.
+"""For other programs: a judge of what strangers submit, findings as SARIF, commands as tools for agents.
 
-Read in this order: ``answers`` (a command in a process, with a limit of time), ``pages`` (the documentation, searched),
-``mcp`` (the same as tools of the Model Context Protocol, for agents).
+A judge, in the order in which to read:
+
+    submission    what is sent: a kernel, a declaration of its arguments, a reference; all of it data
+    cases         sizes drawn from the declaration, and the arrays of each
+    confine       the walls around a process, and a witness of what it tries
+    apart         work in a forked process, with limits
+    reading       the author's Python behind walls, and the kernel that it hands on
+    judge         one submission, from JSON to a verdict on every case
+    workers       processes that have imported everything, and fork for each submission
+    server        lines of JSON, and HTTP on this machine
+
+Besides: ``sarif`` (findings for code hosts), ``answers`` (a command in a process of its own), ``pages`` (the
+documentation, searched), ``mcp`` (both as tools of the Model Context Protocol).
 """
