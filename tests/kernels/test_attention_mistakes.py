@@ -220,7 +220,12 @@ def test_the_kernel_as_it_is_has_no_finding(tiles: AttentionTiles, tmp_path: Pat
     assert np.abs(out - wanted).max() < 1e-2
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+SLOW = ("products are in no group",)  # each product of the run is a finding of its own
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in MISTAKES]
+)
 def test_a_mistake_is_told(name: str, tmp_path: Path) -> None:
     mistake = MISTAKES[name]
     module = built(mistake, tmp_path)
