@@ -161,3 +161,19 @@ def test_what_it_does_not_take_is_refused_by_name(how: dict[str, Any], told: str
 def test_arrays_that_do_not_fit_are_refused(q: Any, k: Any, v: Any, told: str) -> None:
     with pytest.raises(ArgumentError, match=told):
         kernels.attention_decode(drawn(*q), drawn(*k), drawn(*v))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "pages", "told"),
+    [
+        ((20, 99), None, "no room for these keys"),
+        ((20, -1), None, "no room for these keys"),
+        ((9, 9), ((0, 1), (1, 4)), "no such page"),
+    ],
+)
+def test_keys_beyond_the_cache_are_refused_where_the_host_can_see_them(lengths: Any, pages: Any, told: str) -> None:
+    rows = 8 if pages else 40
+    q, cache = drawn(2, 1, 1, 64), drawn(4 if pages else 2, 1, rows, 64)
+    table = np.array(pages, np.int32) if pages else None
+    with pytest.raises(ArgumentError, match=told):
+        kernels.attention_decode(q, cache, cache, lengths=np.array(lengths, np.int32), pages=table)

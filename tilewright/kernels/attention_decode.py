@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
@@ -507,6 +509,27 @@ FORWARD = TorchOperator(
 )
 
 
+def _check_cache(k: Array, lengths: Array, pages: Array, layout: str, more: int) -> None:
+    """Raises ArgumentError for keys beyond the cache, where lengths and pages lie on the host; on a GPU nobody looks.
+
+    more: keys that each sequence gets besides.
+    """
+    if not isinstance(lengths, np.ndarray) or lengths.ndim != 1 or not lengths.size or len(k.shape) != 4:
+        return
+    rows = upright(k, layout).shape[2]
+    paged = isinstance(pages, np.ndarray) and pages.ndim == 2
+    room, most = rows * (pages.shape[1] if paged else 1), int(lengths.max()) + more
+    if int(lengths.min()) < 0 or most > room:
+        raise ArgumentError(
+            "the cache has no room for these keys", given=f"{most} keys of a sequence", allowed=f"0 to {room}"
+        )
+    for sequence, length in enumerate(lengths if paged else ()):
+        used = pages[sequence, : -(-(int(length) + more) // max(rows, 1))]
+        if used.size and not 0 <= used.min() <= used.max() < k.shape[0]:
+            raise ArgumentError("there is no such page", given=f"{used.tolist()} of sequence {sequence}",
+                                allowed=f"0 to {k.shape[0] - 1}")  # fmt: skip
+
+
 @public
 def attention_decode(
     q: Array, k: Array, v: Array, *, lengths: Array = None, pages: Array = None, new_k: Array = None,
@@ -543,6 +566,7 @@ def attention_decode(
     left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
     if min(left, right) < EVERYWHERE:
         raise ArgumentError("no such window", given=str(window), allowed="two numbers of keys, -1 for all")
+    _check_cache(k, lengths, pages, layout, 0 if new_k is None else upright(new_k, layout).shape[2])
     if new_k is not None:
         lengths = APPEND(k, v, new_k, new_v, lengths, pages, layout)
     found = FORWARD(q, k, v, lengths, pages, layout, splits, longest, left, 0 if causal else right,

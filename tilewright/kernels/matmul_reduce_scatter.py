@@ -1,9 +1,8 @@
 """A matrix product whose K is spread over several GPUs: each adds up the rows of C that are its own, and keeps those.
 
-It is the kernel of `matmul`, with three warps more at work. Each GPU computes its part of all sums, walking over the
-blocks of rows so that those of every owner become complete one after the other, and tells the owner; three warps of
-each CTA wait until all GPUs have told of a block, read it from their memories, and add in the order of ranks. So all
-but the last blocks are exchanged while others are being multiplied, and the bits are the same every time.
+It is the kernel of `matmul`, with three warps more. Each GPU computes its part of all sums, block of rows by block,
+those of every owner in turn, and tells the owner. The three warps wait until all GPUs have told of a block, read it
+there, and add in the order of ranks: blocks are exchanged while others are multiplied, with the same bits every time.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ __all__ = ["scattered_product"]
 
 @T.meta_class
 class ScatteredPlace(TilePlace):
-    """The tiles of C, the owners of their rows by turns, the next rank first: ``owner`` of a tile, and ``block`` of its
-    rows. blocks: of each owner. `Any`: values of the language.
-    """
+    """The tiles of C, by turns of the owners of their rows, the next rank first. blocks: of each owner."""
 
     def __init__(self, tiles: Tiles, form: MatmulKind, m: Any, n: Any, clusters: Any, rank: Any, ranks: int) -> None:
         super().__init__(tiles, form, None, m, n, clusters)
