@@ -228,9 +228,9 @@ class BufferOrView(BufferType):
 
     __slots__ = ()
 
-    def __new__(cls, shape: object, *args: object, **keywords: object) -> Any:
+    def __new__(cls, shape: object, dtype: str | None = None, **keywords: object) -> Any:
         if keywords.get("data") is not None:
-            return decl_buffer(shape, *args, **keywords)  # type: ignore[arg-type]  # it refuses what does not fit
+            return decl_buffer(shape, dtype, **keywords)  # type: ignore[arg-type]  # it refuses what does not fit
         return super().__new__(cls)
 
 

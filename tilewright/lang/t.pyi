@@ -2786,7 +2786,7 @@ class T:
         """``a and b``"""
     Axis = _Axis
     @staticmethod
-    def Buffer(shape: Value, *args: Value, **keywords: Value) -> Any:
+    def Buffer(shape: Value, dtype: Value = ..., **keywords: Value) -> Any:
         """``T.Buffer``: the type of a parameter; with ``data=`` a view of memory that exists, as `decl_buffer`
         makes.
         """
