@@ -18,14 +18,21 @@ if TYPE_CHECKING:
 __all__ = ["hold", "one_blas_thread"]
 
 
-def hold(seconds: int | None = None, nbytes: int | None = None) -> None:
-    """Limit the time and the address space of this process, where the system supports it."""
+def hold(
+    seconds: int | None = None, nbytes: int | None = None, file_bytes: int | None = None, *, for_good: bool = False
+) -> None:
+    """Limit the time, the address space and the files of this process, where the system supports it.
+
+    file_bytes: of a file that it writes, and of what it leaves where it dies. for_good: it cannot lift them itself.
+    """
     with suppress(ImportError, ValueError, OSError):  # Windows; a limit above that of the parent
         import resource
 
-        for which, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, nbytes)):
+        limits = (("CPU", seconds), ("AS", nbytes), ("FSIZE", file_bytes), ("CORE", file_bytes))
+        for name, most in limits:
             if most is not None:
-                resource.setrlimit(which, (most, resource.getrlimit(which)[1]))
+                which = getattr(resource, f"RLIMIT_{name}")
+                resource.setrlimit(which, (most, most if for_good else resource.getrlimit(which)[1]))
 
 
 @cache

@@ -321,3 +321,15 @@ def test_a_signalling_nan_among_results_warns_nobody() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert answered(given, kernel_named, Walls.here())["status"] == "wrong"
+
+
+def test_work_behind_walls_cannot_lift_its_limits() -> None:
+    def lifting() -> bytes:
+        import resource
+
+        for which in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE):
+            soft, hard = resource.getrlimit(which)
+            assert soft == hard
+        return b"held"
+
+    assert apart(lifting, seconds=5, nbytes=1 << 40, walls=True) == b"held"

@@ -99,20 +99,10 @@ def confined(*, seconds: int, nbytes: int) -> Walls:
 
     Whoever calls has opened what the process needs: afterwards it reads files, writes to what is open, and computes.
     """
-    hold(seconds=seconds, nbytes=nbytes)
-    hold_files()
+    hold(seconds=seconds, nbytes=nbytes, file_bytes=0, for_good=True)
     filtered = _filtered()
     network = filtered or _without_network()  # a namespace takes 10 ms to make
     return Walls(time=True, memory=True, network=network, files=filtered, processes=filtered)
-
-
-def hold_files() -> None:
-    """No file grows by this process, and none is left behind where it dies."""
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        for which in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
-            resource.setrlimit(which, (0, 0))
 
 
 def _without_network() -> bool:
