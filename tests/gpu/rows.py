@@ -135,6 +135,8 @@ class RowKernel:
 
     def _argument(self, which: Operand) -> Any:
         k, name = self.kernel, which.name
+        if name == "M" and self.bound.mods.get("n_cta_groups") == 2:
+            return 2 * CONSTANTS["M"]  # the rows of both CTAs: every kind has as many
         if name in CONSTANTS:
             return CONSTANTS[name]
         if which.kind in ("shared", "global", "generic"):
