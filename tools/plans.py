@@ -138,14 +138,6 @@ REASONS: dict[str, Reason] = {
         "rows start off a multiple of 16 bytes, so an access is one element",
         lambda cell, found: cell.form == "unaligned" and found.variant != "fallback" and found.widest > 0,
     ),
-    "odd registers": Reason(
-        "a thread has 63 elements of a row, no multiple of an access; a tile of all 64 columns is copied by whole ones",
-        lambda cell, found: _odd(cell, found) and cell.held,
-    ),
-    "odd lines": Reason(
-        "a line of 63 elements is no multiple of an access, and prefixes go by whole ones",
-        lambda cell, found: _odd(cell, found) and cell.primitive == "scan",
-    ),
     "short rows": Reason(
         "a row has fewer than four whole accesses, too few to pay for the test of its last one",
         lambda cell, found: _odd(cell, found) and COLUMNS * cell.bytes <= 4 * 16,

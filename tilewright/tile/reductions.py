@@ -169,7 +169,8 @@ def wanted(call: TileCall) -> Ints:
     extents = call["dst"].shape
     rank = len(call["src"].extents)
     axes = axes_of(dict(call.config), rank) or ()
-    kept = [dim for dim in range(len(extents)) if not (len(extents) == rank and dim in axes)]
+    shared = call.option("thread_reduce", False) and len(extents) == rank
+    kept = [dim for dim in range(len(extents)) if not (shared and dim in axes)]
     return _row_major(np.indices(extents).reshape(len(extents), -1), extents, kept)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, constant_extents, one_place_each, plain_registers
 from tilewright.tile.dispatch import condition, variant
+from tilewright.tile.pieces import by_fewer_accesses
 from tilewright.tile.shares import Share, emit_copies, held_by, widened
 
 __all__ = ["reg"]
@@ -25,7 +26,10 @@ def one_side_in_registers(call: TileCall) -> str | None:
 )
 def reg(call: TileCall) -> Share:
     """Each thread copies the elements it holds, in accesses of up to 128 bits."""
-    return widened(call, lambda each: held_by(each, each.side("local")))
+    plan = widened(call, lambda each: held_by(each, each.side("local")))
+    if better := by_fewer_accesses(call, plan):
+        raise better
+    return plan
 
 
 reg.emit(emit_copies)

@@ -219,13 +219,14 @@ def _take_in_all(emission: _Emission, column: Value) -> None:
     """The loop over the elements: a batch of loads, then the elements of that batch."""
     plan, out, deal = emission.plan, emission.out, emission.plan.deal
     finds = emission.reduction.row.finds
-    cut = deal.reduced.dims[-1] if deal.reduced.partial else None
     with out.each("i", plan.rounds) as round:
         with out.each("u", plan.batch) as load:
             turn = out.let("n", emission.turn(round, load))
             digits = emission.digits(column, turn)
             run = emission.run, times(load, deal.vector), deal.vector
-            load_run(emission.call, out, run, digits, emission.exists(turn, digits), emission.reduction.padding, cut)
+            load_run(
+                emission.call, out, run, digits, emission.exists(turn, digits), emission.reduction.padding, deal.cut
+            )
         with out.each("u", plan.batch) as load, out.each("e", deal.vector) as e:
             value = Load(emission.run, (as_expr(plus(times(load, deal.vector), e)),))
             position = _position(emission, column, emission.turn(round, load), e) if finds else None
