@@ -17,10 +17,10 @@ from tilewright.records import replace
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, dimensions_of, side_of
 from tilewright.tile.dispatch import Chosen, Decline, condition
+from tilewright.tile.distribution import Distribution
 from tilewright.tile.elements import indexed
 from tilewright.tile.inner import planned
 from tilewright.tile.partition import vector_lengths
-from tilewright.tile.shares import Share
 
 __all__ = ["Pieces", "by_fewer_accesses", "emit_pieces", "in_pieces", "registers_cut"]
 
@@ -50,7 +50,7 @@ class Pieces:
     def accesses(self) -> int:
         """Of a thread, as far as they are counted."""
         plans = [each.plan for each in self.calls]
-        return sum(each.rounds if isinstance(each, Share) else getattr(each, "accesses", 0) for each in plans)
+        return sum(each.rounds if isinstance(each, Distribution) else getattr(each, "accesses", 0) for each in plans)
 
 
 def in_pieces(call: TileCall) -> Pieces:
@@ -68,7 +68,7 @@ def in_pieces(call: TileCall) -> Pieces:
     return min(plans, key=lambda each: each.accesses)
 
 
-def by_fewer_accesses(call: TileCall, plan: Share) -> Decline | None:
+def by_fewer_accesses(call: TileCall, plan: Distribution) -> Decline | None:
     """Why the plan is left to `in_pieces`: whole runs of its lines, and what is left of them, are fewer accesses."""
     fine = _boxes(call, _longest_run(call)) if plan.limit and call.option("vec_len") is None else ()
     if len(fine) < 2:
@@ -77,7 +77,7 @@ def by_fewer_accesses(call: TileCall, plan: Share) -> Decline | None:
         pieces = in_pieces(call)
     except Decline:
         return None
-    simple = all(isinstance(each.plan, Share) for each in pieces.calls)
+    simple = all(isinstance(each.plan, Distribution) for each in pieces.calls)
     fewer = simple and pieces.accesses < plan.rounds
     return Decline(f"{pieces.accesses} accesses in {len(pieces.boxes)} parts, here {plan.rounds}") if fewer else None
 
