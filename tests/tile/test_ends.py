@@ -118,6 +118,42 @@ def test_rows_of_odd_lengths_are_read_by_16_bytes_where_they_begin_there() -> No
 
 
 @T.prim_func
+def folded_into_memory(a: T.handle, r: T.handle, q: T.handle, c: T.handle, o: T.handle, n: T.int32, m: T.int32):
+    A, C = T.match_buffer(a, (ROWS, COLUMNS), "float32"), T.match_buffer(c, (ROWS, COLUMNS), "float32")
+    R, Q = T.match_buffer(r, (ROWS,), "float32"), T.match_buffer(q, (COLUMNS,), "float32")
+    One = T.match_buffer(o, (1,), "float32")
+    T.cta_id([1])
+    T.thread_id([ROWS])
+    x = T.alloc_buffer((ROWS, COLUMNS), "float32", scope="local", layout=BY_ROWS)
+    s = T.alloc_shared((COLUMNS,), "float32")
+    Tx.cta.copy(x, A)
+    Tx.cta.sum(R[0:n], x[0:n, 0:m])
+    Tx.cta.sum(R[0:n], x[0:n, 0:m], accum=True)
+    Tx.cta.fill(s, 0.0)
+    T.cuda.cta_sync()
+    Tx.cta.max(s[0:m], x[0:n, 0:m], axes=0)
+    Tx.cta.copy(Q, s)
+    Tx.cta.scan(C[0:n, 0:m], x[0:n, 0:m])
+    Tx.cta.sum(One, x[0:n, 0:m], axes=(0, 1))
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (33, 7), (ROWS, COLUMNS)])
+def test_results_of_registers_go_to_memory_up_to_an_end_of_the_run(n: int, m: int) -> None:
+    a = np.random.default_rng(n).integers(-9, 9, (ROWS, COLUMNS)).astype(np.float32)
+    r, q, one = np.zeros(ROWS, np.float32), np.zeros(COLUMNS, np.float32), np.zeros(1, np.float32)
+    c, part = np.zeros_like(a), a[:n, :m]
+    exe = tw.compile(folded_into_memory, target="sm_90a")
+    exe.simulate(a, r, q, c, one, n, m, check="all")
+
+    assert np.array_equal(r[:n], 2 * part.sum(1))
+    assert np.array_equal(q[:m], part.max(0))
+    assert np.array_equal(c[:n, :m], part.cumsum(1))
+    assert one == part.sum()
+    assert not any(rest.any() for rest in (r[n:], q[m:], c[n:], c[:, m:]))
+    assert exe.report.entries[1].plan.endswith("elements with neutral ones: 1 x 24 elements per thread")
+
+
+@T.prim_func
 def lines(a: T.handle, b: T.handle, c: T.handle):
     A, B = T.match_buffer(a, (32, 128), "float32"), T.match_buffer(b, (32, 128), "float32")
     C = T.match_buffer(c, (32, 128), "float16")
