@@ -18,7 +18,7 @@ from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import from_registers
 from tilewright.tile.dispatch import Chosen, Decline, condition, variant
 from tilewright.tile.inner import ScratchRegisters, Staging, inner_call, planned, staging
-from tilewright.tile.reductions import OPERATIONS, reduction_of
+from tilewright.tile.reductions import KEYWORDS, OPERATIONS, reduction_of
 
 __all__ = ["covered"]
 
@@ -48,7 +48,7 @@ class CoveredReduction:
     *OPERATIONS,
     scan.name,
     priority=4,
-    keywords=("axes", "accum", "nan", "thread_reduce", "axis", "op", "exclusive"),
+    keywords=(*KEYWORDS, "axis", "op", "exclusive"),
     when=[of_the_run, from_registers],
 )
 def covered(call: TileCall) -> CoveredReduction:

@@ -33,7 +33,7 @@ from tilewright.tile.partials import (
     taken_from_scratch,
 )
 from tilewright.tile.partition import one_storage, places, run_problem
-from tilewright.tile.reductions import OPERATIONS, Reduction, reduction_of, wanted
+from tilewright.tile.reductions import KEYWORDS, OPERATIONS, Reduction, reduction_of, wanted
 from tilewright.tile.walks import Ints, Offset, plus, times
 
 __all__ = ["memory"]
@@ -79,7 +79,12 @@ class MemoryReduction:
         return ", ".join(steps)
 
 
-@variant(*OPERATIONS, priority=10, keywords=("axes", "accum", "nan", "thread_reduce"), when=[from_memory, whole_bytes])
+@variant(
+    *OPERATIONS,
+    priority=10,
+    keywords=KEYWORDS,
+    when=[from_memory, whole_bytes],
+)
 def memory(call: TileCall) -> MemoryReduction:
     """The threads read neighbouring runs of up to 128 bits; lanes join by shuffles, warps through shared memory."""
     axes = axes_of(dict(call.config), len(call["src"].extents)) or ()
