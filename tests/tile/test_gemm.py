@@ -240,6 +240,40 @@ def test_tiles_in_memory_have_any_sizes_and_sums_are_converted_to_narrow_results
     assert held(Call(d, a, b, None, scope, *turned, alpha=1, beta=1), 3).variant == "mma"
 
 
+@pytest.mark.parametrize("space", ["shared", "local"])
+def test_float64_is_multiplied_and_scaled_as_such(space: str) -> None:
+    shapes = {"D": (16, 16), "A": (16, 24), "B": (24, 16)}
+    d, a, b = (
+        buffer(name, space, shape, mma_fragment_layout(name, shape, "float64") if space == "local" else None, "float64")
+        for name, shape in shapes.items()
+    )
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+
+    found, said = run(Call(d, a, b, None, "warp", alpha=0.375, beta=1), arrays)
+
+    assert said.plan.startswith("6 x mma m16n8k8 f64.f64.f64.f64 per warp")
+    np.testing.assert_allclose(found, 0.375 * arrays["A"] @ arrays["B"] + arrays["D"], rtol=1e-13, atol=1e-13)
+
+
+def narrow(sums: str, a: str, b: str) -> list[Buffer]:
+    return [buffer("D", "shared", (17, 9), None, sums), buffer("A", "shared", (17, 32), None, a),
+            buffer("B", "shared", (32, 9), None, b)]  # fmt: skip
+
+
+def test_floats_of_six_bits_are_multiplied_where_the_target_can() -> None:
+    operands = narrow("float16", "float6_e2m3fn", "float8_e4m3fn")
+
+    assert held(Call(*operands, arch="sm_120a")).variant == "mma"
+    assert refused(Call(*operands)).hint == 'target="sm_120a"'
+
+
+def test_floats_of_four_bits_two_in_a_byte_are_no_operands() -> None:
+    call = Call(*narrow("float32", "float4_e2m1fn", "float4_e2m1fn"), arch="sm_120a")
+
+    assert "no mma has these types" in str(refused(call).given)
+
+
 @T.prim_func
 def partly(D: T.Buffer((100, 90), "float32"), A: T.Buffer((100, 70), "float16"), B: T.Buffer((70, 90), "float16"),
            x: T.int32, y: T.int32, n: T.int32):  # fmt: skip

@@ -15,6 +15,7 @@ from itertools import chain, product
 from tilewright import isa
 from tilewright.dtypes import DType, dtype
 from tilewright.ir import AddressOf, Buffer, Expr, Region, Value, as_expr, binary, const_value, same
+from tilewright.isa.table import Form
 from tilewright.isa.types import ELEMENTS, WORDS
 from tilewright.layout import TileLayout
 from tilewright.primitives.gemm import sides_of_matrix
@@ -45,6 +46,7 @@ from tilewright.tile.walks import Ints, linear, plus
 
 __all__ = ["mma"]
 
+ROWS = ("ptx.mma", "ptx.mma.f64", "ptx.mma.f8f6f4")
 OF_A_AND_B = {"A": fragment_of_a, "B": fragment_of_b}
 FITTING = "fragments of mma: tilewright.layout.mma_fragment_layout, or one with rows, columns and K in another order"
 ALONG_G = {"A": "M", "B": "N"}  # the dimension that goes along the lanes' g
@@ -52,10 +54,12 @@ ALONG_G = {"A": "M", "B": "N"}  # the dimension that goes along the lanes' g
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MmaKind:
-    """The instructions for some types. types: of D, A, B and C, as PTX names them. ks: along K of one, the most first.
-    per_register: elements of A or B; of_d: of D. sums: the dtype of the sums, which D is converted from.
+    """The instructions for some types. row: that they are forms of. types: of D, A, B and C, as PTX names them. sums:
+    the dtype of the sums, which D is converted from. ks: along K of one, the most first. per_register: elements of A or
+    B; of_d: of D.
     """
 
+    row: str
     types: str
     sums: DType
     ks: tuple[int, ...]
@@ -150,10 +154,11 @@ def kind_of(call: TileCall) -> MmaKind:
     names = [WORDS.get(str(call[name].dtype), "") for name in "AB"]
     result = call["D"].dtype
     narrow = [dtype("float32")] if result.is_float and result.bits < 32 else []
-    for sums in (result, *narrow):
+    for sums, row in product((result, *narrow), ROWS):
         types = ".".join([WORDS.get(str(sums), ""), *names, WORDS.get(str(sums), "")])
-        forms = [form for form in isa.lookup("ptx.mma").forms if types in form.wording.modifiers["types"]]
-        if forms:
+        forms = [form for form in isa.lookup(row).forms if types in form.wording.modifiers["types"]]
+        forms = [form for form in forms if any(shape.startswith("m16n8") for shape in shapes_of(form))]
+        if forms and "e2m1" not in types:  # a byte for each, where tiles have two in one
             break
     else:
         given = ", ".join(f"{name} is {call[name].dtype}" for name in "DAB")
@@ -162,18 +167,23 @@ def kind_of(call: TileCall) -> MmaKind:
     fitting = [form for form in forms if form.arch.admits(call.arch)]
     if not fitting:
         check_target(call, f"mma {types}", forms[0])
-    ks = sorted(
-        (isa.mma_shape(str(shape))[2] for form in fitting for shape in form.wording.modifiers["shape"]), reverse=True
-    )
-    return MmaKind(types, sums, tuple(ks), 32 // call["A"].dtype.bits, 32 // sums.bits)
+    ks = sorted((isa.mma_shape(shape)[2] for form in fitting for shape in shapes_of(form)), reverse=True)
+    return MmaKind(row, types, sums, tuple(ks), *(max(1, 32 // kind.bits) for kind in (call["A"].dtype, sums)))
+
+
+def shapes_of(form: Form) -> list[str]:
+    """The shapes of a form, ``m16n8k16``."""
+    return [str(shape) for shape in form.wording.modifiers["shape"]]
 
 
 def allowed_types() -> str:
     """``D float32: A, B float16; ...``."""
     pairs: dict[str, list[str]] = {}
-    for form in isa.lookup("ptx.mma").forms:
+    for form in chain.from_iterable(isa.lookup(row).forms for row in ROWS):
         for types in form.wording.modifiers["types"]:
             d, a, b, _ = (ELEMENTS[name] for name in str(types).split("."))
+            if "float4" in a + b or ("float6" in a + b and a != b):  # of floats of 6 and 8 bits any two
+                continue
             both = a if a == b else f"{a} and {b}"
             if both not in pairs.setdefault(d, []):
                 pairs[d].append(both)
@@ -345,7 +355,7 @@ def multiply(plan: MmaPlan, step: ProductStep, total: Buffer, registers: Mapping
             [AddressOf(buffer.flat(), (as_expr(plus(base, slot)),)) for slot in slots]
             for (buffer, base, _), slots in zip(operands, at, strict=True)
         )
-        out.call("ptx.mma", shape, plan.kind.types, d, a, b, d)
+        out.call(plan.kind.row, shape, plan.kind.types, d, a, b, d)
 
 
 def rounds(products: Products, out: Builder) -> Iterator[list[list[Value]]]:
