@@ -59,15 +59,19 @@ HELD: dict[str, Callable[[int], Layout]] = {
 
 MEMORIES: dict[str, tuple[str, ...]] = {  # of dst and of the sources
     "copy": ("shared global", "global shared", "global global", "local global", "global local", "local shared"),
+    "copy_async": ("shared global",),
     "fill": ("global", "shared", "local"),
     "exp": ("global global", "shared shared", "local local", "local global"),
     "add": ("global global global", "shared shared shared", "local local local"),
     "sum": ("shared global", "shared shared", "local local"),
     "max": ("shared global", "shared shared", "local local"),
+    "argmax": ("shared global", "shared shared", "local local"),
     "scan": ("shared shared", "local local"),
+    "gemm": ("global global global", "global shared shared"),
 }
-REDUCTIONS = ("sum", "max")
-FLOATS = ("exp",)
+REDUCTIONS, PRODUCTS = ("sum", "max", "argmax"), ("gemm",)
+KINDS = {"exp": ("float32", "bfloat16"), "gemm": ("bfloat16",), "copy_async": ("float32", "bfloat16", "int8")}
+SCOPES = {"gemm": ("warp", "cta")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +114,18 @@ class Outcome:
         return f"refused: {self.refused}" if self.refused else f"{self.variant} {self.widest or ''}".strip()
 
 
-def _kinds(primitive: str) -> list[str]:
-    return [kind for kind in DTYPES if primitive not in FLOATS or dtype(kind).is_float]
+def _kinds(primitive: str) -> tuple[str, ...]:
+    return KINDS.get(primitive, DTYPES)
+
+
+def _scopes(primitive: str) -> tuple[str, ...]:
+    return SCOPES.get(primitive, tuple(ROWS))
 
 
 CELLS: tuple[Cell, ...] = tuple(
     Cell(primitive, tuple(memories.split()), scope, form, kind)
     for primitive, several in MEMORIES.items()
-    for memories, scope, form, kind in product(several, ROWS, FORMS, _kinds(primitive))
+    for memories, scope, form, kind in product(several, _scopes(primitive), FORMS, _kinds(primitive))
 )
 
 
@@ -134,17 +142,17 @@ def _odd(cell: Cell, found: Outcome) -> bool:
 
 
 REASONS: dict[str, Reason] = {
+    "fragments": Reason(
+        "a lane of mma holds two neighbours of a row; whole tiles of shared memory come by ldmatrix",
+        lambda cell, found: cell.primitive in PRODUCTS and found.variant == "mma",
+    ),
     "unaligned": Reason(
         "rows start off a multiple of 16 bytes, so an access is one element",
         lambda cell, found: cell.form == "unaligned" and found.variant != "fallback" and found.widest > 0,
     ),
-    "odd registers": Reason(
-        "a thread has 63 elements of a row, no multiple of an access; a tile of all 64 columns is copied by whole ones",
-        lambda cell, found: _odd(cell, found) and cell.held,
-    ),
-    "odd lines": Reason(
-        "a line of 63 elements is no multiple of an access, and prefixes go by whole ones",
-        lambda cell, found: _odd(cell, found) and cell.primitive == "scan",
+    "no unit": Reason(
+        "`cp.async` moves 4 bytes at least, and a row begins between two of them: `Tx.copy` takes the call",
+        lambda cell, found: cell.primitive == "copy_async" and bool(found.refused) and cell.form == "unaligned",
     ),
     "short rows": Reason(
         "a row has fewer than four whole accesses, too few to pay for the test of its last one",
@@ -178,7 +186,8 @@ def _kernel(cell: Cell) -> Kernel:
     n = Var("n", INT32)
     regions = tuple(_region(cell, position, n) for position in range(len(cell.memories)))
     value = as_expr(1.0 if dtype(cell.kind).is_float else 1)
-    operands: tuple[Region | Expr, ...] = (*regions, value) if cell.primitive == "fill" else regions
+    more = {"fill": (value,), "gemm": (regions[0], as_expr(1.0), as_expr(0.0))}
+    operands: tuple[Region | Expr, ...] = (*regions, *more.get(cell.primitive, ()))
     tiles = [region.buffer for region in regions]
     given = [tile for tile in tiles if tile.space == "global"]
     head: Body = (
@@ -198,13 +207,16 @@ def _region(cell: Cell, position: int, n: Var) -> Region:
     rows, space = ROWS[cell.scope], cell.memories[position]
     columns = 1 if reduced else 72 if cell.form == "unaligned" and space != "local" else COLUMNS
     begin = 1 if columns == 72 else 0
+    second = cell.primitive in PRODUCTS and position == 2  # K x N; the others are M x N and M x K
+    rows = COLUMNS if second else rows
     first, width = rows, min(columns, COLUMNS)
     if cell.form == "ragged":
         first, width = rows - 1, max(1, width - 1)
-    counted = position == 0 and cell.primitive in (*REDUCTIONS, "scan") and not dtype(cell.kind).is_float
+    counts = cell.primitive == "argmax" or not dtype(cell.kind).is_float
+    counted = position == 0 and cell.primitive in (*REDUCTIONS, "scan") and counts
     kind = "int32" if counted else cell.kind
-    dynamic = cell.form == "run-time"
-    shape = (n if dynamic and space == "global" else rows, columns)
+    dynamic = cell.form == "run-time" and not second
+    shape = (n if dynamic and space == "global" and cell.primitive not in PRODUCTS else rows, columns)
     layout = HELD[cell.scope](columns) if space == "local" else row_major(shape)
     data = Var(f"p{position}", HANDLE) if space == "global" else None
     buffer = Buffer("DABC"[position], dtype(kind), shape, space, layout, data=data)
@@ -215,7 +227,7 @@ def _accesses(body: Body) -> Iterator[int]:
     """The bytes of each access to shared or global memory."""
     for stmt in statements(body):
         for expr in (node for root in expressions(stmt) for node in walk(root)):
-            if isinstance(expr, Call) and expr.op == "cuda.copy_bytes":
+            if isinstance(expr, Call) and expr.op in ("cuda.copy_bytes", "ptx.cp_async"):
                 yield int(str(expr.args[2]))
             elif isinstance(expr, Load) and not expr.buffer.space.startswith("local"):
                 yield expr.dtype.bits // 8
@@ -254,7 +266,7 @@ def plans_page() -> str:
 def _table(primitive: str, found: dict[Cell, Outcome]) -> str:
     head = ["memories", "scope", "elements", *FORMS]
     lines = [f"## {primitive}", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    for memories, scope in product(MEMORIES[primitive], ROWS):
+    for memories, scope in product(MEMORIES[primitive], _scopes(primitive)):
         rows = [(kind, tuple(_shown(each, found[each]) for each in _row(primitive, memories, scope, kind)))
                 for kind in _kinds(primitive)]  # fmt: skip
         for texts, alike in groupby(rows, key=lambda row: row[1]):

@@ -39,11 +39,11 @@ SCALE = '''
 from tilewright.ir import Load, as_expr
 from tilewright.tile.conditions import constant_extents, only_in
 from tilewright.tile.dispatch import variant
-from tilewright.tile.shares import Share, dealt_out, in_memory_order
+from tilewright.tile.distribution import Distribution, dealt_out, in_memory_order
 
 
 @variant("scale", priority=10, when=[only_in("global"), constant_extents])
-def turns(call) -> Share:
+def turns(call) -> Distribution:
     """The threads of the scope take turns."""
     return dealt_out(call, in_memory_order(call["dst"]))
 
@@ -58,11 +58,11 @@ def _(plan, call, out) -> None:
 VARIANT = '''
 from tilewright.tile.conditions import constant_extents, only_in
 from tilewright.tile.dispatch import variant
-from tilewright.tile.shares import Share, dealt_out, emit_copies, in_memory_order
+from tilewright.tile.distribution import Distribution, dealt_out, emit_copies, in_memory_order
 
 
 @variant("copy", priority=5, when=[only_in("global"), constant_extents])
-def gmem_gmem(call) -> Share:
+def gmem_gmem(call) -> Distribution:
     """Neighbouring threads copy neighbouring runs."""
     return dealt_out(call, in_memory_order(call["dst"]))
 

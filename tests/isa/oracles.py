@@ -442,6 +442,32 @@ ORACLES["ffs"] = by_bits(lambda bits: len(bits) - bits.rindex("1") if "1" in bit
 ORACLES["brev"] = by_bits(lambda bits: int(bits[::-1], 2))
 
 
+def philox(seed: int, offset: int) -> list[int]:
+    """The four words, by the rounds as the paper draws them."""
+    key, counter = [seed % 2**32, seed % 2**64 >> 32], [offset % 2**32, offset % 2**64 >> 32, 0, 0]
+    for _ in range(10):
+        (high, low), (high_2, low_2) = divmod(0xD2511F53 * counter[0], 2**32), divmod(0xCD9E8D57 * counter[2], 2**32)
+        counter = [high_2 ^ counter[1] ^ key[0], low_2, high ^ counter[3] ^ key[1], low]
+        key = [(key[0] + 0x9E3779B9) % 2**32, (key[1] + 0xBB67AE85) % 2**32]
+    return counter
+
+
+@oracle("randint", "rand")
+def random_of_a_lane(warp: Warp, seed: Words, offset: Words) -> list[Any]:
+    words = [philox(*lane)[warp.mods["word"]] for lane in zip(seed, offset, strict=True)]
+    return words if warp.mods["name"] == "randint" else [(word >> 8) / 2**24 for word in words]
+
+
+@oracle("hash32")
+def hash_of_a_lane(_: Warp, x: Words) -> Words:
+    found = []
+    for word in (value % 2**32 for value in x):
+        for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+            word = (word ^ word >> shift) * factor % 2**32
+        found.append(word)
+    return found
+
+
 def or_nan(function: Callable[..., float]) -> Callable[..., float]:
     """Outside its domain a C function gives NaN, or an infinity at a pole, where Python raises."""
 

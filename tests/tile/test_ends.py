@@ -118,6 +118,110 @@ def test_rows_of_odd_lengths_are_read_by_16_bytes_where_they_begin_there() -> No
 
 
 @T.prim_func
+def folded_into_memory(a: T.handle, r: T.handle, q: T.handle, c: T.handle, o: T.handle, n: T.int32, m: T.int32):
+    A, C = T.match_buffer(a, (ROWS, COLUMNS), "float32"), T.match_buffer(c, (ROWS, COLUMNS), "float32")
+    R, Q = T.match_buffer(r, (ROWS,), "float32"), T.match_buffer(q, (COLUMNS,), "float32")
+    One = T.match_buffer(o, (1,), "float32")
+    T.cta_id([1])
+    T.thread_id([ROWS])
+    x = T.alloc_buffer((ROWS, COLUMNS), "float32", scope="local", layout=BY_ROWS)
+    s = T.alloc_shared((COLUMNS,), "float32")
+    Tx.cta.copy(x, A)
+    Tx.cta.sum(R[0:n], x[0:n, 0:m])
+    Tx.cta.sum(R[0:n], x[0:n, 0:m], accum=True)
+    Tx.cta.fill(s, 0.0)
+    T.cuda.cta_sync()
+    Tx.cta.max(s[0:m], x[0:n, 0:m], axes=0)
+    Tx.cta.copy(Q, s)
+    Tx.cta.scan(C[0:n, 0:m], x[0:n, 0:m])
+    Tx.cta.sum(One, x[0:n, 0:m], axes=(0, 1))
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (33, 7), (ROWS, COLUMNS)])
+def test_results_of_registers_go_to_memory_up_to_an_end_of_the_run(n: int, m: int) -> None:
+    a = np.random.default_rng(n).integers(-9, 9, (ROWS, COLUMNS)).astype(np.float32)
+    r, q, one = np.zeros(ROWS, np.float32), np.zeros(COLUMNS, np.float32), np.zeros(1, np.float32)
+    c, part = np.zeros_like(a), a[:n, :m]
+    exe = tw.compile(folded_into_memory, target="sm_90a")
+    exe.simulate(a, r, q, c, one, n, m, check="all")
+
+    assert np.array_equal(r[:n], 2 * part.sum(1))
+    assert np.array_equal(q[:m], part.max(0))
+    assert np.array_equal(c[:n, :m], part.cumsum(1))
+    assert one == part.sum()
+    assert not any(rest.any() for rest in (r[n:], q[m:], c[n:], c[:, m:]))
+    assert exe.report.entries[1].plan.endswith("elements with neutral ones: 1 x 24 elements per thread")
+
+
+@T.prim_func
+def lines(a: T.handle, b: T.handle, c: T.handle):
+    A, B = T.match_buffer(a, (32, 128), "float32"), T.match_buffer(b, (32, 128), "float32")
+    C = T.match_buffer(c, (32, 128), "float16")
+    T.cta_id([1])
+    T.thread_id([32])
+    x = T.alloc_buffer((32, 127), "float32", scope="local", layout=S[(32, 127) : (1 @ tx, 1)])
+    y = T.alloc_buffer((32, 128), "float32", scope="local", layout=S[(32, 128) : (1 @ tx, 1)])
+    Tx.cta.copy(x, A[:, 0:127])
+    Tx.cta.exp(y[:, 3:127], A[:, 3:127])
+    Tx.cta.copy(B[:, 3:127], y[:, 3:127])
+    Tx.cta.cast(C[:, 0:127], x)
+
+
+def test_registers_of_an_odd_line_go_by_runs_and_what_is_left_of_them() -> None:
+    a = np.random.default_rng(0).uniform(-1, 1, (32, 128)).astype(np.float32)
+    b, c = np.zeros_like(a), np.zeros(a.shape, np.float16)
+    exe = tw.compile(lines, target="sm_90a")
+    exe.simulate(a, b, c, check="all")
+
+    np.testing.assert_allclose(b[:, 3:127], np.exp(a[:, 3:127]), rtol=1e-5)
+    assert np.array_equal(c[:, :127], a[:, :127].astype(np.float16))
+    assert not b[:, :3].any()
+    assert not b[:, 127:].any()
+    assert not c[:, 127:].any()
+    plans = [entry.plan for entry in exe.report.entries]
+    assert plans[0].startswith("in 3 parts: reg, 31 x 16 bytes (4 elements) per thread; reg, 1 x 8 bytes")
+    assert all("31 x 4 elements" in plan or "30 x" in plan or "15 x 8 elements" in plan for plan in plans[1:])
+
+
+def test_registers_that_are_neighbours_nowhere_else_are_not_cut() -> None:
+    @T.prim_func
+    def apart(A: T.Buffer((32, 256), "float32")):
+        T.cta_id([1])
+        T.thread_id([32])
+        x = T.alloc_buffer((32, 127), "float32", scope="local", layout=S[(32, 127) : (1 @ tx, 1)])
+        Tx.cta.copy(x, A[:, 1:128])
+
+    assert tw.compile(apart, target="sm_90a").report.entries[0].variant == "reg"
+
+
+@T.prim_func
+def folded_in_memory(a: T.handle, s: T.handle, p: T.handle, c: T.handle, n: T.int32, m: T.int32):
+    A, C = T.match_buffer(a, (6, 256), "float32"), T.match_buffer(c, (6, 256), "float32")
+    R, P = T.match_buffer(s, (2, 6), "float32"), T.match_buffer(p, (6,), "int32")
+    T.cta_id([1])
+    T.thread_id([64])
+    Tx.cta.sum(R[0], A[:, 0:n])
+    Tx.cta.sum(R[1], A[:, m : m + 128])
+    Tx.cta.argmax(P, A[:, 0:n])
+    Tx.cta.scan(C[:, 0:n], A[:, 0:n])
+
+
+@pytest.mark.parametrize("n", [1, 3, 130, 253, 256])
+def test_reductions_and_scans_up_to_an_end_of_the_run_read_and_store_by_16_bytes(n: int) -> None:
+    exe = tw.compile(folded_in_memory, target="sm_90a")
+    a = np.random.default_rng(n).integers(-9, 9, (6, 256)).astype(np.float32)
+    sums, found, c = np.zeros((2, 6), np.float32), np.zeros(6, np.int32), np.zeros_like(a)
+    exe.simulate(a, sums, found, c, n, 200, check="all")
+
+    assert np.array_equal(sums, [a[:, :n].sum(1), a[:, 200:].sum(1)])
+    assert np.array_equal(found, a[:, :n].argmax(1))
+    assert np.array_equal(c[:, :n], a[:, :n].cumsum(1))
+    assert not c[:, n:].any()
+    plans = [entry.plan for entry in exe.report.entries]
+    assert ["16 bytes" in plan for plan in plans] == [True, False, True, True], "nobody knows where m begins"
+
+
+@T.prim_func
 def clipping(a: T.handle, q: T.handle, h: T.handle, n: T.int32, m: T.int32):
     A, Q = T.match_buffer(a, (40, COLUMNS), "float32"), T.match_buffer(q, (ROWS, COLUMNS), "float32")
     H = T.match_buffer(h, (50, COLUMNS), "float16")

@@ -205,24 +205,111 @@ def test_new_layouts_for_all_are_named_where_d_is_no_fragment() -> None:
     assert [part.partition("(")[0] for part in hint.split("; ")] == ["mma_fragment_layout"] * 3
 
 
-@pytest.mark.parametrize(("m", "n", "k", "dim", "whole"), [
-    (20, 16, 32, "M is 20, no multiple of 16", "32 x 16 x 32"),
-    (32, 12, 32, "N is 12, no multiple of 8", "32 x 16 x 32"),
-    (32, 16, 20, "K is 20, no multiple of 8", "32 x 16 x 24"),
+@pytest.mark.parametrize(("m", "n", "k", "why", "whole"), [
+    (20, 16, 32, "M is 20, and D is in registers, which have whole pieces", "32 x 16 x 32"),
+    (32, 12, 32, "N is 12, and D is in registers, which have whole pieces", "32 x 16 x 32"),
 ])  # fmt: skip
-def test_ragged_sizes_are_refused_with_whole_ones(m: int, n: int, k: int, dim: str, whole: str) -> None:
-    d, a, b = (buffer(name, "shared", shape, None, kind) for name, shape, kind in
-               (("D", (m, n), "float32"), ("A", (m, k), "float16"), ("B", (k, n), "float16")))  # fmt: skip
+def test_registers_of_ragged_sizes_are_refused_with_whole_ones(m: int, n: int, k: int, why: str, whole: str) -> None:
+    d = buffer("D", "local", (m, n), S[(m, n) : (1 @ laneid, 1)], "float32")
+    a, b = buffer("A", "shared", (m, k), None, "float16"), buffer("B", "shared", (k, n), None, "float16")
 
     error = refused(Call(d, a, b))
 
-    assert dim in str(error.given)
-    assert error.hint == f"M x N x K = {whole}, with zeros in what is added"
+    assert why in str(error.given)
+    assert str(error.hint).startswith(f"M x N x K = {whole}, with zeros in what is added; mma_fragment_layout(")
+
+
+RAGGED = [
+    ("warp", 17, 9, 20, "float16", "float32", (False, False)),
+    ("warp", 16, 4, 16, "float16", "float16", (True, True)),
+    ("cta", 48, 48, 32, "bfloat16", "bfloat16", (False, True)),
+    ("cta", 33, 13, 27, "int8", "int32", (True, False)),
+    ("warp", 1 << 4, 24, 40, "float8_e4m3fn", "bfloat16", (False, False)),
+]
+
+
+@pytest.mark.parametrize("space", ["shared", "global"])
+@pytest.mark.parametrize(("scope", "m", "n", "k", "kind", "sums", "turned"), RAGGED)
+def test_tiles_in_memory_have_any_sizes_and_sums_are_converted_to_narrow_results(
+    scope: str, m: int, n: int, k: int, kind: str, sums: str, turned: tuple[bool, bool], space: str
+) -> None:
+    (m_a, k_a), (k_b, n_b) = ((m, k)[:: -1 if turned[0] else 1], (k, n)[:: -1 if turned[1] else 1])
+    d, a, b = (buffer(name, space, shape, None, each) for name, shape, each in
+               (("D", (m, n), sums), ("A", (m_a, k_a), kind), ("B", (k_b, n_b), kind)))  # fmt: skip
+
+    assert held(Call(d, a, b, None, scope, *turned, alpha=1, beta=1), 3).variant == "mma"
+
+
+@pytest.mark.parametrize("space", ["shared", "local"])
+def test_float64_is_multiplied_and_scaled_as_such(space: str) -> None:
+    shapes = {"D": (16, 16), "A": (16, 24), "B": (24, 16)}
+    d, a, b = (
+        buffer(name, space, shape, mma_fragment_layout(name, shape, "float64") if space == "local" else None, "float64")
+        for name, shape in shapes.items()
+    )
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+
+    found, said = run(Call(d, a, b, None, "warp", alpha=0.375, beta=1), arrays)
+
+    assert said.plan.startswith("6 x mma m16n8k8 f64.f64.f64.f64 per warp")
+    np.testing.assert_allclose(found, 0.375 * arrays["A"] @ arrays["B"] + arrays["D"], rtol=1e-13, atol=1e-13)
+
+
+def narrow(sums: str, a: str, b: str) -> list[Buffer]:
+    return [buffer("D", "shared", (17, 9), None, sums), buffer("A", "shared", (17, 32), None, a),
+            buffer("B", "shared", (32, 9), None, b)]  # fmt: skip
+
+
+def test_floats_of_six_bits_are_multiplied_where_the_target_can() -> None:
+    operands = narrow("float16", "float6_e2m3fn", "float8_e4m3fn")
+
+    assert held(Call(*operands, arch="sm_120a")).variant == "mma"
+    assert refused(Call(*operands)).hint == 'target="sm_120a"'
+
+
+def test_floats_of_four_bits_two_in_a_byte_are_no_operands() -> None:
+    call = Call(*narrow("float32", "float4_e2m1fn", "float4_e2m1fn"), arch="sm_120a")
+
+    assert "no mma has these types" in str(refused(call).given)
+
+
+@T.prim_func
+def partly(D: T.Buffer((100, 90), "float32"), A: T.Buffer((100, 70), "float16"), B: T.Buffer((70, 90), "float16"),
+           x: T.int32, y: T.int32, n: T.int32):  # fmt: skip
+    T.cta_id([1])
+    T.thread_id([128])
+    Tx.cta.gemm(D[x : x + 64, y : y + 32], A[x : x + 64, 0:n], B[0:n, y : y + 32])
+
+
+@pytest.mark.parametrize(("x", "y", "n"), [(0, 0, 70), (64, 64, 33), (99, 80, 16), (36, 58, 0)])
+def test_tiles_leave_their_buffers_and_end_where_only_the_run_knows(x: int, y: int, n: int) -> None:
+    a, b = (np.random.default_rng(seed).integers(-3, 4, shape) for seed, shape in enumerate([(100, 70), (70, 90)]))
+    d, wanted = np.full((100, 90), 7, np.float32), np.full((100, 90), 7, np.float32)
+    tw.compile(partly, target="sm_90a").simulate(d, a.astype(np.float16), b.astype(np.float16), x, y, n, check="all")
+    wanted[x : x + 64, y : y + 32] = (a[:, :n] @ b[:n])[x : x + 64, y : y + 32]
+
+    assert np.array_equal(d, wanted)
+
+
+def test_an_extent_that_may_be_any_number_is_refused() -> None:
+    @T.prim_func
+    def unbounded(d: T.handle, a: T.handle, b: T.handle):
+        n = T.int32()
+        D, A = T.match_buffer(d, (n, 64), "float32"), T.match_buffer(a, (n, 64), "float16")
+        B = T.match_buffer(b, (64, 64), "float16")
+        T.cta_id([1])
+        T.lane_id([32])
+        Tx.warp.gemm(D, A, B)
+
+    with pytest.raises(DispatchError, match="M may be 2147483647") as error:
+        tw.compile(unbounded, target="sm_90a")
+
+    assert "T.assume of a number up to 16384" in str(error.value.allowed)
 
 
 @pytest.mark.parametrize(("sums", "kind", "hint"), [
     ("float32", "float32", 'dtype "tf32" for A and B: of float32 mma reads the 19 bits of that'),
-    ("bfloat16", "bfloat16", 'dtype "float32" for D'),
     ("float32", "int8", 'dtype "int32" for D'),
 ])  # fmt: skip
 def test_types_without_an_instruction_are_refused_with_some_that_have_one(sums: str, kind: str, hint: str) -> None:

@@ -118,7 +118,7 @@ def test_no_fact_is_told_where_none_helps_or_the_width_is_asked_for() -> None:
 
 def test_a_fact_with_which_nothing_could_be_planned_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[TileCall, PlannedAccesses]] = []
-    monkeypatch.setattr("tilewright.tile.shares.wider", lambda call, plan, _: asked.append((call, plan)))
+    monkeypatch.setattr("tilewright.tile.distribution.wider", lambda call, plan, _: asked.append((call, plan)))
     hints(buffer("A", "shared", (64, 64)), Region(buffer("G", "global", (64, 256)), ((0, 64), (N, 64))))
 
     def declines(_: TileCall) -> PlannedAccesses:

@@ -227,3 +227,52 @@ def test_a_near_miss_says_what_would_bring_runs_into_line() -> None:
 
 def test_it_takes_a_copy_that_names_no_variant() -> None:
     assert planned(A, G, dispatch=None).variant == "ldgsts"
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("word", ["", "fill", "clip"])
+def test_extents_of_the_run_go_by_16_bytes_and_rows_end_anywhere(kind: str, word: str) -> None:
+    words = {} if not word else {"fill": 0} if word == "fill" else {"clip": True}
+
+    @T.prim_func
+    def partly(A: T.Buffer((36, 144), kind), B: T.Buffer((40, 144), kind), n: T.int32, m: T.int32):
+        T.cta_id([1])
+        T.thread_id([64])
+        s = T.alloc_shared((40, 144), kind)
+        Tx.cta.fill(s, 3)
+        T.cuda.cta_sync()
+        Tx.cta.copy_async(s[0:n, 0:m], A[8 : 8 + n, 16 : 16 + m], **words)
+        T.ptx.cp_async.commit_group()
+        T.ptx.cp_async.wait_group(0)
+        T.cuda.cta_sync()
+        Tx.cta.copy(B, s)
+
+    exe = tw.compile(partly, target="sm_90a")
+    a = np.random.default_rng(0).integers(-9, 9, (36, 144)).astype(kind)
+    for n, m in [(0, 9), (28, 128), (5, 121), (13, 1), *([(40, 135)] if word else [])]:
+        found, wanted, there = np.zeros((40, 144), kind), np.full((40, 144), 3, kind), a[8 : 8 + n, 16 : 16 + m]
+        exe.simulate(a, found, n, m, check="all")
+        wanted[:n, :m] = 0 if word == "fill" else 3
+        wanted[: len(there), : there.shape[1]] = there
+        assert np.array_equal(found, wanted)
+    assert exe.report.entries[1].plan.startswith("cp_async.cg of 16 bytes")
+
+
+def test_a_number_that_is_no_multiple_of_an_access_goes_by_16_bytes_as_well() -> None:
+    @T.prim_func
+    def odd(A: T.Buffer((1001,), "float16"), B: T.Buffer((1001,), "float16")):
+        T.cta_id([1])
+        T.thread_id([64])
+        s = T.alloc_shared((1001,), "float16")
+        Tx.cta.copy_async(s, A)
+        T.ptx.cp_async.commit_group()
+        T.ptx.cp_async.wait_group(0)
+        T.cuda.cta_sync()
+        Tx.cta.copy(B, s)
+
+    exe, a = tw.compile(odd, target="sm_90a"), np.arange(1001).astype(np.float16)
+    found = np.zeros_like(a)
+    exe.simulate(a, found, check="all")
+
+    assert np.array_equal(found, a)
+    assert exe.report.entries[0].plan.startswith("cp_async.cg of 16 bytes: 126 x 8 elements")

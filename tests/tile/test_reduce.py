@@ -9,15 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tilewright as tw
 from tests.tile.kernels import buffer, kernel, whole
 from tests.tile.running import Array, meant, run
 from tests.tile.strategies import THREADS, memory_layouts, registers
-from tilewright import ir, tile
-from tilewright.errors import DispatchError
+from tilewright import T, Tx, ir, tile
+from tilewright.errors import DispatchError, TilewrightError
 from tilewright.ir import Buffer, Call, Evaluate, Kernel, Region
 from tilewright.isa import call as instruction
 from tilewright.layout import R, S, TileLayout, laneid, tid_in_wg, tx
 from tilewright.lower import plan_shared
+from tilewright.primitives import PRIMITIVES
 from tilewright.tile import Entry
 
 OPS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
@@ -274,3 +276,43 @@ def test_scratch_of_cta_calls_lies_in_one_place() -> None:
     assert len(offsets) == 2
     assert len(set(offsets.values())) == 1
     assert size == 32
+
+
+@T.prim_func
+def joined(A: T.Buffer((64, 24), "float32"), J: T.Buffer((64, 24), "int32"), R: T.Buffer((64,), "float32"),
+           Q: T.Buffer((24,), "float32"), X: T.Buffer((64,), "int32"), n: T.int32):  # fmt: skip
+    T.cta_id([1])
+    T.thread_id([64])
+    x = T.alloc_buffer((64, 24), "float32", scope="local", layout=S[(64, 24) : (1 @ tx, 1)])
+    Tx.cta.copy(x, A)
+    Tx.cta.reduce(R, x, formula="maximum(abs(a), abs(b))")
+    Tx.cta.reduce(Q[0:1], x, formula="a if abs(a) > abs(b) else b", axes=(0, 1))
+    Tx.cta.reduce(Q[1:24], A[:, 1:24], axes=0, formula="a * b", identity=1.0)
+    Tx.cta.reduce(X, J, formula="a ^ b")
+    Tx.cta.reduce(X[0:n], J[0:n, :], formula="a ^ b", accum=True)
+
+
+def test_elements_are_joined_by_a_formula_of_the_callers() -> None:
+    rng = np.random.default_rng(0)
+    a, i = rng.uniform(-1, 1, (64, 24)).astype(np.float32), rng.integers(-99, 99, (64, 24)).astype(np.int32)
+    r, q, x = np.zeros(64, np.float32), np.zeros(24, np.float32), np.zeros(64, np.int32)
+    exe = tw.compile(joined, target="sm_90a")
+    exe.simulate(a, i, r, q, x, 10, check="all")
+
+    wanted = np.zeros(64, np.float32)
+    PRIMITIVES["reduce"].meaning(wanted, a, formula="maximum(abs(a), abs(b))")
+    assert np.array_equal(r, wanted)
+    assert np.array_equal(r, abs(a).max(1))
+    assert q[0] == a.flat[abs(a).argmax()]
+    assert np.allclose(q[1:], a[:, 1:].prod(0), rtol=1e-4)
+    assert np.array_equal(x, np.where(np.arange(64) < 10, 0, np.bitwise_xor.reduce(i, 1)))
+    assert [each.variant for each in exe.report.entries[1:]] == ["registers", "registers", "memory", "memory", "memory"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "why"), [("a + c", "reads a and b"), ("", "an expression over sources"), ("a ^ b", "is of integers")]
+)
+def test_a_formula_that_joins_no_two_elements_is_refused(formula: str, why: str) -> None:
+    dst, src = (buffer(name, "shared", shape, None, "float32") for name, shape in (("D", (8,)), ("S", (8, 12))))
+    with pytest.raises(TilewrightError, match=why):
+        tile.resolve(kernel(call("reduce", dst, src, formula=formula)), "sm_90a")

@@ -153,7 +153,7 @@ def mma_fragment_layout(
         given = f"shape {listed(shape)}, warps {listed(warps)}"
         raise LayoutError("no fragment of mma", given=given, allowed="two extents, two numbers of warps")
     rows, columns = shape
-    per_register = _elements(element, 4)
+    per_register = max(1, _elements(element, 8) // 2)  # a float64 has two
     unit = 4 * per_register  # along K: what a register of each lane of a group makes up
     along, across = (Iter(warps[0], warps[1], axis), Iter(warps[1], 1, axis))
     parts = {"M": (along, 16), "N": (across, 8), "K": (Iter(1, 1), unit)}

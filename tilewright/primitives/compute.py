@@ -224,7 +224,11 @@ class Composed(Formula):
 
 
 def _meaning(dst: Array, *sources: Any, formula: str, **_: object) -> None:
-    values = dict(zip(NAMES, sources, strict=False))
+    meaning_of(formula_of(formula), dict(zip(NAMES, sources, strict=False)), dst)
+
+
+def meaning_of(step: FormulaStep, values: Mapping[str, Any], dst: Array) -> None:
+    """By NumPy, ``dst`` gets what a formula makes of arrays and numbers."""
     numbers = {name: value for name, value in values.items() if isinstance(value, (int, float))}
     kinds = {name: dtype(str(value.dtype)) for name, value in values.items() if name not in numbers}
 
@@ -242,9 +246,8 @@ def _meaning(dst: Array, *sources: Any, formula: str, **_: object) -> None:
         PRIMITIVES[step.name].meaning(made, *given, **dict(step.keywords))
         return made
 
-    whole = formula_of(formula).filled(numbers)
     with np.errstate(all="ignore"):
-        dst[...] = result(whole, dtype(str(dst.dtype))).astype(dst.dtype)
+        dst[...] = result(step.filled(numbers), dtype(str(dst.dtype))).astype(dst.dtype)
 
 
 PRIMITIVES[COMPUTE] = Primitive(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilewright.primitives.shapes import matrices_of
-from tilewright.primitives.table import Factor, In, Out, primitive
+from tilewright.primitives.table import Clipped, Factor, Seen, primitive
 
 __all__ = ["gemm", "sides_of_matrix"]
 
@@ -22,10 +22,10 @@ def sides_of_matrix(name: str, keywords: Mapping[str, object]) -> str:
 
 @primitive(shapes=matrices_of(sides_of_matrix))
 def gemm(
-    D: Out,
-    A: In,
-    B: In,
-    C: In = None,  # type: ignore[assignment]  # left out
+    D: Clipped,
+    A: Seen,
+    B: Seen,
+    C: Seen = None,  # type: ignore[assignment]  # left out
     transpose_A: bool = False,
     transpose_B: bool = False,
     alpha: Factor = 1.0,
@@ -36,7 +36,7 @@ def gemm(
     transpose_A: `A` is K x M. transpose_B: `B` is N x K. That names the order of the indices; the layout alone says in
     which order a memory has the elements. Sums are exact for integers, modulo 2**32. For floats, products are exact and
     sums have the type of `D`: an element is wrong by at most `(K + 4) * u` of `|alpha| * |A| @ |B| + |beta * C|`, with
-    `u` 2**-21 for float32 and 2**-10 for float16.
+    `u` 2**-21 for float32 and 2**-10 for float16. What is outside of a buffer counts as zero, and is not stored.
     """
     left, right = (each.T if turned else each for each, turned in ((A, transpose_A), (B, transpose_B)))
     exact = np.int64 if D.dtype.kind in "iu" else np.float64

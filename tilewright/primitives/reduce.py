@@ -1,4 +1,6 @@
-"""sum, prod, max, min, any, all, argmax, argmin: a tile is reduced along some of its dimensions."""
+"""sum, prod, max, min, any, all, argmax, argmin, and reduce by a formula of the caller's: a tile is reduced along some
+of its dimensions.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,15 @@ from typing import Any, Literal
 import numpy as np
 
 from tilewright.dtypes import BOOL
+from tilewright.errors import KernelError
 from tilewright.layout.facts import Facts, as_int
+from tilewright.primitives.compute import FormulaStep, formula_of, meaning_of
 from tilewright.primitives.elements import narrowed
 from tilewright.primitives.shapes import equal, shown
 from tilewright.primitives.table import Array, Clipped, Mismatch, Seen, Shape, Tile, primitive
 
-__all__ = ["ACCUMULATES", "all", "any", "argmax", "argmin", "axes_of", "max", "min", "ordered", "prod", "sum"]
+__all__ = ["ACCUMULATES", "all", "any", "argmax", "argmin", "axes_of", "joining_of", "max", "min", "ordered", "prod",
+           "reduce", "sum"]  # fmt: skip
 
 ACCUMULATES = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
 """The reductions that join two elements by an elementwise primitive, by its name."""
@@ -202,3 +207,47 @@ def argmin(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1) -> None
     axes: one dimension or several, also counted from the end; of several, elements are counted in row-major order.
     """
     _find(np.argmin, dst, src, axes)
+
+
+def joining_of(formula: str) -> FormulaStep:
+    """The steps of a formula that joins ``a`` and ``b``. Raises KernelError for one that reads anything else."""
+    step = formula_of(formula)
+    if set(step.names()) != {"a", "b"}:
+        given = ", ".join(sorted(set(step.names()))) or "none"
+        raise KernelError("a formula that joins two elements reads a and b", given=given, allowed="maximum(a, b)")
+    return step
+
+
+def joinable(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:
+    """As `of_one_kind`, and a formula of two elements."""
+    try:
+        joining_of(str(keywords.get("formula", "")))
+    except KernelError as error:
+        return Mismatch(error.what, str(error.given), str(error.allowed), error.hint)
+    return of_one_kind(tiles, keywords)
+
+
+@primitive(shapes=reduced, elements=joinable)
+def reduce(
+    dst: Clipped,
+    src: Seen,
+    *,
+    formula: str = "",
+    identity: float | int = 0,
+    axes: int | tuple[int, ...] = -1,
+    accum: bool = False,
+) -> None:
+    """`dst` gets the elements of `src` along `axes` joined by `formula`, an expression over `a` and `b`.
+
+    formula: as of `compute`; the order of `a` and `b`, and which elements are joined first, must not matter. identity:
+    the element that changes nothing. axes: one dimension or several, also counted from the end. accum: what `dst` has
+    counts, too.
+    """
+    numbers = axes_of({"axes": axes}, src.ndim) or ()
+    wide = np.dtype(f"{'f' if src.dtype.kind not in 'iub' else 'i'}{np.maximum(4, src.dtype.itemsize)}")
+    kept = [dim for dim in range(src.ndim) if dim not in numbers]
+    rows = src.transpose(*kept, *numbers).reshape(dst.size, -1).astype(wide)
+    result = np.full(dst.size, identity, wide) if not accum else dst.reshape(-1).astype(wide)
+    for column in rows.T:
+        meaning_of(joining_of(formula), {"a": result.copy(), "b": column}, result)
+    dst[...] = result.reshape(dst.shape).astype(dst.dtype)

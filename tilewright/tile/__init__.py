@@ -11,9 +11,9 @@ In the order in which to read:
                         the variants
     walks, partition    tables of addresses, and the way back from a table to an expression
     inside, values      regions that may leave their buffer; the value of a fill
-    owners, shares      which thread holds which register; how threads divide the elements of a call
-    elements, rounds, round_loops, flow
-                        the formula of an elementwise call; its distribution, and the loops; extents of the run
+    owners, elements    which thread holds which register; the formula of an elementwise call
+    distribution, flow, round_loops
+                        how threads divide the elements of a call, also with extents of the run; and the loops
     matrices            what the variants with ldmatrix and stmatrix share
     boxes, stretches    how a tile is boxes of an array, or stretches of bytes
     mma_layouts         the layouts of operands that reports propose

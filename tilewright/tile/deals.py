@@ -21,7 +21,8 @@ from tilewright.tile.partials import Lanes
 from tilewright.tile.partition import missing_fact, places, storage_start
 from tilewright.tile.walks import digits_of, plus, times
 
-__all__ = ["Along", "Deal", "below", "ceiling", "dealt_along", "load_run", "wider_runs"]
+__all__ = ["Along", "Deal", "below", "ceiling", "dealt_along", "end_of_row", "load_run", "takes_runs",
+           "wider_runs"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,11 @@ class Deal:
         """Elements of an access."""
         return self.kept.vector * self.reduced.vector
 
+    @property
+    def cut(self) -> int | None:
+        """The dimension that ends inside of the last vector along it; None where all vectors are whole."""
+        return self.reduced.dims[-1] if self.reduced.partial else None
+
     def column(self, thread: Value) -> Value:
         """The position of the thread along the results."""
         return thread // self.along if self.by_rows else thread % self.across
@@ -123,7 +129,7 @@ def dealt_along(call: TileCall, axes: Collection[int], *, in_order: bool = False
     long = [dim for dim in order if const_value(src.extents[dim]) != 1]
     inner = _inner(call, src)
     vector = 1 if inner is None or (in_order and inner not in axes) else _vector(call, src, inner)
-    cut = 1 if inner is None or in_order or inner not in axes else _cut_vector(call, src, inner)
+    cut = 1 if inner is None or inner not in axes else _cut_vector(call, src, inner)
     partial, vector = cut > vector, max(cut, vector)
     kept, reduced = (
         Along(
@@ -215,11 +221,11 @@ def _vector(call: TileCall, side: Side, inner: int) -> int:
 
 def _cut_vector(call: TileCall, side: Side, inner: int) -> int:
     """Elements of the widest access along a dimension that the last one along it may leave; 1 where rows are short."""
-    groups, extent = _groups(call, side), const_value(side.extents[inner])
-    whole = extent is not None and groups is not None and len(groups[inner]) == 1
-    if not whole or inner in open_dimensions(call, side):
+    groups, most = _groups(call, side), call.facts.bounds(as_expr(side.extents[inner]))[1]
+    whole = groups is not None and len(groups[inner]) == 1
+    if not whole or (inner in open_dimensions(call, side) and not call.facts.less(-1, side.starts[inner])):
         return 1
-    return next((length for length in _lengths(side) if int(extent or 0) >= LONG * length
+    return next((length for length in _lengths(side) if (most is None or most >= LONG * length)
                  and not _lacking(call, side, inner, length, cut=True)), 1)  # fmt: skip
 
 
@@ -237,7 +243,7 @@ def _lacking(call: TileCall, side: Side, inner: int, length: int, *, cut: bool =
     assert side.tile is not None
     run = groups[inner][-1]
     others = [it.stride for group in groups for it in group if it is not run]
-    ends = [side.starts[inner], side.buffer.shape[inner]] if inner in open_dimensions(call, side) else []
+    ends = [side.starts[inner], side.buffer.shape[inner]] if inner in open_dimensions(call, side) and not cut else []
     align, before = storage_start(side.buffer, facts)
     start = facts.simplify(before + side.tile.offset_on("m") * side.dtype.bits)
     asked = [(value, length) for value in (run.extent, *others, *ends)]
@@ -245,6 +251,14 @@ def _lacking(call: TileCall, side: Side, inner: int, length: int, *, cut: bool =
     lacking = [missing_fact(facts, value, factor) for value, factor in asked[cut:] if not facts.divides(factor, value)]
     together = side.swizzle is None or length <= 1 << side.swizzle.per_element
     return lacking if together and align * 8 % (length * side.dtype.bits) == 0 else [0, *lacking]
+
+
+def takes_runs(call: TileCall, side: Side, dim: int, length: int) -> bool:
+    """Can runs of so many elements along a dimension of a side that stays in its buffer be one access each?"""
+    groups = _groups(call, side)
+    whole = groups is not None and len(groups[dim]) == 1 and groups[dim][0].stride == 1
+    fits = whole and length * side.dtype.bits in (8, 16, 32, 64, 128) and not open_dimensions(call, side)
+    return fits and not _lacking(call, side, dim, length, cut=True)
 
 
 def wider_runs(call: TileCall, deal: Deal, plan: Callable[[TileCall], Deal]) -> str | None:
@@ -289,6 +303,14 @@ def below(number: Value, count: Value, total: Value) -> Expr | None:
     return None if known is not None and most is not None and known >= most else binary("<", number, count)
 
 
+def end_of_row(call: TileCall, side: Side, dim: int) -> Value:
+    """How many elements of a region there are along a dimension, inside of the buffer."""
+    if dim not in open_dimensions(call, side):
+        return side.extents[dim]
+    end: Value = call.facts.simplify(binary("min", side.extents[dim], side.limits[dim] - side.starts[dim]))
+    return end
+
+
 def load_run(
     call: TileCall,
     out: Builder,
@@ -324,5 +346,5 @@ def load_run(
         if cut is None:
             whole()
         else:
-            end = src.extents[cut]
+            end = end_of_row(call, src, cut)
             out.either(binary("<=", plus(digits[cut], length), end), whole, lambda: some(end))

@@ -35,7 +35,7 @@ from tilewright.primitives.elements import INTEGRAL, arithmetic_dtype, narrowed
 from tilewright.primitives.elementwise import ROUNDING, Formula
 from tilewright.tile.call import TileCall
 
-__all__ = ["Computation", "Moving", "computation", "indexed"]
+__all__ = ["Computation", "Moving", "computation", "indexed", "value_of"]
 
 
 def _called(name: str) -> Callable[..., Expr]:
@@ -121,6 +121,23 @@ class Computation:
         return f", computed in {self.kind}" if self.kind != self.dst else ""
 
 
+def value_of(step: FormulaStep, sources: Mapping[str, Expr], dst: DType) -> Expr:
+    """What a formula comes to, each step in its own type of arithmetic."""
+    kind = step.kinds({name: value.dtype for name, value in sources.items()}, dst)[0]
+    given: dict[str, Expr] = {}
+    for place, source in step.named():
+        if isinstance(source, FormulaStep):
+            value: Value = value_of(source, sources, step.asked(source, place, dst))
+        else:
+            value = sources[source] if isinstance(source, str) else source
+        given[place] = _truth(value) if place == PREDICATE else cast(value, kind)
+    row = PRIMITIVES[step.name]
+    keywords = {**{each.name: each.default for each in row.keywords}, **dict(step.keywords)}
+    defaults = {each.name: as_expr(each.default, kind) for each in row.operands[1:] if each.default is not None}
+    made: Expr = step.formula.of(NAMES, {**defaults, **given}, keywords)
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class Fused(Computation):
     """The computation of all steps of a `compute`."""
@@ -129,22 +146,7 @@ class Fused(Computation):
 
     def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
         """The element of dst: each step in its own type of arithmetic."""
-        return cast(self._result(self.step, {**values, **tiles}, self.dst), self.dst)
-
-    def _result(self, step: FormulaStep, sources: Mapping[str, Expr], dst: DType) -> Expr:
-        kind = step.kinds({name: value.dtype for name, value in sources.items()}, dst)[0]
-        given: dict[str, Expr] = {}
-        for place, source in step.named():
-            if isinstance(source, FormulaStep):
-                value: Value = self._result(source, sources, step.asked(source, place, dst))
-            else:
-                value = sources[source] if isinstance(source, str) else source
-            given[place] = _truth(value) if place == PREDICATE else cast(value, kind)
-        row = PRIMITIVES[step.name]
-        keywords = {**{each.name: each.default for each in row.keywords}, **dict(step.keywords)}
-        defaults = {each.name: as_expr(each.default, kind) for each in row.operands[1:] if each.default is not None}
-        made: Expr = step.formula.of(NAMES, {**defaults, **given}, keywords)
-        return made
+        return cast(value_of(self.step, {**values, **tiles}, self.dst), self.dst)
 
     def packs(self, call: TileCall) -> bool:
         """No instruction computes several steps."""

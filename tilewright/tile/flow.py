@@ -5,66 +5,39 @@ A row is cut into runs; those of all rows are numbered, and threads take turns. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tilewright.dtypes import INT32, INT64
 from tilewright.ir import Expr, Region, Value, Var, as_expr, binary, cast, const_value, row_major
 from tilewright.ir.widths import has_wide_strides
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, dimensions_of, own_digits, side_of
 from tilewright.tile.dispatch import Decline
-from tilewright.tile.elements import Computation, Moving, computation, indexed
+from tilewright.tile.distribution import (
+    MOST_LISTED,
+    Also,
+    Distribution,
+    RowRuns,
+    by_holders,
+    by_turns,
+    in_batches,
+    registers_alike,
+)
+from tilewright.tile.elements import computation, indexed
 from tilewright.tile.inside import open_dimensions
-from tilewright.tile.owners import all_hold
 from tilewright.tile.partition import not_contiguous, storage_start, vector_lengths
-from tilewright.tile.round_loops import Writer, emit_rounds, once_each
-from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, in_batches, registers_alike
 from tilewright.tile.walks import plus, times
 
-__all__ = ["TileFlow", "by_runs", "covered", "emit_flow", "emit_runs", "flowing", "flows_wider"]
+__all__ = ["by_runs", "covered", "extents_of_run", "flattened", "flowing", "flows_wider"]
 
 
-@dataclass(frozen=True, slots=True)
-class TileFlow:
-    """extents: of dst. row: runs of a row; total: of all rows. partial: may the last run of a row be? asked: may a
-    region leave its buffer? The others as of `Rounds`.
-    """
-
-    computing: Computation | Moving
-    vector: int
-    extents: tuple[Value, ...]
-    row: Value
-    total: Value
-    threads: int
-    batch: int
-    partial: bool
-    asked: bool
-    parts: bool
-    single: frozenset[str]
-    limit: str = ""
-    slots: tuple[()] = ()
-    pairs: bool = False
-    offsets: tuple[()] = ()
-
-    def summary(self) -> str:
-        """``n // 4 runs of 4 elements``."""
-        why = f"; not wider, as {self.limit}" if self.limit else ""
-        asked = ", those inside of the buffers" if self.asked else ""
-        who = f"{self.threads} threads take turns" if self.threads > 1 else "one thread"
-        return (
-            f"{self.total} x {self.vector} elements, {who}, {self.batch} at once{asked}{self.computing.summary()}{why}"
-        )
-
-
-def flowing(call: TileCall) -> TileFlow:
-    """The plan. Raises Decline where a tile is in registers."""
+def flowing(call: TileCall, least: int = 1) -> Distribution:
+    """The plan. least: bytes of the shortest run. Raises Decline where a tile is in registers."""
     if outside := [side for side in call.tiles if side.space not in ("shared", "global")]:
         raise Decline(f"{outside[0].name} is in {outside[0].space} memory; extents of run time need plain memory")
     call = flattened(call)
     extents = extents_of_run(call)
-    vector, limit, single = _widest(call, extents)
+    vector, limit, single = _widest(call, extents, least)
     row = call.facts.simplify((as_expr(extents[-1]) + (vector - 1)) // vector)
     total = row
     for extent in extents[:-1]:
@@ -74,10 +47,18 @@ def flowing(call: TileCall) -> TileFlow:
     loads = len(call.sides) - 1 - len(single - {"dst"})
     partial = not call.facts.divides(vector, extents[-1])
     is_open = any(open_dimensions(call, side) for side in call.tiles)
-    return TileFlow(
-        computation(call), vector, extents, row, call.facts.simplify(total), call.scope.threads, in_batches(loads),
-        partial, is_open, partial or _cut_by_ends(call, vector), single, limit,
-    )  # fmt: skip
+    rows = RowRuns(extents, row, call.facts.simplify(total), partial)
+    return Distribution(
+        vector,
+        threads=call.scope.threads,
+        limit=limit,
+        computing=computation(call),
+        single=single,
+        batch=in_batches(loads),
+        asked=is_open,
+        parts=partial or _cut_by_ends(call, vector),
+        rows=rows,
+    )
 
 
 def _wide(call: TileCall, value: Value) -> Value:
@@ -125,9 +106,9 @@ def extents_of_run(call: TileCall) -> tuple[Value, ...]:
     return tuple(extent if call.facts.less(-1, extent) else binary("max", extent, 0) for extent in call["dst"].extents)
 
 
-def _widest(call: TileCall, extents: Sequence[Value]) -> tuple[int, str, frozenset[str]]:
+def _widest(call: TileCall, extents: Sequence[Value], least: int) -> tuple[int, str, frozenset[str]]:
     limit = ""
-    for length in vector_lengths(call):
+    for length in vector_lengths(call, least):
         found = [(name, _problem(call, side, extents, length)) for name, side in call.sides.items()]
         problem = next((why for _, why in found if why not in (None, "single")), None)
         if problem is None:
@@ -163,109 +144,6 @@ def _problem(call: TileCall, side: Side, extents: Sequence[Value], length: int) 
     if align % nbytes or not facts.divides(8 * nbytes, facts.simplify(plus(before, times(first, side.dtype.bits)))):
         return f"runs of {side.name} are not proven to start at multiples of {nbytes} bytes"
     return None
-
-
-class _Flowing(Writer):
-    """Writes runs whose places are computed from their coordinates. (Mutable.)"""
-
-    plan: TileFlow  # type: ignore[assignment]  # what it has in common with Rounds
-
-    def write(self) -> None:
-        """A loop over batches of runs."""
-        plan, out, facts = self.plan, self.out, self.call.facts
-        self.prepare(list(self.call.sides))
-        at_once = plan.threads * plan.batch
-        batches = facts.simplify((as_expr(plan.total) + (at_once - 1)) // at_once)
-        even = facts.divides(at_once, plan.total)
-        with ExitStack() as stack:
-            group: Value = 0 if const_value(batches) == 1 else stack.enter_context(out.loop("f", cast(batches, INT32)))
-            fast = self.all_whole(group, at_once)
-            if fast is None:
-                self.batch(group, even=even, asked=plan.partial or plan.asked)
-            else:
-                out.either(
-                    all_hold(fast),
-                    lambda: self.batch(group, even=True, asked=False),
-                    lambda: self.batch(group, even=even, asked=plan.partial or plan.asked),
-                )
-
-    def all_whole(self, group: Value, at_once: int) -> list[Expr] | None:
-        """The condition that all runs of a batch exist and are inside; None where that takes more than a few tests."""
-        plan = self.plan
-        is_row = all(const_value(extent) == 1 for extent in plan.extents[:-1])
-        if plan.partial and not is_row:
-            return None
-        tests = []
-        if not self.call.facts.divides(at_once, plan.total):
-            end = times(self.wide(plus(group, 1)), at_once * (plan.vector if plan.partial else 1))
-            tests.append(binary("<=", end, plan.extents[-1] if plan.partial else plan.total))
-        return once_each([*tests, *self.tile_tests()]) or None
-
-    def batch(self, group: Value, *, even: bool, asked: bool) -> None:
-        """The runs of a batch. even: all of them exist. asked: whether they are inside."""
-        plan, out = self.plan, self.out
-        for step in self.steps():
-            with ExitStack() as inner:
-                u = inner.enter_context(out.each("u", plan.batch, "unroll"))
-                turn = plus(times(group, plan.batch), u)
-                number = out.let("number", self.number_of(turn))
-                inner.enter_context(out.when(None if even else binary("<", number, plan.total)))
-                self.digits = self.coordinates(number)
-                step(u, turn, number, asked)
-
-    def number_of(self, turn: Value) -> Value:
-        """Which run the thread takes in its turn, with as many bits as their number has."""
-        number: Value = plus(times(self.wide(turn), self.plan.threads), self.call.scope.index)
-        return number
-
-    def wide(self, value: Value) -> Value:
-        """A number of runs, in the integer type that the number of all runs needs."""
-        wide = isinstance(self.plan.total, Expr) and self.plan.total.dtype == INT64
-        return cast(value, INT64) if wide and isinstance(value, Expr) else value
-
-    def coordinates(self, number: Expr) -> list[Value]:
-        """The coordinates of the first element of a run."""
-        digits: list[Value] = []
-        for position, extent in reversed(list(enumerate((*self.plan.extents[:-1], self.plan.row)))):
-            known = const_value(extent) is not None  # else a division as C has it: there is a run, so no extent is 0
-            digits.insert(
-                0, number if not position else number % extent if known else binary("truncmod", number, extent)
-            )
-            number = number // extent if known else binary("truncdiv", number, extent)
-        *outer, run = (
-            cast(digit, extent.dtype if isinstance(extent, Expr) else INT32) if isinstance(digit, Expr) else digit
-            for digit, extent in zip(digits, (*self.plan.extents[:-1], self.plan.row), strict=True)
-        )
-        return [*outer, times(run, self.plan.vector)]
-
-    def at(self, name: str, access: Value) -> Value:
-        """Where the run of a tile starts."""
-        side = self.call[name]
-        return self.out.let(
-            f"{side.name}_at", side.place(own_digits(side, self.digits, self.plan.extents), self.call.facts).get("m", 0)
-        )
-
-    def coordinates_of(self, round_: Value, e: Value) -> Sequence[Value]:
-        """Where an element of dst is."""
-        *outer, inner = self.digits
-        return [*outer, plus(inner, e)]
-
-    def tests(self, access: Value, tiles: Sequence[Side]) -> Callable[[Value, Value], list[Expr]]:
-        """The conditions that the elements from one to another of a run are inside of the row and of the buffers."""
-        *outer, inner = self.digits
-
-        def between(first: Value, last: Value) -> list[Expr]:
-            tests = self.inside([*outer, plus(inner, first)], [*outer, plus(inner, last)], tiles)
-            ends = [binary("<", plus(inner, last), self.plan.extents[-1])] if self.plan.partial else []
-            return [*ends, *tests]
-
-        return between
-
-
-def emit_flow(plan: TileFlow, call: TileCall, out: Builder) -> None:
-    """Loads, computes and stores."""
-    call = flattened(call)
-    _Flowing(plan, call, out).write()  # type: ignore[arg-type]  # what it has in common with Rounds
 
 
 # Runs of either kind
@@ -326,28 +204,37 @@ def _on_room(side: Side, rooms: Mapping[int, int], call: TileCall) -> Side:
     return side_of(Region(side.buffer, tuple(box)), call.facts) if rooms else side
 
 
-def by_runs(call: TileCall) -> Rounds | TileFlow:
-    """The plan of a call on any memories, listed or by arithmetic. Raises Decline."""
+def by_runs(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Distribution:
+    """The plan of a call on any memories, listed or by arithmetic. also, least: see `by_turns`. Raises Decline."""
     call = covered(call)
     size = call["dst"].size
     if size is None or (size > MOST_LISTED and "local" not in call.spaces):
-        return flowing(call)
+        return flowing(call, least)
     if (leading := registers_alike(call)) is not None:
         return by_holders(call, leading)
-    plan = by_turns(call)
-    return flowing(call) if flows_wider(call, plan.vector) else plan
+    try:
+        plan = by_turns(call, also, least)
+    except Decline as declined:
+        if found := _longer_flow(call, 0, least):
+            return found
+        raise declined from None
+    return _longer_flow(call, plan.vector, least) or plan
 
 
 def flows_wider(call: TileCall, vector: int) -> bool:
     """Are runs of rows, with tests of their ends, longer than ``vector``? Short rows are left as they are."""
+    return _longer_flow(call, vector, 1) is not None
+
+
+def _longer_flow(call: TileCall, vector: int, least: int) -> Distribution | None:
     last = const_value(call["dst"].extents[-1])
     if last is None or "local" in call.spaces or not _ends_inside(call, int(last), vector):
-        return False
+        return None
     try:
-        plan = flowing(call)
+        plan = flowing(call, least)
     except Decline:
-        return False
-    return plan.vector > vector and int(const_value(plan.extents[-1]) or 0) >= LONG * plan.vector
+        return None
+    return plan if plan.vector > vector and last >= LONG * plan.vector else None
 
 
 def _ends_inside(call: TileCall, last: int, vector: int) -> bool:
@@ -356,12 +243,3 @@ def _ends_inside(call: TileCall, last: int, vector: int) -> bool:
 
 
 LONG = 3  # whole runs of a row, for which the tests of a last one are worth it
-
-
-def emit_runs(plan: Rounds | TileFlow, call: TileCall, out: Builder) -> None:
-    """Write a plan of either kind."""
-    call = covered(call)
-    if isinstance(plan, TileFlow):
-        emit_flow(plan, call, out)
-    else:
-        emit_rounds(plan, call, out)

@@ -239,17 +239,17 @@ def accesses(call: TileCall, local: Side) -> tuple[Owners, dict[str, Places], in
 def registers_of(call: TileCall, local: Side, held: Owners, cell: int) -> Ints:
     """Element numbers as (warps, 32 lanes, registers, elements of a register), an element in ``cell`` bits.
 
-    Raises Decline unless whole warps hold whole 32-bit registers.
+    Raises Decline unless whole warps hold whole 32-bit registers, or pairs of them of wider elements.
     """
     lanes, bits = held.threads, local.dtype.bits
     if len(lanes) % 32 or (lanes.reshape(-1, 32) % 32 != np.arange(32)).any():
         raise Decline(f"the region takes {len(lanes)} threads' part of {local.name}, not all lanes of a warp")
-    inside = np.arange(32 // cell) * (cell // bits)
+    inside = np.arange(max(1, 32 // cell)) * (cell // bits)
     first = held.slots[:: len(inside)]
     whole = np.array_equal(np.add.outer(first, inside).reshape(-1), held.slots)
     begin = storage_start(local.buffer, call.facts)[1] + (held.base + int(first[0])) * bits
     if not whole or ((first - first[0]) * bits % 32).any() or not call.facts.divides(32, call.facts.simplify(begin)):
-        step = 32 // bits
+        step = max(1, 32 // bits)
         names = ", ".join(f"{step}j+{slot}" if slot else f"{step}j" for slot in inside.tolist())
         raise Decline(
             f"the region takes slots {held.slots.tolist()} of {local.name}; each 32-bit register is slots {names}"

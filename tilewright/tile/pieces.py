@@ -1,5 +1,6 @@
 """A part of a register tile that no layout describes, as boxes that layouts describe. With eight elements in a thread
-``x[0:1001]`` is all registers of 125 threads and one of another. Each box is a tile call of its own.
+``x[0:1001]`` is all registers of 125 threads and one of another. Each box is a tile call of its own. So are the runs of
+a line that is no multiple of an access: of 127 elements 124 go by 16 bytes, two by 8 bytes, and one by itself.
 """
 
 from __future__ import annotations
@@ -8,25 +9,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
+from tilewright.errors import LayoutError
 from tilewright.ir import Const, Expr, Region, Special, const_value, rewrite
 from tilewright.ir.special import ELEMENT
-from tilewright.layout import TileLayout
+from tilewright.layout import Iter, TileLayout
 from tilewright.records import replace
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, dimensions_of, side_of
 from tilewright.tile.dispatch import Chosen, Decline, condition
+from tilewright.tile.distribution import Distribution
 from tilewright.tile.elements import indexed
 from tilewright.tile.inner import planned
+from tilewright.tile.partition import vector_lengths
 
-__all__ = ["Pieces", "emit_pieces", "in_pieces", "registers_cut"]
+__all__ = ["Pieces", "by_fewer_accesses", "emit_pieces", "in_pieces", "registers_cut"]
 
 MOST_PIECES = 16
 Box = tuple[tuple[int, int], ...]
 
 
-@condition("a tile in registers is a part of its buffer")
+@condition("a tile in registers is a part of its buffer, or has lines that are no multiple of an access")
 def registers_cut(call: TileCall) -> str | None:
-    return None if any(map(_is_cut, call.tiles)) else "no tile in registers is cut"
+    cut = any(map(_is_cut, call.tiles)) or len(_boxes(call, _longest_run(call))) > 1
+    return None if cut else "no tile in registers is cut"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,20 +46,56 @@ class Pieces:
         parts = "; ".join(f"{each.variant.name}, {each.plan.summary()}" for each in self.calls)
         return f"in {len(self.calls)} parts: {parts}"
 
+    @property
+    def accesses(self) -> int:
+        """Of a thread, as far as they are counted."""
+        plans = [each.plan for each in self.calls]
+        return sum(each.rounds if isinstance(each, Distribution) else getattr(each, "accesses", 0) for each in plans)
+
 
 def in_pieces(call: TileCall) -> Pieces:
-    """The plans of the boxes. Raises Decline where one box is all, or there are too many, or one has no plan."""
-    extents = call["dst"].extents
-    if any(const_value(extent) is None for extent in extents):
+    """The plans of the boxes, cut into runs where that makes fewer accesses.
+
+    Raises Decline where one box is all, or there are too many, or one has no plan.
+    """
+    if any(const_value(extent) is None for extent in call["dst"].extents):
         raise Decline("registers have extents that are numbers")
+    coarse, fine = _boxes(call), _boxes(call, _longest_run(call))
+    several = [boxes for boxes in dict.fromkeys((fine, coarse)) if 1 < len(boxes) <= MOST_PIECES]
+    if not several:
+        raise Decline(f"the region makes {len(coarse)} boxes of registers, not 2 to {MOST_PIECES}")
+    plans = (Pieces(boxes, tuple(planned(_piece(call, box, call.scalars)) for box in boxes)) for boxes in several)
+    return min(plans, key=lambda each: each.accesses)
+
+
+def by_fewer_accesses(call: TileCall, plan: Distribution) -> Decline | None:
+    """Why the plan is left to `in_pieces`: whole runs of its lines, and what is left of them, are fewer accesses."""
+    fine = _boxes(call, _longest_run(call)) if plan.limit and call.option("vec_len") is None else ()
+    if len(fine) < 2:
+        return None
+    try:
+        pieces = in_pieces(call)
+    except Decline:
+        return None
+    simple = all(isinstance(each.plan, Distribution) for each in pieces.calls)
+    fewer = simple and pieces.accesses < plan.rounds
+    return Decline(f"{pieces.accesses} accesses in {len(pieces.boxes)} parts, here {plan.rounds}") if fewer else None
+
+
+def _boxes(call: TileCall, run: int = 1) -> tuple[Box, ...]:
+    """The boxes of dst; their runs along registers are multiples of ``run``, or shorter ones at either end."""
+    extents = call["dst"].extents
     cuts: list[set[int]] = [{0, int(const_value(extent) or 0)} for extent in extents]
-    for side in filter(_is_cut, call.tiles):
-        for own, dim in dimensions_of(side, extents):
-            cuts[dim].update(_cuts(side, own))
-    boxes = tuple(product(*(list(pairwise(sorted(each))) for each in cuts)))
-    if not 1 < len(boxes) <= MOST_PIECES:
-        raise Decline(f"the region makes {len(boxes)} boxes of registers, not 2 to {MOST_PIECES}")
-    return Pieces(boxes, tuple(planned(_piece(call, box, call.scalars)) for box in boxes))
+    for side in call.tiles:
+        if side.space == "local" and (run > 1 or _is_cut(side)):
+            for own, dim in dimensions_of(side, extents):
+                cuts[dim].update(_cuts(side, own, run))
+    return tuple(product(*(list(pairwise(sorted(each))) for each in cuts)))
+
+
+def _longest_run(call: TileCall) -> int:
+    """Elements of the widest access to memory; 1 where all tiles are in registers."""
+    return 1 if set(call.spaces) == {"local"} else max(vector_lengths(call), default=1)
 
 
 def emit_pieces(plan: Pieces, call: TileCall, out: Builder) -> None:
@@ -71,15 +112,39 @@ def _is_cut(side: Side) -> bool:
     return side.space == "local" and side.extents != side.buffer.shape
 
 
-def _cuts(side: Side, dim: int) -> list[int]:
-    """Where a region of registers is cut in a dimension, counted from its begin: see `_between`."""
+def _cuts(side: Side, dim: int, run: int) -> list[int]:
+    """Where a region of registers is cut in a dimension, counted from its begin: see `_between` and `_runs`."""
     begin, count, shape = const_value(side.starts[dim]), const_value(side.extents[dim]), side.buffer.shape
     tile = side.buffer.layout.parted(shape)[1] if side.buffer.layout is not None else None
     if begin is None or count is None or not isinstance(tile, TileLayout):
         return []
-    grouped, ends = tile.canonicalize().group(shape)
-    extents = [int(const_value(it.extent) or 1) for it in grouped.shard[ends[dim] : ends[dim + 1]]]
-    return [cut - int(begin) for cut in _between(extents, int(begin), int(begin + count))]
+    try:
+        grouped, ends = tile.canonicalize().group(shape)
+    except LayoutError:
+        return []
+    iters = grouped.shard[ends[dim] : ends[dim + 1]]
+    cuts = _between([int(const_value(it.extent) or 1) for it in iters], int(begin), int(begin + count))
+    return [cut - int(begin) for part in pairwise(sorted({*cuts})) for cut in (*part, *_runs(iters, *part, run))]
+
+
+def _runs(iters: Sequence[Iter], begin: int, end: int, run: int) -> list[int]:
+    """Where a piece of one line of neighbouring registers is cut, so that the longest part is a multiple of ``run``."""
+    if run == 1 or not iters or iters[-1].axis.name != "m" or iters[-1].stride != 1:
+        return []
+    line = int(const_value(iters[-1].extent) or 1)
+    if begin // line != (end - 1) // line:
+        return []
+    cuts, at, last = list[int](), begin % line, begin % line + end - begin
+    while at < last:
+        step = next(size for size in _powers(run) if at % size == 0 and at + size <= last)
+        at += (last - at) // run * run if step == run else step
+        cuts.append(at - begin % line + begin)
+    return cuts
+
+
+def _powers(most: int) -> list[int]:
+    """The powers of two up to ``most``, from there down."""
+    return [1 << bit for bit in reversed(range(most.bit_length()))]
 
 
 def _between(extents: Sequence[int], begin: int, end: int) -> list[int]:

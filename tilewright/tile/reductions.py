@@ -17,13 +17,16 @@ import numpy as np
 from tilewright import isa
 from tilewright.dtypes import INT32, INT64, DType, dtype
 from tilewright.ir import Expr, as_expr, binary, cast, const, select
-from tilewright.primitives.reduce import axes_of
+from tilewright.primitives.reduce import axes_of, joining_of
 from tilewright.tile.call import TileCall
+from tilewright.tile.elements import value_of
 from tilewright.tile.walks import Ints
 
-__all__ = ["OPERATIONS", "Reduction", "limit_of", "numbered", "reduction_of", "wanted"]
+__all__ = ["KEYWORDS", "OPERATIONS", "Reduction", "limit_of", "numbered", "reduction_of", "wanted"]
 
 Partial = tuple[Expr, ...]
+KEYWORDS = ("axes", "accum", "nan", "thread_reduce", "formula", "identity")
+"""What the variants of reductions read."""
 
 
 def limit_of(kind: DType, *, largest: bool) -> float:
@@ -71,26 +74,27 @@ OPERATIONS = {
     "all": Joining(lambda _: 1, _joined("&"), "cuda.reduce_and_sync", truth=True),
     "argmax": Joining(lambda kind: limit_of(kind, largest=False), _joined(">"), finds=True),
     "argmin": Joining(lambda kind: limit_of(kind, largest=True), _joined("<"), finds=True),
+    "reduce": Joining(lambda _: 0, _joined("+")),  # of a formula, see `_by_formula`
 }
+
+
+def _by_formula(formula: str, identity: float) -> Joining:
+    """The reduction that a formula of ``a`` and ``b`` makes."""
+    step = joining_of(formula)
+    return Joining(lambda _: identity, lambda a, b: cast(value_of(step, {"a": a, "b": b}, a.dtype), a.dtype))
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A reduction of elements of one dtype into another. kinds: the dtypes of a partial result.
-
-    numbers: a number wins over a NaN.
+    """A reduction of elements of one dtype into another. row: of `OPERATIONS`, or of a formula. kinds: the dtypes of a
+    partial result. numbers: a number wins over a NaN.
     """
 
-    name: str
+    row: Joining
     src: DType
     dst: DType
     kinds: tuple[DType, ...]
     numbers: bool = False
-
-    @property
-    def row(self) -> Joining:
-        """The primitive's row."""
-        return OPERATIONS[self.name]
 
     @property
     def nothing(self) -> Partial:
@@ -147,12 +151,14 @@ def reduction_of(call: TileCall, count: int | None) -> Reduction:
     name, src, dst = str(call.option("op", call.stmt.primitive)), call["src"].dtype, call["dst"].dtype
     name = "sum" if name == "scan" else name
     row = OPERATIONS[name]
+    if name == "reduce":
+        row = _by_formula(str(call.option("formula")), float(str(call.option("identity", 0))))
     numbers = str(call.option("nan", "propagate")) == "number"
     value = INT32 if row.truth else _computed_in(src, src if row.ordered or row.finds else dst)
     if not row.finds:
-        return Reduction(name, src, dst, (value,), row.ordered and numbers)
+        return Reduction(row, src, dst, (value,), row.ordered and numbers)
     wide = dst.bits == 64 if count is None else count >= 1 << 31
-    return Reduction(name, src, dst, (value, INT64 if wide else INT32))
+    return Reduction(row, src, dst, (value, INT64 if wide else INT32))
 
 
 def numbered(call: TileCall) -> tuple[Ints, Ints]:
@@ -169,7 +175,8 @@ def wanted(call: TileCall) -> Ints:
     extents = call["dst"].shape
     rank = len(call["src"].extents)
     axes = axes_of(dict(call.config), rank) or ()
-    kept = [dim for dim in range(len(extents)) if not (len(extents) == rank and dim in axes)]
+    shared = call.option("thread_reduce", False) and len(extents) == rank
+    kept = [dim for dim in range(len(extents)) if not (shared and dim in axes)]
     return _row_major(np.indices(extents).reshape(len(extents), -1), extents, kept)
 
 

@@ -1,4 +1,4 @@
-"""The loops over the runs of a `Rounds`: what is loaded, computed and stored of each.
+"""The loops over the runs of a `Distribution`: what is loaded, computed and stored of each, or done with it instead.
 
 The runs of a few rounds are loaded before the first of them is stored, so that several accesses are on their way. Where
 a tile may leave its buffer, one test of the whole tile chooses between these loops without further tests and the same
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TypeAlias
 
+from tilewright.dtypes import INT32, INT64
 from tilewright.ir import (
     AddressOf,
     Buffer,
@@ -23,36 +24,41 @@ from tilewright.ir import (
     as_expr,
     binary,
     cast,
+    const_value,
     same,
 )
 from tilewright.primitives.copy import FILL
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits
-from tilewright.tile.elements import Computation, indexed
+from tilewright.tile.distribution import LETTERS, Distribution, RowRuns
+from tilewright.tile.elements import Computation, Moving, indexed
+from tilewright.tile.flow import covered, flattened
 from tilewright.tile.inside import inside_tests
 from tilewright.tile.owners import all_hold
-from tilewright.tile.rounds import Rounds
-from tilewright.tile.shares import LETTERS
 from tilewright.tile.walks import digits_of, plus, times
 
-__all__ = ["Step", "Writer", "emit_rounds", "once_each"]
+__all__ = ["Step", "Writer", "emit_runs", "once_each"]
 
 
 Write: TypeAlias = Callable[[], None]
 Each: TypeAlias = Callable[[Value], None]
-Step: TypeAlias = Callable[[Value, Value, Value, bool], None]
+Step: TypeAlias = Callable[["Writer", Value, Value, Value, bool], None]
+"""What is done with a run: its number in the batch, the round, the access, and whether to ask if it is inside."""
 
 
-def emit_rounds(plan: Rounds, call: TileCall, out: Builder) -> None:
-    """Loads, computes and stores."""
-    Writer(plan, call, out).write()
+def emit_runs(plan: Distribution, call: TileCall, out: Builder, instead: Step | None = None) -> None:
+    """Loads, computes and stores; or does something else ``instead`` with each run."""
+    if plan.rows is None:
+        Writer(plan, covered(call), out, instead).write()
+    else:
+        RowWriter(plan, flattened(call), out, instead).write()
 
 
 class Writer:
-    """Writes one plan: what is loaded, computed and stored of each run. (Mutable: the builder.)"""
+    """Writes one plan whose offsets are listed. (Mutable: the builder.)"""
 
-    def __init__(self, plan: Rounds, call: TileCall, out: Builder) -> None:
-        self.plan, self.call, self.out = plan, call, out
+    def __init__(self, plan: Distribution, call: TileCall, out: Builder, instead: Step | None) -> None:
+        self.plan, self.call, self.out, self.instead = plan, call, out, instead
         self.values: dict[str, Expr] = {}
         self.loaded: dict[str, Buffer] = {}
         fill = call.option(FILL)
@@ -70,10 +76,18 @@ class Writer:
             else:
                 out.either(whole, lambda: self.rounds(asked=False), lambda: self.rounds(asked=True))
 
+    @property
+    def computing(self) -> Computation | Moving:
+        """What each element becomes."""
+        assert self.plan.computing is not None, "a plan without one is not written so"
+        return self.plan.computing
+
     def prepare(self, in_memory: Sequence[str]) -> None:
         """The values, each computed once, and registers for runs of the tiles in memory."""
+        if self.instead is not None:
+            return
         for name, value in self.call.scalars.items():
-            typed = self.plan.computing.typed(name, value)
+            typed = self.computing.typed(name, value)
             fixed = isinstance(typed, Const) or indexed(typed)
             self.values[name] = typed if fixed else self.out.let(name, typed)
         for name in in_memory:
@@ -105,11 +119,13 @@ class Writer:
                     if plan.accesses:
                         inner.enter_context(out.when(binary("<", number, plan.accesses)))
                     access = round_ if plan.spread else number
-                    step(u, round_, access, asked)
+                    step(self, u, round_, access, asked)
 
     def steps(self) -> list[Step]:
         """What is written for the runs of a batch, one after the other."""
-        return [self.load, self.store] if set(self.loaded) - {"dst"} else [self.store]
+        if self.instead is not None:
+            return [self.instead]
+        return [Writer.load, Writer.store] if set(self.loaded) - {"dst"} else [Writer.store]
 
     def asked(
         self, access: Value, tiles: Sequence[Side], whole: Write, each: Each, outside: Each | None = None
@@ -233,19 +249,19 @@ class Writer:
 
     def paired(self, u: Value, round_: Value, e: Value) -> Expr:
         """The values of an element and of the next one, as a vector that has a name."""
-        assert isinstance(self.plan.computing, Computation), "asked first"
+        assert isinstance(self.computing, Computation), "asked first"
         halves = [self._elements(u, round_, plus(e, half)) for half in (0, 1)]
         kind = self.call.dtype.with_lanes(2)
         sources: dict[str, Expr] = {name: Vector((first, halves[1][name]), kind) for name, first in halves[0].items()}
         sources |= {name: cast(cast(value, self.call.dtype), kind) for name, value in self.call.scalars.items()}
-        return self.out.let("pair", self.plan.computing.of_pairs(sources))
+        return self.out.let("pair", self.computing.of_pairs(sources))
 
     def computed(self, u: Value, round_: Value, e: Value) -> Expr:
         """The value of an element."""
         values = self.values
-        if isinstance(self.plan.computing, Computation) and any(map(indexed, values.values())):
-            values = self.plan.computing.at(values, self.coordinates_of(round_, e))
-        return self.plan.computing.of(self._elements(u, round_, e), values)
+        if isinstance(self.computing, Computation) and any(map(indexed, values.values())):
+            values = self.computing.at(values, self.coordinates_of(round_, e))
+        return self.computing.of(self._elements(u, round_, e), values)
 
     def coordinates_of(self, round_: Value, e: Value) -> Sequence[Value]:
         """Where an element of dst is."""
@@ -281,3 +297,104 @@ def once_each(tests: Sequence[Expr]) -> list[Expr]:
         if not any(same(test, other) for other in found):
             found.append(test)
     return found
+
+
+class RowWriter(Writer):
+    """Writes runs of rows, whose places are computed from their coordinates. (Mutable.)"""
+
+    @property
+    def rows(self) -> RowRuns:
+        """The rows of the plan."""
+        assert self.plan.rows is not None, "asked first"
+        return self.plan.rows
+
+    def write(self) -> None:
+        """A loop over batches of runs."""
+        plan, out, facts = self.plan, self.out, self.call.facts
+        self.prepare(list(self.call.sides))
+        at_once = plan.threads * plan.batch
+        batches = facts.simplify((as_expr(self.rows.total) + (at_once - 1)) // at_once)
+        even = facts.divides(at_once, self.rows.total)
+        with ExitStack() as stack:
+            group: Value = 0 if const_value(batches) == 1 else stack.enter_context(out.loop("f", cast(batches, INT32)))
+            fast = self.all_whole(group, at_once)
+            if fast is None:
+                self.batch(group, even=even, asked=self.rows.partial or plan.asked)
+            else:
+                out.either(
+                    all_hold(fast),
+                    lambda: self.batch(group, even=True, asked=False),
+                    lambda: self.batch(group, even=even, asked=self.rows.partial or plan.asked),
+                )
+
+    def all_whole(self, group: Value, at_once: int) -> list[Expr] | None:
+        """The condition that all runs of a batch exist and are inside; None where that takes more than a few tests."""
+        plan = self.plan
+        is_row = all(const_value(extent) == 1 for extent in self.rows.extents[:-1])
+        if self.rows.partial and not is_row:
+            return None
+        tests = []
+        if not self.call.facts.divides(at_once, self.rows.total):
+            end = times(self.wide(plus(group, 1)), at_once * (plan.vector if self.rows.partial else 1))
+            tests.append(binary("<=", end, self.rows.extents[-1] if self.rows.partial else self.rows.total))
+        return once_each([*tests, *self.tile_tests()]) or None
+
+    def batch(self, group: Value, *, even: bool, asked: bool) -> None:
+        """The runs of a batch. even: all of them exist. asked: whether they are inside."""
+        plan, out = self.plan, self.out
+        for step in self.steps():
+            with ExitStack() as inner:
+                u = inner.enter_context(out.each("u", plan.batch, "unroll"))
+                turn = plus(times(group, plan.batch), u)
+                number = out.let("number", self.number_of(turn))
+                inner.enter_context(out.when(None if even else binary("<", number, self.rows.total)))
+                self.digits = self.coordinates(number)
+                step(self, u, turn, number, asked)
+
+    def number_of(self, turn: Value) -> Value:
+        """Which run the thread takes in its turn, with as many bits as their number has."""
+        number: Value = plus(times(self.wide(turn), self.plan.threads), self.call.scope.index)
+        return number
+
+    def wide(self, value: Value) -> Value:
+        """A number of runs, in the integer type that the number of all runs needs."""
+        wide = isinstance(self.rows.total, Expr) and self.rows.total.dtype == INT64
+        return cast(value, INT64) if wide and isinstance(value, Expr) else value
+
+    def coordinates(self, number: Expr) -> list[Value]:
+        """The coordinates of the first element of a run."""
+        digits: list[Value] = []
+        for position, extent in reversed(list(enumerate((*self.rows.extents[:-1], self.rows.row)))):
+            known = const_value(extent) is not None  # else a division as C has it: there is a run, so no extent is 0
+            digits.insert(
+                0, number if not position else number % extent if known else binary("truncmod", number, extent)
+            )
+            number = number // extent if known else binary("truncdiv", number, extent)
+        *outer, run = (
+            cast(digit, extent.dtype if isinstance(extent, Expr) else INT32) if isinstance(digit, Expr) else digit
+            for digit, extent in zip(digits, (*self.rows.extents[:-1], self.rows.row), strict=True)
+        )
+        return [*outer, times(run, self.plan.vector)]
+
+    def at(self, name: str, access: Value) -> Value:
+        """Where the run of a tile starts."""
+        side = self.call[name]
+        return self.out.let(
+            f"{side.name}_at", side.place(own_digits(side, self.digits, self.rows.extents), self.call.facts).get("m", 0)
+        )
+
+    def coordinates_of(self, round_: Value, e: Value) -> Sequence[Value]:
+        """Where an element of dst is."""
+        *outer, inner = self.digits
+        return [*outer, plus(inner, e)]
+
+    def tests(self, access: Value, tiles: Sequence[Side]) -> Callable[[Value, Value], list[Expr]]:
+        """The conditions that the elements from one to another of a run are inside of the row and of the buffers."""
+        *outer, inner = self.digits
+
+        def between(first: Value, last: Value) -> list[Expr]:
+            tests = self.inside([*outer, plus(inner, first)], [*outer, plus(inner, last)], tiles)
+            ends = [binary("<", plus(inner, last), self.rows.extents[-1])] if self.rows.partial else []
+            return [*ends, *tests]
+
+        return between

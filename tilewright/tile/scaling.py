@@ -84,7 +84,7 @@ class Scaling:
 
     def _set(self, out: Builder, total: Buffer, c: Addend | None, beta: Expr | None, alpha: Expr | None = None) -> None:
         """Every sum becomes ``alpha * sum + beta * C``; the first term is 0 without alpha, the second without C."""
-        wide = dtype("float32") if total.dtype.is_float else total.dtype
+        wide = dtype("float32") if total.dtype.is_float and total.dtype.bits < 32 else total.dtype
         factors = [
             None if each is None or const_value(each) == 1 else out.let(name, cast(each, wide))
             for name, each in (("alpha", alpha), ("beta", beta))

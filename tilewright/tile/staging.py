@@ -10,17 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from tilewright.dtypes import DType
 from tilewright.errors import LayoutError
-from tilewright.ir import AllocBuffer, Buffer, const_value
+from tilewright.ir import AllocBuffer, Argument, Buffer, const_value
 from tilewright.layout import Axis, Iter, TileLayout, Value, laneid, mma_fragment_layout
 from tilewright.layout.axes import OnAxis
 from tilewright.layout.thread_axes import expand_threads
+from tilewright.primitives.copy import CLIP, FILL
 from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.records import replace
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Chosen, Decline
 from tilewright.tile.inner import inner_call, planned
+from tilewright.tile.inside import open_dimensions
 from tilewright.tile.owners import check_own
 
 __all__ = ["Digit", "Staged", "allocated", "as_in", "fragment_of_a", "fragment_of_b", "fragment_of_d", "in_order",
@@ -62,12 +65,17 @@ def allocated(buffer: Buffer, out: Builder) -> Buffer:
     return made
 
 
-def staged(call: TileCall, memory: Side, layout: TileLayout, *, loading: bool = True) -> Staged:
-    """The copy of ``memory`` to registers with this layout, or back. Raises Decline where no variant of `copy` fits."""
-    registers = Buffer(f"{memory.name}_fragment", memory.dtype, memory.shape, "local", layout)
+def staged(
+    call: TileCall, memory: Side, layout: TileLayout, *, loading: bool = True, kind: DType | None = None
+) -> Staged:
+    """The copy of ``memory`` to registers with this layout, or back; behind the ends of the memory zeros are loaded and
+    nothing is stored. kind: of the registers, if another. Raises Decline where no variant of `copy` fits.
+    """
+    registers = Buffer(f"{memory.name}_fragment", kind or memory.dtype, memory.shape, "local", layout)
     local = side_of(registers.region(), call.facts)
     dst, src = (local, memory) if loading else (memory, local)
-    copy = inner_call(call, "copy", {"dst": dst, "src": src})
+    ends: dict[str, Argument] = {FILL: 0} if loading else {CLIP: True}
+    copy = inner_call(call, "copy", {"dst": dst, "src": src}, **(ends if open_dimensions(call, memory) else {}))
     return Staged(copy, planned(copy), local)
 
 

@@ -12,9 +12,9 @@ from tilewright.isa import lookup
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
+from tilewright.tile.distribution import Distribution, all_found, in_memory_order
 from tilewright.tile.hints import alignments, check_target
 from tilewright.tile.partition import Places, places, run_problem, tracked
-from tilewright.tile.shares import Share, all_found, in_memory_order
 from tilewright.tile.walks import Ints
 
 __all__ = ["StretchPlan", "emit_stretch", "plan_stretches"]
@@ -30,7 +30,7 @@ class StretchPlan:
     """
 
     row: str
-    share: Share
+    share: Distribution
     op: str = ""
 
     def summary(self) -> str:
@@ -63,7 +63,7 @@ def emit_stretch(plan: StretchPlan, call: TileCall, out: Builder, *operands: obj
     out.call(plan.row, dst, src, plan.share.nbytes, *more, *combined, **modifiers)
 
 
-def _stretches(call: TileCall) -> Share:
+def _stretches(call: TileCall) -> Distribution:
     """The fewest in the order of the destination's addresses, or if that follows no pattern before its swizzle."""
     found = [(name, side, places(side, call.facts)) for name, side in call.sides.items()]
     before, where = in_memory_order(call["dst"]), dict((name, where) for name, _, where in found)["dst"]
@@ -76,7 +76,7 @@ def _stretches(call: TileCall) -> Share:
     return share
 
 
-def _in_order(call: TileCall, found: Sequence[tuple[str, Side, Places]], order: Ints) -> Share | None:
+def _in_order(call: TileCall, found: Sequence[tuple[str, Side, Places]], order: Ints) -> Distribution | None:
     """The stretches of elements in this order; None where they follow no pattern. Raises Decline."""
     unit = 8 * UNIT // call.dtype.bits
     for _, side, where in found:
@@ -88,7 +88,7 @@ def _in_order(call: TileCall, found: Sequence[tuple[str, Side, Places]], order: 
     starts = order[::length]
     offsets = all_found((name, tracked(call, side, where, starts, [])) for name, side, where in found)
     nbytes = length * call.dtype.bits // 8
-    return None if offsets is None else Share(length, nbytes, len(starts), offsets)
+    return None if offsets is None else Distribution(length, nbytes, len(starts), offsets)
 
 
 def _unbroken(where: Places, order: Ints) -> int:

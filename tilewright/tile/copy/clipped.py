@@ -6,8 +6,9 @@ from tilewright.primitives.copy import ASKED
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, one_place_each, only_in, registers_inside
 from tilewright.tile.dispatch import condition, variant
-from tilewright.tile.flow import TileFlow, by_runs, emit_runs
-from tilewright.tile.rounds import Rounds
+from tilewright.tile.distribution import Distribution
+from tilewright.tile.flow import by_runs
+from tilewright.tile.round_loops import emit_runs
 
 __all__ = ["clipped"]
 
@@ -25,7 +26,7 @@ def asked(call: TileCall) -> str | None:
     keywords=("vec_len", *ASKED),
     when=[asked, only_in("local", "shared", "global"), bits_only, one_place_each, registers_inside],
 )
-def clipped(call: TileCall) -> Rounds | TileFlow:
+def clipped(call: TileCall) -> Distribution:
     """Runs of up to 128 bits, of which those that a buffer ends in are copied element by element."""
     return by_runs(call)
 

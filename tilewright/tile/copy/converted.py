@@ -8,8 +8,9 @@ from tilewright.primitives.copy import ASKED, FILL
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in, registers_inside
 from tilewright.tile.dispatch import condition, variant
-from tilewright.tile.flow import TileFlow, by_runs, emit_runs
-from tilewright.tile.rounds import Rounds
+from tilewright.tile.distribution import Distribution
+from tilewright.tile.flow import by_runs
+from tilewright.tile.round_loops import emit_runs
 
 __all__ = ["converted", "dtypes_differ"]
 
@@ -35,7 +36,7 @@ def converted_as_well(call: TileCall) -> str | None:
     keywords=("vec_len", *ASKED),
     when=[dtypes_differ, only_in("local", "shared", "global"), one_place_each, registers_inside, converted_as_well],
 )
-def converted(call: TileCall) -> Rounds | TileFlow:
+def converted(call: TileCall) -> Distribution:
     """Runs of up to 128 bits are loaded, converted as by `cast`, and stored."""
     return by_runs(call)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import between, bits_only, constant_extents, one_place_each
 from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.distribution import Distribution, dealt_out, emit_copies, in_memory_order, widened
 from tilewright.tile.flow import flows_wider
-from tilewright.tile.shares import Share, dealt_out, emit_copies, in_memory_order, widened
 
 __all__ = ["gmem_smem"]
 
@@ -17,7 +17,7 @@ __all__ = ["gmem_smem"]
     keywords=("vec_len",),
     when=[between("global", "shared"), bits_only, constant_extents, one_place_each],
 )
-def gmem_smem(call: TileCall) -> Share:
+def gmem_smem(call: TileCall) -> Distribution:
     """Neighbouring threads copy neighbouring runs of global memory, in accesses of up to 128 bits."""
     plan = widened(call, lambda each: dealt_out(each, in_memory_order(each.side("global"))))
     if flows_wider(call, plan.vector):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, constant_extents, one_place_each, plain_registers
 from tilewright.tile.dispatch import condition, variant
-from tilewright.tile.shares import Share, emit_copies, held_by, widened
+from tilewright.tile.distribution import Distribution, emit_copies, held_by, widened
+from tilewright.tile.pieces import by_fewer_accesses
 
 __all__ = ["reg"]
 
@@ -23,9 +24,12 @@ def one_side_in_registers(call: TileCall) -> str | None:
     keywords=("vec_len",),
     when=[one_side_in_registers, bits_only, constant_extents, plain_registers, one_place_each],
 )
-def reg(call: TileCall) -> Share:
+def reg(call: TileCall) -> Distribution:
     """Each thread copies the elements it holds, in accesses of up to 128 bits."""
-    return widened(call, lambda each: held_by(each, each.side("local")))
+    plan = widened(call, lambda each: held_by(each, each.side("local")))
+    if better := by_fewer_accesses(call, plan):
+        raise better
+    return plan
 
 
 reg.emit(emit_copies)

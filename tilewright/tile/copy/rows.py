@@ -6,8 +6,9 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, one_place_each, only_in
 from tilewright.tile.dispatch import condition, variant
-from tilewright.tile.flow import TileFlow, by_runs, emit_runs
-from tilewright.tile.rounds import Rounds
+from tilewright.tile.distribution import Distribution
+from tilewright.tile.flow import by_runs
+from tilewright.tile.round_loops import emit_runs
 
 __all__ = ["rows"]
 
@@ -25,7 +26,7 @@ def alike_or_of_the_run(call: TileCall) -> str | None:
     keywords=("vec_len",),
     when=[alike_or_of_the_run, bits_only, only_in("local", "shared", "global"), one_place_each],
 )
-def rows(call: TileCall) -> Rounds | TileFlow:
+def rows(call: TileCall) -> Distribution:
     """Runs in the order of a memory, threads in turns; extents may be those of the run."""
     return by_runs(call)
 

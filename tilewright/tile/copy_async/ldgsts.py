@@ -1,33 +1,35 @@
 """Global to shared memory by cp.async: the threads of the scope take runs of 16, 8 or 4 bytes in turns, and go on.
 
-Groups, waits and barriers are the caller's. With ``fill=0`` a run reads those of its bytes that are inside of the
-source, and the hardware makes zeros of the others.
+Groups, waits and barriers are the caller's. Where a row or a buffer ends inside of a run, its elements are copied one
+by one. With ``fill=0`` a run reads those of its bytes that are inside of the source, and the hardware makes zeros of
+the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from tilewright import isa
 from tilewright.dtypes import dtype
-from tilewright.ir import AddressOf, Expr, Value, as_expr, binary, cast, select
+from tilewright.ir import AddressOf, Expr, Load, Value, as_expr, binary, cast, select
 from tilewright.primitives import WITHIN_A_CTA
 from tilewright.primitives.copy import ASKED, FILL
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall, own_digits
-from tilewright.tile.conditions import between_in_order, constant_extents, one_place_each
+from tilewright.tile.conditions import between_in_order, one_place_each
 from tilewright.tile.dispatch import Change, Decline, condition, variant
+from tilewright.tile.distribution import Distribution, in_memory_order
+from tilewright.tile.flow import by_runs
 from tilewright.tile.hints import alignments, check_target, wider
 from tilewright.tile.inside import inside_tests, open_dimensions, splits
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partition import places
-from tilewright.tile.round_loops import Step, Writer
-from tilewright.tile.rounds import Rounds, by_turns
-from tilewright.tile.shares import in_memory_order
-from tilewright.tile.walks import Ints, digits_of
+from tilewright.tile.round_loops import Writer, emit_runs
+from tilewright.tile.walks import Ints, digits_of, plus
 
 __all__ = ["ldgsts"]
 
@@ -39,11 +41,11 @@ ALIGNED = "runs of 16, 8 or 4 bytes, aligned to as many, that are contiguous in 
 
 @dataclass(frozen=True, slots=True)
 class LdgstsPlan:
-    """rounds: the runs of each thread. nbytes: of a run. along: the dimension of the source in which runs lie, if it
-    may end inside of one. widened: what would make runs longer.
+    """runs: of each thread. nbytes: of a run. along: the dimension of the source in which runs lie, if it may end
+    inside of one and the hardware makes zeros of the rest. widened: what would make runs longer.
     """
 
-    rounds: Rounds
+    runs: Distribution
     nbytes: int
     along: int | None
     widened: str | None = None
@@ -51,7 +53,7 @@ class LdgstsPlan:
     def summary(self) -> str:
         """``cp_async.cg of 16 bytes: 2 x 8 elements for each of 128 threads``."""
         zeros = ", zeros for the rest of a run" if self.along is not None else ""
-        return f"{NAME}.{'cg' if self.nbytes == 16 else 'ca'} of {self.nbytes} bytes: {self.rounds.summary()}{zeros}"
+        return f"{NAME}.{'cg' if self.nbytes == 16 else 'ca'} of {self.nbytes} bytes: {self.runs.summary()}{zeros}"
 
 
 @condition("fill= is 0")
@@ -69,7 +71,7 @@ def within_a_cta(call: TileCall) -> str | None:
     "copy_async",
     priority=20,
     keywords=("vec_len", *ASKED),
-    when=[between_in_order("global", "shared"), within_a_cta, constant_extents, one_place_each, filled_with_zeros],
+    when=[between_in_order("global", "shared"), within_a_cta, one_place_each, filled_with_zeros],
 )
 def ldgsts(call: TileCall) -> LdgstsPlan:
     """Neighbouring threads have neighbouring runs of global memory copied by cp.async, 16, 8 or 4 bytes at a time."""
@@ -78,27 +80,32 @@ def ldgsts(call: TileCall) -> LdgstsPlan:
         plan = _plan(call)
     except Decline as declined:
         raise Decline(declined.reason, allowed=ALIGNED, changes=_aligned(call)) from None
-    return replace(plan, widened=wider(call, plan, _plan)) if plan.rounds.limit else plan
+    return replace(plan, widened=wider(call, plan, _plan)) if plan.runs.limit and not plan.runs.rows else plan
 
 
 def _plan(call: TileCall) -> LdgstsPlan:
-    plan = by_turns(call, lambda order, length: _cut(call, order, length), LEAST)
-    along = _along(call, plan.vector) if plan.parts else None
-    return LdgstsPlan(replace(plan, batch=plan.rounds), plan.vector * call.dtype.bits // 8, along)
+    plan = by_runs(call, lambda order, length: _cut(call, order, length), LEAST)
+    nbytes = plan.vector * call.dtype.bits // 8
+    if plan.rows is not None:
+        return LdgstsPlan(plan, nbytes, None)
+    filled = call.option(FILL) is not None
+    return LdgstsPlan(replace(plan, batch=plan.rounds), nbytes, _along(call, plan.vector) if filled else None)
 
 
 def _aligned(call: TileCall) -> Iterator[Change]:
     """The call with starts at which even the shortest runs are aligned."""
     length = 8 * LEAST // call.dtype.bits
-    for side in call.tiles if length else ():
+    for side in call.tiles if length and call["dst"].size is not None else ():
         yield from alignments(call, side, places(side, call.facts), length)
 
 
 def _cut(call: TileCall, order: Ints, length: int) -> str | None:
     """Why a buffer may end inside of a run in the destination; cp.async can leave out bytes of its source alone."""
     dst, src = call["dst"], call["src"]
-    if call.option(FILL) is None or call.dtype.bits < 8:
+    if call.dtype.bits < 8:
         return splits(call, dst, order, length) or splits(call, src, order, length)
+    if call.option(FILL) is None:
+        return None
     dim = _along(call, length)
     if dim is None or call.facts.less(-1, src.starts[dim]):
         return splits(call, dst, order, length)
@@ -116,42 +123,57 @@ def _along(call: TileCall, length: int) -> int | None:
 
 @ldgsts.emit
 def _(plan: LdgstsPlan, call: TileCall, out: Builder) -> None:
-    _Issuing(plan, call, out).write()
+    emit_runs(plan.runs, call, out, partial(_issue, plan))
 
 
-class _Issuing(Writer):
-    """Writes the copies of each run. (Mutable: the builder.)"""
+def _issue(plan: LdgstsPlan, writer: Writer, _: Value, __: Value, access: Value, asked: bool) -> None:
+    """The copy of a run; of one that is partly outside, the copies of its elements."""
+    call, out = writer.call, writer.out
+    dst, src = (call[name].buffer.flat() for name in ("dst", "src"))
+    to, source = (writer.at(name, access) for name in ("dst", "src"))
 
-    def __init__(self, plan: LdgstsPlan, call: TileCall, out: Builder) -> None:
-        super().__init__(plan.rounds, call, out)
-        self.nbytes, self.along = plan.nbytes, plan.along
+    def issued(e: Value, nbytes: int, **size: Expr) -> None:
+        places = (AddressOf(b, (as_expr(plus(at, e)),)) for b, at in ((dst, to), (src, source)))
+        out.call(OP, *places, nbytes, **size)
 
-    def prepare(self, _: Sequence[str]) -> None:
-        """Nothing to prepare: no element goes through registers."""
+    def whole() -> None:
+        issued(0, plan.nbytes)
 
-    def steps(self) -> list[Step]:
-        return [self.issue]
-
-    def issue(self, _: Value, __: Value, access: Value, asked: bool) -> None:
-        """The copy of a run."""
-        dst, src = (AddressOf(self.call[name].buffer.flat(), (as_expr(self.at(name, access)),)) for name in
-                    ("dst", "src"))  # fmt: skip
-        filled = self.fill is not None
-        tiles = [self.call["dst"]] if filled else self.call.tiles
-        tests = self.tests(access, tiles)(0, self.plan.vector - 1) if asked else []
-        with self.out.when(all_hold(tests)):
-            size = {"src_size": self.size(access)} if asked and filled else {}
-            self.out.call(OP, dst, src, self.nbytes, **size)
-
-    def size(self, access: Value) -> Expr:
-        """How many bytes of a run are inside of the source."""
-        assert self.number is not None, "asked first"
-        call, src = self.call, self.call["src"]
-        digits = own_digits(src, digits_of(self.number(access), call["dst"].extents), call["dst"].extents)
-        if self.along is None:
-            size = as_expr(self.nbytes)
+    def one(e: Value) -> None:
+        if call.dtype.bits // 8 in (4, 8, 16):
+            issued(e, call.dtype.bits // 8)
         else:
-            left = as_expr(src.buffer.shape[self.along]) - (src.starts[self.along] + as_expr(digits[self.along]))
-            size = binary("min", left, self.plan.vector) * (call.dtype.bits // 8)
-        inside = all_hold(inside_tests(call, src, digits, digits))
-        return cast(size if inside is None else select(inside, size, 0), dtype("uint32"))
+            out.store(dst, plus(to, e), Load(src, (as_expr(plus(source, e)),)))
+
+    def zero(e: Value) -> None:
+        out.store(dst, plus(to, e), cast(0, call.dtype))
+
+    if not asked:
+        whole()
+    elif writer.fill is None:
+        writer.asked(access, call.tiles, whole, one)
+    elif plan.runs.rows is None:
+        with out.when(all_hold(writer.tests(access, [call["dst"]])(0, plan.runs.vector - 1))):
+            issued(0, plan.nbytes, src_size=_size(plan, writer, access))
+    else:
+        inside = writer.tests(access, [call["src"]])
+        writer.asked(
+            access,
+            [call["dst"]],
+            lambda: writer.asked(access, [call["src"]], whole, one, zero),
+            lambda e: out.either(all_hold(inside(e, e)), lambda: one(e), lambda: zero(e)),
+        )
+
+
+def _size(plan: LdgstsPlan, writer: Writer, access: Value) -> Expr:
+    """How many bytes of a run are inside of the source."""
+    assert writer.number is not None, "asked first"
+    call, src = writer.call, writer.call["src"]
+    digits = own_digits(src, digits_of(writer.number(access), call["dst"].extents), call["dst"].extents)
+    if plan.along is None:
+        size = as_expr(plan.nbytes)
+    else:
+        left = as_expr(src.buffer.shape[plan.along]) - (src.starts[plan.along] + as_expr(digits[plan.along]))
+        size = binary("min", left, plan.runs.vector) * (call.dtype.bits // 8)
+    inside = all_hold(inside_tests(call, src, digits, digits))
+    return cast(size if inside is None else select(inside, size, 0), dtype("uint32"))

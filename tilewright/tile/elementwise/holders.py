@@ -5,8 +5,9 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, one_place_each, only_in, registers_inside
 from tilewright.tile.dispatch import condition, elementwise
-from tilewright.tile.round_loops import emit_rounds
-from tilewright.tile.rounds import Rounds, by_holders, by_turns, registers_alike
+from tilewright.tile.distribution import Distribution, by_holders, by_turns, registers_alike
+from tilewright.tile.pieces import by_fewer_accesses
+from tilewright.tile.round_loops import emit_runs
 
 __all__ = ["holders"]
 
@@ -20,10 +21,13 @@ def some_registers(call: TileCall) -> str | None:
     priority=20,
     when=[some_registers, only_in("local", "shared", "global"), constant_extents, one_place_each, registers_inside],
 )
-def holders(call: TileCall) -> Rounds:
+def holders(call: TileCall) -> Distribution:
     """Each thread computes the elements that it holds, with runs of memory of up to 128 bits."""
     leading = registers_alike(call)
-    return by_turns(call) if leading is None else by_holders(call, leading)
+    plan = by_turns(call) if leading is None else by_holders(call, leading)
+    if better := by_fewer_accesses(call, plan):
+        raise better
+    return plan
 
 
-holders.emit(emit_rounds)
+holders.emit(emit_runs)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, one_place_each, only_in
 from tilewright.tile.dispatch import Decline, elementwise
+from tilewright.tile.distribution import Distribution, by_turns
 from tilewright.tile.flow import flows_wider
-from tilewright.tile.round_loops import emit_rounds
-from tilewright.tile.rounds import Rounds, by_turns
+from tilewright.tile.round_loops import emit_runs
 
 __all__ = ["turns"]
 
 
 @elementwise(priority=20, when=[only_in("shared", "global"), constant_extents, one_place_each])
-def turns(call: TileCall) -> Rounds:
+def turns(call: TileCall) -> Distribution:
     """Neighbouring threads compute neighbouring runs, loaded and stored by accesses of up to 128 bits."""
     plan = by_turns(call)
     if flows_wider(call, plan.vector):
@@ -21,4 +21,4 @@ def turns(call: TileCall) -> Rounds:
     return plan
 
 
-turns.emit(emit_rounds)
+turns.emit(emit_runs)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in
 from tilewright.tile.dispatch import Decline, variant
-from tilewright.tile.flow import TileFlow, by_runs, emit_runs, flowing, flows_wider
-from tilewright.tile.rounds import MOST_LISTED, Rounds, by_turns
+from tilewright.tile.distribution import MOST_LISTED, Distribution, by_turns
+from tilewright.tile.flow import by_runs, flowing, flows_wider
+from tilewright.tile.round_loops import emit_runs
 
 __all__ = ["edges"]
 
@@ -19,7 +20,7 @@ __all__ = ["edges"]
     keywords=("vec_len",),
     when=[only_in("local", "shared", "global"), one_place_each],
 )
-def edges(call: TileCall) -> Rounds | TileFlow:
+def edges(call: TileCall) -> Distribution:
     """Runs of up to 128 bits, of which those that the buffer ends in are stored element by element."""
     size = call["dst"].size
     if size is None or size > MOST_LISTED:

@@ -16,9 +16,9 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import constant_extents, only_in
 from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.distribution import ELEMENT, Distribution, dealt_out, in_memory_order, widened
 from tilewright.tile.inside import inside, open_dimensions, splits
 from tilewright.tile.partition import places
-from tilewright.tile.shares import ELEMENT, Share, dealt_out, in_memory_order, widened
 from tilewright.tile.values import filling_run
 from tilewright.tile.walks import Ints, digits_of
 
@@ -30,12 +30,12 @@ MOST_LISTED = 1 << 17  # elements whose addresses are listed: more than shared m
 @variant(
     "fill", "memset", "zero", priority=10, keywords=("vec_len",), when=[only_in("shared", "global"), constant_extents]
 )
-def memory(call: TileCall) -> Share:
+def memory(call: TileCall) -> Distribution:
     """The threads store neighbouring runs, in accesses of up to 128 bits."""
     return widened(call, _plan)
 
 
-def _plan(call: TileCall) -> Share:
+def _plan(call: TileCall) -> Distribution:
     dst = call["dst"]
     if int(dst.size or 0) > MOST_LISTED:
         raise Decline(f"{dst.size} elements, too many to lay out one by one", allowed=f"at most {MOST_LISTED} elements")
@@ -72,7 +72,7 @@ def _each_place_once(call: TileCall, side: Side) -> Ints:
 
 
 @memory.emit
-def _(plan: Share, call: TileCall, out: Builder) -> None:
+def _(plan: Distribution, call: TileCall, out: Builder) -> None:
     dst = call["dst"]
     run, flat = filling_run(call, out, plan.vector), dst.buffer.flat()
     with plan.rounds_of(call, out) as at:

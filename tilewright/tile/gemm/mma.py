@@ -13,17 +13,22 @@ from dataclasses import dataclass
 from itertools import chain, product
 
 from tilewright import isa
-from tilewright.ir import AddressOf, Buffer, Region, Value, as_expr, const_value, same
+from tilewright.dtypes import DType, dtype
+from tilewright.ir import AddressOf, Buffer, Expr, Region, Value, as_expr, binary, const_value, same
+from tilewright.isa.table import Form
 from tilewright.isa.types import ELEMENTS, WORDS
 from tilewright.layout import TileLayout
 from tilewright.primitives.gemm import sides_of_matrix
+from tilewright.records import replace
 from tilewright.tile.blocks import Held, Products, RegisterBlocks, blocks_of, held_by_warps, products_of
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.conditions import constant_extents, only_in, whole_warps
+from tilewright.tile.conditions import only_in, whole_warps
 from tilewright.tile.dispatch import Decline, variant
-from tilewright.tile.gemm.near import other_layouts, other_types, whole_pieces
+from tilewright.tile.gemm.near import other_layouts, other_types
+from tilewright.tile.gemm.padded import dims_of, in_whole_pieces, sizes_of
 from tilewright.tile.hints import check_target
+from tilewright.tile.owners import all_hold
 from tilewright.tile.partition import root_of
 from tilewright.tile.scaling import Scaling, plan_scaling
 from tilewright.tile.staging import (
@@ -34,12 +39,14 @@ from tilewright.tile.staging import (
     fragment_of_b,
     fragment_of_d,
     in_order,
+    like,
     staged,
 )
 from tilewright.tile.walks import Ints, linear, plus
 
 __all__ = ["mma"]
 
+ROWS = ("ptx.mma", "ptx.mma.f64", "ptx.mma.f8f6f4")
 OF_A_AND_B = {"A": fragment_of_a, "B": fragment_of_b}
 FITTING = "fragments of mma: tilewright.layout.mma_fragment_layout, or one with rows, columns and K in another order"
 ALONG_G = {"A": "M", "B": "N"}  # the dimension that goes along the lanes' g
@@ -47,11 +54,14 @@ ALONG_G = {"A": "M", "B": "N"}  # the dimension that goes along the lanes' g
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MmaKind:
-    """The instructions for some types. types: of D, A, B and C, as PTX names them. ks: along K of one, the most first.
-    per_register: elements of A or B; of_d: of D.
+    """The instructions for some types. row: that they are forms of. types: of D, A, B and C, as PTX names them. sums:
+    the dtype of the sums, which D is converted from. ks: along K of one, the most first. per_register: elements of A or
+    B; of_d: of D.
     """
 
+    row: str
     types: str
+    sums: DType
     ks: tuple[int, ...]
     per_register: int
     of_d: int
@@ -73,10 +83,11 @@ class RegisterSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProductStep:
-    """Products along a part of K."""
+    """Products along a part of K. asked: is there such a part, where only the run knows?"""
 
     sources: Mapping[str, RegisterSource]
     products: Products
+    asked: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,13 +125,13 @@ class MmaPlan:
 
 
 @variant("gemm", priority=10, keywords=("transpose_A", "transpose_B"),
-         when=[only_in("local", "shared", "global"), whole_warps, constant_extents])  # fmt: skip
+         when=[only_in("local", "shared", "global"), whole_warps])  # fmt: skip
 def mma(call: TileCall) -> MmaPlan:
     """mma.sync: each warp multiplies 16 x K by K x 8 matrices in registers; operands in memory are loaded first."""
     kind = kind_of(call)
-    sizes = sizes_of(call)
-    check_sizes(call, sizes, kind)
     check_storage(call)
+    call = in_whole_pieces(call, kind.ks)
+    sizes = sizes_of(call)
     try:
         return planned(call, sizes, kind)
     except Decline as declined:
@@ -130,7 +141,7 @@ def mma(call: TileCall) -> MmaPlan:
 
 def planned(call: TileCall, sizes: Mapping[str, int], kind: MmaKind) -> MmaPlan:
     """The plan for sizes and types that fit. Raises Decline where layouts do not."""
-    d, result = accumulators(call, sizes)
+    d, result = accumulators(call, sizes, kind.sums)
     held = held_by_warps(call, d)
     total = blocks_of(d, held, held.warps, sizes["N"], 0)
     steps = steps_of(call, d, held, total, sizes["K"], kind)
@@ -140,28 +151,39 @@ def planned(call: TileCall, sizes: Mapping[str, int], kind: MmaKind) -> MmaPlan:
 
 def kind_of(call: TileCall) -> MmaKind:
     """The instructions for the call's types. Raises Decline where there are none, or none on the target."""
-    names = {name: WORDS.get(str(call[name].dtype), "") for name in "DAB"}
-    types = ".".join([*names.values(), names["D"]])
-    forms = [form for form in isa.lookup("ptx.mma").forms if types in form.wording.modifiers["types"]]
-    if not forms:
+    names = [WORDS.get(str(call[name].dtype), "") for name in "AB"]
+    result = call["D"].dtype
+    narrow = [dtype("float32")] if result.is_float and result.bits < 32 else []
+    for sums, row in product((result, *narrow), ROWS):
+        types = ".".join([WORDS.get(str(sums), ""), *names, WORDS.get(str(sums), "")])
+        forms = [form for form in isa.lookup(row).forms if types in form.wording.modifiers["types"]]
+        forms = [form for form in forms if any(shape.startswith("m16n8") for shape in shapes_of(form))]
+        if forms and "e2m1" not in types:  # a byte for each, where tiles have two in one
+            break
+    else:
         given = ", ".join(f"{name} is {call[name].dtype}" for name in "DAB")
         changes = other_types(call, ("float32", "int32", "float16"))
         raise Decline(f"no mma has these types: {given}", allowed=allowed_types(), changes=changes)
     fitting = [form for form in forms if form.arch.admits(call.arch)]
     if not fitting:
         check_target(call, f"mma {types}", forms[0])
-    ks = sorted(
-        (isa.mma_shape(str(shape))[2] for form in fitting for shape in form.wording.modifiers["shape"]), reverse=True
-    )
-    return MmaKind(types, tuple(ks), 32 // call["A"].dtype.bits, 32 // call["D"].dtype.bits)
+    ks = sorted((isa.mma_shape(shape)[2] for form in fitting for shape in shapes_of(form)), reverse=True)
+    return MmaKind(row, types, sums, tuple(ks), *(max(1, 32 // kind.bits) for kind in (call["A"].dtype, sums)))
+
+
+def shapes_of(form: Form) -> list[str]:
+    """The shapes of a form, ``m16n8k16``."""
+    return [str(shape) for shape in form.wording.modifiers["shape"]]
 
 
 def allowed_types() -> str:
     """``D float32: A, B float16; ...``."""
     pairs: dict[str, list[str]] = {}
-    for form in isa.lookup("ptx.mma").forms:
+    for form in chain.from_iterable(isa.lookup(row).forms for row in ROWS):
         for types in form.wording.modifiers["types"]:
             d, a, b, _ = (ELEMENTS[name] for name in str(types).split("."))
+            if "float4" in a + b or ("float6" in a + b and a != b):  # of floats of 6 and 8 bits any two
+                continue
             both = a if a == b else f"{a} and {b}"
             if both not in pairs.setdefault(d, []):
                 pairs[d].append(both)
@@ -169,31 +191,6 @@ def allowed_types() -> str:
 
 
 # Sizes
-
-
-def dims_of(call: TileCall, name: str) -> list[tuple[str, int]]:
-    """The dimensions of an operand in their order, "M", "N" or "K", with their positions in its region."""
-    long = [position for position, extent in enumerate(call[name].extents) if const_value(extent) != 1]
-    return list(zip(sides_of_matrix(name, dict(call.config)), long, strict=True))
-
-
-def sizes_of(call: TileCall) -> dict[str, int]:
-    """M, N and K."""
-    found = {dim: call[name].extents[position] for name in "AB" for dim, position in dims_of(call, name)}
-    return {dim: int(const_value(extent) or 0) for dim, extent in found.items()}
-
-
-def check_sizes(call: TileCall, sizes: Mapping[str, int], kind: MmaKind) -> None:
-    """Raises Decline for sizes that do not consist of whole instructions."""
-    pieces = {"M": 16, "N": 8, "K": kind.ks[-1]}
-    for dim, piece in pieces.items():
-        if sizes[dim] % piece:
-            padded = {each: -(-sizes[each] // pieces[each]) * pieces[each] for each in sizes}
-            raise Decline(
-                f"{dim} is {sizes[dim]}, no multiple of {piece}",
-                allowed=", ".join(f"{each} a multiple of {piece}" for each, piece in pieces.items()),
-                changes=whole_pieces(call, padded),
-            )
 
 
 def check_storage(call: TileCall) -> None:
@@ -220,15 +217,18 @@ def boxes_apart(one: Side, other: Side) -> bool:
 # Operands
 
 
-def accumulators(call: TileCall, sizes: Mapping[str, int]) -> tuple[Side, Staged | None]:
+def accumulators(call: TileCall, sizes: Mapping[str, int], sums: DType) -> tuple[Side, Staged | None]:
     """The registers that are added to: D's own, or some made for it and the copy to it."""
     if call["D"].space == "local":
-        return call["D"], None
+        if call["D"].dtype == sums:
+            return call["D"], None
+        copy = staged(call, call["D"], like(call, call["D"]), loading=False, kind=sums)
+        return copy.local, copy
     for name in "AB":
         if call[name].space == "local":  # D gets its layout from them
             held = held_by_warps(call, call[name])
             own_blocks(call, name, call[name], held, held.warps)
-    copy = staged(call, call["D"], fragment_of_d(call, sizes), loading=False)
+    copy = staged(call, call["D"], fragment_of_d(call, sizes), loading=False, kind=sums)
     return copy.local, copy
 
 
@@ -250,6 +250,7 @@ def step_of(
 ) -> ProductStep:
     """The products of ``k`` steps along K. Raises Decline where operands do not fit each other."""
     parts = {name: part_of(call, name, start, k) for name in "AB"}
+    asked = [begins_inside(side, dict(dims_of(call, name))["K"]) for name, side in parts.items() if start]
     sources, blocks = dict[str, RegisterSource](), dict[str, RegisterBlocks]()
     for name, side in parts.items():
         copy = None if side.space == "local" else staged(call, side, registers_for(call, name, d, parts, k, kind))
@@ -261,7 +262,14 @@ def step_of(
         if (found := 4 * kind.per_register * len(blocks[name].inside)) != k:
             raise Decline(f"a warp has {found} of the {k} steps along K of {own.name}", allowed="all of K in each warp")
         sources[name] = RegisterSource(mine, own, copy)
-    return ProductStep(sources, products_of(blocks["A"], blocks["B"], total, kind.of_d, kind.halves))
+    products = products_of(blocks["A"], blocks["B"], total, kind.of_d, kind.halves)
+    return ProductStep(sources, products, next((each for each in asked if each is not None), None))
+
+
+def begins_inside(part: Side, position: int) -> Expr | None:
+    """Does a part along K begin before the tile's end? None where that is a number."""
+    end = part.ends[position] if part.ends else None
+    return None if end is None or const_value(end) is not None else binary("<", part.starts[position], end)
 
 
 def own_blocks(call: TileCall, name: str, side: Side, held: Held, warps: Ints) -> RegisterBlocks:
@@ -278,7 +286,7 @@ def part_of(call: TileCall, name: str, start: int, k: int) -> Side:
         return side
     box = list(side.region.box)
     box[position] = (box[position][0] + start, k)
-    return side_of(Region(side.buffer, tuple(box)), call.facts)
+    return replace(side_of(Region(side.buffer, tuple(box)), call.facts), ends=side.ends)
 
 
 def registers_for(call: TileCall, name: str, d: Side, parts: Mapping[str, Side], k: int, kind: MmaKind) -> TileLayout:
@@ -307,8 +315,9 @@ def _(plan: MmaPlan, call: TileCall, out: Builder) -> None:
     load(plan.steps[0], turns[0], out)
     for number, step in enumerate(plan.steps):
         if number + 1 < len(plan.steps):
-            load(plan.steps[number + 1], turns[(number + 1) % 2], out)
-        with out.when(plan.held.guard):
+            with out.when(plan.steps[number + 1].asked):
+                load(plan.steps[number + 1], turns[(number + 1) % 2], out)
+        with out.when(all_hold((plan.held.guard, step.asked))):
             multiply(plan, step, total, turns[number % 2], out)
     plan.scaling.end(out, total, kept)
     if plan.result is not None:
@@ -346,7 +355,7 @@ def multiply(plan: MmaPlan, step: ProductStep, total: Buffer, registers: Mapping
             [AddressOf(buffer.flat(), (as_expr(plus(base, slot)),)) for slot in slots]
             for (buffer, base, _), slots in zip(operands, at, strict=True)
         )
-        out.call("ptx.mma", shape, plan.kind.types, d, a, b, d)
+        out.call(plan.kind.row, shape, plan.kind.types, d, a, b, d)
 
 
 def rounds(products: Products, out: Builder) -> Iterator[list[list[Value]]]:

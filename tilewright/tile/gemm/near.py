@@ -102,7 +102,7 @@ def _fragment(
         return like(call, call["D"])
     if name == "D" or call["D"].space != "local":
         raise Decline("there is no D in registers after which others could be made")
-    k = in_order(shape[1 if name == "A" else 0], 32 // kind.bits)
+    k = in_order(shape[1 if name == "A" else 0], max(1, 32 // kind.bits))
     return (fragment_of_a if name == "A" else fragment_of_b)(call, call["D"], k)
 
 

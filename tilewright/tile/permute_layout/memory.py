@@ -10,8 +10,8 @@ from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, one_place_each, only_in
 from tilewright.tile.costs import meeting_cost, told, vector_wavefronts
 from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.distribution import Distribution, dealt_out, emit_copies, in_memory_order
 from tilewright.tile.partition import one_storage, places
-from tilewright.tile.shares import Share, dealt_out, emit_copies, in_memory_order
 from tilewright.tile.walks import Ints, times
 
 __all__ = ["memory"]
@@ -23,7 +23,7 @@ MOST_BYTES = 256  # bytes of a thread's registers
 class ReadAndWrite:
     """share: the elements of each thread. cost: of a warp. at_once: all is read before anything is written."""
 
-    share: Share
+    share: Distribution
     cost: int
     at_once: bool
     others: tuple[tuple[str, int], ...] = ()
@@ -49,7 +49,7 @@ def memory(call: TileCall) -> ReadAndWrite:
     return plan
 
 
-def _cost(call: TileCall, share: Share, order: Ints) -> int:
+def _cost(call: TileCall, share: Distribution, order: Ints) -> int:
     """Accesses of a warp with the turns that banks need for them; global memory is counted as if it had banks, too."""
     total, threads = 2 * share.rounds + 2 * meeting_cost(call), call.scope.threads
     for side in call.tiles:

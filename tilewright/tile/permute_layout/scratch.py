@@ -16,11 +16,11 @@ from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import by_several, constant_extents, only_in
 from tilewright.tile.costs import cheapest, matrix_wavefronts, meeting_cost, told, vector_wavefronts
 from tilewright.tile.dispatch import Chosen, Decline, variant
+from tilewright.tile.distribution import Distribution
 from tilewright.tile.inner import Staging, inner_call, planned, staging
 from tilewright.tile.matrices import MatrixPlan
 from tilewright.tile.owners import owners
 from tilewright.tile.partition import places
-from tilewright.tile.shares import Share
 
 __all__ = ["scratch"]
 
@@ -97,7 +97,7 @@ def _cost(call: TileCall, memory: Side, chosen: Chosen, name: str) -> int:
     addresses = places(memory, call.facts).seen[0][held.elements] * bits // 8
     if isinstance(plan, MatrixPlan):
         return plan.rounds + matrix_wavefronts(addresses, 32 // bits)
-    assert isinstance(plan, Share)
+    assert isinstance(plan, Distribution)
     return plan.rounds + vector_wavefronts(addresses[:, :: plan.vector], plan.nbytes)
 
 

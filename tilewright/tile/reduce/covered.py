@@ -1,5 +1,6 @@
 """Registers whose extents only the run knows: what is before the end is copied to scratch registers of neutral
-elements, which have extents that are numbers, and is reduced or scanned there.
+elements, which have extents that are numbers, and is reduced or scanned there. Results that go to memory, as many as
+only the run knows, are all written to scratch memory, and those that count are copied from there.
 """
 
 from __future__ import annotations
@@ -7,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.ir import Buffer, Region, const_value
+from tilewright.ir import Buffer, Region, Value, const_value
 from tilewright.primitives.copy import copy
 from tilewright.primitives.fill import fill
 from tilewright.primitives.scan import scan
 from tilewright.records import replace
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.conditions import only_in
+from tilewright.tile.conditions import from_registers
 from tilewright.tile.dispatch import Chosen, Decline, condition, variant
-from tilewright.tile.inner import ScratchRegisters, inner_call, planned
-from tilewright.tile.reductions import OPERATIONS, reduction_of
+from tilewright.tile.inner import ScratchRegisters, Staging, inner_call, planned, staging
+from tilewright.tile.reductions import KEYWORDS, OPERATIONS, reduction_of
 
 __all__ = ["covered"]
 
@@ -29,51 +30,72 @@ def of_the_run(call: TileCall) -> str | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoveredReduction:
-    """made: the scratch registers, of the operands that have extents of the run. steps: the calls in their order."""
+    """made: scratch for the operands that have extents of the run. steps: the calls in their order; work: the one among
+    them that reduces.
+    """
 
-    made: Mapping[str, ScratchRegisters]
+    made: Mapping[str, ScratchRegisters | Staging]
     steps: tuple[Chosen, ...]
+    work: Chosen
 
     def summary(self) -> str:
         """``32 x 64 elements with neutral ones: 1 x 64 elements per thread``."""
         shapes = ", ".join(" x ".join(map(str, each.side.extents)) for each in self.made.values())
-        work = next(each for each in self.steps if each.variant.name not in (fill.name, copy.name))
-        return f"{shapes} elements with neutral ones: {work.plan.summary()}"
+        return f"{shapes} elements with neutral ones: {self.work.plan.summary()}"
 
 
 @variant(
     *OPERATIONS,
     scan.name,
     priority=4,
-    keywords=("axes", "accum", "nan", "thread_reduce", "axis", "op", "exclusive"),
-    when=[of_the_run, only_in("local")],
+    keywords=(*KEYWORDS, "axis", "op", "exclusive"),
+    when=[of_the_run, from_registers],
 )
 def covered(call: TileCall) -> CoveredReduction:
     """Registers up to an end that only the run knows are reduced together with neutral elements behind it."""
     made = {name: _scratch(call, side) for name, side in call.sides.items() if side.size is None}
     calls = _steps(call, {name: each.side for name, each in made.items()})
-    return CoveredReduction(made, tuple(planned(each) for each in calls))
+    steps = tuple(map(planned, calls))
+    work = next(step for step, each in zip(steps, calls, strict=True) if each.stmt.primitive == call.stmt.primitive)
+    return CoveredReduction(made, steps, work)
 
 
-def _scratch(call: TileCall, side: Side) -> ScratchRegisters:
-    """Registers as those that a side is a region of."""
+def _scratch(call: TileCall, side: Side) -> ScratchRegisters | Staging:
+    """Registers as those that a side is a region of; memory for as many results as the source's registers may have."""
+    if side.space != "local":
+        return staging(call, tuple(_most(call, extent) for extent in side.extents), side.dtype)
     if any(const_value(start) is None for start in side.starts):
         raise Decline(f"where the region {side} of registers begins is no constant")
     buffer = Buffer("covered", side.dtype, side.buffer.shape, "local", side.buffer.layout)
     return ScratchRegisters(side_of(buffer.region(), call.facts))
 
 
+def _most(call: TileCall, extent: Value) -> int:
+    """An extent, or how much of the source's registers it may be. Raises Decline where that is no number."""
+    known, src = const_value(extent), call["src"]
+    if known is not None:
+        return int(known)
+    dims = (dim for dim, own in enumerate(src.extents) if call.facts.equal(own, extent))
+    rooms = (const_value(src.buffer.shape[dim] - src.starts[dim]) for dim in dims)
+    found = next((int(room) for room in rooms if room is not None), None)
+    if found is None:
+        raise Decline(f"{extent} is no extent of {src.name}, which says how many results there are at most")
+    return found
+
+
 def _steps(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
     """Neutral elements, the source, what dst has if it counts, the call itself, and the results."""
     wide = {name: _on_room(call, side, scratch.get(name)) for name, side in call.sides.items()}
-    moved = {name: side_of(Region(scratch[name].buffer, call[name].region.box), call.facts) for name in scratch}
+    moved = {name: _moved(call, call[name], made) for name, made in scratch.items()}
     steps = []
     if "src" in scratch:
         value = reduction_of(call, None if call.stmt.primitive in ("argmax", "argmin") else wide["src"].size).padding
         steps.append(replace(inner_call(call, fill.name, {"dst": scratch["src"]}), scalars={"value": value}))
         steps.append(inner_call(call, copy.name, {"dst": moved["src"], "src": call["src"]}))
     if "dst" in scratch and call.option("accum"):
-        steps.append(inner_call(call, copy.name, {"dst": scratch["dst"], "src": _whole(call, call["dst"])}))
+        has = _whole(call, call["dst"]) if call["dst"].space == "local" else call["dst"]
+        to = scratch["dst"] if call["dst"].space == "local" else moved["dst"]
+        steps.append(inner_call(call, copy.name, {"dst": to, "src": has}))
     steps.append(inner_call(call, call.stmt.primitive, wide, **dict(call.config)))
     if "dst" in scratch:
         steps.append(inner_call(call, copy.name, {"dst": call["dst"], "src": moved["dst"]}))
@@ -82,12 +104,18 @@ def _steps(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
 
 def _on_room(call: TileCall, side: Side, scratch: Side | None) -> Side:
     """The part of the scratch registers that a side may be, where only the run knows how much it is."""
-    if scratch is None:
-        return side
+    if scratch is None or side.space != "local":
+        return scratch or side
     pairs = zip(side.region.box, side.buffer.shape, strict=True)
     box = tuple(
         (start, extent if const_value(extent) is not None else total - start) for (start, extent), total in pairs
     )
+    return side_of(Region(scratch.buffer, box), call.facts)
+
+
+def _moved(call: TileCall, side: Side, scratch: Side) -> Side:
+    """The part of the scratch that the side really is."""
+    box = side.region.box if side.space == "local" else tuple((0, extent) for extent in side.extents)
     return side_of(Region(scratch.buffer, box), call.facts)
 
 
@@ -100,3 +128,7 @@ def _(plan: CoveredReduction, call: TileCall, out: Builder) -> None:
     made = {name: each.allocated(call, out) for name, each in plan.made.items()}
     for chosen, inner in zip(plan.steps, _steps(call, made), strict=True):
         chosen.write(inner, out)
+        if inner["dst"].space == "shared" and inner.stmt.primitive == copy.name:
+            out.meet(call)
+    if any(isinstance(each, Staging) for each in plan.made.values()):
+        out.meet(call)

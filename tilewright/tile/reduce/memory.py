@@ -33,7 +33,7 @@ from tilewright.tile.partials import (
     taken_from_scratch,
 )
 from tilewright.tile.partition import one_storage, places, run_problem
-from tilewright.tile.reductions import OPERATIONS, Reduction, reduction_of, wanted
+from tilewright.tile.reductions import KEYWORDS, OPERATIONS, Reduction, reduction_of, wanted
 from tilewright.tile.walks import Ints, Offset, plus, times
 
 __all__ = ["memory"]
@@ -79,7 +79,12 @@ class MemoryReduction:
         return ", ".join(steps)
 
 
-@variant(*OPERATIONS, priority=10, keywords=("axes", "accum", "nan", "thread_reduce"), when=[from_memory, whole_bytes])
+@variant(
+    *OPERATIONS,
+    priority=10,
+    keywords=KEYWORDS,
+    when=[from_memory, whole_bytes],
+)
 def memory(call: TileCall) -> MemoryReduction:
     """The threads read neighbouring runs of up to 128 bits; lanes join by shuffles, warps through shared memory."""
     axes = axes_of(dict(call.config), len(call["src"].extents)) or ()
@@ -219,13 +224,14 @@ def _take_in_all(emission: _Emission, column: Value) -> None:
     """The loop over the elements: a batch of loads, then the elements of that batch."""
     plan, out, deal = emission.plan, emission.out, emission.plan.deal
     finds = emission.reduction.row.finds
-    cut = deal.reduced.dims[-1] if deal.reduced.partial else None
     with out.each("i", plan.rounds) as round:
         with out.each("u", plan.batch) as load:
             turn = out.let("n", emission.turn(round, load))
             digits = emission.digits(column, turn)
             run = emission.run, times(load, deal.vector), deal.vector
-            load_run(emission.call, out, run, digits, emission.exists(turn, digits), emission.reduction.padding, cut)
+            load_run(
+                emission.call, out, run, digits, emission.exists(turn, digits), emission.reduction.padding, deal.cut
+            )
         with out.each("u", plan.batch) as load, out.each("e", deal.vector) as e:
             value = Load(emission.run, (as_expr(plus(times(load, deal.vector), e)),))
             position = _position(emission, column, emission.turn(round, load), e) if finds else None

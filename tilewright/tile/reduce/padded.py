@@ -19,7 +19,7 @@ from tilewright.tile.conditions import by_several, constant_extents, from_regist
 from tilewright.tile.dispatch import Chosen, Decline, variant
 from tilewright.tile.inner import ScratchRegisters, inner_call, planned
 from tilewright.tile.owners import owners
-from tilewright.tile.reductions import OPERATIONS, reduction_of
+from tilewright.tile.reductions import KEYWORDS, OPERATIONS, reduction_of
 
 __all__ = ["padded"]
 
@@ -41,7 +41,7 @@ class PaddedReduction:
 @variant(
     *OPERATIONS,
     priority=11,
-    keywords=("axes", "accum", "nan", "thread_reduce"),
+    keywords=KEYWORDS,
     when=[from_registers, by_several, constant_extents, kept_inside],
 )
 def padded(call: TileCall) -> PaddedReduction:

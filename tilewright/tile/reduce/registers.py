@@ -26,7 +26,7 @@ from tilewright.tile.partials import (
     take_in,
 )
 from tilewright.tile.partition import element_numbers
-from tilewright.tile.reductions import OPERATIONS, numbered, reduction_of
+from tilewright.tile.reductions import KEYWORDS, OPERATIONS, numbered, reduction_of
 from tilewright.tile.walks import Offset, plus, times
 
 __all__ = ["registers"]
@@ -56,7 +56,7 @@ class RegisterReduction:
 @variant(
     *OPERATIONS,
     priority=10,
-    keywords=("axes", "accum", "nan", "thread_reduce"),
+    keywords=KEYWORDS,
     when=[from_registers, constant_extents, kept_inside],
 )
 def registers(call: TileCall) -> RegisterReduction:

@@ -9,7 +9,7 @@ from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
 from tilewright.tile.dispatch import Chosen, variant
 from tilewright.tile.inner import Staging, inner_call, planned, staging
-from tilewright.tile.reductions import OPERATIONS
+from tilewright.tile.reductions import KEYWORDS, OPERATIONS
 
 __all__ = ["staged"]
 
@@ -30,7 +30,7 @@ class StagedReduction:
 @variant(
     *OPERATIONS,
     priority=5,
-    keywords=("axes", "accum", "nan", "thread_reduce"),
+    keywords=KEYWORDS,
     when=[from_registers, by_several, constant_extents, kept_inside],
 )
 def staged(call: TileCall) -> StagedReduction:

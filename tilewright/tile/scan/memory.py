@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir import Buffer, Expr, Load, Value, as_expr, binary, const_value, special
+from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value, special
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall, own_digits
 from tilewright.tile.conditions import only_in, whole_bytes
-from tilewright.tile.deals import Deal, below, ceiling, dealt_along, load_run, wider_runs
+from tilewright.tile.deals import (
+    Deal,
+    below,
+    ceiling,
+    dealt_along,
+    end_of_row,
+    load_run,
+    takes_runs,
+    wider_runs,
+)
 from tilewright.tile.dispatch import Decline, counted, variant
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partials import PartialStore, begin_with_nothing, registers_for
 from tilewright.tile.prefixes import LaneLine, Prefixes
-from tilewright.tile.reductions import Reduction, reduction_of
+from tilewright.tile.reductions import Partial, Reduction, reduction_of
 from tilewright.tile.walks import plus, times
 
 __all__ = ["memory"]
@@ -22,8 +31,8 @@ __all__ = ["memory"]
 
 @dataclass(frozen=True, slots=True)
 class MemoryScan:
-    """blocks: of lines, one after the other. rounds: of a line's threads along it. widened: what
-    would make the accesses wider.
+    """blocks: of lines, one after the other. rounds: of a line's threads along it. together: are runs stored by one
+    access? widened: what would make the accesses wider.
     """
 
     deal: Deal
@@ -31,6 +40,7 @@ class MemoryScan:
     blocks: Value
     rounds: Value
     nbytes: int
+    together: bool
     widened: str | None = None
 
     def summary(self) -> str:
@@ -54,7 +64,8 @@ def memory(call: TileCall) -> MemoryScan:
     blocks = facts.simplify(ceiling(deal.kept.count, deal.across))
     rounds = facts.simplify(ceiling(deal.reduced.count, deal.along))
     widened = wider_runs(call, deal, lambda other: dealt_along(other, (axis,), in_order=True))
-    return MemoryScan(deal, line, blocks, rounds, max(1, deal.vector * src.dtype.bits // 8), widened)
+    together = deal.vector > 1 and takes_runs(call, call["dst"], _axis_in(call), deal.vector)
+    return MemoryScan(deal, line, blocks, rounds, max(1, deal.vector * src.dtype.bits // 8), together, widened)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +136,44 @@ def _load(emission: _ScanEmission, digits: list[Value], there: Expr | None) -> N
     """The elements of a run; those that do not exist become neutral ones."""
     out, src, deal = emission.out, emission.call["src"], emission.plan.deal
     exists = all_hold((there, inside(emission.call, src, digits)))
-    load_run(emission.call, out, (emission.run, 0, deal.vector), digits, exists, emission.reduction.padding)
+    run = emission.run, 0, deal.vector
+    load_run(emission.call, out, run, digits, exists, emission.reduction.padding, deal.cut)
 
 
-def _store(emission: _ScanEmission, digits: list[Value], there: Expr | None, before: tuple[Expr, ...]) -> None:
-    """The prefixes of a run's elements."""
-    out, call, deal, reduction = emission.out, emission.call, emission.plan.deal, emission.reduction
-    dst, sums = call["dst"], emission.sums
-    exclusive = bool(call.option("exclusive", False))
-    position = _axis_in(call) if deal.vector > 1 else 0
+def _store(emission: _ScanEmission, digits: list[Value], there: Expr | None, before: Partial) -> None:
+    """The prefixes of a run's elements: by one access where the destination has such runs, and the line goes on."""
+    out, call, deal = emission.out, emission.call, emission.plan.deal
+    dst, position, flat = call["dst"], _axis_in(call) if deal.vector > 1 else 0, call["dst"].buffer.flat()
+    end = None if deal.cut is None else end_of_row(call, call["src"], deal.cut)
+
+    def each() -> None:
+        for e, value in enumerate(_prefixes(emission, before)):
+            here = [plus(digit, e) if dim == position else digit for dim, digit in enumerate(digits)]
+            exists = None if end is None else binary("<", here[position], end)
+            with out.when(all_hold((exists, inside(call, dst, here)))):
+                out.store(flat, dst.place(here, call.facts).get("m", 0), value)
+
+    def together() -> None:
+        run = out.local("result", deal.vector, str(dst.dtype)).flat()
+        for e, value in enumerate(_prefixes(emission, before)):
+            out.store(run, e, value)
+        pointer = out.pointer("ptr", flat, dst.place(digits, call.facts).get("m", 0))
+        nbytes = deal.vector * dst.dtype.bits // 8
+        out.call("cuda.copy_bytes", pointer, AddressOf(run, (as_expr(0),)), nbytes)
+
     with out.when(there):
-        for e in range(deal.vector):
-            own = sums.get(e - 1) if exclusive and e else sums.get(e)
-            result = before if exclusive and not e else reduction.joined(before, own)
-            here = list(digits)
-            here[position] = plus(here[position], e)
-            with out.when(inside(call, dst, here)):
-                offset = dst.place(here, call.facts).get("m", 0)
-                out.store(dst.buffer.flat(), offset, reduction.result(result))
+        if not emission.plan.together:
+            each()
+        else:
+            whole = None if end is None else binary("<=", plus(digits[position], deal.vector), end)
+            out.either(whole, together, each)
+
+
+def _prefixes(emission: _ScanEmission, before: Partial) -> list[Expr]:
+    """What the destination gets of a run."""
+    reduction, sums = emission.reduction, emission.sums
+    joined = [reduction.joined(before, sums.get(e)) for e in range(emission.plan.deal.vector)]
+    return list(map(reduction.result, [before, *joined[:-1]] if emission.call.option("exclusive", False) else joined))
 
 
 def _axis_in(call: TileCall) -> int:

@@ -1,0 +1,445 @@
+"""How threads divide the elements of a call: one mapping over all of its tiles, whatever the call does with them.
+
+Where a tile is in registers, its layout says which thread has which element (`held_by`, `by_holders`). Else the threads
+of the scope take turns in an order of our choice (`dealt_out`, `by_turns`). Either way a thread makes some rounds of
+accesses, each of a run of elements that is contiguous and aligned in every tile in memory, or one element for all of
+the run; of a tile in registers each element is in a slot that is the same in all threads. Where a run starts is an
+`Offset` that is found on tables of addresses; where there are too many to list, or only the run knows how many, it is
+computed from coordinates in `RowRuns`: see `flow`. `round_loops` writes the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from tilewright.ir import Expr, Value, binary, const_value
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.dispatch import Decline
+from tilewright.tile.elements import Computation, Moving, computation, indexed
+from tilewright.tile.hints import wider
+from tilewright.tile.inside import open_dimensions, splits
+from tilewright.tile.owners import Owners, accesses, owners
+from tilewright.tile.partition import element_numbers, places, repeats, tracked, widest_vector
+from tilewright.tile.walks import Ints, Offset, Walk, plus, times, walk_of
+
+__all__ = ["ELEMENT", "LETTERS", "MOST_LISTED", "Also", "Distribution", "RowRuns", "all_found", "by_holders",
+           "by_turns", "dealt_out", "emit_copies", "held_by", "held_elsewhere", "in_batches", "in_memory_order",
+           "in_order", "numbers_in", "registers_alike", "widened"]  # fmt: skip
+
+LETTERS = {"global": "g", "shared": "s", "local": "r"}  # in the names of offsets and pointers, and their order
+ELEMENT = "element"
+"""The name of the number of an access's first element among the offsets."""
+MOST_LISTED = 1 << 17  # elements of a region whose addresses are listed
+Also: TypeAlias = Callable[[Ints, int], str | None]
+Slots: TypeAlias = "tuple[tuple[str, tuple[Value, Walk]], ...]"  # by tile
+IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
+BESIDE_REGISTERS = 4  # accesses in flight if it holds other elements meanwhile, which take registers, too
+
+
+@dataclass(frozen=True, slots=True)
+class RowRuns:
+    """The runs of rows, numbered. extents: of dst. row: runs of a row; total: of all rows. partial: may the last run of
+    a row be?
+    """
+
+    extents: tuple[Value, ...]
+    row: Value
+    total: Value
+    partial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """vector: elements of one access. rounds: accesses of a thread. offsets: where each starts, by the tile's name.
+
+    number: of its first element, where it is asked for. threads: that take turns (0: each has its own elements).
+    spread: the offsets follow a thread and its rounds; else the number of the access, ``round * threads + thread``.
+    accesses: how many there are, where the last round is not full (0: all rounds are). guard: holds in the threads that
+    take part. limit: why no access has 16 bytes; widened: what would make accesses wider.
+    computing: what each element becomes; None where bits are copied at once. single: tiles of which a run is one
+    element. slots: of tiles in registers, by the number of the element in the thread. parts: may a run be partly
+    outside? asked: may a region leave its buffer? batch: rounds that are loaded at once. pairs: does an instruction
+    compute two elements? rows: runs whose number only the run knows, in the place of rounds, offsets and accesses.
+    """
+
+    vector: int
+    nbytes: int = 0
+    rounds: int = 0
+    offsets: tuple[tuple[str, Offset], ...] = ()
+    threads: int = 0
+    spread: bool = True
+    accesses: int = 0
+    guard: Expr | None = None
+    number: Offset | None = None
+    limit: str = ""
+    widened: str | None = None
+    computing: Computation | Moving | None = None
+    single: frozenset[str] = frozenset()
+    slots: Slots = ()
+    batch: int = 1
+    asked: bool = False
+    parts: bool = False
+    pairs: bool = False
+    rows: RowRuns | None = None
+
+    def summary(self) -> str:
+        """``2 x 16 bytes (8 elements) for each of 128 threads``, and why not fewer and wider."""
+        if self.rows is not None:
+            return self._of_rows(self.rows)
+        who = f"for each of {self.threads} threads" if self.threads > (self.computing is not None) else "per thread"
+        total = f", {self.accesses} in all" if self.accesses else ""
+        if self.computing is None:
+            why = f"; not by 16 bytes, as {self.limit}" if self.limit else ""
+            return f"{self.rounds} x {self.nbytes} bytes ({self.vector} elements) {who}{total}{why}"
+        at_once = f", {self.batch} at once" if self.batch > 1 else ""
+        why = f"; not wider, as {self.limit}" if self.limit and self.offsets else ""
+        asked = ", those inside of the buffers" if self.asked else ""
+        how = ", in pairs" if self.pairs else self.computing.summary()
+        return f"{self.rounds} x {self.vector} elements {who}{total}{at_once}{asked}{how}{why}"
+
+    def _of_rows(self, rows: RowRuns) -> str:
+        """``n // 4 x 4 elements, 128 threads take turns``."""
+        why = f"; not wider, as {self.limit}" if self.limit else ""
+        asked = ", those inside of the buffers" if self.asked else ""
+        who = f"{self.threads} threads take turns" if self.threads > 1 else "one thread"
+        how = self.computing.summary() if self.computing is not None else ""
+        return f"{rows.total} x {self.vector} elements, {who}, {self.batch} at once{asked}{how}{why}"
+
+    @contextmanager
+    def rounds_of(self, call: TileCall, out: Builder) -> Iterator[dict[str, Value]]:
+        """What is written inside happens for each access; the offset of each tile, by name."""
+        with self.counted(call, out) as (_, offsets):
+            yield offsets
+
+    @contextmanager
+    def counted(self, call: TileCall, out: Builder) -> Iterator[tuple[Value, dict[str, Value]]]:
+        """Like `rounds_of`, with the number of the thread's access as well."""
+        thread = call.scope.index
+        with out.when(self.guard):
+            starts = [(name, out.offsets(offset, LETTERS[call[name].space])) for name, offset in self.offsets]
+            if self.number is not None:
+                starts.append((ELEMENT, out.offsets(self.number, "e")))
+            with out.loop("f", self.rounds) as f:
+                number = plus(times(f, self.threads), thread)
+                with out.when(binary("<", number, self.accesses) if self.accesses else None):
+                    access = f if self.spread else number
+                    yield f, {name: start(access) for name, start in starts}
+
+    @contextmanager
+    def pointers(self, call: TileCall, out: Builder) -> Iterator[dict[str, Expr]]:
+        """Like `rounds_of`, with pointers in the place of offsets."""
+        with self.rounds_of(call, out) as offsets:
+            yield {
+                name: out.pointer(f"{LETTERS[call[name].space]}_ptr", call[name].buffer.flat(), offset)
+                for name, offset in offsets.items()
+            }
+
+
+def in_order(sides: Mapping[str, Side]) -> dict[str, Side]:
+    """The tiles by their names, those farther away first."""
+    return dict(sorted(sides.items(), key=lambda item: list(LETTERS).index(item[1].space)))
+
+
+def numbers_in(call: TileCall, side: Side) -> Ints:
+    """For each element of dst, the number of the side's element that goes with it."""
+    numbers = np.arange(int(side.size or 0))
+    if side.size == call["dst"].size:
+        return numbers
+    dst = call["dst"].shape
+    return np.broadcast_to(numbers.reshape(side.shape[-len(dst) :]), dst).reshape(-1)
+
+
+def emit_copies(plan: Distribution, call: TileCall, out: Builder) -> None:
+    """A copy of one run after the other."""
+    with plan.pointers(call, out) as pointers:
+        out.call("cuda.copy_bytes", pointers["dst"], pointers["src"], plan.nbytes)
+
+
+def widened(call: TileCall, planner: Callable[[TileCall], Distribution]) -> Distribution:
+    """The distribution that ``planner`` plans, with what would make its accesses wider."""
+    plan = planner(call)
+    return replace(plan, widened=wider(call, plan, planner)) if plan.limit else plan
+
+
+def held_by(call: TileCall, local: Side) -> Distribution:
+    """Each thread has the elements that it holds of ``local``. Raises Decline where they are no runs of the others."""
+    held, where, vector, limit = accesses(call, local)
+    starts = held.elements[:, ::vector]
+    own = held.offset_of(held.slots[::vector])
+    offsets = (
+        (name, own if side is local else tracked(call, side, where[name], starts, [held.rank]))
+        for name, side in in_order(call.sides).items()
+    )
+    if (found := all_found(offsets)) is None:
+        others = " and ".join(side.name for side in call.tiles if side is not local)
+        raise Decline(f"the registers of {local.name} and the addresses of {others} follow no common pattern")
+    guard = held.guard(storing=local not in call.written)
+    return Distribution(vector, vector * local.dtype.bits // 8, starts.shape[1], found, guard=guard, limit=limit)
+
+
+def dealt_out(
+    call: TileCall,
+    order: Ints,
+    also: Callable[[int], str | None] = lambda _: None,
+    *,
+    numbered: bool = False,
+    tiles: Mapping[str, Side] | None = None,
+    least: int = 1,
+) -> Distribution:
+    """The threads of the scope take the elements in turns, in this order. Raises Decline where no pattern gives them.
+
+    also: a further reason against runs of so many elements. numbered: with the number of each access's first element.
+    tiles: those that it is about, if not all. least: bytes of the shortest run.
+    """
+    sides = [
+        (name, side, places(side, call.facts), numbers_in(call, side))
+        for name, side in in_order(call.sides if tiles is None else tiles).items()
+    ]
+    vector, limit = widest_vector(call, [(side, where, own[order]) for _, side, where, own in sides], also, least)
+    starts = order[::vector]
+    threads = call.scope.threads
+    rounds = -(-len(starts) // threads)
+    partial = len(starts) if len(starts) < rounds * threads else 0
+    nbytes = vector * call.dtype.bits // 8
+    for spread in (False,) if partial else (True, False):
+        elements = starts.reshape(rounds, threads).T if spread else starts
+        thread = [call.scope.index] if spread else []
+        offsets = (tracked(call, side, where, own[elements], thread) for _, side, where, own in sides)
+        found = all_found(zip((name for name, *_ in sides), offsets, strict=True))
+        number = element_numbers(elements, thread) if numbered else None
+        if found is not None and (number is not None) == numbered:
+            return Distribution(vector, nbytes, rounds, found, threads, spread, partial, number=number, limit=limit)
+    names = " and ".join(side.name for _, side, _, _ in sides)
+    raise Decline(f"the addresses of {names} follow no common pattern")
+
+
+def all_found(offsets: Iterable[tuple[str, Offset | None]]) -> tuple[tuple[str, Offset], ...] | None:
+    """The offsets by name; None where one of them follows no pattern."""
+    found = tuple(offsets)
+    return None if any(offset is None for _, offset in found) else found  # type: ignore[return-value]  # none is
+
+
+def in_memory_order(side: Side) -> Ints:
+    """The region's element numbers in the order of their addresses: symbolic strides outside, then from far to near."""
+    numbers = np.arange(int(side.size or 0))
+    if side.tile is None:
+        return numbers
+    strides = [const_value(it.stride) for it in side.tile.shard]
+    axes = sorted(range(len(strides)), key=lambda k: (strides[k] is not None, -abs(int(strides[k] or 0))))
+    return numbers.reshape([int(it.extent) for it in side.tile.shard]).transpose(axes).reshape(-1)
+
+
+# With a computation
+
+
+def by_turns(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Distribution:
+    """The threads of the scope take runs in turns, in the order of a memory. Raises Decline.
+
+    also: a further reason against runs of so many elements in this order. least: bytes of the shortest run.
+    """
+    if int(call["dst"].size or 0) > MOST_LISTED:
+        raise Decline(f"{call['dst'].size} elements, too many to lay out one by one")
+    order = in_memory_order(_leading(call))
+    share = dealt_out(
+        call,
+        order,
+        lambda length: _crooked(call, order, length) or also(order, length),
+        numbered=_needs_number(call),
+        tiles=_memory(call),
+        least=least,
+    )
+    threads, vector = call.scope.threads, share.vector
+    everyone = Owners(np.arange(threads), np.zeros(1, np.int64), np.zeros((threads, 1), np.int64), 0,
+                      call.scope.kind, threads, 1, call.scope.kind)  # fmt: skip
+    runs = np.resize(order.reshape(-1, vector), (share.rounds * threads, vector))
+    mine = runs.reshape(share.rounds, threads, vector).transpose(1, 0, 2).reshape(threads, -1)
+    return _computing(call, share, order, _slots(call, everyone, mine))
+
+
+def by_holders(call: TileCall, local: Side) -> Distribution:
+    """Each thread computes with the elements that it holds of ``local``. Raises Decline."""
+    storing = local not in call.written
+    held, elements = _expanded(call, local, owners(call, local, loading=not storing))
+    for side in call.tiles:
+        if side.space == "local":
+            held, elements = _within(held, elements, owners(call, side, loading=True))
+    memory = _memory(call)
+    tiles = [(side, places(side, call.facts), numbers_in(call, side)[elements]) for side in memory.values()]
+    if tiles:
+        vector, limit = widest_vector(call, tiles, lambda length: _crooked(call, elements, length))
+    else:
+        vector, limit = 2 if _packs(call, elements) else 1, ""
+    starts = elements[:, ::vector]
+    offsets = (tracked(call, side, where, own[:, ::vector], [held.rank]) for side, where, own in tiles)
+    if (found := all_found(zip(memory, offsets, strict=True))) is None:
+        names = " and ".join(side.name for side in memory.values())
+        raise Decline(f"the registers of {local.name} and the addresses of {names} follow no common pattern")
+    slots = _slots(call, held, elements)
+    number = element_numbers(starts, [held.rank]) if _needs_number(call) else None
+    if _needs_number(call) and number is None:
+        raise Decline(f"the elements that threads hold of {local.name} follow no pattern")
+    nbytes, guard = vector * max(call.dtype.bits, 8) // 8, held.guard(storing=storing)
+    share = Distribution(vector, nbytes, starts.shape[1], found, guard=guard, number=number, limit=limit)
+    return _computing(call, share, elements, slots)
+
+
+def _packs(call: TileCall, elements: Ints) -> bool:
+    """Are there instructions for two elements, and can all threads take two?"""
+    computing = computation(call)
+    return elements.shape[-1] % 2 == 0 and isinstance(computing, Computation) and computing.packs(call)
+
+
+def registers_alike(call: TileCall) -> Side | None:
+    """The tile whose holders compute: dst if it is in registers, else a source of which each holds its own elements."""
+    if call["dst"].space == "local":
+        return call["dst"]
+    held = [(side, owners(call, side, loading=True)) for side in call.tiles if side.space == "local"]
+    spread = [side for side, own in held if own.space != "thread"]
+    return max(spread, key=lambda side: int(side.size or 0), default=None)
+
+
+def held_elsewhere(call: TileCall, local: Side) -> list[str]:
+    """The sources in registers that the holders of ``local`` do not have, or not all in the same slots."""
+    held, elements = _expanded(call, local, owners(call, local, loading=True))
+    for side in call.tiles:
+        if side.space == "local":
+            held, elements = _within(held, elements, owners(call, side, loading=True))
+    found = []
+    for name, side in call.sides.items():
+        if side.space == "local" and side is not local and name != "dst":
+            try:
+                _slots_of(call, side, held, elements)
+            except Decline:
+                found.append(name)
+    return found
+
+
+def _computing(call: TileCall, share: Distribution, order: Ints, slots: Slots) -> Distribution:
+    """The distribution of the elements in this order, with what is computed of them."""
+    made, vector = computation(call), share.vector
+    sides = ((name, side) for name, side in call.sides.items() if side.space != "local" and vector > 1)
+    single = frozenset(name for name, side in sides if repeats(numbers_in(call, side)[order], vector))
+    most = in_batches(
+        sum(name != "dst" and name not in single for name, _ in share.offsets),
+        beside=any(name != "dst" for name, _ in slots),
+    )
+    return replace(
+        share,
+        computing=made,
+        single=single,
+        slots=slots,
+        batch=max(size for size in range(1, most + 1) if share.rounds % size == 0),
+        asked=_is_open(call),
+        parts=_has_parts(call, order, vector),
+        pairs=vector % 2 == 0 and isinstance(made, Computation) and made.packs(call),
+    )
+
+
+def in_batches(loads: int, *, beside: bool = False) -> int:
+    """How many rounds to load at once, of so many tiles; ``beside`` others that are in registers."""
+    return max(1, (BESIDE_REGISTERS if beside else IN_FLIGHT) // loads) if loads else 1
+
+
+def _leading(call: TileCall) -> Side:
+    """The tile in whose order elements are dealt out: a global one if there is one, dst first, of full size."""
+    full = [side for side in call.tiles if side.size == call["dst"].size and side.space != "local"]
+    if not full:
+        raise Decline("no tile in memory has all elements")
+    return next((side for side in full if side.space == "global"), full[0])
+
+
+def _memory(call: TileCall) -> dict[str, Side]:
+    """The tiles in memory, those farther away first."""
+    found = {name: side for name, side in call.sides.items() if side.space != "local"}
+    for side in found.values():
+        if side.tile is None and open_dimensions(call, side):
+            raise Decline(side.problem)
+    return in_order(found)
+
+
+def _needs_number(call: TileCall) -> bool:
+    return _is_open(call) or any(map(indexed, call.scalars.values()))
+
+
+def _is_open(call: TileCall) -> bool:
+    return any(open_dimensions(call, side) for side in call.tiles)
+
+
+def _crooked(call: TileCall, order: Ints, length: int) -> str | None:
+    """Why the first and the last element of a run do not tell whether all are inside; None if they do."""
+    if order.shape[-1] % length:
+        return f"{order.shape[-1]} elements are no multiple of {length}"
+    if any(map(indexed, call.scalars.values())):
+        runs = order.reshape(-1, length)
+        if (runs - runs[:, :1] != np.arange(length)).any():
+            return f"{length} neighbours in memory are no neighbours in the region, whose places a value depends on"
+    for side in call.tiles:
+        for dim in open_dimensions(call, side):
+            along = _coordinates(call, side, dim)[order].reshape(-1, length)
+            steps = along - along[:, :1]
+            if not ((steps == 0).all() or (steps == np.arange(length)).all()):
+                return f"{length} elements of {side.name} turn a corner at the end of dimension {dim}"
+    return None
+
+
+def _has_parts(call: TileCall, order: Ints, vector: int) -> bool:
+    """May a run be inside with some of its elements only?"""
+    return any(splits(call, side, numbers_in(call, side)[order].reshape(-1), vector) for side in call.tiles)
+
+
+def _coordinates(call: TileCall, side: Side, dim: int) -> Ints:
+    return np.asarray(np.unravel_index(numbers_in(call, side), side.shape)[dim])
+
+
+def _expanded(call: TileCall, local: Side, held: Owners) -> tuple[Owners, Ints]:
+    """The elements of dst that each holder has: where the side broadcasts, several for one register."""
+    numbers = numbers_in(call, local)
+    times_each = len(numbers) // int(local.size or 1)
+    if times_each == 1:
+        return held, held.elements
+    of_each = np.argsort(numbers, kind="stable").reshape(-1, times_each)
+    return held, np.sort(of_each[held.elements].reshape(len(held.threads), -1), axis=1)
+
+
+def _within(held: Owners, elements: Ints, other: Owners) -> tuple[Owners, Ints]:
+    """The holders counted in the other's space, where that is the larger one: each space inside it holds the same."""
+    times_each = other.space_threads // held.space_threads
+    if times_each <= 1:
+        return held, elements
+    threads = np.add.outer(np.arange(times_each) * held.space_threads, held.threads).reshape(-1)
+    wide = replace(
+        held, threads=threads, elements=np.tile(held.elements, (times_each, 1)), space=other.space,
+        space_threads=other.space_threads, shared_by=other.shared_by,
+    )  # fmt: skip
+    return wide, np.tile(elements, (times_each, 1))
+
+
+def _slots(call: TileCall, held: Owners, elements: Ints) -> Slots:
+    """Where the holders have their elements of the tiles in registers. Raises Decline."""
+    sides = ((name, side) for name, side in call.sides.items() if side.space == "local")
+    return tuple((name, _slots_of(call, side, held, elements)) for name, side in sides)
+
+
+def _slots_of(call: TileCall, side: Side, held: Owners, elements: Ints) -> tuple[Value, Walk]:
+    """In which slot each holder has its elements of the side, (threads, elements). Raises Decline where that differs
+    from thread to thread, or where another thread has the element.
+    """
+    own = owners(call, side, loading=True)
+    where = np.full((own.space_threads, int(side.size or 0)), -1, np.int64)
+    for row, thread in zip(own.elements, own.threads, strict=True):
+        where[thread, row] = own.slots
+    found = where[held.threads[:, None] % own.space_threads, numbers_in(call, side)[elements]]
+    if (found < 0).any():
+        raise Decline(f"elements of {side.name} are held by other threads: Tx.permute_layout brings them there")
+    if (found != found[:1]).any():
+        raise Decline(f"threads hold their elements of {side.name} in different slots")
+    walk = walk_of(found[0])
+    if walk is None:
+        raise Decline(f"the slots of {side.name} follow no pattern")
+    return own.base, walk
