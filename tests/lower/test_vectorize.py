@@ -52,6 +52,18 @@ def test_four_floats_are_one_load_and_one_store() -> None:
     assert run.counts.instructions["store global"] == 2
 
 
+def test_rounds_in_steps_stay_a_loop_that_leaves_out_what_is_between() -> None:
+    exe = made(MOVE, rounds="0, 8, 2")
+    a, b = np.arange(1, 4097, dtype=np.float32), np.zeros(4096, np.float32)
+
+    exe.simulate(a, b, 3)
+
+    assert told(exe) == "element by element, as it goes in steps of 2"
+    moved = np.arange(64)[:, None] * 16 + np.arange(0, 8, 2)
+    assert (b[moved] == a[moved]).all()
+    assert np.count_nonzero(b) == moved.size
+
+
 BODIES = {
     "B[tid * 16 + i] = T.exp(A[tid * 16 + i]) * 2.0 + T.cast(i, 'float32')": "B, A by 4 elements",
     "B[tid * 16 + i] = A[tid * 16 + 8 + i] + A[tid * 16 + i]": "B, A by 4 elements",
@@ -65,6 +77,8 @@ BODIES = {
     "B[tid * 16 + i] = T.select(n < 0, A[tid * n + i], 1.0)": "B by 4 elements",
     "B[tid * 13 + i] = 1.0": "element by element, as B.* multiple of",
     "B[tid * 16 + i + 1] = B[tid * 16 + i]": "element by element, as it reads B, which it writes",
+    "B[tid * 16 + i] = 2.0\n        B[tid * 16 + i] = B[tid * 16 + i] + i": "element by element, as it reads B",
+    "r[i] = A[tid * 16 + i]\n        B[tid * 16 + i] = B[tid * 16 + i] * r[i]": "element by element, as it reads [rB]",
     "if i < n:\n            B[tid * 16 + i] = 1.0": "element by element, as its body is more than stores",
     "T.cuda.atomic_add(B.ptr_to([tid]), A[tid * 16 + i])": "element by element, as its body is more",
 }

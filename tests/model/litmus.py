@@ -81,6 +81,8 @@ LITMUS = (
     row("mp-rmw: atom.cta", "R", "S3", "W x; W.rel.gpu f=1", "cas.rlx.cta f=1>2", "R.acq.gpu f=2; R x"),
     row("mp-red", "R", "S2", "W x; W.rel.gpu f", "red.rlx.gpu f; F.gpu; R x"),
     row("red-read", "R", "S2", "red.rlx.gpu x", "red.rlx.gpu x; R x"),
+    row("rel-rel: both of one CTA", "O", "S3", "W x; add.rel.gpu f", "add.rel.gpu f", "R.acq.gpu f=2; R x", ctas=False),
+    row("rel-rel: one relaxed", "R", "S2", "W x; add.rlx.gpu f", "add.rel.gpu f", "R.acq.gpu f=2; R x", ctas=False),
     placed("wrc", "O", "S4", w00="W x; W.rel.cta f", w01="R.acq.cta f=1; W.rel.gpu g", w10="R.acq.gpu g=1; R x"),
     row("rlx-data", "O", "O8", "W.rlx.gpu x; W.rlx.gpu f", "R.rlx.gpu f=1; R.rlx.gpu x"),
     row("mixed-size", "R", "O6", "W.rlx.gpu.b64 x", "R.rlx.gpu.b32 x"),

@@ -51,6 +51,41 @@ def test_a_counter_that_stays_at_its_target_holds_nobody_up_in_the_second_launch
         start(ctas, 2, 1, count)
 
 
+@pytest.mark.parametrize("counts", [True, False])
+def test_who_has_counted_reads_no_value_from_before_that(counts):  # noqa: C901  # branches of the kernel
+    """Another lane has seen that CTA 0 has counted. Only its own count keeps lane 0 from an older value than that."""
+
+    @T.prim_func
+    def kernel(x: T.Buffer((1,), "int32"), count: T.Buffer((1,), "uint32"), out: T.Buffer((1,), "int32")):
+        cta = T.cta_id([2])
+        lane = T.lane_id([32])
+        seen = T.alloc_shared((1,), "uint32")
+        if cta == 0:
+            if lane == 0:
+                x[0] = 1
+                T.ptx.red.add(count.ptr_to([0]), 1, sem="release", scope="gpu")
+        else:
+            if lane == 1:
+                seen[0] = T.ptx.ld(count.ptr_to([0]), sem="relaxed", scope="gpu")
+            T.cuda.warp_sync()
+            if lane == 0:
+                if counts:
+                    T.ptx.red.add(count.ptr_to([0]), 1, sem="relaxed", scope="gpu")
+                while T.ptx.ld(count.ptr_to([0]), sem="acquire", scope="gpu") > 100:
+                    pass
+                if seen[0] == 1 or not counts:
+                    out[0] = x[0]
+
+    def run():
+        tw.simulate(kernel, np.zeros(1, np.int32), np.zeros(1, np.uint32), np.zeros(1, np.int32), check="all")
+
+    if counts:
+        run()
+    else:
+        with pytest.raises(SimulationError, match=RACE):
+            run()
+
+
 WAYS = """
 #include <cooperative_groups.h>
 struct Barrier {

@@ -239,6 +239,34 @@ def test_a_box_begins_at_whole_sixteen_bytes_of_a_row() -> None:
         tw.simulate(loaded(2, (4, 0), 32), source, np.zeros((1, 32), np.uint8))
 
 
+@pytest.mark.parametrize(
+    ("tile_at", "map_at", "told"),
+    [
+        (64, 0, "dst is no multiple of 128 bytes, at which a box of a tensor map begins"),
+        (0, 32, "the tensor map is at 0x[0-9a-f]*20, no multiple of 64 bytes"),
+    ],
+)
+def test_a_box_begins_at_128_bytes_of_shared_memory_and_its_map_at_64(tile_at: int, map_at: int, told: str) -> None:
+    @T.prim_func
+    def load(maps: T.Buffer((256,), "uint8")):
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        tile = T.alloc_shared((256,), "uint8", align=1024)
+        bar = T.alloc_shared((1,), "uint64")
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.cp_async.bulk.tensor.g2c(
+                2, tile.ptr_to([tile_at]), bar.ptr_to([0]), maps.ptr_to([map_at]), 0, -1, "", 0, 0
+            )
+
+    source = tw.TensorMap(np.zeros((4, 64), np.uint16), (2, 8)).fields.at(0)
+    maps = np.zeros(256, np.uint8)
+    maps[map_at : map_at + 128] = np.frombuffer(source.encode(), np.uint8)
+
+    with pytest.raises(SimulationError, match=told):
+        tw.simulate(load, maps, target="sm_90a")
+
+
 def test_what_a_reduction_lacks_is_told_of_its_own_issuer() -> None:
     @T.prim_func
     def half(out: T.Buffer((4,), "uint32")):

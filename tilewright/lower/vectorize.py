@@ -62,23 +62,21 @@ def _rounds(loop: ir.For) -> int:
 
 def _reason_against(loop: ir.For) -> str:
     """Why the rounds cannot be taken together at all; empty where they can."""
-    if _rounds(loop) <= 0 or loop.step != 1:
+    if loop.step != 1:
+        return f"it goes in steps of {loop.step}"
+    if _rounds(loop) <= 0:
         return "the number of rounds is not constant"
     if any(not isinstance(stmt, (ir.Store, ir.Bind)) or getattr(stmt, "mutable", False) for stmt in loop.body):
         return "its body is more than stores"
-    stored = {stmt.place.buffer.root.name: stmt.place for stmt in loop.body if isinstance(stmt, ir.Store)}
+    stores = [stmt.place for stmt in loop.body if isinstance(stmt, ir.Store)]
+    stored = {place.buffer.root.name for place in stores}
     for stmt in loop.body:
         for node in ir.walk(stmt.value):  # type: ignore[union-attr]  # a Store or a Bind, as was just seen
             if isinstance(node, ir.Call) and not _only_computes(node):
                 return f"`{node}` has an effect"
-            if isinstance(node, ir.Load) and node.buffer.root.name in stored and not _alone(node, stored, loop.body):
+            if isinstance(node, ir.Load) and node.buffer.root.name in stored and stores != [node]:
                 return f"it reads {node.buffer.root.name}, which it writes"
     return ""
-
-
-def _alone(node: ir.Load, stored: dict[str, ir.Load], body: ir.Body) -> bool:
-    """Is the element that is read the one that is written, by the only store?"""
-    return bool(stored[node.buffer.root.name] == node) and isinstance(body[-1], ir.Store) and len(stored) == 1
 
 
 def _only_computes(node: ir.Call) -> bool:

@@ -29,6 +29,7 @@ from tilewright.sim.order.knowledge.known import (
     gather_at,
     joined,
     published_flags,
+    same,
     widened,
 )
 from tilewright.sim.order.knowledge.signal_history import SignalHistory
@@ -55,7 +56,8 @@ class Clocks:
 
         0        for each thread of the cluster, the time up to which what it did comes first
         loose    the same for its reads, which come first in practice, though no scope says so; in clusters
-        by_sc    the same by way of fences of kind sc, see `KnownBySc`; where there are any
+        by_sc    the same by way of fences of kind sc, and what the next of these would bring, see `KnownBySc`; where
+                 there are any
         narrow   the same for accesses of shared memory; where fences of shared memory alone are used
         proxied  for each CTA and each warp of the cluster, the time up to which a proxy fence in that CTA comes after
                  what the warp did, and once more for each block of by_sc; where there are operations
@@ -81,13 +83,13 @@ class Clocks:
         self.proxied: int = first
         fences = run.cluster_ctas * self.size // 32 if has_parts else 0
         self.fences: int = -(-fences // 32) * 32
-        self.width: int = first + self.fences * (1 + len(self.by_sc.first))
-        self.goes_far = (0, *(column for reach, column in self.by_sc.first.items() if reach != "cta"))
+        self.width: int = first + self.fences * (1 + len(self.by_sc.columns) // self.size)
+        self.goes_far = (0, *self.by_sc.go_far)
         rows = 1 if run.cluster_ctas == 1 and not has_parts else wave.ctas
         self.known: Times = np.zeros((rows, run.warps, self.width), np.int32)
         self.known[..., : self.proxied][..., np.tile(~run.exists.reshape(-1), self.proxied // self.threads)] = FOREVER
         self.known[..., list(self.by_sc.columns)] = 0
-        flags = np.uint32 if self.by_sc.first and has_parts else np.uint8
+        flags = np.uint64 if self.by_sc.first and has_parts else np.uint8
         self.parts: Flags = np.zeros((rows, run.warps, NUMBERS if has_parts else 1), flags)
         self.parts[..., 0] = SEEN | OFFERED | HEARD | ORDERED
         self.knower: Ints = np.arange(self.threads) >> 5
@@ -191,6 +193,8 @@ class Clocks:
         threads, parts = self.known[rows, who.warps], published_flags(self.parts[rows, who.warps])
         far = [self.far.get((row, warp), {}) for row, warp in who.places()] if self.far else []
         which, lane = np.nonzero(who.lanes)
+        if not len(which):
+            return Known(threads, parts, self.cluster_of(who.rows), far)
         knowers = self.knower[32 * who.warps[which] + lane]
         if self.alone and (own := knowers != who.warps[which]).any():
             k, knowers = which[own], knowers[own]
@@ -223,20 +227,20 @@ class Clocks:
         whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
         if whole.all():
             self._join(who.rows, who.warps, known)
-        else:
+        elif whole.any():
             self._join(who.rows[whole], who.warps[whole], known[whole])
-        alone = np.array([*self.alone], np.int64)
-        here, which = np.nonzero(whole[:, None] & (who.warps[:, None] == alone >> 5))
-        self._join(who.rows[here], self.knower[alone[which]], known[here])
-        k, lanes = np.nonzero(who.lanes & ~whole[:, None])
-        threads = 32 * who.warps[k] + lanes
-        self._let_alone(threads)
-        self._join(who.rows[k], self.knower[threads], known[k])
+        if self.alone and whole.any():
+            alone = np.array([*self.alone], np.int64)
+            here, which = np.nonzero(whole[:, None] & (who.warps[:, None] == alone >> 5))
+            self._join(who.rows[here], self.knower[alone[which]], known[here])
+        if not whole.all():
+            k, lanes = np.nonzero(who.lanes & ~whole[:, None])
+            threads = 32 * who.warps[k] + lanes
+            self.let_alone(threads)
+            self._join(who.rows[k], self.knower[threads], known if len(k) == len(who) == 1 else known[k])
         self._changed()
 
     def _join(self, rows: Ints, knowers: Ints, known: Known) -> None:
-        if not len(rows):
-            return
         near = known.cluster == self.cluster_of(rows)
         times = known.threads if near.all() else np.where(near[:, None], known.threads, 0)
         self.known[rows, knowers] = np.maximum(self.known[rows, knowers], times)
@@ -248,11 +252,11 @@ class Clocks:
     def _join_far(self, row: int, knower: int, known: Known, k: int) -> None:
         size, n = self.wave.run.cluster_ctas, self.threads
         mine = (row + self.wave.first) // size
-        far = dict(known.far[k]) if known.far else {}
+        far = known.far[k] if known.far else {}
         if int(known.cluster[k]) != mine:
             far = joined(far, self.near_as_far(known, k))
-        for cta in [cta for cta in far if cta // size == mine]:  # knowledge that returns to its own cluster
-            times = far.pop(cta)
+        for cta in far.keys() & range(mine * size, mine * size + size):  # knowledge that returns to its own cluster
+            times = far[cta]
             for i, block in enumerate(self.goes_far):
                 columns = slice(block + cta % size * n, block + (cta % size + 1) * n)
                 self.known[row, knower, columns] = np.maximum(
@@ -265,7 +269,8 @@ class Clocks:
         """What a row of knowledge holds of its own cluster, for others."""
         size = self.wave.run.cluster_ctas
         blocks = [known.threads[k, first : first + self.size].reshape(size, self.threads) for first in self.goes_far]
-        return {int(known.cluster[k]) * size + rank: times for rank, times in enumerate(np.concatenate(blocks, axis=1))}
+        every = enumerate(np.concatenate(blocks, axis=1))
+        return {int(known.cluster[k]) * size + rank: same(times) for rank, times in every}
 
     def knowers_of(self, who: Actors) -> tuple[Ints, Ints]:
         """Rows and knowers that these lanes are: warps of which all lanes are there, and lanes that know more. A lane
@@ -273,7 +278,7 @@ class Clocks:
         """
         whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
         for k in np.flatnonzero(~whole & (who.lanes.sum(1) == 1)).tolist():
-            self._let_alone(np.array([int(who.warps[k]) * 32 + int(who.lanes[k].argmax())]))
+            self.let_alone(np.array([int(who.warps[k]) * 32 + int(who.lanes[k].argmax())]))
         rows, knowers = [who.rows[whole]], [who.warps[whole]]
         for thread, knower in self.alone.items():
             here = (who.warps == thread >> 5) & who.lanes[:, thread & 31]
@@ -281,11 +286,12 @@ class Clocks:
             knowers.append(np.full(int(here.sum()), knower))
         return np.concatenate(rows), np.concatenate(knowers)
 
-    def _let_alone(self, threads: Ints) -> None:
+    def let_alone(self, threads: Ints) -> None:
         """These threads are knowers from now on, as they know more than their warps do."""
-        new = np.unique(threads[self.knower[threads] == threads >> 5])
+        new = threads[self.knower[threads] == threads >> 5]
         if not len(new):
             return
+        new = np.unique(new)
         warps, first = new >> 5, self.known.shape[1]
         self.known = np.concatenate((self.known, self.known[:, warps]), axis=1)
         self.parts = np.concatenate((self.parts, self.parts[:, warps]), axis=1)
@@ -313,7 +319,7 @@ class Clocks:
                 own.append(warp)
             else:
                 threads = 32 * warp + np.flatnonzero(who.lanes[k])
-                self._let_alone(threads)
+                self.let_alone(threads)
                 own += self.knower[threads].tolist()
             self.parts[row, own] |= (self.parts[row, own] & flags) << 1
             for lane, number in by_warp.get((int(self.wave.rank(who.rows[k])), warp), ()):

@@ -7,7 +7,7 @@ warp that pass a fence together are one point: each of them brings what all of t
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Known
+    from tilewright.sim.order.knowledge.releases import Pattern
 
 __all__ = ["FencePoints", "Stamps", "apart"]
 
@@ -64,6 +65,7 @@ class FencePoint:
     known: Known
     scope: str
     first: int = 0
+    published: dict[bytes, Pattern] = field(default_factory=dict)  # by the lanes that write
 
     def covers(self, clocks: Clocks, passed: Bools, done: Stamps) -> Bools:
         """Do the fences of the lanes ``passed`` come after these accesses?"""
@@ -123,12 +125,14 @@ def apart(clocks: Clocks, who: Actors) -> Iterator[tuple[int, Bools, Known]]:
     those lanes that know more. Their own accesses are not in it.
     """
     common = clocks.published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)))
-    for k, (row, warp) in enumerate(who.places()):
-        rest = who.lanes[k].copy()
-        for thread in clocks.alone:
-            if thread >> 5 == warp and rest[thread & 31]:
-                one = Actors.one(row, thread)
-                yield k, one.lanes[0], clocks.published(one)
-                rest[thread & 31] = False
-        if rest.any():
-            yield k, rest, common[np.array([k])]
+    alone = np.array(sorted(clocks.alone), np.int64)
+    which, own = np.nonzero((who.warps[:, None] == alone >> 5) & who.lanes[:, alone & 31])
+    rest = who.lanes.copy()
+    if len(which):
+        rest[which, alone[own] & 31] = False
+        more = Actors.threads(who.rows[which], alone[own])
+        known = clocks.published(more)
+        for i, k in enumerate(which.tolist()):
+            yield k, more.lanes[i], known[i : i + 1]
+    for k in np.flatnonzero(rest.any(1)).tolist():
+        yield k, rest[k], common[k : k + 1]

@@ -11,7 +11,6 @@ import numpy as np
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fence_points import FencePoint, apart
-from tilewright.sim.order.knowledge.known import Known
 from tilewright.sim.order.knowledge.releases import Pattern
 
 if TYPE_CHECKING:
@@ -52,9 +51,16 @@ class Fences:
         """The knowledge that some lanes of a warp publish by a strong write."""
         for passed in self.latest.get((row, warp), ()):
             if (own := passed.lanes & lanes).any():
-                first = passed.first + int(self.clocks.first_column(np.array(row))) + 32 * warp
-                times = passed.known.threads.copy()
-                times[:, first : first + 32][:, own] = passed.time
-                flags = self.clocks.current(passed.known.parts, passed.time)
-                known = Known(times, flags, passed.known.cluster, passed.known.far)
-                yield Pattern(own, passed.scope, row + self.clocks.wave.first, known, self.clocks.now, of_fence=True)
+                key = own.tobytes()
+                if key not in passed.published:
+                    passed.published[key] = self._pattern(passed, own)
+                yield passed.published[key]
+
+    def _pattern(self, passed: FencePoint, lanes: Bools) -> Pattern:
+        """What lanes that have passed a fence publish from then on."""
+        first = passed.first + int(self.clocks.first_column(np.array(passed.row))) + 32 * passed.warp
+        times = passed.known.threads.copy()
+        times[:, first : first + 32][:, lanes] = passed.time
+        known = replace(passed.known, threads=times)
+        cta = passed.row + self.clocks.wave.first
+        return Pattern(lanes, passed.scope, cta, known, passed.time, of_fence=True)

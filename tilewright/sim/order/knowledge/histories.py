@@ -55,20 +55,23 @@ class Decision:
         self.batch = batch
         self._ways: dict[int, Bools] = {}
 
-    def are_alike(self, bits: int, row: int, threads: tuple[int, ...]) -> bool:
-        """Do all of these threads of a CTA go the same way by these bits as by those that they are about to read?"""
-        own = place_in(self.batch, row, threads[0])[:2], [thread & 31 for thread in threads]
-        now = self.now[own[0]][own[1]]
-        if not (now == now[0]).all():
-            return False
-        here, there = (self._of(each)[own[0]][own[1]] for each in (bits, int(now[0])))
-        return bool((here == there).all())
+    def alike(self, row: int, threads: tuple[int, ...]) -> Callable[[int], bool]:
+        """Do all of these threads of a CTA, which act together, go the same way by other bits as by those that they are
+        about to read?
+        """
+        cta, warp, lane = place_in(self.batch, row, threads[0])
+        lanes = [lane] if len(threads) == 1 else [thread & 31 for thread in threads]
+        now = self.now[cta, warp][lanes]
+        if len(lanes) > 1 and not (now == now[0]).all():
+            return lambda bits: False
+        mine = self._of(int(now[0]))[cta, warp][lanes].tolist()
+        return lambda bits: self._of(bits)[cta, warp][lanes].tolist() == mine
 
     def _of(self, bits: int) -> Bools:
         """Which way each lane goes that reads these bits."""
-        if bits not in self._ways:
-            self._ways[bits] = self.way(np.full((1, 1, 1), bits, self.now.dtype))
-        return self._ways[bits]
+        if (found := self._ways.get(bits)) is None:
+            found = self._ways[bits] = self.way(np.full((1, 1, 1), bits, self.now.dtype))
+        return found
 
 
 def place_in(batch: Look, row: int, thread: int) -> tuple[int, int, int]:
@@ -119,17 +122,18 @@ class History:
         number = self.newest
         if decision is not None:
             oldest = max(self.first, *(self.seen.get((cta, thread), 0) for thread in threads))
-            number = self._like_newest(oldest, row, threads, decision)
+            is_alike = decision.alike(row, threads)
+            number = self._like_newest(oldest, is_alike)
             if number < self.newest:
-                number = self._like_newest(self._newest_known(clocks, row, threads[0], number), row, threads, decision)
+                number = self._like_newest(self._newest_known(clocks, row, threads[0], number), is_alike)
         self.seen |= dict.fromkeys(((cta, thread) for thread in threads), number)
         return number
 
-    def _like_newest(self, oldest: int, row: int, threads: tuple[int, ...], decision: Decision) -> int:
+    def _like_newest(self, oldest: int, is_alike: Callable[[int], bool]) -> int:
         """The first state from a number on that sends all threads the way in which the newest does."""
         for number in range(oldest, self.newest):
             bits = self.states[number - self.first].bits
-            if bits is not None and decision.are_alike(bits, row, threads):
+            if bits is not None and is_alike(bits):
                 return number
         return self.newest
 

@@ -17,13 +17,16 @@ reach of them.
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from operator import is_
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.order.bounds import FAR_CTAS, FAR_TIMES
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
@@ -43,11 +46,13 @@ __all__ = [
     "Flags",
     "Known",
     "Ledger",
+    "Remembered",
     "Times",
     "begun",
     "gather_at",
     "joined",
     "published_flags",
+    "same",
     "widened",
 ]
 
@@ -57,8 +62,8 @@ BEGUN = 1  # a time before all accesses: whoever knows a thread up to then knows
 Number = TypeVar("Number", bound=np.integer)
 Times: TypeAlias = "NDArray[np.int32]"
 Flags: TypeAlias = "NDArray[np.unsignedinteger]"
-LATER_TIMES = 4096  # pairs of times that are remembered
-_LATER: dict[tuple[int, int], tuple[Times, Times, Times]] = {}  # the later one, and the two
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and once more for each block that goes far
 
 
@@ -69,28 +74,67 @@ def published_flags(flags: Flags) -> Flags:
 
 
 def joined(a: Far, b: Far) -> Far:
-    """For each CTA and thread the later of two times: what both together know of other clusters."""
+    """For each CTA and thread the later of two times: what both together know of other clusters. One of the two where
+    that is all; such knowledge never changes, and many threads join the same two.
+    """
     if not a or not b or a is b:
         return a or b
-    found = dict(a)
-    for cta, times in b.items():  # most are handed on unchanged
-        if (mine := found.get(cta)) is not times:
-            found[cta] = times if mine is None else _later(times, mine)
-    return found
+    key = id(a), id(b)
+    if (seen := _JOINED.get(key)) is None:
+        found, is_b = dict(a), len(b) >= len(a)
+        for cta, times in b.items():  # most are handed on unchanged
+            if (mine := found.get(cta)) is not times:
+                found[cta] = now = times if mine is None else _later(times, mine)
+                is_b = is_b and now is times
+        is_b = is_b and len(found) == len(b)
+        is_a = not is_b and len(found) == len(a) and all(map(is_, found.values(), a.values()))
+        seen = _JOINED.add(key, b if is_b else a if is_a else found, a, b)
+    return seen
 
 
 def _later(times: Times, mine: Times) -> Times:
-    """The later of two times of each thread: one of the two arrays where it is that, so that many share one. Such
-    arrays never change, and many threads join the same two.
-    """
+    """The later of two times of each thread."""
     key = id(times), id(mine)
     if (seen := _LATER.get(key)) is None:
         found = np.maximum(times, mine)
-        found = times if (found == times).all() else mine if (found == mine).all() else found
-        if len(_LATER) >= LATER_TIMES:
-            _LATER.clear()
-        seen = _LATER[key] = found, times, mine  # kept alive here, so that no number is used again
-    return seen[0]
+        found = times if (found == times).all() else mine if (found == mine).all() else same(found)
+        seen = _LATER.add(key, found, times, mine)
+    return seen
+
+
+def same(times: Times) -> Times:
+    """The one array for all equal ones, so that many share it, and what they make together is made once."""
+    key = times.tobytes()
+    found = _SAME.get(key)
+    return _SAME.add(key, times, times) if found is None else found
+
+
+class Remembered(Generic[Key, Value]):
+    """What was made of things that never change, by their identity. most: how many things it keeps for that."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.count = 0
+        self._of: dict[Key, tuple[Value, tuple[object, ...]]] = {}
+
+    def get(self, key: Key) -> Value | None:
+        """What was made of these, if it is remembered."""
+        found = self._of.get(key)
+        return None if found is None else found[0]
+
+    def add(self, key: Key, value: Value, *of: Sized) -> Value:
+        """Remember it. of: what has these identities, and is kept, so that they are not used again."""
+        self.count += sum(map(len, of))
+        if self.count >= self.most:
+            self._of.clear()
+            self.count = 0
+        self._of[key] = value, of
+        return value
+
+
+_SAME: Remembered[bytes, Times] = Remembered(FAR_TIMES)
+_LATER: Remembered[tuple[int, int], Times] = Remembered(FAR_TIMES)
+_JOINED: Remembered[tuple[int, int], Far] = Remembered(FAR_CTAS)
 
 
 @dataclass(eq=False)
@@ -106,7 +150,7 @@ class Known:
     cluster: Ints
     far: list[Far] = field(default_factory=list)
 
-    def __getitem__(self, which: Ints | Bools) -> Known:
+    def __getitem__(self, which: Ints | Bools | slice) -> Known:
         chosen = np.arange(len(self.threads))[which].tolist() if self.far else []
         return Known(self.threads[which], self.parts[which], self.cluster[which], [self.far[k] for k in chosen])
 

@@ -16,7 +16,6 @@ import numpy as np
 from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
-from tilewright.sim.order.knowledge.fence_sc import FencedRead, FencedReads
 from tilewright.sim.order.knowledge.fences import Fences
 from tilewright.sim.order.knowledge.histories import Decision, History, place_in
 from tilewright.sim.order.knowledge.releases import NOTHING, Pattern, Release, hold_each_other, take
@@ -123,7 +122,7 @@ class Locations:
         self.memories: set[str] = set()  # where anything was released
         self.seen: dict[tuple[int, int], Release] = {}
         self.unacquired: dict[tuple[int, int], list[_Observed]] = {}  # CTA and warp
-        self.fenced_reads = FencedReads()
+        self._behind_sc: dict[tuple[int, tuple[int, ...]], Release] = {}  # the last that threads of CTAs have observed
         self.releases: dict[tuple[int, int, Where], _Made] = {}  # the last by a thread on a location
         self.keeps_states = keeps_states
         self.histories: dict[Where, History] = {}
@@ -214,11 +213,13 @@ class Locations:
         self.seen |= {(access.cta, thread): release for thread in access.threads}
         who = Actors(np.array([access.row]), np.array([access.warp]), access.lanes[None])
         acquires = access.site.sem in ("acquire", "acq_rel")
-        if not (acquires and take(clocks, who, access.site.scope, [release])):
+        if not (acquires and take(clocks, who, access.site.scope, release)):
             self.observed((access.cta, access.warp), who.lanes[0], release)
         if release.has_sc:
             found.readers |= {(access.cta, thread) for thread in access.threads if is_newest}
-            self.fenced_reads.add(FencedRead(access.cta, access.threads, access.time, release))
+            if self._behind_sc.get((access.cta, access.threads)) is not release:  # else they poll
+                self._behind_sc[access.cta, access.threads] = release
+                clocks.by_sc.observed(who, release)
 
     def _acquired(self, clocks: Clocks, access: Strong, newest: Release) -> tuple[Release | None, bool]:
         """What a read certainly observes, of what the last write there is part of; and is it that of the last write?"""
@@ -257,7 +258,8 @@ class Locations:
         if access.site.sem in RELEASES:
             made = _Made.by(clocks, access)
             self.releases |= {(access.cta, thread, access.where): made for thread in access.threads}
-        if self.releases:
+            released = [*released, made.pattern]
+        elif self.releases:
             released = [*released, *self._made_before(access)]
         release = self._kept(found, access, clocks.wave.run)
         if release is not None:
@@ -294,7 +296,7 @@ class Locations:
 
     def fenced(self, clocks: Clocks, who: Actors, sem: str, scope: str, *, of_shared: bool) -> None:
         """Lanes have passed a fence that acquires: what they have observed comes before them now; after one of kind sc
-        also what others have observed that come before them.
+        also what comes before it by way of others.
 
         of_shared: as to shared memory alone.
         """
@@ -303,11 +305,10 @@ class Locations:
             for each in waiting:
                 lanes = each.lanes & who.lanes[k]
                 now = Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None])
-                if lanes.any() and take(clocks, now, scope, [each.release], of_shared=of_shared):
+                if lanes.any() and take(clocks, now, scope, each.release, of_shared=of_shared):
                     each.lanes = each.lanes if of_shared else each.lanes & ~lanes  # they know it for good
             waiting[:] = [each for each in waiting if each.lanes.any()]
         if sem == "sc":
-            self.fenced_reads.fenced(clocks, who, scope)
             clocks.by_sc.fenced(who, scope)
 
 

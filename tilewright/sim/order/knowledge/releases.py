@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Times
 
-__all__ = ["NOTHING", "Pattern", "Release", "hold_each_other", "holds", "take"]
+__all__ = ["NOTHING", "Pattern", "Release", "gathered", "hold_each_other", "holds", "take"]
 
 
 def holds(scope: str, cta: Ints | int, other: Ints | int, run: Device) -> Bools:
@@ -39,7 +39,7 @@ def hold_each_other(scope: str, cta: Ints | int, other_scope: str, other: Ints |
 @dataclass(eq=False, slots=True)
 class Pattern:
     """The release that was made, or that awaits an acquire. lanes: (32,) of the warp; known: a row of knowledge; time:
-    when its flags were right; of_fence: is it a fence that releases?
+    when its flags were right; of_fence: is it a fence that releases? last: what was joined last, of several.
     """
 
     lanes: Bools
@@ -48,6 +48,7 @@ class Pattern:
     known: Known
     time: int
     of_fence: bool = False
+    last: Known | None = None
 
 
 class Published:
@@ -65,6 +66,7 @@ class Published:
 
     def followed_by(self, clocks: Clocks, patterns: list[Pattern]) -> Published:
         """This and more. What threads of one CTA have released with one scope is acquired together."""
+        patterns = [pattern for pattern in patterns if not self._holds(pattern)]
         if not patterns:
             return self
         found = Published()
@@ -84,6 +86,11 @@ class Published:
         found.narrow = tuple(key for key in found.patterns if key[1] not in run.wide)
         return found
 
+    def _holds(self, pattern: Pattern) -> bool:
+        """Is it that which was published last by threads of its CTA?"""
+        found = self.patterns.get((pattern.cta, pattern.scope, pattern.of_fence))
+        return found is not None and pattern.known in (found.known, found.last)
+
 
 NOTHING = Published()
 
@@ -93,13 +100,12 @@ class Release:
     """What may be acquired at a location. patterns: what writes there have published. by_sc: what comes before them by
     way of a fence.sc, with the reach of that as scope.
 
-    root: the same for all writes that follow one another as atomics; depth: how many of these have published more.
+    root: the same for all writes that follow one another as atomics.
     """
 
     patterns: Published
     by_sc: Published
     root: object = field(default_factory=object)
-    depth: int = 0
 
     @classmethod
     def of(cls, clocks: Clocks, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
@@ -113,60 +119,60 @@ class Release:
 
     def followed_by(self, clocks: Clocks, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
         """This, and what an atomic has published that found it."""
-        if not patterns and not by_sc:
-            return self
-        return Release(
-            self.patterns.followed_by(clocks, patterns),
-            self.by_sc.followed_by(clocks, by_sc),
-            self.root,
-            self.depth + 1,
-        )
+        both = self.patterns.followed_by(clocks, patterns), self.by_sc.followed_by(clocks, by_sc)
+        return self if both == (self.patterns, self.by_sc) else Release(*both, self.root)
 
 
-def take(
-    clocks: Clocks, who: Actors, scope: str, releases: list[Release], *, by_sc: bool = False, of_shared: bool = False
-) -> bool:
-    """Lanes of one CTA, which have observed these, acquire them with a scope; returns whether nothing is left of them.
+def take(clocks: Clocks, who: Actors, scope: str, release: Release, *, of_shared: bool = False) -> bool:
+    """Lanes of one CTA, which have observed it, acquire it with a scope; returns whether nothing is left of it.
 
-    by_sc: a fence.sc takes over what comes after others. of_shared: only as to shared memory.
+    of_shared: only as to shared memory.
+    """
+    cta = int(who.rows[0]) + clocks.wave.first
+    known, is_left = gathered(clocks, release.patterns, cta, scope, of_shared=of_shared)
+    if known is not None:
+        clocks.learn(who, known)
+    return not is_left
+
+
+def gathered(
+    clocks: Clocks, published: Published, cta: int, scope: str, *, of_shared: bool = False, only: str = ""
+) -> tuple[Known | None, bool]:
+    """What threads of a CTA get of this with a scope, a row for all of them, None for nothing; and whether anything is
+    left of it. only: the scope of what they get.
     """
     run, first = clocks.wave.run, clocks.wave.first
     size = run.cluster_ctas
-    cta, has_parts = int(who.rows[0]) + first, clocks.parts.shape[-1] > 1
-    joins = (
-        scope in run.wide and not of_shared and not has_parts
-    )  # then what is joined already need not be joined again
-    threads, flags = np.zeros(clocks.width, np.int32), np.zeros(clocks.parts.shape[-1], clocks.parts.dtype)
-    is_any = is_left = False
+    has_parts = clocks.parts.shape[-1] > 1
+    joins = scope in run.wide and not of_shared and not has_parts  # then it is joined already
+    threads, flags = np.zeros((1, clocks.width), np.int32), np.zeros((1, clocks.parts.shape[-1]), clocks.parts.dtype)
+    is_left, reaches = False, joins and bool(published.near)
+    is_any = reaches
     far: Far = {}
-    for published in (release.by_sc if by_sc else release.patterns for release in releases):
-        keys = published.narrow if joins else published.patterns
-        if joins and (near := published.near.get(cta // size)) is not None:
-            np.maximum(threads, near, out=threads)
-        reaches = joins and bool(published.near)
-        for pattern in (published.patterns[key] for key in keys):
-            if not hold_each_other(pattern.scope, pattern.cta, scope, cta, run):
-                is_left = True
-                continue
-            is_any = True
-            known = clocks.about_shared(pattern.known) if of_shared else pattern.known
-            if has_parts and first <= pattern.cta < first + clocks.wave.ctas:  # others' operations have other numbers
-                flags |= clocks.current(known.parts[0], pattern.time)
-            if pattern.cta // size == cta // size:
-                np.maximum(threads, known.threads[0], out=threads)
-                far = joined(far, known.far[0]) if known.far else far
-            elif scope in run.wide and pattern.scope in run.wide:
-                reaches = True
-            elif not of_shared:  # of threads of one GPU among several
-                far = joined(far, clocks.near_as_far(known, 0))
-                far = joined(far, known.far[0]) if known.far else far
-        is_any |= reaches
-        far = joined(far, published.far) if reaches and not of_shared else far
-    if is_any:
-        n = len(who)
-        each = np.tile(threads, (n, 1)), np.tile(flags, (n, 1)), clocks.cluster_of(who.rows)
-        clocks.learn(who, Known(*each, [far] * n if far else []))
-    return not is_left
+    if joins and (near := published.near.get(cta // size)) is not None:
+        np.maximum(threads[0], near, out=threads[0])
+    for key in published.narrow if joins else published.patterns:
+        pattern = published.patterns[key]
+        if only and pattern.scope != only:
+            continue
+        if not hold_each_other(pattern.scope, pattern.cta, scope, cta, run):
+            is_left = True
+            continue
+        is_any = True
+        known = clocks.about_shared(pattern.known) if of_shared else pattern.known
+        if has_parts and first <= pattern.cta < first + clocks.wave.ctas:  # others' operations have other numbers
+            flags[0] |= clocks.current(known.parts[0], pattern.time)
+        if pattern.cta // size == cta // size:
+            np.maximum(threads[0], known.threads[0], out=threads[0])
+            far = joined(far, known.far[0]) if known.far else far
+        elif scope in run.wide and pattern.scope in run.wide:
+            reaches = True
+        elif not of_shared:  # of threads of one GPU among several
+            far = joined(far, clocks.near_as_far(known, 0))
+            far = joined(far, known.far[0]) if known.far else far
+    far = joined(far, published.far) if reaches and not of_shared else far
+    own = np.array([cta // size])
+    return (Known(threads, flags, own, [far] if far else []) if is_any else None), is_left
 
 
 def _joined_pattern(clocks: Clocks, one: Pattern, other: Pattern) -> Pattern:
@@ -179,7 +185,7 @@ def _joined_pattern(clocks: Clocks, one: Pattern, other: Pattern) -> Pattern:
         other.known.cluster,
         _far_of(one.known, other.known),
     )
-    return replace(other, lanes=one.lanes | other.lanes, known=known, time=clocks.now)
+    return replace(other, lanes=one.lanes | other.lanes, known=known, time=clocks.now, last=other.known)
 
 
 def _far_of(a: Known, b: Known) -> list[Far]:

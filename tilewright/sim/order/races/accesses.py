@@ -56,6 +56,7 @@ class AccessRecord:
     time: int
     also: tuple[int, ...] = ()
     more: tuple[Address, ...] = ()
+    _tags: Tags | None = None
 
     def each(self) -> Iterator[AccessRecord]:
         """The access of each of the addresses."""
@@ -71,6 +72,11 @@ class AccessRecord:
 
     def tags(self) -> Tags:
         """The tag of each lane, (CTAs or 1, warps, 32)."""
+        if self._tags is None or self._tags.dtype != self.places.tag:
+            self._tags = self._new_tags()
+        return self._tags
+
+    def _new_tags(self) -> Tags:
         threads = np.array(numbers(self.look.warps)).reshape(1, -1, 1) * 32 + np.arange(32)
         own = threads | self.time << self.places.shift
         if self.site.collective:

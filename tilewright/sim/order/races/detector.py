@@ -132,9 +132,12 @@ class RaceDetector:
         lost = access.places.write(access)
         if lost is not None:
             self._report(lost_store(access, *lost))
-            access.places.mark_many(access, lost[0])
+        many = lost[0] if lost is not None else None
         if unknown is not None and len(unknown) and (alike or access.site.sem != "weak"):
-            access.places.mark_many(access, unknown.lanes(access.look.shape))
+            lanes = unknown.lanes(access.look.shape)
+            many = lanes if many is None else many | lanes
+        if many is not None:
+            access.places.mark_many(access, many)
 
     def meet(self, access: AccessRecord) -> tuple[bool, Pairs | None]:
         """Raises SimulationError where it races; returns earlier writes that it does not know of, and whether it writes
