@@ -18,11 +18,26 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
     from tilewright.sim.machine.places import Place
 
-__all__ = ["Fusing", "is_fill", "is_loop_of_turns", "length_of_loads"]
+__all__ = ["Fusing", "copies", "is_fill", "is_loop_of_turns", "length_of_loads"]
 
 OPERANDS = "abcd"
 MOST_BETWEEN = 128  # statements of a run of loads
+INTO_SHARED = ("global", "shared")
 MOST_TURNS = 32  # of a loop, that are done at once
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A value that is loaded from one place, and stored at another one."""
+
+    load: ir.Bind
+    source: ir.Load
+    store: ir.Store
+
+    @property
+    def sides(self) -> tuple[tuple[ir.Stmt, ir.Load], ...]:
+        """Both statements, and the place that each accesses."""
+        return (self.load, self.source), (self.store, self.store.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,52 @@ def length_of_loads(emitter: Emitter, body: ir.Body) -> int:
         elif number == 0 or not _computes(emitter, stmt):
             break
     return length
+
+
+def copies(emitter: Emitter, body: ir.Body) -> tuple[int, list[Copied]]:
+    """How many statements a body begins with that copy values which nothing else reads, or compute in between; and the
+    copies. From global to shared memory there are several, of one line, whose stores may take place behind all of the
+    loads; from shared to global memory one.
+    """
+    waiting: dict[str, tuple[ir.Bind, ir.Load]] = {}
+    pairs: list[Copied] = []
+    found: tuple[int, list[Copied]] = (0, [])
+    for number, stmt in enumerate(body[:MOST_BETWEEN]):
+        if isinstance(stmt, ir.Store) and isinstance(stmt.value, ir.Var) and stmt.value.name in waiting:
+            pairs.append(Copied(*waiting.pop(stmt.value.name), stmt))
+            spaces = _spaces(emitter, pairs[-1])
+            if (pairs[0].load.at, pairs[0].store.at) != (pairs[-1].load.at, stmt.at) or not spaces:
+                break
+            if not waiting:
+                found = number + 1, [*pairs]
+            if spaces != INTO_SHARED:
+                break
+        elif (
+            isinstance(stmt, ir.Bind)
+            and isinstance(stmt.value, ir.Load)
+            and _passes_on(emitter, stmt.var.name, stmt.value)
+        ):
+            waiting[stmt.var.name] = stmt, stmt.value
+        elif number == 0 or not _computes(emitter, stmt):
+            break
+    return found
+
+
+def _spaces(emitter: Emitter, one: Copied) -> tuple[str, ...]:
+    """The memories of a copy that may be done at once: the buffer in shared memory is known before the kernel runs."""
+    buffers = one.source.buffer, one.store.place.buffer
+    spaces = tuple(buffer.space for buffer in buffers)
+    if spaces not in (INTO_SHARED, INTO_SHARED[::-1]) or one.source.dtype != one.store.place.dtype:
+        return ()
+    place = place_of(emitter, ir.AddressOf(buffers[spaces.index("shared")], ()))
+    return spaces if place is not None and place.space == "shared" and place != emitter.places.arena else ()
+
+
+def _passes_on(emitter: Emitter, name: str, load: ir.Load) -> bool:
+    """Is a value loaded for one other statement, at an address that no check looks at before?"""
+    if name not in emitter.program.passed_on or load.dtype.bits < 8 or owes(load):
+        return False
+    return not any(acts(node) or _may_fail(emitter, node) for node in ir.walk((load.indices, load.buffer.data)))
 
 
 def is_loop_of_turns(emitter: Emitter, loop: ir.For) -> bool:
