@@ -230,7 +230,7 @@ def _part(e: Emitter, group: str, terms: Terms) -> str:
     counters = [var for name, var in sorted(used.items()) if name not in e.program.fixed]
     if any(map(acts, nodes)) or any(e.axes.of(var) != UNIFORM or var.dtype.is_float for var in counters):
         return f"Part({text})"
-    kept = "threads" if group == THREADS and len(counters) == len(used) else "parts"
+    kept = "threads" if group == THREADS and used.keys() & e.program.fixed <= e.program.of_threads else "parts"
     number = e.program.part_ids.setdefault(text, len(e.program.part_ids))
     key = f"({', '.join([str(number), *(e.variable(var.name) for var in counters)])})" if counters else str(number)
     name = e.out.fresh("p")

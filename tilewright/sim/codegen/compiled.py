@@ -82,7 +82,8 @@ class Compiled(Subject):
         orders = ("accesses" if pauses else "branches") if "races" in checks else ""
         self.axes, self.cut, live_in, self.skips = cut(self.kernel, self.parameters, orders=orders)
         self.shadowed = self._shadowed()
-        self.fixed = self.parameters | self._fixed()
+        self.fixed = self.parameters | self._fixed(self.parameters)
+        self.of_threads = self._fixed(frozenset())
         self.live_in = [self._with_flags(names) for names in live_in]
         calls = [call for stmt in ir.statements(self.kernel.body) for call in calls_of(stmt)]
         self.tells_ends = any(is_collective(call) if self.raw else is_of_all(call) for call in calls)
@@ -219,14 +220,14 @@ class Compiled(Subject):
         unknown = {name: ALL if name.endswith("_s") else UNIFORM for name in sorted(names)}
         return unknown | {name: axes for name, axes in self.axes.variables.items() if name in names}
 
-    def _fixed(self) -> frozenset[str]:
-        """Registers of compiled code that depend on a thread's place and parameters alone, wherever they are read."""
+    def _fixed(self, names: frozenset[str]) -> frozenset[str]:
+        """Registers of compiled code that depend on a thread's place and these names alone, wherever they are read."""
         if not self.raw:
             return frozenset()
         given = given_in(stmt for segment in self.cut for stmt in ir.statements(segment.body))
         times = Counter(stmt.var.name for stmt in given)
         once = [stmt for stmt in given if times[stmt.var.name] == 1]
-        found = self.parameters | {stmt.var.name for stmt in once}
+        found = names | {stmt.var.name for stmt in once}
         while True:
             wrong = {stmt.var.name for stmt in once if not all(is_closed(node, found) for node in ir.walk(stmt.value))}
             if wrong.isdisjoint(found):

@@ -26,7 +26,7 @@ from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
 from tilewright.sim.codegen.emitter import Emitter, is_number, is_window
 from tilewright.sim.codegen.expressions import RULES
-from tilewright.sim.codegen.fusing import Fusing, copies, is_loop_of_turns, length_of_loads
+from tilewright.sim.codegen.fusing import Fusing, copies, is_loop_of_turns, loads
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from, reads_nothing, spins
 from tilewright.sim.codegen.source import PySource
 from tilewright.sim.codegen.unknowns import spread
@@ -177,7 +177,9 @@ class SegmentEmitter(Emitter):
             apart = self.one_by_one or self.program.recorder is not None
             fused = None if apart else Fusing(self, mask).at(body, k)
             length, pairs = (0, []) if apart or fused or self.collected is not None else copies(self, body[k:])
-            length = fused[0] if fused else length or length_of_loads(self, body[k:])
+            behind: list[ir.Stmt] = []
+            if not length:
+                length, behind = (fused[0], []) if fused else loads(self, body[k:])
             for stmt in body[k : k + length]:
                 self.goes_on(stmt, mask)
             if pairs:
@@ -187,7 +189,10 @@ class SegmentEmitter(Emitter):
             before, self.one_by_one = self.one_by_one, self.one_by_one or fused is not None
             with self.out.block(f"if not {fused[1]}:") if fused else self.turns_at_once(length > 1, mask):
                 for stmt in body[k : k + length]:
-                    self.statement(stmt, mask)
+                    if not any(stmt is one for one in behind):
+                        self.statement(stmt, mask)
+            for stmt in behind:
+                self.statement(stmt, mask)
             self.one_by_one = before
             k += length
             if k < len(body) and self.loops and self.loops[-1] is not None and parts_from(body[k - 1]):

@@ -9,7 +9,8 @@ from tilewright import ir
 from tilewright.isa import Bound, bind
 from tilewright.sim.codegen.addressing import owes, place_of, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
-from tilewright.sim.codegen.values import acts, names_in
+from tilewright.sim.codegen.substitution import own_register
+from tilewright.sim.codegen.values import acts, given_in, names_in, read_by
 from tilewright.sim.fast.loads import is_load, says_no_memory
 from tilewright.sim.fast.products import Fragments, ProductRun
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
     from tilewright.sim.machine.places import Place
 
-__all__ = ["Fusing", "copies", "is_fill", "is_loop_of_turns", "length_of_loads"]
+__all__ = ["Fusing", "copies", "is_fill", "is_loop_of_turns", "loads"]
 
 OPERANDS = "abcd"
 MOST_BETWEEN = 128  # statements of a run of loads
@@ -59,15 +60,26 @@ class _Starts:
     is_several: bool
 
 
-def length_of_loads(emitter: Emitter, body: ir.Body) -> int:
-    """How many statements a body begins with that load matrices, or compute between two of them; at least 1."""
-    length = 1
+def loads(emitter: Emitter, body: ir.Body) -> tuple[int, list[ir.Stmt]]:
+    """How many statements a body begins with that load matrices, or compute between two of them, at least 1; and those
+    of them that read what was loaded, and may do so behind all of the loads.
+    """
+    length, reads, behind = 1, list[ir.Bind](), list[ir.Stmt]()
     for number, stmt in enumerate(body[:MOST_BETWEEN]):
+        is_register = number > 0 and isinstance(stmt, ir.Bind) and own_register(stmt.value) is not None
+        names = {read.var.name for read in reads}
+        if not names.isdisjoint(names_in(read_by(stmt)) | {one.var.name for one in given_in((stmt,))}):
+            break
         if is_load(stmt) and not any(_may_fail(emitter, node) for node in ir.expressions(stmt)):
-            length = number + 1
+            buffers = {node.buffer.name for node in ir.expressions(stmt) if isinstance(node, (ir.Load, ir.AddressOf))}
+            if any(own_register(read.value) in buffers for read in reads):
+                break
+            length, behind = number + 1, [*reads]
+        elif is_register and isinstance(stmt, ir.Bind):
+            reads.append(stmt)
         elif number == 0 or not _computes(emitter, stmt):
             break
-    return length
+    return length, behind
 
 
 def copies(emitter: Emitter, body: ir.Body) -> tuple[int, list[Copied]]:

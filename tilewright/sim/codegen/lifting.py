@@ -205,7 +205,9 @@ class _Lifter:
         """The text of one part of an address, made once if it depends on thread numbers and parameters alone."""
         nodes = [node for _, expr in leaves for node in walk(expr)]
         read = names_in(nodes)
-        constant = not read and all(set(factor) <= set("-()*1234567890 ") for factor, _ in leaves)
+        constant = read <= self.e.program.of_threads and all(
+            set(factor) <= set("-()*1234567890 ") for factor, _ in leaves
+        )
         if any(map(acts, nodes)) or not read <= self.e.program.fixed or (self.loose and not constant):
             return f"Part({self.terms(leaves)})"
         kept = "threads" if group == "threads" and constant else "parts"
