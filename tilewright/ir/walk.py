@@ -15,7 +15,7 @@ from tilewright.ir.stmt import AllocBuffer, Assign, Bind, Body, DeclBuffer, For,
 from tilewright.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = [
     "assigned",
@@ -33,6 +33,7 @@ __all__ = [
     "statements",
     "substituted",
     "walk",
+    "with_bodies",
 ]
 
 Node = TypeVar("Node")
@@ -247,6 +248,13 @@ def bodies(stmt: Stmt) -> tuple[Body, ...]:
     return (stmt.body,) if isinstance(stmt, (For, While)) else ()
 
 
+def with_bodies(stmt: Stmt, new: Sequence[Body]) -> Stmt:
+    """The statement with these in place of what `bodies` gives."""
+    if isinstance(stmt, If):
+        return replace(stmt, then=new[0], orelse=new[1])
+    return replace(stmt, body=new[0]) if isinstance(stmt, (For, While)) else stmt
+
+
 def assigned(body: Body) -> frozenset[str]:
     """The scalars that some statement assigns again: every other one keeps the value it was bound to."""
     return frozenset(stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign))
@@ -289,10 +297,7 @@ def map_body(body: Body, change: Callable[[Stmt], Body | None]) -> Body:
         new = change(stmt)
         if new is not None:
             result += new
-        elif isinstance(stmt, (For, While)):
-            result.append(replace(stmt, body=map_body(stmt.body, change)))
-        elif isinstance(stmt, If):
-            result.append(replace(stmt, then=map_body(stmt.then, change), orelse=map_body(stmt.orelse, change)))
         else:
-            result.append(stmt)
+            inner = bodies(stmt)
+            result.append(with_bodies(stmt, [map_body(each, change) for each in inner]) if inner else stmt)
     return tuple(result)

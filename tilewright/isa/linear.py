@@ -1,4 +1,4 @@
-"""Rows that compute sums and products of integers, as the language's own arithmetic.
+"""Rows that compute sums, products and bits of integers, as the language's own arithmetic.
 
 Code that takes addresses apart reads it; the rows themselves, and what they mean, are in `tilewright.isa.scalar`.
 """
@@ -16,7 +16,7 @@ __all__ = ["as_arithmetic"]
 
 
 def as_arithmetic(call: Call) -> Expr | None:
-    """The same value by ``+``, ``-``, ``*``, ``<<`` and casts between integers; None for other rows."""
+    """The same value by ``+ - * << & | ^`` and casts between integers; None for other rows."""
     meaning = _ROWS.get(call.op)
     if meaning is None:
         return None
@@ -67,5 +67,8 @@ _ROWS: Mapping[str, Callable[..., Expr | None]] = {
     "ptx.mul": _mul,
     "ptx.mad": _mad,
     "ptx.shl": _shl,
+    "ptx.and_": _binary("&"),
+    "ptx.or_": _binary("|"),
+    "ptx.xor": _binary("^"),
     "ptx.cvt": _cvt,
 }

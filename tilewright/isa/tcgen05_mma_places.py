@@ -106,7 +106,7 @@ def addresses(
     kept = _lanes_kept(values["lanes"], cta_group) if "lanes" in values else None
     lane, column, nbytes = _spread(d, batches, [_of_d(batch) for batch in batches], cta_group, kept)
     found = {"d": Addresses(lane, column, issuer, rank, nbytes)}
-    found["before"] = Addresses(lane, column, issuer, rank, _read_before(batches, nbytes, enabled, lane.shape))
+    found["before"] = Addresses(lane, column, issuer, rank, _read_before(batches, nbytes, enabled, cta_group))
     for name in values.keys() & _CELLS.keys():
         if name != "a" or use_a_tmem:
             cells = [_CELLS[name](batch, scale_vec) for batch in batches]
@@ -253,7 +253,9 @@ _CELLS = {"a": _of_a, "sfa": _of_scales("a"), "sfb": _of_scales("b_desc"), "sp_m
 def _spread(
     address: Lanes, batches: list[SameProduct], cells: list[OperandCells], cta_group: int, kept: Array | None = None
 ) -> tuple[Array, Array, Array | None]:
-    """Lanes, columns and bytes that count, for each issuer and CTA."""
+    """Lanes, columns and bytes that count, for each issuer and CTA; once where these are the same for all."""
+    if len(batches) == 1 and kept is None and batches[0].which.all() and (address == address[:1]).all():
+        address, batches = address[:1], [SameProduct(batches[0].which[:1], batches[0].product)]
     height = max((len(each.lanes) for each in cells), default=1)
     width = max((each.columns.shape[1] for each in cells), default=1)
     lanes: Array = np.zeros((len(address), height), np.int64)
@@ -271,14 +273,12 @@ def _spread(
     return lane, column, None if counted.all() else 4 * counted
 
 
-def _read_before(
-    batches: list[SameProduct], nbytes: Array | None, enabled: Array, shape: tuple[int, ...]
-) -> Array | None:
+def _read_before(batches: list[SameProduct], nbytes: Array | None, enabled: Array, cta_group: int) -> Array | None:
     """The bytes of each cell of D that are added to the product: of 16-bit ones the low half."""
     width = np.zeros(len(enabled), np.int64)
     for batch in batches:
         width[batch.which] = RESULTS[batch.product.d_dtype].itemsize
-    width = (width * enabled).repeat(shape[0] // len(enabled))
+    width = (width * enabled).repeat(cta_group)
     if nbytes is None and (width == 4).all():
         return None
     return np.minimum(width[:, None, None], 4 if nbytes is None else nbytes)

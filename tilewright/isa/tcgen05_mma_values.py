@@ -190,7 +190,7 @@ def product(
         which = (shape[:, 0] > 0) & (i_desc == bits)
         made = product_descriptor(bits, way.kind, cta_group, keeps_b=way.keeps_b)
         assert isinstance(made, InstructionDescriptor)
-        own, path = which.repeat(cta_group), path_of(made)
+        path, own = path_of(made), slice(None) if which.all() else np.flatnonzero(which.repeat(cta_group))
         cells = [each[own] for each in extra]
         left, right = _factors(
             a[own], b[own], cells, made, made.row.block(made.sf_dtype, scale_vec), use_a_tmem=use_a_tmem
@@ -204,7 +204,7 @@ def product(
         with np.errstate(over="ignore", invalid="ignore"):
             total = rounded_sum(signed, right, had, saturate=made.sat_d)
         words = total.view(f"u{result.itemsize}").astype(np.uint32).reshape(-1, height, width)
-        found[np.flatnonzero(own)[:, None, None], np.arange(height)[:, None], np.arange(width)] = words
+        found[own, :height, :width] = words
     return found
 
 

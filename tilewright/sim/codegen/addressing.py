@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tilewright.ir import AddressOf, Binary, Buffer, Call, Cast, Expr, Load, Var, Within, const_value, walk
@@ -19,6 +20,7 @@ from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.lifting import addends, is_taken_apart, taken_apart
 from tilewright.sim.codegen.values import acts
+from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.convert import width_of
 from tilewright.sim.machine.places import Place
 from tilewright.sim.machine.sites import Site
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Terms",
+    "access",
     "access_text",
     "address_text",
     "advice_of",
@@ -58,13 +61,19 @@ class Terms:
 
 
 def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str, str]:
+    """The name of the site of a load or store, and the text of its address."""
+    site, text = access(e, expr, mask, write=write)
+    return e.out.constant("S", site), text
+
+
+def access(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[Site, str]:
     """The site of a load or store, and the text of its address."""
     op = "store" if write else "load"
     width = width_of(expr.dtype)
     with inside(e, expr, mask, op, width, write=write):
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
         site = Site(e.at, op, place, width, write, shifts=True, advice=advice_of(expr), constant=expr.buffer.constant)
-        return e.site(site), address_text(e, terms)
+        return e.program.add_site(site), address_text(e, terms)
 
 
 @contextmanager
@@ -198,8 +207,15 @@ def address_text(e: Emitter, terms: Terms) -> str:
     if terms.made:
         return f"{terms.made}.shifted({terms.constant})" if terms.constant else terms.made
     parts = [_part(e, group, terms) for group in (CTAS, THREADS, BOTH) if group in terms.groups]
+    if not parts and not terms.uniform:
+        return e.out.constant("P", _at(terms.constant))
     start = " + ".join([*([str(terms.constant)] if terms.constant or not terms.uniform else []), *terms.uniform])
     return f"Address({', '.join([start, *parts])})"
+
+
+@cache
+def _at(start: int) -> Address:
+    return Address(start)
 
 
 def _part(e: Emitter, group: str, terms: Terms) -> str:
@@ -214,7 +230,7 @@ def _part(e: Emitter, group: str, terms: Terms) -> str:
     counters = [var for name, var in sorted(used.items()) if name not in e.program.fixed]
     if any(map(acts, nodes)) or any(e.axes.of(var) != UNIFORM or var.dtype.is_float for var in counters):
         return f"Part({text})"
-    kept = "threads" if group == THREADS and len(counters) == len(used) else "parts"
+    kept = "threads" if group == THREADS and used.keys() & e.program.fixed <= e.program.of_threads else "parts"
     number = e.program.part_ids.setdefault(text, len(e.program.part_ids))
     key = f"({', '.join([str(number), *(e.variable(var.name) for var in counters)])})" if counters else str(number)
     name = e.out.fresh("p")

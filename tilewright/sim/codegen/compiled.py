@@ -26,7 +26,7 @@ from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter
 from tilewright.sim.codegen.prepare import prepared
 from tilewright.sim.codegen.source import PySource, compiled
 from tilewright.sim.codegen.unknowns import parts_of
-from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, is_of_all, names_in
+from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, is_of_all, names_in, read_by
 from tilewright.sim.machine.places import ALONE, Ranks
 from tilewright.sim.machine.subject import Subject
 from tilewright.sim.record import Recorder
@@ -78,10 +78,12 @@ class Compiled(Subject):
         if self.recorder is not None:
             self.own_checks.append(self.recorder)
         self._reads: dict[int, frozenset[str]] = {}
+        self._site_of: dict[object, Site] = {}  # by what it does
         orders = ("accesses" if pauses else "branches") if "races" in checks else ""
         self.axes, self.cut, live_in, self.skips = cut(self.kernel, self.parameters, orders=orders)
         self.shadowed = self._shadowed()
-        self.fixed = self.parameters | self._fixed()
+        self.fixed = self.parameters | self._fixed(self.parameters)
+        self.of_threads = self._fixed(frozenset())
         self.live_in = [self._with_flags(names) for names in live_in]
         calls = [call for stmt in ir.statements(self.kernel.body) for call in calls_of(stmt)]
         self.tells_ends = any(is_collective(call) if self.raw else is_of_all(call) for call in calls)
@@ -143,7 +145,10 @@ class Compiled(Subject):
     # What emitters add
 
     def add_site(self, site: Site) -> Site:
-        """Registers a site and gives it the hooks of the checks."""
+        """Registers a site and gives it the hooks of the checks; statements of one line that do the same share one."""
+        known = self._site_of.setdefault(site.key, site)
+        if known is not site and self.recorder is None:
+            return known
         site.watch = self._hooks
         bounds = next((check for check in self.own_checks if isinstance(check, Bounds)), None)
         site.escapes = bounds.escapes if bounds else None
@@ -215,19 +220,29 @@ class Compiled(Subject):
         unknown = {name: ALL if name.endswith("_s") else UNIFORM for name in sorted(names)}
         return unknown | {name: axes for name, axes in self.axes.variables.items() if name in names}
 
-    def _fixed(self) -> frozenset[str]:
-        """Registers of compiled code that depend on a thread's place and parameters alone, wherever they are read."""
+    def _fixed(self, names: frozenset[str]) -> frozenset[str]:
+        """Registers of compiled code that depend on a thread's place and these names alone, wherever they are read."""
         if not self.raw:
             return frozenset()
         given = given_in(stmt for segment in self.cut for stmt in ir.statements(segment.body))
         times = Counter(stmt.var.name for stmt in given)
         once = [stmt for stmt in given if times[stmt.var.name] == 1]
-        found = self.parameters | {stmt.var.name for stmt in once}
+        found = names | {stmt.var.name for stmt in once}
         while True:
             wrong = {stmt.var.name for stmt in once if not all(is_closed(node, found) for node in ir.walk(stmt.value))}
             if wrong.isdisjoint(found):
                 return found - self.shadowed
             found = found - wrong
+
+    @cached_property
+    def passed_on(self) -> frozenset[str]:
+        """Variables that are given a value once, and read by one statement or condition."""
+        stmts = [stmt for segment in self.cut for stmt in ir.statements(segment.body)]
+        given = Counter(stmt.var.name for stmt in given_in(stmts))
+        reads = [names_in(read_by(stmt)) for stmt in stmts]
+        reads += [names_in(segment.end.reads) for segment in self.cut]
+        read = Counter(name for names in reads for name in names)
+        return frozenset(name for name, times in read.items() if times == 1 and given[name] == 1)
 
     # Which values may be uninitialised
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.codegen.compiled import Compiled
     from tilewright.sim.codegen.source import PySource
-    from tilewright.sim.machine.sites import Site
 
 __all__ = ["Emitter", "Operand", "is_number", "is_window", "wrapper"]
 
@@ -106,10 +105,6 @@ class Emitter:
     def variable(self, name: str) -> str:
         """The Python name of a kernel's variable."""
         return "v_" + name.replace(".", "__")
-
-    def site(self, site: Site) -> str:
-        """Registers a site and gives its name in the text."""
-        return self.out.constant("S", self.program.add_site(site))
 
     def do_collected(self, mask: str) -> None:
         """Emits the loads or copies that were collected."""

@@ -6,7 +6,7 @@ None where the scheduler has taken the batch over (it waits, has been split, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,26 +21,29 @@ from tilewright.isa import BY_MASK, WARPGROUP, bind
 from tilewright.isa.arith import greatest, least
 from tilewright.isa.casts import quotient
 from tilewright.sim.checks.stuck import Turns
-from tilewright.sim.codegen.addressing import access_text, address_text, terms_of
+from tilewright.sim.codegen.addressing import access, access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
 from tilewright.sim.codegen.emitter import Emitter, is_number, is_window
 from tilewright.sim.codegen.expressions import RULES
-from tilewright.sim.codegen.fusing import Fusing, is_loop_of_turns, length_of_loads
+from tilewright.sim.codegen.fusing import Fusing, copies, is_loop_of_turns, loads
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from, reads_nothing, spins
 from tilewright.sim.codegen.source import PySource
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.codegen.values import is_pure
+from tilewright.sim.fast.copies import Fills
 from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags, store_nibbles, to_bits
-from tilewright.sim.machine.instructions import lanes, stacked, to_shared
+from tilewright.sim.machine.instructions import Move, lanes, stacked, to_shared
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.unknown import blended, either, nothing_known
 from tilewright.sim.record import Row, row_of, row_of_call
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.compiled import Compiled
+    from tilewright.sim.codegen.fusing import Copied
     from tilewright.sim.codegen.segments import Segment
+    from tilewright.sim.machine.sites import Site
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
@@ -173,13 +176,23 @@ class SegmentEmitter(Emitter):
         while k < len(body):
             apart = self.one_by_one or self.program.recorder is not None
             fused = None if apart else Fusing(self, mask).at(body, k)
-            length = fused[0] if fused else length_of_loads(self, body[k:])
+            length, pairs = (0, []) if apart or fused or self.collected is not None else copies(self, body[k:])
+            behind: list[ir.Stmt] = []
+            if not length:
+                length, behind = (fused[0], []) if fused else loads(self, body[k:])
             for stmt in body[k : k + length]:
                 self.goes_on(stmt, mask)
+            if pairs:
+                self.copy(body[k : k + length], pairs, mask)
+                k += length
+                continue
             before, self.one_by_one = self.one_by_one, self.one_by_one or fused is not None
             with self.out.block(f"if not {fused[1]}:") if fused else self.turns_at_once(length > 1, mask):
                 for stmt in body[k : k + length]:
-                    self.statement(stmt, mask)
+                    if not any(stmt is one for one in behind):
+                        self.statement(stmt, mask)
+            for stmt in behind:
+                self.statement(stmt, mask)
             self.one_by_one = before
             k += length
             if k < len(body) and self.loops and self.loops[-1] is not None and parts_from(body[k - 1]):
@@ -226,6 +239,29 @@ class SegmentEmitter(Emitter):
             self.out.line(f"asks({row}, b)")
         elif bound.form.sync is not None:
             self.out.line(f"executed({row}, b, m0)")
+
+    def copy(self, body: ir.Body, pairs: Sequence[Copied], mask: str) -> None:
+        """Statements that copy, and compute in between; the copies follow the last of them."""
+        places = {id(stmt): place for one in pairs for stmt, place in one.sides}
+        sides: dict[int, tuple[Site, str]] = {}
+        for stmt in body:
+            if (place := places.get(id(stmt))) is None:
+                self.statement(stmt, mask)
+                continue
+            self.out.at, self.stmt = stmt.at, stmt
+            site, text = access(self, place, mask, write=isinstance(stmt, ir.Store))
+            sides[id(stmt)] = site, self.out.named("a", text)
+        turns: dict[tuple[Site, Site], list[str]] = {}
+        for one in pairs:
+            (source, first), (target, then) = sides[id(one.load)], sides[id(one.store)]
+            turns.setdefault((source, target), []).append(f"(None, {first}, {then})")
+        for (source, target), texts in turns.items():
+            move = Move(source, target, self.with_shadows)
+            at_once = move if source.place and source.place.space == "shared" else Fills(move)
+            with self.out.block(f"if not {self.out.constant('X', at_once)}.of_sound(b, {mask}, [{', '.join(texts)}]):"):
+                for stmt in body:
+                    if id(stmt) in sides and sides[id(stmt)][0] in (source, target):
+                        self.statement(stmt, mask)
 
     def remaining(self, mask: str, gone: str) -> str:
         """Open a block for the lanes that have not left the iteration."""

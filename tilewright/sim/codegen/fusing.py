@@ -9,7 +9,8 @@ from tilewright import ir
 from tilewright.isa import Bound, bind
 from tilewright.sim.codegen.addressing import owes, place_of, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
-from tilewright.sim.codegen.values import acts, names_in
+from tilewright.sim.codegen.substitution import own_register
+from tilewright.sim.codegen.values import acts, given_in, names_in, read_by
 from tilewright.sim.fast.loads import is_load, says_no_memory
 from tilewright.sim.fast.products import Fragments, ProductRun
 
@@ -18,11 +19,26 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
     from tilewright.sim.machine.places import Place
 
-__all__ = ["Fusing", "is_fill", "is_loop_of_turns", "length_of_loads"]
+__all__ = ["Fusing", "copies", "is_fill", "is_loop_of_turns", "loads"]
 
 OPERANDS = "abcd"
 MOST_BETWEEN = 128  # statements of a run of loads
+INTO_SHARED = ("global", "shared")
 MOST_TURNS = 32  # of a loop, that are done at once
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A value that is loaded from one place, and stored at another one."""
+
+    load: ir.Bind
+    source: ir.Load
+    store: ir.Store
+
+    @property
+    def sides(self) -> tuple[tuple[ir.Stmt, ir.Load], ...]:
+        """Both statements, and the place that each accesses."""
+        return (self.load, self.source), (self.store, self.store.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +60,72 @@ class _Starts:
     is_several: bool
 
 
-def length_of_loads(emitter: Emitter, body: ir.Body) -> int:
-    """How many statements a body begins with that load matrices, or compute between two of them; at least 1."""
-    length = 1
+def loads(emitter: Emitter, body: ir.Body) -> tuple[int, list[ir.Stmt]]:
+    """How many statements a body begins with that load matrices, or compute between two of them, at least 1; and those
+    of them that read what was loaded, and may do so behind all of the loads.
+    """
+    length, reads, behind = 1, list[ir.Bind](), list[ir.Stmt]()
     for number, stmt in enumerate(body[:MOST_BETWEEN]):
+        is_register = number > 0 and isinstance(stmt, ir.Bind) and own_register(stmt.value) is not None
+        names = {read.var.name for read in reads}
+        if not names.isdisjoint(names_in(read_by(stmt)) | {one.var.name for one in given_in((stmt,))}):
+            break
         if is_load(stmt) and not any(_may_fail(emitter, node) for node in ir.expressions(stmt)):
-            length = number + 1
+            buffers = {node.buffer.name for node in ir.expressions(stmt) if isinstance(node, (ir.Load, ir.AddressOf))}
+            if any(own_register(read.value) in buffers for read in reads):
+                break
+            length, behind = number + 1, [*reads]
+        elif is_register and isinstance(stmt, ir.Bind):
+            reads.append(stmt)
         elif number == 0 or not _computes(emitter, stmt):
             break
-    return length
+    return length, behind
+
+
+def copies(emitter: Emitter, body: ir.Body) -> tuple[int, list[Copied]]:
+    """How many statements a body begins with that copy values which nothing else reads, or compute in between; and the
+    copies. From global to shared memory there are several, of one line, whose stores may take place behind all of the
+    loads; from shared to global memory one.
+    """
+    waiting: dict[str, tuple[ir.Bind, ir.Load]] = {}
+    pairs: list[Copied] = []
+    found: tuple[int, list[Copied]] = (0, [])
+    for number, stmt in enumerate(body[:MOST_BETWEEN]):
+        if isinstance(stmt, ir.Store) and isinstance(stmt.value, ir.Var) and stmt.value.name in waiting:
+            pairs.append(Copied(*waiting.pop(stmt.value.name), stmt))
+            spaces = _spaces(emitter, pairs[-1])
+            if (pairs[0].load.at, pairs[0].store.at) != (pairs[-1].load.at, stmt.at) or not spaces:
+                break
+            if not waiting:
+                found = number + 1, [*pairs]
+            if spaces != INTO_SHARED:
+                break
+        elif (
+            isinstance(stmt, ir.Bind)
+            and isinstance(stmt.value, ir.Load)
+            and _passes_on(emitter, stmt.var.name, stmt.value)
+        ):
+            waiting[stmt.var.name] = stmt, stmt.value
+        elif number == 0 or not _computes(emitter, stmt):
+            break
+    return found
+
+
+def _spaces(emitter: Emitter, one: Copied) -> tuple[str, ...]:
+    """The memories of a copy that may be done at once: the buffer in shared memory is known before the kernel runs."""
+    buffers = one.source.buffer, one.store.place.buffer
+    spaces = tuple(buffer.space for buffer in buffers)
+    if spaces not in (INTO_SHARED, INTO_SHARED[::-1]) or one.source.dtype != one.store.place.dtype:
+        return ()
+    place = place_of(emitter, ir.AddressOf(buffers[spaces.index("shared")], ()))
+    return spaces if place is not None and place.space == "shared" and place != emitter.places.arena else ()
+
+
+def _passes_on(emitter: Emitter, name: str, load: ir.Load) -> bool:
+    """Is a value loaded for one other statement, at an address that no check looks at before?"""
+    if name not in emitter.program.passed_on or load.dtype.bits < 8 or owes(load):
+        return False
+    return not any(acts(node) or _may_fail(emitter, node) for node in ir.walk((load.indices, load.buffer.data)))
 
 
 def is_loop_of_turns(emitter: Emitter, loop: ir.For) -> bool:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import dtype
-from tilewright.ir import Binary, Call, Cast, Expr, Reinterpret, const_value, walk
+from tilewright.dtypes import DType, dtype
+from tilewright.ir import Binary, Call, Cast, Expr, Reinterpret, as_expr, binary, const_value, walk
 from tilewright.isa.linear import as_arithmetic
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import wrapper
 from tilewright.sim.codegen.values import acts, is_pure, names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tilewright.sim.codegen.emitter import Emitter
 
@@ -45,9 +45,61 @@ def is_taken_apart(e: Emitter, expr: Expr) -> bool:
 def taken_apart(e: Emitter, expr: Expr, mask: str) -> str:
     """The name of an `Address`: 64 bits, or the offset in shared memory where it has 32."""
     before, e.uncounted = e.uncounted, True
-    made = _Lifter(e, mask).address(expr)
+    made = _kept(e, expr, mask) or _Lifter(e, mask).address(expr)
     e.uncounted = before
     return made
+
+
+def _kept(e: Emitter, expr: Expr, mask: str) -> str | None:
+    """The same where all but numbers depends on thread numbers and parameters alone: that is made once for a batch.
+
+    It is 0 where a run has none of those numbers. None where something else varies over threads.
+    """
+    fixed, shift, moving = list[tuple[int, Expr]](), 0, list[str]()
+    for factor, term in _terms(e, expr) if expr.dtype.bits == 64 else [(1, expr)]:
+        nodes = walk(term)
+        if (known := number_of(term)) is not None:
+            shift += factor * wrapper(dtype("int64"))(known)
+        elif names_in(nodes) <= e.program.fixed and not any(map(acts, nodes)):
+            fixed.append((factor, term))
+        elif expr.dtype.bits == 64 and e.axes.of(term) == UNIFORM:
+            moving.append(f"{factor} * {_Lifter(e, mask).uniform(term, 64)}")
+        else:
+            return None
+    if not fixed:
+        return None
+    text = " + ".join(f"{factor} * {term}" for factor, term in fixed)
+    key = e.program.part_ids.setdefault(f"{text} as an address", len(e.program.part_ids))
+    name = e.out.named("a", f"parts.get({key})")
+    with e.out.block(f"if {name} is None:"):
+        e.out.line(f"{name} = parts[{key}] = {_Lifter(e, mask).address(_sum(fixed, expr.dtype))}")
+    steps = [*moving, *([str(shift)] if shift else [])]
+    return e.out.named("a", f"{name}.shifted({' + '.join(steps)})") if steps else name
+
+
+def _terms(e: Emitter, expr: Expr, factor: int = 1) -> Iterator[tuple[int, Expr]]:
+    """What a sum of 64 bits consists of, each with its factor."""
+    expr = plain(expr)
+    parts = addends(e, expr) if isinstance(expr, Binary) and expr.dtype.bits == 64 else ()
+    factors = [number_of(number) if isinstance(number, Expr) else number for _, number in parts]
+    if not parts or None in factors:
+        yield factor, expr
+        return
+    for (part, _), number in zip(parts, factors, strict=True):
+        yield from _terms(e, part, factor * (number or 0))
+
+
+def _sum(terms: Sequence[tuple[int, Expr]], kind: DType) -> Expr:
+    """The same as one expression."""
+    found: Expr | None = None
+    for factor, term in terms:
+        one = (
+            term if term.dtype == kind else Cast(term, kind) if term.dtype.kind == "handle" else Reinterpret(term, kind)
+        )
+        one = one if factor == 1 else binary("*", one, as_expr(factor % 2**kind.bits, kind))
+        found = one if found is None else binary("+", found, one)
+    assert found is not None
+    return found
 
 
 def plain(expr: Expr) -> Expr:
@@ -153,7 +205,9 @@ class _Lifter:
         """The text of one part of an address, made once if it depends on thread numbers and parameters alone."""
         nodes = [node for _, expr in leaves for node in walk(expr)]
         read = names_in(nodes)
-        constant = not read and all(set(factor) <= set("-()*1234567890 ") for factor, _ in leaves)
+        constant = read <= self.e.program.of_threads and all(
+            set(factor) <= set("-()*1234567890 ") for factor, _ in leaves
+        )
         if any(map(acts, nodes)) or not read <= self.e.program.fixed or (self.loose and not constant):
             return f"Part({self.terms(leaves)})"
         kept = "threads" if group == "threads" and constant else "parts"
@@ -181,10 +235,31 @@ def addends(e: Emitter, expr: Binary) -> Sequence[tuple[Expr, int | Expr]]:
         return [(expr.a, 1), (expr.b, 1 if expr.op == "+" else -1)]
     if expr.op == "<<" and (known := number_of(expr.b)) is not None and 0 <= known < expr.dtype.bits:
         return [(expr.a, 1 << known)]
+    if expr.op in ("|", "^") and not _bits(expr.a) & _bits(expr.b):
+        return [(expr.a, 1), (expr.b, 1)]
     if expr.op == "*":
         both = ((expr.a, expr.b), (expr.b, expr.a))
         return [(varying, number) for varying, number in both if e.axes.of(number) == UNIFORM][:1]
     return []
+
+
+def _bits(expr: Expr) -> int:
+    """The bits that may be set in an integer."""
+    expr = plain(expr)
+    every = (1 << expr.dtype.bits) - 1
+    if (known := number_of(expr)) is not None:
+        return known & every
+    if isinstance(expr, Cast) and expr.a.dtype.kind == "uint":
+        return _bits(expr.a) & every
+    if not isinstance(expr, Binary) or expr.op not in ("&", "|", "^", "<<", "+", "-"):
+        return every
+    if expr.op == "<<":
+        step = number_of(expr.b)
+        return every if step is None or step < 0 else _bits(expr.a) << step & every
+    a, b = _bits(expr.a), _bits(expr.b)
+    if expr.op in ("+", "-"):
+        return -((a | b) & -(a | b)) & every  # from the lowest bit on
+    return a & b if expr.op == "&" else a | b
 
 
 def number_of(expr: Expr) -> int | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tilewright.sim.codegen.inductions import Induction
 
-__all__ = ["written_out"]
+__all__ = ["own_register", "written_out"]
 
 LARGEST = 48  # nodes of an address that is written out
 POINTERS = ("shared", "global", "generic", "place")
@@ -33,7 +33,7 @@ def written_out(body: ir.Body, parameters: frozenset[str]) -> ir.Body:
     """The statements with addresses written out, without the registers that are then dead."""
     body, inductions = with_turns(body, parameters)
     made = _Writer(body, parameters, inductions)
-    return _without_dead(made.body(body, {}), frozenset(made.names))
+    return _moved_from_registers(_without_dead(made.body(body, {}), frozenset(made.names)))
 
 
 class _Writer:
@@ -56,11 +56,8 @@ class _Writer:
                 self.turned(inside, known)
             inner = [self.body(each, dict(known)) for each in ir.bodies(stmt)]
             new = ir.rewrite_values(stmt, partial(self.changed, known))
-            if isinstance(new, ir.If):
-                new = replace(new, then=inner[0], orelse=inner[1])
-            elif isinstance(new, (ir.For, ir.While)):
-                new = replace(new, body=inner[0])
-            elif isinstance(new, (ir.Assign, ir.Bind)):
+            new = ir.with_bodies(new, inner)
+            if isinstance(new, (ir.Assign, ir.Bind)):
                 self.define(new, known)
             self.turned((stmt, *inside), known)
             made.append(new)
@@ -105,6 +102,51 @@ class _Writer:
             if is_small(value, LARGEST) and all(is_closed(node, self.closed) for node in ir.walk(value)):
                 known[stmt.var.name] = value
                 self.names.add(stmt.var.name)
+
+
+def _moved_from_registers(body: ir.Body) -> ir.Body:
+    """The statements, where calls that move registers name those that hold the results of others, and no copies that
+    nothing else reads.
+    """
+    stmts = ir.statements(body)
+    reads = Counter(name for stmt in stmts for name in names_in(read_by(stmt)))
+    given = Counter(stmt.var.name for stmt in given_in(stmts))
+
+    def go(body: ir.Body) -> ir.Body:
+        known: dict[str, ir.Load] = {}
+        made: list[ir.Stmt] = []
+        for stmt in body:
+            if isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, ir.Call) and _moves(stmt.value):
+                used = names_in(ir.walk(stmt.value)) & known.keys()
+                made = [one for one in made if not (isinstance(one, ir.Bind) and one.var.name in used)]
+                made.append(replace(stmt, value=put_in(stmt.value, {name: known[name] for name in used})))
+                continue
+            if isinstance(stmt, ir.Bind) and reads[stmt.var.name] == given[stmt.var.name] == 1:
+                if isinstance(stmt.value, ir.Load) and own_register(stmt.value) is not None:
+                    known[stmt.var.name] = stmt.value
+            elif inner := ir.bodies(stmt):
+                known.clear()
+                stmt = ir.with_bodies(stmt, [go(each) for each in inner])
+            buffers = {node.buffer.name for node in ir.expressions(stmt) if isinstance(node, (ir.Load, ir.AddressOf))}
+            if not isinstance(stmt, (ir.Bind, ir.Assign)):
+                known = {name: load for name, load in known.items() if load.buffer.name not in buffers}
+            made.append(stmt)
+        return tuple(made)
+
+    return go(body)
+
+
+def _moves(call: ir.Call) -> bool:
+    """Does a call move the bits of registers to memory?"""
+    form = bind(call).form
+    return form.meaning.moves and form.meaning.on == "shared" and [access.write for access in form.accesses] == [True]
+
+
+def own_register(value: ir.Expr) -> str | None:
+    """The buffer of a register of compiled code that nothing else shares, if a value is one."""
+    if not isinstance(value, ir.Load) or value.buffer.space != "local" or value.buffer.data is not None:
+        return None
+    return value.buffer.name if all(ir.const_value(one) is not None for one in value.indices) else None
 
 
 def _name(expr: ir.Expr) -> str | None:

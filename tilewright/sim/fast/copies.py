@@ -1,4 +1,5 @@
-"""Copies from global to shared memory: the turns of a loop at once, and once for all CTAs that make the same.
+"""Copies from global to shared memory: the turns of a loop, or a run of statements, at once, and once for all CTAs that
+make the same.
 
 The CTAs in a row of a grid load the same tile: their addresses in global memory are equal, and so are those in shared
 memory, each in its own CTA. Such copies read for one of them, in the order in which the bytes lie in shared memory, and
@@ -8,13 +9,15 @@ found once for each pattern of addresses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.machine.sites import FAR
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
@@ -26,7 +29,7 @@ __all__ = ["Fills"]
 
 MOST_PLANS = 64
 
-Turn = tuple["Fills", Address, Address]  # of one copy: where it reads, and where it writes
+Turn = tuple["Fills | None", Address, Address]  # of one copy: where it reads, and where it writes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,10 +46,13 @@ class FillPlan:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fills:
-    """A copy of a kernel, with both buffers known before the kernel runs."""
+    """A copy of a kernel into a buffer of shared memory. of_windows: where a pointer of run time says from where, the
+    same from the buffer of each window.
+    """
 
     move: Move
     plans: dict[tuple[int, ...], FillPlan | None] = field(default_factory=dict)
+    of_windows: dict[int, Fills] = field(default_factory=dict)
 
     def __call__(self, batch: Batch, mask: Mask, turns: list[Turn]) -> None:
         plan = self._plan(batch, turns) if mask.array is None and self._is_plain(batch, turns) else None
@@ -56,6 +62,29 @@ class Fills:
             return
         self._touch(batch, mask, turns, plan)
         self._fill(batch, mask, turns, plan)
+
+    def of_sound(self, batch: Batch, mask: Mask, turns: list[Turn]) -> bool:
+        """The same of compiled code; False, and nothing done, where what it reads may be uninitialised."""
+        if self.move.with_shadows and batch.wave.run.dependence is not None:
+            return False
+        own = self
+        if self.move.source.place is None:
+            window = self._window(batch, turns)
+            if window is None:
+                return False
+            if window not in self.of_windows:
+                source = self.move.source.inside(batch, window, Address(0), mask)
+                self.of_windows[window] = Fills(replace(self.move, source=source))
+            own, start = self.of_windows[window], window << WINDOW_BITS
+            turns = [(own, source.shifted(-start), target) for _, source, target in turns]
+        own(batch, mask, turns)
+        return True
+
+    @staticmethod
+    def _window(batch: Batch, turns: list[Turn]) -> int | None:
+        """The window of the one global buffer that all turns read."""
+        (window, *others) = {end >> WINDOW_BITS for _, at, _ in turns for end in (at.lo, at.hi + FAR)}
+        return window if not others and window in batch.wave.run.places.globals else None
 
     def _touch(self, batch: Batch, mask: Mask, turns: list[Turn], plan: FillPlan) -> None:
         """The checks and counts of every copy."""

@@ -25,7 +25,7 @@ from tilewright.sim.machine.shadows import sound
 from tilewright.sim.machine.sites import harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags, Given, GivenFlags, Results, Value
@@ -66,6 +66,17 @@ class Move:
     source: Site
     target: Site
     with_shadows: bool
+
+    def of_sound(self, batch: Batch, mask: Mask, turns: Sequence[tuple[None, Address, Address]]) -> bool:
+        """One copy from shared memory of what is initialised; False, and nothing done, where that is not certain."""
+        ((_, source, target),) = turns
+        end = source.hi + self.source.width
+        if self.with_shadows and (batch.wave.run.dependence or not batch.wave.shadows.are_set(source.lo, end)):
+            return False
+        self.target.store(batch, mask, target, self.source.load(batch, mask, source))
+        if self.with_shadows:
+            self.target.store_flags(batch, mask, target, None)
+        return True
 
     def __call__(self, batch: Batch, mask: Mask, source: Address, target: Address) -> None:
         bits = self.source.load(batch, mask, source)

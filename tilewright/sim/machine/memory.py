@@ -107,7 +107,7 @@ class MemoryRows:
         end = first + units.shape[1] * units.itemsize
         self._forget(first, end)
         self._set.clear()
-        octets = units.view(np.uint8).reshape(alike.outer, 1, alike.inner, -1)
+        octets = np.ascontiguousarray(units).view(np.uint8).reshape(alike.outer, 1, alike.inner, -1)
         self.data[ctas, first:end].reshape(*alike.digits, -1)[...] = octets
         if alike.same > 1:
             self._alike[first, end] = ctas, alike

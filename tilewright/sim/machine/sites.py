@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Hook", "Site", "harmless"]
 
 FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one
+TOLD = ("watch", "escapes", "hooks", "pending")  # fields that say what others do with a site
 Hook = Callable[..., None]  # of a batch, a mask and the addresses of accesses that follow each other
 Origin = tuple["Site | None", Address | None]  # where bits come from
 
@@ -87,6 +88,11 @@ class Site:
         self.line = Line(self.at, self.op, name, space, self.write)
         if self.place:
             self.hooks = self.watch(self)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the site does: equal for two that nothing tells apart."""
+        return tuple(getattr(self, each.name) for each in fields(self) if each.init and each.name not in TOLD)
 
     @property
     def shows(self) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from tilewright.errors import SimulationError
 from tilewright.isa import TMEM_COLUMNS, TMEM_LANES
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.facets import Facet
 
-__all__ = ["INITIALISED", "Cells", "Columns", "Taken", "TmemFacet", "cell_number", "cells_text", "table_of_cells"]
+__all__ = [
+    "INITIALISED",
+    "Cells",
+    "Columns",
+    "Taken",
+    "TmemFacet",
+    "are_taken",
+    "cells_text",
+    "table_of_cells",
+]
 
 INITIALISED = np.array(0x01010101, np.uint32)  # the flags of a cell that has been written
 
@@ -33,9 +42,60 @@ def table_of_cells(rows: int, kind: DTypeLike) -> Array:
     return np.zeros((rows, TMEM_COLUMNS, TMEM_LANES), kind)
 
 
-def cell_number(row: Ints, lane: Ints, column: Ints) -> Ints:
+@dataclass(frozen=True, eq=False, slots=True)
+class CellSet:
+    """Cells in tables of them, (n, lanes, columns) or (n, 1). where: slices of rows, columns and lanes, each cell once;
+    else their numbers.
+    """
+
+    where: tuple[slice, slice, slice] | Ints
+
+    @classmethod
+    def of(cls, row: Ints, lane: Ints, column: Ints) -> CellSet:
+        """Axes that broadcast to each other, each of size 1 along the others where it stays the same."""
+        if row.ndim == 3 and row.shape[1:] == lane.shape[::2] == (1, 1) and (column == column[:1, :1]).all():
+            axes = row[:, 0, 0], column[0, 0], lane[0, :, 0]
+            if all(len(axis) and (axis == axis[0] + np.arange(len(axis))).all() for axis in axes):
+                rows, columns, lanes = (slice(int(axis[0]), int(axis[-1]) + 1) for axis in axes)
+                return cls((rows, columns, lanes))
+        return cls(_numbers(row, lane, column))
+
+    def some(self, which: Bools | Ints) -> CellSet:
+        """Those of some of the n, in this order."""
+        if which.dtype == np.bool_ and which.all():
+            return self
+        if isinstance(self.where, tuple):
+            row, column, lane = (np.arange(axis.start, axis.stop) for axis in self.where)
+            return CellSet(_numbers(row[:, None, None], lane[:, None], column)[which])
+        return CellSet(self.where[which])
+
+    @property
+    def ndim(self) -> int:
+        """Axes of what `load` gives."""
+        return 3 if isinstance(self.where, tuple) else self.where.ndim
+
+    @property
+    def are_apart(self) -> bool:
+        """Is it certain that no cell comes twice?"""
+        return isinstance(self.where, tuple)
+
+    def load(self, table: Array) -> Array:
+        """What a table has there."""
+        if isinstance(self.where, tuple):
+            return np.ascontiguousarray(table[self.where].swapaxes(1, 2))
+        return table.reshape(-1).take(self.where)
+
+    def store(self, table: Array, values: Array) -> None:
+        """Write values that broadcast to the cells."""
+        if isinstance(self.where, tuple):
+            table[self.where] = values.swapaxes(1, 2) if values.ndim else values
+        else:
+            table.reshape(-1)[self.where] = values
+
+
+def _numbers(row: Ints, lane: Ints, column: Ints) -> Ints:
     """Where cells are in a table of them."""
-    return (row * TMEM_COLUMNS + column) * TMEM_LANES + lane
+    return row * (TMEM_COLUMNS * TMEM_LANES) + (column * TMEM_LANES + lane)
 
 
 class Cells:
@@ -43,14 +103,6 @@ class Cells:
 
     def __init__(self, rows: int) -> None:
         self.words = table_of_cells(rows, np.uint32)
-
-    def load(self, row: Ints, lane: Ints, column: Ints) -> NDArray[np.uint32]:
-        """The words at arrays of places."""
-        return self.words.reshape(-1).take(cell_number(row, lane, column))
-
-    def store(self, row: Ints, lane: Ints, column: Ints, words: Array) -> None:
-        """Write words that broadcast to the places."""
-        self.words.reshape(-1)[cell_number(row, lane, column)] = words
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +297,15 @@ class TmemFacet:
 
     def _fault(self, what: str) -> None:
         self.facet.fault(what, self.facet.active)
+
+
+def are_taken(columns: Columns, row: Ints, lane: Ints, column: Ints, bounds: bool) -> bool:
+    """Is it certain that the kernel may touch these cells? All of them, where the axes broadcast to each other."""
+    if min(lane.min(), column.min()) < 0 or lane.max() >= TMEM_LANES or column.max() >= TMEM_COLUMNS:
+        return False
+    used = np.zeros(TMEM_COLUMNS, np.bool_)
+    used[column.reshape(-1)] = True
+    return not bounds or bool((columns.holder[np.unique(row)][:, used] > 0).all())
 
 
 def cells_text(lane: Ints, column: Ints) -> str:

@@ -16,7 +16,7 @@ from tilewright.sim.machine.escapes import escaped
 from tilewright.sim.machine.memory import SHIFT, UNITS
 from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS
 from tilewright.sim.machine.remote import atomic_words, split
-from tilewright.sim.machine.tmem import INITIALISED, trouble_with
+from tilewright.sim.machine.tmem import INITIALISED, CellSet, are_taken, trouble_with
 
 if TYPE_CHECKING:
     from tilewright.isa import Addresses
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.tmem import Cells
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Touched"]
@@ -82,7 +81,7 @@ class Touched:
                 who = np.isin(np.arange(len(issuers.rows)), issuer[beyond.reshape(len(at), -1).any(1)])
                 issuers.fault(f"an address of CTA {int((rows - own)[beyond][0])} of a cluster of {count} CTAs", who)
         nbytes = None if found.nbytes is None else np.broadcast_to(found.nbytes, shape).astype(np.int64)
-        column = found.column
+        column = None if found.column is None else _repeated(found.column, count)
         if column is not None and nbytes is not None:  # a cell that does not count may be anywhere
             at, column = (np.where(nbytes > 0, axis, 0) for axis in (at, column))
         return cls(effect, space, found.width or width, issuer, rows, at, column, nbytes, found.fill, ctas, home)
@@ -139,6 +138,26 @@ class Touched:
         """(m, ...) bools: the places of which at least one byte counts."""
         return np.broadcast_to(np.True_, self.shape) if self.nbytes is None else self.nbytes > 0
 
+    @property
+    def _axes(self) -> tuple[Ints, Ints, Ints]:
+        """Rows, lanes and columns of places in tensor memory, which broadcast to each other."""
+        assert self.column is not None
+        row, lane, column = map(_thin, (self.rows, self.at, self.column))
+        return row, lane, column
+
+    @cached_property
+    def every_cell(self) -> CellSet:
+        """Those of tensor memory, in the shape of all places."""
+        return CellSet.of(*self._axes)
+
+    @cached_property
+    def counted_cells(self) -> tuple[Ints, CellSet]:
+        """Those that count, and on whose behalf each row of them is."""
+        if self.nbytes is None:
+            return self.issuer, self.every_cell
+        issuer, *axes = self.cells
+        return issuer, CellSet.of(*axes)
+
     @cached_property
     def cells(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Those of tensor memory that count: (p,), on whose behalf; (p, cells), their rows, lanes and columns."""
@@ -174,6 +193,8 @@ class Touched:
         issuers = operation.issuers
         wave = issuers.wave
         if self.space == "tmem":
+            if self.nbytes is None and self.count and are_taken(wave.columns, *self._axes, bounds):
+                return
             issuer, row, lane, column = self.cells
             if trouble_with(wave.columns, row, lane, column, bounds):
                 for k in np.unique(issuer):
@@ -274,7 +295,8 @@ class Touched:
         once: what all issuers of a CTA read may come once for each CTA.
         """
         if self.space == "tmem":
-            return self._of_cells(wave.tmem) & self._bytes_that_count
+            words = self._of_cells(wave.tmem.words)
+            return words if self.nbytes is None else words & self._bytes_that_count
         if self.space == "shared" and self.ctas is not None:
             return self._of_each_cta(wave.shared, once=once)
         if self.space != "shared" and self.nbytes is None and len(windows := list(self.windows())) == 1:
@@ -297,22 +319,22 @@ class Touched:
         """Of each cell the bits of its bytes that count."""
         return LOW_BYTES[4 if self.nbytes is None else self.nbytes]
 
-    def _of_cells(self, cells: Cells) -> NDArray[np.uint32]:
-        return cells.load(self.rows, self.at, self.column)  # type: ignore[arg-type]  # tmem has one
+    def _of_cells(self, table: Array) -> NDArray[np.uint32]:
+        return np.broadcast_to(self.every_cell.load(table), self.shape)
 
-    def _to_cells(self, cells: Cells, words: Array) -> None:
-        if self.nbytes is None:
-            cells.store(self.rows, self.at, self.column, words)  # type: ignore[arg-type]  # tmem has one
-            return
-        _, row, lane, column = (axis.reshape(-1) for axis in self.cells)
-        there, new = self._bytes_that_count[self.touches], np.broadcast_to(words, self.shape)[self.touches]
-        cells.store(row, lane, column, cells.load(row, lane, column) & ~there | new & there)
+    def _to_cells(self, table: Array, words: Array) -> None:
+        _, cells = self.counted_cells
+        if self.nbytes is not None:
+            there, new = self._bytes_that_count[self.touches], np.broadcast_to(words, self.shape)[self.touches]
+            words = cells.load(table) & ~there[:, None] | (new & there)[:, None]
+        cells.store(table, words)
 
     def load_flags(self, wave: Wave) -> Array | None:
         """The flags of what `load` finds; None where all of it is initialised."""
         shadows = wave.shadows
         if self.space == "tmem":
-            return self._of_cells(shadows.tmem) | INITIALISED & ~self._bytes_that_count
+            flags = self._of_cells(shadows.tmem.words)
+            return flags if self.nbytes is None else flags | INITIALISED & ~self._bytes_that_count
         low, high = self.reach
         if self.space != "shared" or (shadows.is_collapsed and shadows.shared.data[0, low:high].all()):
             return None
@@ -350,7 +372,7 @@ class Touched:
         if len(data) != len(self.issuer):
             data = data[self.issuer]
         if self.space == "tmem":
-            self._to_cells(wave.tmem, data)
+            self._to_cells(wave.tmem.words, data)
             return
         data = np.broadcast_to(data, (*self.shape, self.width))
         if self.ctas is not None:
@@ -372,7 +394,7 @@ class Touched:
         if len(data) != len(self.issuer):
             data = data[self.issuer]
         if self.space == "tmem":
-            self._to_cells(shadows.tmem, data)
+            self._to_cells(shadows.tmem.words, data)
         elif self.space == "shared":
             shadows.expand()
             data = np.broadcast_to(data, (*self.shape, self.width))
@@ -404,6 +426,11 @@ def _repeated(places: Ints, count: int) -> Ints:
     """``count`` rows, of which the others repeat the first ones."""
     full = np.broadcast_to(places, (count // len(places), *places.shape)) if len(places) < count else places
     return full.reshape(count, *places.shape[1:])
+
+
+def _thin(axis: Ints) -> Ints:
+    """An array once where it repeats itself."""
+    return axis[tuple(slice(0, 1) if step == 0 else slice(None) for step in axis.strides)]
 
 
 def _alike(issuers: Issuers, at: Ints) -> tuple[Ints, slice | None]:

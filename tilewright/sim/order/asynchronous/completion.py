@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine.tmem import cell_number
 from tilewright.sim.order.asynchronous.in_flight import check_stored
 from tilewright.sim.order.asynchronous.operations import Operations
 from tilewright.sim.order.asynchronous.parts import OperationPart, Parts
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_freed", "check_issue"]
 
-Cells: TypeAlias = "tuple[Ints, Ints, Ints]"
+NOBODY = np.zeros((), np.int32)
+
+Cells: TypeAlias = "tuple[Ints, Touched]"
 
 
 def check_issue(operations: Operations, operation: Operation) -> None:
@@ -113,38 +115,45 @@ def _combining(parts: Parts, numbers: NDArray[np.int32]) -> list[int]:
 def _touch(operations: Operations, operation: Operation, own: Ints, one: Touched) -> None:
     """Has every operation that touched these cells before been put in order before this one?"""
     scoreboard = operations.scoreboard
-    issuer, row, lane, column = one.cells
-    cell = cell_number(row, lane, column)
+    issuer, cells = one.counted_cells
     actor, writes = issuer * operation.issuers.warps_each, one.writes
     for table, did in scoreboard.touched if writes else scoreboard.touched[:1]:
-        before = table.reshape(-1).take(cell)
-        _check_order(operations, operation, own, (actor, lane, column), before, did)
+        _check_order(operations, operation, own, (actor, one), _by_row(cells.load(table)), did)
+    mine = own[actor].reshape(-1, *[1] * (cells.ndim - 1))
     if not writes:
         for group in np.unique(warpgroup := operation.issuers.threads[issuer] // 128):
             of_group = warpgroup == group
-            scoreboard.readers[group].reshape(-1)[cell[of_group]] = own[actor][of_group][:, None]
+            cells.some(of_group).store(scoreboard.readers[group], mine[of_group])
         return
-    last_to_first = np.arange(len(row))[::-1]  # of several that write a cell at once, the first stays
-    scoreboard.writers.reshape(-1)[cell[last_to_first]] = own[actor][last_to_first][:, None]
     for readers in scoreboard.readers:
-        readers.reshape(-1)[cell] = 0
+        cells.store(readers, NOBODY)
+    if cells.are_apart:
+        cells.store(scoreboard.writers, mine)
+        return
+    last_to_first = np.arange(len(issuer))[::-1]  # of several that write a cell at once, the first stays
+    cells.some(last_to_first).store(scoreboard.writers, mine[last_to_first])
     if len(own) > 1:
-        now = scoreboard.writers.reshape(-1).take(cell)
-        _check_order(operations, operation, own, (actor, lane, column), now, "written")
+        _check_order(operations, operation, own, (actor, one), _by_row(cells.load(scoreboard.writers)), "written")
+
+
+def _by_row(cells: NDArray[np.int32]) -> NDArray[np.int32]:
+    return cells.reshape(len(cells), prod(cells.shape[1:]))
 
 
 def _check_order(
     operations: Operations, now: Operation, own: Ints, cells: Cells, before: NDArray[np.int32], did: str
 ) -> None:
-    """cells: of each actor, and their lanes, columns; before: the numbers of the parts that have touched them."""
-    actor, lane, column = cells
-    for number in np.flatnonzero(np.bincount(before.reshape(-1))).tolist():
+    """cells: the actors, and what they touch; before: the numbers of the parts that have touched that."""
+    actor, one = cells
+    some = before[:, :1] if (before == before[:, :1]).all() else before
+    for number in np.unique(some).tolist():
         in_order = operations.parts.are_ordered(number, now, own)
         if not in_order.all():
             here = (before == number).any(1) & ~in_order[actor]
             in_order |= _complete_unfenced(operations, now, actor[here], number, did)
         if not in_order.all() and (wrong := ~in_order[actor][:, None] & (before == number)).any():
             k = int(np.argmax(wrong.any(1)))
+            _, _, lane, column = one.cells
             place = lane[k][wrong[k]], column[k][wrong[k]]
             earlier = operations.parts[number]
             operations.tell(early_tmem_operation(operations, earlier, now, int(actor[k]), place, did), earlier, did)
