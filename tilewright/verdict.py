@@ -7,11 +7,14 @@ it is; a change of a field's meaning raises it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ArgumentError, TargetError, TilewrightError
 from tilewright.explain import Finding
+
+if TYPE_CHECKING:
+    from tilewright.terms import Dialect
 
 __all__ = [
     "EXIT_CODES",
@@ -94,6 +97,11 @@ class Report:
     def exit_code(self) -> int:
         """The exit code of the command line."""
         return EXIT_CODES[self.status]
+
+    def said(self, dialect: Dialect) -> Report:
+        """The same report in another language, or in the words of the command line."""
+        said = (replace(each, findings=tuple(one.said(dialect) for one in each.findings)) for each in self.verdicts)
+        return replace(self, verdicts=tuple(said))
 
     def as_dict(self, version: int = 2) -> dict[str, Any]:
         """The report as JSON has it; in version 1 a run that went on after its first finding has just that one."""

@@ -9,7 +9,8 @@ import pytest
 
 import tilewright as tw
 from tilewright.errors import SimulationError
-from tilewright.load.words import NUMBA, said
+from tilewright.explain import NUMBA
+from tilewright.terms import only_if, told
 
 MOST_STEPS = 4  # that one report after the other may name
 
@@ -247,6 +248,6 @@ def test_of_equal_values_of_several_ctas_the_remedy_names_what_differs(guard: st
 
 
 def test_words_of_numba_name_the_cta_alone_where_only_it_differs() -> None:
-    assert said("if T.cta_id() == 0: ...", NUMBA) == "if cuda.blockIdx.x == 0: ..."
-    assert said("if T.thread_id() == 0: ...", NUMBA) == "if cuda.threadIdx.x == 0: ..."
-    assert said("if T.cta_id() == 0 and T.thread_id() == 0: ...", NUMBA) == "if cuda.grid(1) == 0: ..."
+    assert NUMBA.said(told("{}", only_if(cta=True, thread=False))) == "if cuda.blockIdx.x == 0: ..."
+    assert NUMBA.said(told("{}", only_if(cta=False, thread=True))) == "if cuda.threadIdx.x == 0: ..."
+    assert NUMBA.said(told("{}", only_if(cta=True, thread=True))) == "if cuda.grid(1) == 0: ..."

@@ -44,9 +44,9 @@ def main() -> None:
     try:
         app()
     except TilewrightError as error:
-        from tilewright.cli.words import as_options
+        from tilewright.explain import COMMAND, reworded
 
-        complain(str(as_options(error)))
+        complain(str(reworded(error, COMMAND)))
         raise SystemExit(2 if isinstance(error, CALLED_WRONGLY) and error.at is None else 1) from None
     except MemoryError as error:  # NumPy says how much it asked for
         complain(f"not enough memory: {error}")
@@ -230,8 +230,9 @@ def tma(
       tilewright tma 'S[(8,64):(72,1)]' --box --svg boxes.svg
       tilewright tma 'Sw<3,3,3> o 0 o (8,64):(64,1)' --box
     """
-    from tilewright.cli.words import as_command
     from tilewright.dtypes import dtype as dtype_named
+    from tilewright.explain import reworded
+    from tilewright.terms import Dialect
     from tilewright.view.boxes import boxes_of, tma_grid
 
     with _from_the_command_line():
@@ -240,7 +241,9 @@ def tma(
         try:
             found = boxes_of(parsed, extents, kind)
         except DispatchError as error:
-            raise as_command(error, f"--shape {','.join(map(str, extents))} --dtype {kind}") from None
+            given = f"--shape {','.join(map(str, extents))} --dtype {kind}"
+            again = Dialect({"layout": lambda layout, *_: f"tilewright tma {str(layout)!r} {given}"})
+            raise reworded(error, again) from None
         grids = [tma_grid(parsed, extents, kind, found)] if box or svg else []
     lines = [f"{name}: {fact}" for name, fact in found.facts.items()]
     _draw(grids, svg, json=json, above=(*lines, *([""] if grids else [])), facts=found.facts)

@@ -23,10 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.checking import EXPLORED, LAUNCH, Policy, ran
-from tilewright.cli.words import as_options
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
-from tilewright.explain import BUILDS, Finding, parse_idioms
+from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
 from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_launches import launched
@@ -349,7 +348,7 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None
         say(verdict.output.rstrip("\n"))
     say(f"{verdict.kernel}: {verdict.status}")
     if isinstance(outcome, TilewrightError):
-        say(str(as_options(outcome)))
+        say(str(reworded(outcome, COMMAND)))
     shown = len(outcome.findings) if isinstance(outcome, TilewrightError) else 0
     for number, finding in enumerate(verdict.findings):
         if finding.severity == "warning":

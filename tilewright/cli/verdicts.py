@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.checking import check
 from tilewright.cli.kernels import constants, kernel_named, kernels_of, split_place
-from tilewright.cli.words import report_with_options
 from tilewright.errors import ArgumentError, TilewrightError
-from tilewright.explain import Finding
+from tilewright.explain import COMMAND, Finding, reworded
 from tilewright.inputs import make_arguments, parse_limits, parse_sizes
 from tilewright.ir import Kernel
 from tilewright.process import hold
@@ -109,7 +108,7 @@ def judged(asked: Asked, context: Context) -> Report:
         leave(asked, asked.write)
     if not (asked.json or asked.is_python):
         return judged_here(asked)
-    report = report_with_options(judged_apart(str(context.params["file"]), options_of(context), asked.limit))
+    report = judged_apart(str(context.params["file"]), options_of(context), asked.limit)
     if asked.json:
         say(json.dumps(report.as_dict(asked.schema), indent=2))
         return report
@@ -154,7 +153,7 @@ def judged_apart(place: str, options: Iterable[str], limit: Iterable[str]) -> Re
     try:
         limits = parse_limits(limit)
     except TilewrightError as error:
-        return Report(place, (verdict_on(place, error),))
+        return Report(place, (verdict_on(place, reworded(error, COMMAND)),))
     seconds = limits.get("limit_s") or DEFAULT_SECONDS
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "report.json"
@@ -218,7 +217,7 @@ def leave(asked: Asked, into: Path) -> None:
         except (TilewrightError, MemoryError) as error:
             report = Report(place, (verdict_on(place, error),))
     unfinished = into.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(asdict(report)), encoding="utf-8")
+    unfinished.write_text(json.dumps(asdict(report.said(COMMAND))), encoding="utf-8")
     unfinished.rename(into)
     os._exit(0)
 

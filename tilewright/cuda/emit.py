@@ -23,6 +23,7 @@ from tilewright.errors import TargetError
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.isa import Arch, since
+from tilewright.terms import option, told
 
 __all__ = ["STATIC_SHARED_BYTES", "dynamic_shared_bytes", "emit", "entry_name"]
 
@@ -244,7 +245,7 @@ def _check_clusters(kernel: ir.Kernel, arch: Arch) -> None:
             f"{kernel.name} uses thread block clusters, which {arch} lacks",
             given=str(arch),
             allowed=str(CLUSTERS),
-            hint=f"target={CLUSTERS.first!r}",
+            hint=told("{}", option("target", str(CLUSTERS.first))),
             at=kernel.at,
         )
 

@@ -1,17 +1,36 @@
 """What users are told as data: a finding, what would mend it, and the findings of one run.
 
+dialects   what the terms of `tilewright.terms` are called in other languages
+remedy     what would mend a finding, as changes of a text
 finding    one thing that a check has found, with its place, its threads and the other access
 idioms     what is benign by policy, and why
-advice     a hint in words that has its remedy
 collected  the findings of a run: alike ones counted, those that follow from another one kept apart
 """
 
-from tilewright.explain.advice import AdvisedStep, advised, joined
 from tilewright.explain.collected import Collected
-from tilewright.explain.finding import BUILDS, Facts, Finding, OtherAccess, Remedy, Threads
+from tilewright.explain.dialects import COMMAND, CUDA, NUMBA, PTX, TRITON
+from tilewright.explain.finding import BUILDS, Facts, Finding, OtherAccess, Threads, reworded
 from tilewright.explain.idioms import IDIOMS, parse_idioms
+from tilewright.explain.remedy import (
+    Edit,
+    Remedy,
+    Way,
+    advised,
+    between,
+    either,
+    insert,
+    instruction,
+    joined,
+    keyword,
+    move,
+    operand,
+    other_parity,
+    replaced,
+)
 
 __all__ = [
-    "BUILDS", "IDIOMS", "AdvisedStep", "Collected", "Facts", "Finding", "OtherAccess", "Remedy", "Threads", "advised",
-    "joined", "parse_idioms",
+    "BUILDS", "COMMAND", "CUDA", "IDIOMS", "NUMBA", "PTX", "TRITON", "Collected", "Edit", "Facts",
+    "Finding", "OtherAccess", "Remedy", "Threads", "Way", "advised",
+    "between", "either", "insert", "instruction", "joined", "keyword", "move", "operand",
+    "other_parity", "parse_idioms", "replaced", "reworded",
 ]  # fmt: skip

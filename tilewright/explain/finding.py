@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilewright.errors import Span, TilewrightError
+from tilewright.explain.remedy import Remedy
 
-__all__ = ["BUILDS", "Facts", "Finding", "OtherAccess", "Remedy", "Threads"]
+if TYPE_CHECKING:
+    from tilewright.terms import Dialect
+
+__all__ = ["BUILDS", "Facts", "Finding", "OtherAccess", "Threads", "reworded"]
 
 
 BUILDS = {"optimised": "only in optimised code", "unoptimised": "hidden by the compiler today"}
@@ -46,20 +50,6 @@ class OtherAccess:
     file: str | None = None
     line: int | None = None
     threads: tuple[Threads, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, commit, initialise, other. scope: warp, cta,
-    cluster, gpu or sys. where: lines between which the step belongs; of one line, right before it. why: a sentence.
-    code: the statement, in the words of the kernel's language.
-    """
-
-    step: str
-    scope: str | None = None
-    where: tuple[int, ...] = ()
-    why: str | None = None
-    code: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,10 +93,18 @@ class Finding:
     def of(cls, error: TilewrightError, **more: Any) -> Finding:
         """An error as a finding. more: fields that the error does not know."""
         at: Span | None = error.at
-        given, allowed = (None if text is None else str(text) for text in (error.given, error.allowed))
+        given, allowed = (_text(field) for field in (error.given, error.allowed))
         place = {"file": at.file, "line": at.line, "column": at.column} if at else {}
         fields: dict[str, Any] = {**place, **error.facts, **more}
         return cls(error.kind, error.what, given=given, allowed=allowed, hint=error.hint, **fields)
+
+    def said(self, dialect: Dialect) -> Finding:
+        """The same finding in another language."""
+        message, given, allowed, hint = (
+            text and dialect.said(text) for text in (self.message, self.given, self.allowed, self.hint)
+        )
+        remedy = self.remedy and self.remedy.said(dialect)
+        return replace(self, message=message or "", given=given, allowed=allowed, hint=hint, remedy=remedy)
 
     def as_v1(self) -> dict[str, Any]:
         """Its fields as version 1 of the schema has them; threads: the first of each of the two accesses."""
@@ -123,7 +121,7 @@ class Finding:
             "threads": _threads(fields["threads"]),
             "builds": tuple(fields.get("builds", ())),
             "other": other and OtherAccess(**{**other, "threads": _threads(other["threads"])}),
-            "remedy": remedy and Remedy(**{**remedy, "where": tuple(remedy["where"])}),
+            "remedy": remedy and Remedy.from_dict(remedy),
         })  # fmt: skip
 
     def __str__(self) -> str:
@@ -143,3 +141,26 @@ V1 = ("kind", "message", "severity", "file", "line", "column", "buffer", "given"
 def _threads(rows: Iterable[Mapping[str, Any]]) -> tuple[Threads, ...]:
     made = ({name: tuple(value) if isinstance(value, list) else value for name, value in row.items()} for row in rows)
     return tuple(Threads(**row) for row in made)  # type: ignore[arg-type]  # as many numbers as were written
+
+
+def _text(field: object) -> str | None:
+    """A field of an error, its terms kept."""
+    return field if field is None or isinstance(field, str) else str(field)
+
+
+def reworded(error: TilewrightError, dialect: Dialect) -> TilewrightError:
+    """The same error, its fields in another language."""
+    findings = tuple(each.said(dialect) for each in error.findings) if error.is_told else ()
+    error.what = dialect.said(error.what)
+    error.args = (error.what,)
+    error.given, error.allowed = (
+        dialect.said(value) if isinstance(value, str) else value for value in (error.given, error.allowed)
+    )
+    error.hint = error.hint and dialect.said(error.hint)
+    if (remedy := error.facts.get("remedy")) is not None:
+        error.facts["remedy"] = remedy.said(dialect)
+    if findings:
+        error.findings = findings
+    if (seen := error.recording) is not None:
+        error.recording = replace(seen, findings=error.findings)
+    return error

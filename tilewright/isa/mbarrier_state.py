@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.machine import Lanes
+from tilewright.terms import Operand, Term, call, told
 
 __all__ = [
     "INVALIDATED",
@@ -49,7 +50,7 @@ INVALIDATED, _OVERRUN, _TX_OUT_OF_RANGE = (np.uint64(0x4D62_0000_0000_0000 + cod
 _TROUBLE = {  # the 64 bits: what is wrong, and what to do
     int(INVALIDATED): (
         "the m-barrier was invalidated",
-        "T.ptx.mbarrier.inval after its last use, or mbarrier.init again",
+        told("{} after its last use, or mbarrier.init again", Term("named", ("ptx.mbarrier.inval",))),
     ),
     int(_OVERRUN): (
         "the m-barrier got more arrivals than its phase waited for",
@@ -58,12 +59,15 @@ _TROUBLE = {  # the 64 bits: what is wrong, and what to do
     ),
     int(_TX_OUT_OF_RANGE): (
         f"the bytes that the m-barrier waits for left -{MBARRIER_LIMIT}..{MBARRIER_LIMIT}",
-        "bytes announced once for each copy, by T.ptx.mbarrier.arrive.expect_tx",
+        told("bytes announced once for each copy, by {}", Term("named", ("ptx.mbarrier.arrive.expect_tx",))),
     ),
 }
 _NEVER = (
     "the m-barrier was never initialised",
-    "T.ptx.mbarrier.init(bar, count) by one thread, and a barrier of all that use it behind that",
+    told(
+        "{} by one thread, and a barrier of all that use it behind that",
+        call("ptx.mbarrier.init", Operand("bar"), Operand("count")),
+    ),
 )
 
 

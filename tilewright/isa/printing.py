@@ -16,6 +16,7 @@ from tilewright.errors import InstructionError
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import Bound, Cuda, Meaning, reads, single
+from tilewright.terms import Term, told
 
 __all__ = ["CONVERSION", "formatted", "printf"]
 
@@ -159,7 +160,7 @@ def _debug_row(
 
 def trap(machine: Machine) -> None:
     """Every active lane stops the kernel."""
-    machine.fault("T.cuda.trap() was reached", machine.active)
+    machine.fault(told("{} was reached", Term("trap")), machine.active)
 
 
 def device_assert(machine: Machine, cond: Lanes) -> None:

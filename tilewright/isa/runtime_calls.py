@@ -15,6 +15,7 @@ from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.printing import CONVERSION, formatted
 from tilewright.isa.table import Cuda, Meaning, reads, single
+from tilewright.terms import symbol, told
 
 MOST_LETTERS = 1 << 12  # of a string
 _WIDTHS = {"hh": 4, "h": 4, None: 4, "l": 8, "ll": 8, "z": 8, "j": 8, "t": 8}
@@ -83,7 +84,8 @@ def out_of_stack(machine: Machine, function: str, depth: Lanes, nbytes: Lanes) -
     lane = tuple(np.argwhere(machine.active)[0])
     deep, room = (int(np.broadcast_to(one, machine.active.shape)[lane]) for one in (depth, nbytes))
     what = f"the stack of {room} bytes that each thread has is full"
-    machine.fault(f"{what}: {deep} calls of functions that call themselves, the last of {function}", machine.active)
+    calls = f"{what}: {deep} calls of functions that call themselves, the last of"
+    machine.fault(told("{} {}", calls, symbol(function)), machine.active)
 
 
 SOURCE = 'CUDA C++ Programming Guide, "{}"'

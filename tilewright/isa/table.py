@@ -54,6 +54,7 @@ from tilewright.isa.operands import (
 from tilewright.isa.types import value_dtype
 from tilewright.isa.wording import GIVEN, LEFT_OUT, Cuda, Ptx, Spellings, spoken
 from tilewright.public import Public
+from tilewright.terms import option, told
 
 __all__ = [
     "ALL_LANES",
@@ -291,7 +292,7 @@ class Bound:
                 f"{name} does not exist on {target}",
                 given=str(target),
                 allowed=str(self.form.arch),
-                hint=f"target={str(self.form.arch.archs()[0])!r}",
+                hint=told("{}", option("target", str(self.form.arch.archs()[0]))),
             )
 
 

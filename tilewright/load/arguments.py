@@ -19,6 +19,7 @@ from tilewright.load.declared import Parameter
 from tilewright.load.structures import is_structure, packed
 from tilewright.ptx.names import identifier, nbytes, number_dtype
 from tilewright.ptx.tree import Variable
+from tilewright.terms import Term, told
 
 __all__ = ["Given", "given", "in_order"]
 
@@ -121,7 +122,8 @@ def _opened(
         found = packed(value, written.name, written.fields, written.align, pointer_bytes=address_bits // 8)
     except ArgumentError as error:
         if written.problem:
-            error.hint = f"bytes, or NumPy numbers: {written.problem}, so that its layout is not known here"
+            why = f"{written.problem}, so that its layout is not known here"
+            error.hint = told("{}: {}", Term("bytes of a structure"), why)
         raise
     arrays |= {of: array for _, of, array in found.pointers}
     made = found.data if param.extents else np.frombuffer(bytearray(found.data), f"u{address_bits // 8}")
@@ -203,8 +205,9 @@ def _check_element(name: str, kind: DType, wanted: str) -> None:
     asked = dtype(wanted)
     if kind.bits != asked.bits or not (kind.is_integer and asked.is_integer):
         change = "view" if kind.bits == asked.bits else "astype"
+        made = told("{}", Term("array as", (name, change, wanted)))
         raise ArgumentError(f"argument {name} points to {wanted}", given=f"an array of {kind}",
-                            allowed=f"an array of {wanted}", hint=f"{name}.{change}({wanted!r})")  # fmt: skip
+                            allowed=f"an array of {wanted}", hint=made)  # fmt: skip
 
 
 def _bytes(value: Any, size: int, name: str) -> bytes:

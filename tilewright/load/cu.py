@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tilewright.errors import ArgumentError, choices
+from tilewright.explain import CUDA
 from tilewright.isa import ARCHS
 from tilewright.load.cu_compile import MadePtx, compile_cu
 from tilewright.load.cu_pieces import parameters
@@ -14,7 +15,6 @@ from tilewright.load.cu_structures import with_fields
 from tilewright.load.cu_variables import variables
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.unoptimised import unoptimised
-from tilewright.load.words import CUDA
 from tilewright.ptx import parse
 
 __all__ = ["load_cu"]

@@ -22,18 +22,19 @@ import numpy as np
 
 from tilewright import host
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices, described
+from tilewright.explain import PTX, reworded
 from tilewright.frames import at_the_edge
 from tilewright.ir import AllocBuffer, For, If, Kernel, Launch, Var, While, statements
 from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.declared import Parameter
 from tilewright.load.reach import SharedReach
-from tilewright.load.words import PTX, Words, in_words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
-from tilewright.ptx.mangled import MANGLED, plain_name, qualified_name
+from tilewright.ptx.mangled import plain_name, qualified_name
 from tilewright.ptx.names import all_statements, number_dtype
 from tilewright.ptx.tree import Function, Module, Variable
 from tilewright.public import Public, instances, keywords_of
+from tilewright.terms import Dialect, option, told
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,8 +81,8 @@ class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
     parameters: a kernel's parameters as its author wrote them, by the kernel's plain name. types: the dtypes of
-    variables as their author wrote them, by their names with namespaces. words: what reports call things. builds: what
-    compiles its source in another way, by name: "unoptimised", "exact" (without fused products and sums).
+    variables as their author wrote them, by their names with namespaces. dialect: what reports call things. builds:
+    what compiles its source in another way, by name: "unoptimised", "exact" (without fused products and sums).
     most_branches: that a kernel may have, once functions are in the place of their calls.
     """
 
@@ -91,10 +92,10 @@ class LoadedModule:
         names: Mapping[str, str] = {},
         parameters: Mapping[str, Sequence[Parameter]] = {},
         types: Mapping[str, str] = {},
-        words: Words = PTX,
+        dialect: Dialect = PTX,
     ) -> None:
         self.module, self.types = module, types
-        self.words = ((MANGLED, lambda found: module.shown.get(found[0]) or qualified_name(found[0])), *words)
+        self.dialect = dialect
         self.names = dict(names)
         self.parameters = dict(parameters)
         self.builds: Mapping[str, Callable[[], LoadedModule]] = {}
@@ -283,7 +284,7 @@ class LoadedKernel:
         from tilewright.sim import RecordingOptions
 
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings, explore=explore, replay=replay)
-        with _in_words(((rf"(?<!\w){re.escape(self.entry.name)}(?!\w)", self.name), *self.module.words)):
+        with self._worded():
             bound, passed = self._given(args, named).with_copies()
             machine = self.machine(grid, block, cluster, shared_bytes, non_portable_cluster=non_portable_cluster)
             lowered, program = self._program(bound, machine, check)
@@ -292,9 +293,25 @@ class LoadedKernel:
             bound.check_unchanged(passed)
         if run.recording is not None:
             run = replace(run, recording=replace(run.recording, kernel=self.name))
-        run.warnings[:] = [said(text, self.module.words) for text in run.warnings]
-        run.findings[:] = [in_words(one, self.module.words) for one in run.findings]
+        run.warnings[:] = map(self.dialect.said, run.warnings)
+        run.findings[:] = [each.said(self.dialect) for each in run.findings]
         return run
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """What its reports call things: symbols have the names that their author gave them."""
+        shown = {**self.module.module.shown, self.entry.name: self.name}
+        return self.module.dialect.with_names(lambda symbol: shown.get(symbol) or qualified_name(symbol))
+
+    @contextmanager
+    def _worded(self) -> Iterator[None]:
+        """Errors are in its dialect."""
+        try:
+            yield
+        except TilewrightError as error:
+            if (seen := error.recording) is not None:
+                error.recording = replace(seen, kernel=self.name)
+            raise reworded(error, self.dialect) from None
 
     def _run(
         self, lowered: Lowered, program: Program, bound: Given, progress: Callable[[int, int], None] | None,
@@ -432,7 +449,9 @@ class LoadedKernel:
         required = self.entry.numbers("reqntid")
         if block is None:
             if required is None:
-                raise ArgumentError(f"{self.name} does not say how many threads a CTA has", hint="block=256")
+                raise ArgumentError(
+                    f"{self.name} does not say how many threads a CTA has", hint=told("{}", option("block", 256))
+                )
             block = required
         threads, ctas = _triple("block", block), _triple("grid", grid)
         together = _triple("cluster", cluster or self.entry.numbers("reqnctapercluster") or 1)
@@ -462,15 +481,6 @@ class LoadedKernel:
 
 
 @contextmanager
-def _in_words(words: Words) -> Iterator[None]:
-    """Errors are in these words."""
-    try:
-        yield
-    except TilewrightError as error:
-        raise reworded(error, words) from None
-
-
-@contextmanager
 def _about_shared(machine: Machine, lowered: Lowered, touched: Callable[[Machine], int | None]) -> Iterator[None]:
     """An error about an access beyond dynamic shared memory says how much of it the launch has, and should have.
 
@@ -487,9 +497,8 @@ def _about_shared(machine: Machine, lowered: Lowered, touched: Callable[[Machine
         error.allowed = f"{machine.dynamic_bytes} bytes of dynamic shared memory, from byte {start} on"
         if 0 < needed <= MOST_SHARED - start:
             end = touched(replace(machine, dynamic_bytes=MOST_SHARED - start))
-            error.hint = (
-                f"shared_bytes={needed}, or more" if end is None else f"shared_bytes={max(needed, end - start)}"
-            )
+            room = option("shared_bytes", needed if end is None else max(needed, end - start))
+            error.hint = told("{}{}", room, ", or more" if end is None else "")
         raise
 
 

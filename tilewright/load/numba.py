@@ -13,9 +13,9 @@ import numpy as np
 
 from tilewright import host
 from tilewright.errors import ArgumentError, ToolError, described
+from tilewright.explain import NUMBA
 from tilewright.isa import arch
 from tilewright.load.module import LoadedModule
-from tilewright.load.words import NUMBA
 from tilewright.ptx import parse
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def check_numba(
     if len(names) != len(args):
         raise ArgumentError(f"{function.__name__} takes {len(names)} arguments", given=f"{len(args)} arguments",
                             allowed=", ".join(names) or "none")  # fmt: skip
-    (entry,) = LoadedModule(parse(_compiled(function, args, target)), words=NUMBA)
+    (entry,) = LoadedModule(parse(_compiled(function, args, target)), dialect=NUMBA)
     values = [pair for name, value in zip(names, args, strict=True) for pair in _passed(name, value)]
     entry.call_parameters([name for name, _ in values])
     given = [value for _, value in values]

@@ -14,6 +14,7 @@ import numpy as np
 from tilewright import host
 from tilewright.errors import ArgumentError, described
 from tilewright.load.declared import POINTER, Field
+from tilewright.terms import Term, told
 
 __all__ = ["Packed", "is_structure", "packed"]
 
@@ -79,7 +80,7 @@ def _piece(value: Any, name: str, field: Field, pointer_bytes: int) -> Packed:
         or not (field.kind or isinstance(value, np.generic))
     ):
         fields = f"({', '.join(each.name for each in field.inner)})"
-        unknown = fields if field.inner else "a NumPy number such as np.int32(7)"
+        unknown = fields if field.inner else told("{}", Term("typed number"))
         allowed = {POINTER: "an array or None", "": unknown}.get(field.kind, field.kind)
         raise ArgumentError(f"argument {name} is no value of its field", given=described(value), allowed=allowed)
     number = np.asarray(value, field.kind) if field.kind else np.asarray(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -11,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import ArgumentError, SimulationError, ToolError, choices, described
+from tilewright.explain import TRITON
 from tilewright.isa import ARCHS, arch
 from tilewright.load.module import LoadedKernel, LoadedModule, public
 from tilewright.load.triton_arguments import Typed, laid_out, typed
-from tilewright.load.words import TRITON
 from tilewright.ptx import parse
+from tilewright.terms import is_named
 
 if TYPE_CHECKING:
+    from tilewright.explain import Finding
     from tilewright.sim import Run
 
 __all__ = ["check_triton", "load_triton"]
@@ -25,8 +26,6 @@ __all__ = ["check_triton", "load_triton"]
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug")
 JIT = "what @triton.jit made, or @triton.autotune and @triton.heuristics of that"
 MOST_MODULES = 32  # that are kept
-OURS = re.compile(r"; T\.\S+ belongs .*|; one of them is enough: if T\..*")  # advice in tilewright's own words
-ALIKE = re.compile("unordered, with (equal values|values that differ by rounding alone)")
 OWN_MEMORY = ("global_smem", "shared memory")  # Triton's; threads that hold the same element all store it there
 
 
@@ -78,9 +77,11 @@ class LoadedTriton:
                                  non_portable_cluster=True, check=check,
                                  shared_bytes=self.metadata.shared, limit_s=limit_s)  # fmt: skip
         except SimulationError as error:
-            error.hint = _in_triton(error.hint)
+            error.hint = error.hint if is_named(error.hint) else None
             raise
-        run.warnings[:] = [OURS.sub("", text) for text in run.warnings if not _is_of_copies(text)]
+        copies = {each.message for each in run.findings if _is_of_copies(each)}
+        run.warnings[:] = [text for text in run.warnings if text not in copies]
+        run.findings[:] = [each for each in run.findings if each.message not in copies]
         return run
 
     def _scratch(self, count: int, ctas: Sequence[int]) -> list[tuple[str, Any]]:
@@ -92,22 +93,17 @@ class LoadedTriton:
         return made
 
 
-def _in_triton(hint: str | None) -> str | None:
-    """A hint in Triton's words; None where it has none for it."""
-    return None if hint is None or re.search(r"\bT\.", hint) else hint
-
-
-def _is_of_copies(warning: str) -> bool:
-    """Is the warning about several threads that store one value to Triton's own memory, as its layouts have them do?
+def _is_of_copies(found: Finding) -> bool:
+    """Is it about several threads that store one value to Triton's own memory, as its layouts have them do?
 
     Where Triton fuses a product with the first sum of a reduction, their values differ by a rounding.
     """
-    return ALIKE.search(warning) is not None and warning.partition(": ")[2].startswith(OWN_MEMORY)
+    return found.idiom == "equal-values" and found.buffer in OWN_MEMORY
 
 
 @lru_cache(maxsize=MOST_MODULES)
 def _entry(ptx: str, name: str) -> LoadedKernel:
-    return LoadedModule(parse(ptx), words=TRITON)[name]
+    return LoadedModule(parse(ptx), dialect=TRITON)[name]
 
 
 @public

@@ -19,6 +19,7 @@ from tilewright.ir import AddressOf, Buffer, Value, Var, const_value
 from tilewright.ir.tensor_map import MOST_BOX, UNIT, MapOf, element_of
 from tilewright.isa import shared_alignment
 from tilewright.layout import SwizzleMode, TileLayout
+from tilewright.terms import Term, told
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Change, Decline
 from tilewright.tile.mma_layouts import mma_layouts
@@ -352,4 +353,5 @@ def _other_layouts(call: TileCall, shared: Side) -> Iterator[Change]:
     for text, layout, mode in mma_layouts(shared.buffer, call.facts):
         align = max(shared.buffer.align, shared_alignment(int(mode)))
         changed = call.with_buffer(shared, layout=layout, align=align)
-        yield Change(f"{text}, align={align} for {shared.name}", changed)
+        own = text.removeprefix("layout=")
+        yield Change(told("{}", Term("layout", (own, align, shared.name))), changed)

@@ -10,6 +10,7 @@ from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
@@ -44,7 +45,7 @@ def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Add
         return
     address = first_of(full, bad)
     raise SimulationError(
-        f"{site.op}: a misaligned address in {site.place.name}",
+        told("{}: a misaligned address in {}", operation(site.op), site.place.name),
         given=f"{coordinate_text(program, site, address)}, byte {address - site.place.start}, "
         f"in {where_text(batch, bad)}",
         allowed=f"a multiple of {site.width} bytes",

@@ -13,6 +13,7 @@ from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.batch import first_of, first_warp, threads_of, where_text
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.machine.places import ARENA
+from tilewright.terms import Term, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -69,7 +70,7 @@ class Bounds(Check):
 def written_constant(op: str, place: Place, who: str, at: Span | None) -> SimulationError:
     """The error for a write to constant memory, or to a kernel's parameters."""
     return SimulationError(
-        f"{op} writes {place.name}, which no thread may write while the kernel runs",
+        told("{} writes {}, which no thread may write while the kernel runs", Term("operation", (op,)), place.name),
         given=who,
         allowed="reads of constant memory (`__constant__`, .const) and of the kernel's parameters (.param)",
         hint="a variable of global memory (`__device__`, .global), or a copy of it in registers",
@@ -90,7 +91,7 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
         return _of_another_rank(program, site, batch, lanes, int(found[0]))
     span = _span(program, site, int(found[0]), int(found.max()) + site.width - 1, size)
     return SimulationError(
-        f"{by or site.op} {verb} outside of {site.place.name}",
+        told("{} {} outside of {}", by or Term("operation", (site.op,)), verb, site.place.name),
         given=f"{span} in {where_text(batch, lanes)}",
         allowed=program.extent_text(site.place, size, batch.wave.run.scalars),
         hint=hint,
@@ -105,9 +106,9 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
 
 def _of_another_rank(program: Subject, site: Site, batch: Batch, lanes: Bools, at: int) -> SimulationError:
     assert site.place is not None
-    name = site.place.name
+    name, verb = site.place.name, "writes" if site.write else "reads"
     return SimulationError(
-        f"{site.op} {'writes' if site.write else 'reads'} {name} on another GPU, which cannot be reached there",
+        told("{} {} {} on another GPU, which cannot be reached there", Term("operation", (site.op,)), verb, name),
         given=f"{coordinate_text(program, site, at)} in {where_text(batch, lanes)}",
         allowed=f"{name} on the GPU of the thread, or arrays in memory that all GPUs reach",
         hint=f"{name}: T.SymmetricBuffer(shape, dtype, ranks={batch.wave.run.ranks}), and {name}.peer(rank)",
@@ -196,9 +197,10 @@ class Dimension:
             where = where.rpartition(",")[0]
             index = f"{index}, where the region ends,"
         run = batch.wave.run
+        verb = "writes" if self.write else "reads"
         shape = run.program.shape_text(self.within.name, run.scalars)
         error = SimulationError(
-            f"{self.within.by or self.op} {'writes' if self.write else 'reads'} outside of {self.within.name}",
+            told("{} {} outside of {}", self.within.by or Term("operation", (self.op,)), verb, self.within.name),
             given=f"{index} in {where}",
             allowed=f"0..{extent - 1}{shape and f', {shape}'}",
             hint=self.within.hint,

@@ -9,7 +9,8 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.explain import advised
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.awaiting import completion_text, wait_text
+from tilewright.sim.machine.awaiting import completion_text, wait_call
+from tilewright.terms import told
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
@@ -31,10 +32,10 @@ class Leaks(Check):
             given=f"issued by {operation.who(issuer)}",
             allowed="an end after all asynchronous operations on its memory are complete, and waited for",
             hint=advised(
-                f"{completion_text(operation, issuer, home)}, before the end of the kernel",
+                told("{}, before the end of the kernel", completion_text(operation, issuer, home)),
                 "wait",
                 "cta",
-                code=wait_text(operation.group) or None,
+                code=wait_call(operation.group),
             ),
             at=operation.instruction.at,
             kind="leaks",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright.ir.special import RESERVED
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.shadows import Shadows
+from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -51,7 +52,7 @@ class Poison(Check):
             return None
 
         def look(batch: Batch, mask: Mask, *every: Address) -> None:
-            use = f"an operand of {site.op}"
+            use = told("an operand of {}", operation(site.op))
             for at in every:
                 flags = site.shadow_bits(batch, mask, at)
                 batch.wave.shadows.require(batch, mask, flags, use, site.at, "memory", (site, at))

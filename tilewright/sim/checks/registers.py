@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain import Remedy
+from tilewright.explain import advised
 from tilewright.isa import INSTRUCTIONS, RegisterFence
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.batch import numbers
+from tilewright.terms import call, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -153,15 +154,15 @@ def _lacks(operation: Operation, where: Bools, what: str, place: str) -> Simulat
     rows = INSTRUCTIONS.items()
     fence = next(name for name, row in rows if any(form.register_fence == kind for form in row.forms))
     who = operation.issuers.name(int(np.flatnonzero(where.any(1))[0]))
+    lines = (operation.instruction.at.line,) if operation.instruction.at else ()
     return SimulationError(
         f"{operation.name} lacks a fence {what}",
         given=f"{operation.instruction.at}: {who}",
         allowed="a fence by each of the four warps between other uses of these registers and the operation",
-        hint=f"T.{fence}() {place}",
+        hint=advised(told("{} {}", call(fence), place), "fence", "warp", lines, call(fence)),
         at=operation.instruction.at,
         kind="registers",
         operation=operation.name,
-        remedy=Remedy("fence", "warp", (operation.instruction.at.line,) if operation.instruction.at else ()),
     )
 
 

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.explain import Way, advised, between, insert, instruction, operand, replaced
 from tilewright.isa import Signal, phase_of, phase_state
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.batch import where_text
-from tilewright.sim.machine.coordinates import element_text
+from tilewright.sim.machine.coordinates import element_text, pointer_to
 from tilewright.sim.machine.remote import split
+from tilewright.terms import Operand, Term, call, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -35,7 +37,7 @@ KEPT = 1024  # events of a wave
 CAME = "came"
 
 
-class Told(NamedTuple):
+class PastEvent(NamedTuple):
     """A signal to m-barriers, by CTA and address, and their phases. kind: of the `Signal`, or CAME: bytes came."""
 
     kind: str
@@ -64,12 +66,14 @@ class Tale(NamedTuple):
     pending: int
     expected: int
     tx: int
-    now: list[Told]
-    ever: list[Told]
+    now: list[PastEvent]
+    ever: list[PastEvent]
     came: int
     is_whole: bool  # are these all of its signals, with none dropped?
+    pointer: Operand | None  # to it, as the kernel writes it
+    asked: Span | None  # where a thread waits for it
 
-    def last(self, *kinds: str, ever: bool = False) -> Told | None:
+    def last(self, *kinds: str, ever: bool = False) -> PastEvent | None:
         """The last record of one of these kinds."""
         return next((one for one in reversed(self.ever if ever else self.now) if one.kind in kinds), None)
 
@@ -77,7 +81,7 @@ class Tale(NamedTuple):
 class Stuck(Check):
     def __init__(self, program: Subject) -> None:
         super().__init__(program)
-        self.told: dict[Wave, deque[Told]] = {}
+        self.told: dict[Wave, deque[PastEvent]] = {}
 
     def start(self, wave: Wave) -> None:
         self.told[wave] = deque(maxlen=KEPT)
@@ -109,7 +113,7 @@ class Stuck(Check):
         rows, address = where
         words = wave.shared.view(8)[rows, address >> 3] if words is None else words
         nbytes = np.broadcast_to(n, address.shape).astype(np.int64)
-        self.told[wave].append(Told(kind, by, at, rows, address, phase_of(words), nbytes))
+        self.told[wave].append(PastEvent(kind, by, at, rows, address, phase_of(words), nbytes))
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         if not waited:
@@ -127,7 +131,7 @@ class Stuck(Check):
 
     def _tale(self, wave: Wave, row: int, address: int) -> Tale:
         state = phase_state(wave.shared.view(8)[row, address >> 3])
-        ever, now, came = list[Told](), list[Told](), 0
+        ever, now, came = list[PastEvent](), list[PastEvent](), 0
         for one in self.told[wave]:
             if len(which := one.of(row, address)):
                 ever.append(one)
@@ -137,7 +141,9 @@ class Stuck(Check):
         name = element_text(self.program, self.program.places.shared_at(address), address)
         fields = (int(state.pending), int(state.expected), int(state.tx)) if state.alive else (0, 0, 0)
         is_whole = len(self.told[wave]) < KEPT
-        return Tale(name, wave.cta_name(row), address, *fields, now, ever, came, is_whole)
+        pointer, waits = pointer_to(wave, address), [one for one in ever if one.kind == "wait"]
+        asked = waits[-1].at if waits else None
+        return Tale(name, wave.cta_name(row), address, *fields, now, ever, came, is_whole, pointer, asked)
 
 
 # Possible causes, for one m-barrier
@@ -150,8 +156,10 @@ def other_bytes(tale: Tale, all_tales: Iterable[Tale]) -> str:
         return ""
     expected = tale.came + tale.tx
     if copy is not None:
-        return (f"{tale.came} bytes announced at {announced.at}, not {expected}: "
+        text = (f"{tale.came} bytes announced at {announced.at}, not {expected}: "
                 f"so many came to {tale.name}, the last of {copy.by} at {copy.at}")  # fmt: skip
+        ways = [(operand(line, "bytes", tale.came),) for line in _line(announced)]
+        return advised(text, "count", "cta", _line(announced), ways=ways)
     told = ""
     for other in all_tales:
         one = other.last(CAME, ever=True)
@@ -166,8 +174,12 @@ def announced_alone(tale: Tale, _: Iterable[Tale]) -> str:
     announced = tale.last("bytes")
     if announced is None or tale.pending < tale.expected or tale.tx < 0:
         return ""
-    return (f"T.ptx.mbarrier.arrive.expect_tx at {announced.at}, or an arrival beside it: "
-            f"expect_tx alone announces bytes to {tale.name}, and arrives nowhere")  # fmt: skip
+    text = told(
+        "{} at {}, or an arrival beside it: expect_tx alone announces bytes to {}, and arrives nowhere",
+        *(Term("named", ("ptx.mbarrier.arrive.expect_tx",)), announced.at, tale.name),
+    )
+    ways = [(instruction(line, "ptx.mbarrier.arrive.expect_tx"),) for line in _line(announced)]
+    return advised(text, "arrival", "cta", _line(announced), ways=ways)
 
 
 def unannounced(tale: Tale, _: Iterable[Tale]) -> str:
@@ -175,8 +187,14 @@ def unannounced(tale: Tale, _: Iterable[Tale]) -> str:
     copy = tale.last(CAME)
     if not tale.pending or tale.tx >= 0 or copy is None:
         return ""
-    return (f"T.ptx.mbarrier.arrive.expect_tx({tale.name}, {tale.came}) in CTA {tale.cta}: "
-            f"{copy.by} at {copy.at} has brought {-tale.tx} bytes that nobody there has announced")  # fmt: skip
+    named = call("ptx.mbarrier.arrive.expect_tx", Operand(tale.name), tale.came)
+    why = f"{copy.by} at {copy.at} has brought {-tale.tx} bytes that nobody there has announced"
+    text = told("{} in CTA {}: {}", named, tale.cta, why)
+    code = call("ptx.mbarrier.arrive.expect_tx", tale.pointer, tale.came) if tale.pointer is not None else None
+    ways = [between(code, *_line(copy))] if code is not None else []
+    if (arrived := tale.last("arrive")) is not None and code is not None:
+        ways = [(replaced(line, code),) for line in _line(arrived)] + ways
+    return advised(text, "count", "cta", _line(copy), code, ways)
 
 
 def too_few(tale: Tale, _: Iterable[Tale]) -> str:
@@ -184,8 +202,10 @@ def too_few(tale: Tale, _: Iterable[Tale]) -> str:
     made, last, came = tale.last("init", ever=True), tale.last("arrive"), tale.expected - tale.pending
     if last is None or made is None or not 0 < came < tale.expected:
         return ""
-    return (f"{tale.expected - came} more at {tale.name}, or a count of {came} in mbarrier.init at {made.at}: "
+    text = (f"{tale.expected - came} more at {tale.name}, or a count of {came} in mbarrier.init at {made.at}: "
             f"it was made for {tale.expected} arrivals, and {came} came, the last at {last.at}")  # fmt: skip
+    ways = [(operand(line, "count", came),) for line in _line(made)]
+    return advised(text, "count", "cta", _line(made), ways=[*ways, *_arrivals(tale)])
 
 
 def nobody(tale: Tale, _: Iterable[Tale]) -> str:
@@ -193,8 +213,19 @@ def nobody(tale: Tale, _: Iterable[Tale]) -> str:
     if not tale.is_whole or not tale.expected or tale.last("arrive", CAME, ever=True):
         return ""
     lacks = f"an arrival at {tale.name}, where nobody has ever arrived"
-    passed = tale.last("wait", ever=True)
-    return lacks if passed else f"{lacks}; or parity 1, if this is the first wait for a place that is still empty"
+    if tale.last("wait", ever=True):
+        return advised(lacks, "arrival", "cta", ways=_arrivals(tale))
+    text = f"{lacks}; or parity 1, if this is the first wait for a place that is still empty"
+    return advised(text, "arrival", "cta", ways=_arrivals(tale))
+
+
+def _arrivals(tale: Tale) -> list[Way]:
+    """An arrival somewhere."""
+    return [] if tale.pointer is None else [(insert(told("{}", call("ptx.mbarrier.arrive", tale.pointer)), 0),)]
+
+
+def _line(one: PastEvent | None) -> tuple[int, ...]:
+    return (one.at.line,) if one is not None and one.at is not None else ()
 
 
 RULES: tuple[tuple[Callable[[Tale, Iterable[Tale]], str], str], ...] = (

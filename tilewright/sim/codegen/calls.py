@@ -30,6 +30,7 @@ from tilewright.sim.machine.convert import from_bits, to_bits
 from tilewright.sim.machine.gathered import check_lanes
 from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile
 from tilewright.sim.machine.sites import Site
+from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -272,7 +273,9 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
         elif row.name == bound.form.meaning.blind:
             texts.append(_typed(e, row, expr, e.value(expr, mask).text))
         else:
-            texts.append(_typed(e, row, expr, e.sound(expr, mask, f"an operand of {bound.instruction.name}")))
+            texts.append(
+                _typed(e, row, expr, e.sound(expr, mask, told("an operand of {}", operation(bound.instruction.name))))
+            )
     if row.many and row.kind == "value":
         return f"({''.join(f'{t}, ' for t in texts)})", "None"
     if not any(shadows):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError
 from tilewright.ir import Load, Var, const_value, rewrite
+from tilewright.terms import Operand
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -18,8 +19,17 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.wave import Wave
 
-__all__ = ["authored_text", "buffer_name", "coordinate_text", "element_text", "is_dealt_out"]
+__all__ = [
+    "authored_text",
+    "buffer_name",
+    "coordinate_text",
+    "element_at",
+    "element_text",
+    "is_dealt_out",
+    "pointer_to",
+]
 
 MOST_ELEMENTS = 1 << 22
 
@@ -39,16 +49,29 @@ def element_text(program: Subject, place: Place, address: int, at: Span | None =
         rank, byte = divmod(address - place.start, place.pitch)
         whole = replace(place, pitch=0)
         return f"{element_text(program, whole, place.start + byte, at)} of rank {rank}"
+    name, element, found = element_at(program, place, address, at)
+    if element is None:
+        return f"{name}, byte {address - place.start}"
+    return f"element {element} of {name}" if found is None else f"{name}[{', '.join(map(str, found))}]"
+
+
+def element_at(
+    program: Subject, place: Place, address: int, at: Span | None = None
+) -> tuple[str, int | None, tuple[int, ...] | None]:
+    """The buffer that has an address, the number of the element there, and its indices; None where they are unknown."""
     view = program.view_at(place.name, address - place.start, at)
     name, first = (view.buffer.name, place.start + view.start) if view is not None else (place.name, place.start)
     buffer = program.authored.get(name)
     if buffer is None:
-        return f"{name}, byte {address - place.start}"
+        return name, None, None
     element = (address - first) * 8 // buffer.dtype.bits
-    found = _logical(buffer, element) if buffer.layout is not None else None
-    if found is not None:
-        return f"{name}[{', '.join(map(str, found))}]"
-    return f"element {element} of {name}"
+    return name, element, _logical(buffer, element) if buffer.layout is not None else None
+
+
+def pointer_to(wave: Wave, byte: int) -> Operand | None:
+    """``bar.ptr_to([0])``: the address of the element of shared memory that has a byte; None without indices."""
+    name, _, indices = element_at(wave.run.program, wave.run.places.shared_at(byte), byte)
+    return None if indices is None else Operand(f"{name}.ptr_to([{', '.join(map(str, indices))}])")
 
 
 def authored_text(program: Subject, expr: Expr) -> str:

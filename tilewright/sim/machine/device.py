@@ -17,6 +17,7 @@ from tilewright.sim.machine.counts import Line
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.places import blocks_of
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
+from tilewright.terms import barrier, told
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -44,7 +45,7 @@ __all__ = ["Device", "Events", "Printed"]
 
 HOLDERS = {"laneid": "lane", "warpid": "warp", "wid_in_wg": "warp", "wgid": "warpgroup", "tid": "thread"}
 _SHUFFLE = "T.cuda.shfl_sync(0xffffffff, x, lane) by the whole warp, which gives the x of another lane"
-_MEMORY = "shared memory: Tx.cta.copy(shared, R), T.cuda.cta_sync(), then shared[i, j]"
+_MEMORY = told("shared memory: Tx.cta.copy(shared, R), {}, then shared[i, j]", barrier("cta"))
 ELSEWHERE = {"lane": _SHUFFLE, "warp": _MEMORY, "warpgroup": _MEMORY, "thread": f"{_SHUFFLE}; or {_MEMORY}"}
 """A hint: how a thread gets an element that another thread holds."""
 

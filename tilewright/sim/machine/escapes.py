@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.isa import Signal
 from tilewright.sim.machine.coordinates import element_text
+from tilewright.terms import Term, told
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
@@ -34,7 +35,7 @@ def escaped(operation: Operation, one: Touched, place: Place, first: int, size: 
     much = f"{int(counts.sum())} bytes " + (f"from {shown[1]} on" if is_run else f"that begin at {shown[1]}")
     verb = "signals" if isinstance(one.effect, Signal) else "writes" if one.writes else "reads"
     return SimulationError(
-        f"{operation.instruction.bound.instruction.name} {verb} outside of {name}",
+        told("{} {} outside of {}", Term("operation", (operation.instruction.bound.instruction.name,)), verb, name),
         given=f"{shown[0]}, of {much}, in {issuers.name(int(one.issuer[row]))}",
         allowed=program.extent_text(place, size, issuers.wave.run.scalars),
         hint=f"at most {room} bytes from {shown[1]} on, or a larger {name}" if is_run and room > 0 else None,

@@ -10,6 +10,7 @@ from tilewright.errors import SimulationError
 from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP
 from tilewright.sim.machine.batch import first_warp, lanes_text, where_text
 from tilewright.sim.machine.facets import Facet
+from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +44,7 @@ def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...
         for wrong, what, hint in _troubles(bound, mask, np.broadcast_to(given, mask.shape), values):
             if wrong.any():
                 facet = Facet(batch, mask, at, batch.wave.run.plain)
-                facet.fault(f"{bound.instruction.name}: {what}", wrong, hint=hint)
+                facet.fault(told("{}: {}", operation(bound.instruction.name), what), wrong, hint=hint)
 
 
 def _warn_of_ended(bound: Bound, batch: Batch, gone: Bools, at: Span | None) -> None:
@@ -52,7 +53,8 @@ def _warn_of_ended(bound: Bound, batch: Batch, gone: Bools, at: Span | None) -> 
     """
     undefined = ", and what a lane would read from one of them is undefined" if bound.form.meaning.source_lane else ""
     ended = f"its mask names {lanes_text(gone[first_warp(gone)])}, which had ended"
-    text = f"{at}: {bound.instruction.name}: {ended}; the others go on without them{undefined}"
+    rest = f"{ended}; the others go on without them{undefined}"
+    text = told("{}: {}: {}", at, operation(bound.instruction.name), rest)
     batch.wave.run.warn(text, "ended", bound.instruction.name)
     place = {"file": at.file, "line": at.line} if at else {}
     batch.wave.run.about[text] = {**place, "idiom": "ended-lanes"}
@@ -99,7 +101,7 @@ def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span 
     missing = missing & batch.alive if (missing & batch.alive).any() else missing
     warp = first_warp(missing)
     return SimulationError(
-        f"divergence: {bound.instruction.name} without {lanes_text(missing[warp])}",
+        told("divergence: {} without {}", operation(bound.instruction.name), lanes_text(missing[warp])),
         given=where_text(batch, missing, active),
         allowed=f"{lanes_text(wanted[warp])} of the warp, together",
         hint="move it out of the condition that splits the warp",

@@ -17,6 +17,7 @@ from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.places import OFFSET_BITS
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.sites import Site
+from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Ints
@@ -93,9 +94,10 @@ class Elsewhere(Site):
         last = run.shared_bytes - self.width
         wrong = mask.full & ((rank > run.cluster_ctas) | (offset > last) | (offset % self.width != 0))
         if wrong.any():
-            what = f"{self.op} at byte {first_of(offset, wrong)} of the shared memory of a CTA in the cluster"
+            byte = first_of(offset, wrong)
+            what = told("{} at byte {} of the shared memory of a CTA in the cluster", operation(self.op), byte)
             given = where_text(batch, wrong)
-            raise SimulationError(f"{what}: it has {run.shared_bytes}", given=given, at=self.at)
+            raise SimulationError(told("{}: it has {}", what, run.shared_bytes), given=given, at=self.at)
         self.stay_home(batch, mask, offset, self.width)
         return mask
 

@@ -20,6 +20,7 @@ from tilewright.sim.machine.coordinates import authored_text, coordinate_text, e
 from tilewright.sim.machine.memory import MemoryRows, initialised
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.tmem import Cells
+from tilewright.terms import barrier, call, operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -176,7 +177,7 @@ class Shadows:
             what = coordinate_text(batch.wave.run.program, site, first_of(address.full(), bad))
         return SimulationError(
             f"{what} is uninitialised",
-            given=f"{use}, in {where_text(batch, bad)}",
+            given=told("{}, in {}", use, where_text(batch, bad)),
             allowed="moving it; what is computed with, branched on, used as an address or stored to an argument "
             "must have been written",
             hint=_maker(site) or _writer(batch.wave.run.program, site, what, at),
@@ -197,10 +198,10 @@ def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> 
         f"before the loop of line {loop.line}" if loop is not None and loop.line < at.line else f"before line {at.line}"
     )
     if buffer.space.startswith("shared") and _is_address(program, own := what.partition("[")[0]):
-        alloc = f"T.ptx.tcgen05.alloc(...), or {own}.commit() of a T.TMEMPool"
-        return f"{alloc}, and T.cuda.cta_sync() behind it, {before}: they write {what}"
+        made = told("{}, or {}.commit() of a T.TMEMPool", call("ptx.tcgen05.alloc", ...), own)
+        return told("{}, and {} behind it, {}: they write {}", made, barrier("cta"), before, what)
     if buffer.space.startswith("shared"):
-        return f"a store to {what} {before}, and T.cuda.cta_sync() in between"
+        return told("a store to {} {}, and {} in between", what, before, barrier("cta"))
     if buffer.space != "local":
         return None
     return f"{name}[:] = 0, or what it is to begin with, {before}" if is_dealt_out(buffer) else f"{what} = 0 {before}"
@@ -218,7 +219,8 @@ def _maker(site: Site | None) -> str | None:
     if site is None or row is None or not row.forms[0].signals:
         return None
     names = (name for name, each in INSTRUCTIONS.items() if each.forms[0].signal_of("init"))
-    return f"T.{next(names)}(...) by one thread, and a barrier, before line {site.at.line}" if site.at else None
+    made = call(next(names), ...)
+    return told("{} by one thread, and a barrier, before line {}", made, site.at.line) if site.at else None
 
 
 # Operands of an instruction, in the words of the kernel
@@ -228,12 +230,15 @@ def sound(bound: Bound, batch: Batch, mask: Mask, argument: T, flags: Flags, nam
     """The operand ``name``. Raises SimulationError where a bit of it is uninitialised."""
     if flags is None:
         return argument
-    what, use = "a value", f"{name}, an operand of {bound.instruction.name}"
+    what, use = "a value", told("{}, an operand of {}", name, operation(bound.instruction.name))
     if np.ndim(flags) == 4:  # a register of a vector
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
         if not octets.all():
             number = int((~octets.all(-1) & mask.full[:, :, None, :]).any((0, 1, 3)).argmax())
-            what, use = _register(batch.wave.run.program, bound, name, number, at), f"register {number} of {use}"
+            what, use = (
+                _register(batch.wave.run.program, bound, name, number, at),
+                told("register {} of {}", number, use),
+            )
         flags = np.bitwise_and.reduce(flags, axis=2)
     batch.wave.shadows.require(batch, mask, flags, use, at, what)
     return argument

@@ -22,6 +22,7 @@ from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefron
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import initialised
 from tilewright.sim.machine.places import LOCAL_WINDOW, MULTICAST, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
+from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -228,7 +229,9 @@ class Site:
             _, guarded = site.reach(batch, lanes, there)
             if guarded and site.escapes is None and site._outside(batch, lanes, there).any():
                 raise SimulationError(
-                    f"{self.op} outside of {site.line.buffer}", given=f"byte {int(there.full().max())}", at=self.at
+                    told("{} outside of {}", operation(self.op), site.line.buffer),
+                    given=f"byte {int(there.full().max())}",
+                    at=self.at,
                 )
 
     def touch_all(self, batch: Batch, mask: Mask, every: Sequence[Address], of_one: Line) -> None:
@@ -379,7 +382,7 @@ class Site:
         places = batch.wave.run.places
         if at.hi >= FAR and batch.wave.run.ranks > 1 and (place := places.globals.get(window)) is not None:
             raise SimulationError(
-                f"{self.op} through an address of all GPUs",
+                told("{} through an address of all GPUs", operation(self.op)),
                 given=f"a pointer into the multicast view of {place.name}",
                 allowed="T.multimem.ld_reduce, T.multimem.st, T.multimem.red",
                 hint=f"{place.name}.peer(rank), or {place.name} itself",
@@ -389,7 +392,7 @@ class Site:
             self._check_before(batch, after, at, mask)
         if not places.has_window(window):
             raise SimulationError(
-                f"{self.op} through a pointer to nowhere",
+                told("{} through a pointer to nowhere", operation(self.op)),
                 given=f"address {(window << WINDOW_BITS) + at.lo:#x}",
                 allowed="a pointer into a buffer of the kernel",
                 at=self.at,
@@ -407,7 +410,7 @@ class Site:
         if before.any():
             missing = (1 << WINDOW_BITS) - first_of(offsets, before)
             raise SimulationError(
-                f"{self.op} {'writes' if self.write else 'reads'} outside of {place.name}",
+                told("{} {} outside of {}", operation(self.op), "writes" if self.write else "reads", place.name),
                 given=f"{missing:,} bytes before {place.name}, in {where_text(batch, before)}",
                 allowed=f"addresses from {place.name} on",
                 at=self.at,

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.explain import advised
 from tilewright.isa import Sync
 from tilewright.sim.machine.batch import numbers
+from tilewright.terms import Told, call, operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -44,6 +46,14 @@ class BarrierSite:
     def is_barrier(self) -> bool:
         """Do warps meet here, not only the lanes of one?"""
         return self.sync is not None and self.sync.scope != "warp"
+
+
+def _turn(place: BarrierSite, *, arrives: bool) -> Told:
+    """What is missing before an arrival at the cluster's barrier, or before a wait there."""
+    code = call(f"ptx.barrier.cluster.{'wait' if arrives else 'arrive'}")
+    lines = (place.at.line,) if place.at else ()
+    where = f" before line {lines[0]}" if lines else " before it"
+    return advised(told("{}{}", code, where), "barrier", "cluster", lines, code)
 
 
 @dataclass(eq=False)
@@ -128,9 +138,10 @@ class Barriers:
             cta, warp = map(int, np.argwhere(wrong)[0])
             what = "arrives again before it has waited" if arrives else "waits and has not arrived"
             raise SimulationError(
-                f"{place.name}: a warp {what} at the cluster's barrier",
+                told("{}: a warp {} at the cluster's barrier", operation(place.name), what),
                 given=self.wave.warp_name(numbers(batch.ctas)[cta], numbers(batch.warps)[warp]),
                 allowed="one arrive and one wait, by turns",
+                hint=_turn(place, arrives=arrives),
                 at=place.at,
                 kind="divergence",
             )
@@ -186,7 +197,7 @@ class Barriers:
     def _check(self, place: BarrierSite, number: int, wanted: Ints) -> None:
         if not 0 <= number <= NAMED or (number == NAMED and place.sync and place.sync.scope != "cluster"):
             raise SimulationError(
-                f"{place.name}: there is no barrier {number}",
+                told("{}: there is no barrier {}", operation(place.name), number),
                 given=str(number),
                 allowed="0..15",
                 at=place.at,
@@ -194,7 +205,7 @@ class Barriers:
             )
         if len(wanted) != 1 or wanted[0] % WARP or wanted[0] <= 0:
             raise SimulationError(
-                f"{place.name}: barrier {number} is for a whole number of warps",
+                told("{}: barrier {} is for a whole number of warps", operation(place.name), number),
                 given=", ".join(map(str, wanted)) + " threads",
                 allowed="one positive multiple of 32",
                 at=place.at,
@@ -206,7 +217,7 @@ class Barriers:
         pending = self.arrived[rows, number] > 0
         if (pending & (arriving > 0) & (self.expected[rows, number] != wanted)).any():
             error = SimulationError(
-                f"{place.name}: barrier {number} is expected by two counts",
+                told("{}: barrier {} is expected by two counts", operation(place.name), number),
                 given=f"{wanted} threads here, {self.expected[rows, number][pending][0]} where others wait",
                 allowed="the same count everywhere",
                 at=place.at,
@@ -226,7 +237,7 @@ class Barriers:
         touched = np.unique(rows[arriving > 0])
         if (self.arrived[touched, number] > wanted).any():
             raise SimulationError(
-                f"{place.name}: more threads than barrier {number} is for",
+                told("{}: more threads than barrier {} is for", operation(place.name), number),
                 given=f"{int(self.arrived[touched, number].max())} threads arrived",
                 allowed=f"{wanted} threads",
                 at=place.at,
@@ -306,7 +317,7 @@ def _of_warps(batch: Batch, place: BarrierSite, what: str, values: Value) -> Val
     if apart.any():
         at = tuple(np.argwhere(apart)[0])
         raise SimulationError(
-            f"{place.name}: lanes of a warp name different numbers",
+            told("{}: lanes of a warp name different numbers", operation(place.name)),
             given=f"{first[at[:2]][0]} and {named[at]} in warp {numbers(batch.warps)[at[1]]}",
             allowed=f"{what} for the whole warp",
             at=place.at,

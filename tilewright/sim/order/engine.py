@@ -264,7 +264,9 @@ class Order(Check):
             if unfenced.is_wrong:
                 operation.batch.wave.run.tell(unfenced.error(operation), key, "unfenced")
             else:
-                operation.batch.wave.run.warn(unfenced.warning(operation), "unfenced", operation.name)
+                operation.batch.wave.run.warn(
+                    unfenced.warning(operation), "unfenced", operation.name, facts=unfenced.facts(operation)
+                )
 
     def completing(self, operation: Operation) -> None:
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""
@@ -309,7 +311,7 @@ class Order(Check):
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         operations = self.orders[wave].operations
-        return next(missing_commits(operations), "") if operations is not None else ""
+        return next(missing_commits(operations, waited), "") if operations is not None else ""
 
 
 register("races", "accesses to one place, one of them a write, that nothing orders", Order, Grids)

@@ -12,6 +12,7 @@ from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.checks.base import Check
 from tilewright.sim.machine.batch import numbers, threads_of, where_text
 from tilewright.sim.machine.coordinates import buffer_name, coordinate_text
+from tilewright.terms import call, operation, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,7 +143,7 @@ class Grids(Check):
 
     def _tell(self, site: Site, batch: Batch, one: Bools, offset: int, other: tuple[Site, bool, str]) -> None:
         place = coordinate_text(self.program, site, offset)
-        what = f"{site.op} {'writes' if site.write else 'reads'} {place}"
+        what = told("{} {} {}", operation(site.op), "writes" if site.write else "reads", place)
         facts = {"buffer": buffer_name(self.program, site, offset), "place": place, "threads": threads_of(batch, one)}
         error = _early(what, where_text(batch, one), site.at, other, facts)
         batch.wave.run.tell(error, str(site.at), str(other[0].at))
@@ -165,13 +166,14 @@ def _early(
 ) -> SimulationError:
     site, wrote, kernel = other
     did, line = "written" if wrote else "read", site.at
-    wait = next(f"T.{name}()" for name in INSTRUCTIONS if name.endswith("griddepcontrol" + ".wait"))
+    wait = next(call(name) for name in INSTRUCTIONS if name.endswith("griddepcontrol" + ".wait"))
+    text = told("{} before line {}, by every thread or one before a barrier", wait, at.line if at else 0)
     before = OtherAccess(site.op, did, line.file if line else None, line.line if line else None)
     return SimulationError(
-        f"race: {what}, which the launch before, {kernel}, may still have to {'write' if wrote else 'read'}",
+        told("race: {}, which the launch before, {}, may still have to {}", what, kernel, "write" if wrote else "read"),
         given=f"{at}: {who}, before its wait for that launch\n{did} at {line}",
         allowed="of what the launch before writes nothing until a thread has waited for it, and met the others",
-        hint=advised(f"{wait} before line {at.line if at else 0}, by every thread or one before a barrier", "wait"),
+        hint=advised(text, "wait", None, (at.line,) if at else (), wait),
         at=at,
         kind="races",
         other=before,

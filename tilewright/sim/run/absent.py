@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.batch import first_warp, lanes_text
+from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -86,7 +87,7 @@ def _without(batch: Batch, place: BarrierSite, skipped: Bools, why: str, parting
     who = f"warp {warp}" if skipped[cta, warp].sum() == batch.wave.run.exists[0, warp].sum() else lanes
     where = f"the condition of line {parting.line}" if parting else "the condition that splits the CTA"
     return SimulationError(
-        f"divergence: {place.name} without {who}",
+        told("divergence: {} without {}", operation(place.name), who),
         given=f"{batch.wave.warp_name(cta, warp)}: {lanes} {why}",
         allowed="a barrier that all threads of the CTA come to, but for those that have returned",
         hint=f"move it out of {where}",

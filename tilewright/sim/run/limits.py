@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tilewright.errors import SimulationError
 from tilewright.host import MOST_SECONDS, MOST_STEPS, Limits, available_bytes, bytes_text
+from tilewright.terms import Term, option, symbol, told
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -171,7 +172,7 @@ class Watch:
         if self.limits.seconds is not None and now - self.started > self.limits.seconds:
             raise self.out_of_time(self.run.line())
         if self.left() == 0:
-            raise self._stopped(f"{self.limits.steps:,} steps", f"limit_steps={self.limits.steps}", self.run.line())
+            raise self._stopped(f"{self.limits.steps:,} steps", "limit_steps", self.limits.steps, self.run.line())
         if self.show is not None:
             self.show(self.done, self.run.line())
 
@@ -202,16 +203,14 @@ class Watch:
     def out_of_time(self, at: Span | None) -> SimulationError:
         """The error at the limit of time."""
         seconds = f"{self.limits.seconds:g}"
-        return self._stopped(f"{seconds} s", f"limit_s={seconds}", at)
+        return self._stopped(f"{seconds} s", "limit_s", seconds, at)
 
-    def _stopped(self, limit: str, setting: str, at: Span | None) -> SimulationError:
-        default = self.limits.seconds == MOST_SECONDS if setting.startswith("limit_s=") else None
-        default = self.limits.steps == MOST_STEPS if default is None else default
-        name = setting.partition("=")[0]
+    def _stopped(self, limit: str, name: str, value: object, at: Span | None) -> SimulationError:
+        default = self.limits.seconds == MOST_SECONDS if name == "limit_s" else self.limits.steps == MOST_STEPS
         return SimulationError(
-            f"{self.run.program.kernel.name} is stopped at its limit of {limit}",
+            told("{} is stopped at its limit of {}", symbol(self.run.program.kernel.name), limit),
             given=self.progress(),
-            allowed=setting + (", which is the default" if default else ""),
+            allowed=told("{}{}", option(name, value), ", which is the default" if default else ""),
             hint=f"a larger {name}, or {name}=None for none" if default else None,
             at=at,
             kind="limit",
@@ -244,11 +243,13 @@ class Watch:
         """Raises SimulationError where that many bytes are not there."""
         room = self.room()
         if needed > room:
-            limit = "that this machine has left" if self.limits.nbytes is None else f"limit_bytes={self.limits.nbytes}"
+            limit: str | Term = "that this machine has left"
+            if self.limits.nbytes is not None:
+                limit = option("limit_bytes", self.limits.nbytes)
             raise SimulationError(
-                f"{self.run.program.kernel.name} needs more memory than there is",
+                told("{} needs more memory than there is", symbol(self.run.program.kernel.name)),
                 given=f"{bytes_text(needed)} for {what}",
-                allowed=f"{bytes_text(room)}, {limit}",
+                allowed=told("{}, {}", bytes_text(room), limit),
                 at=at,
                 kind="limit",
             )

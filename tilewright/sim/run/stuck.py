@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.explain import Way, advised, either, insert, operand, other_parity
 from tilewright.isa import phase_state
 from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers, threads_of
-from tilewright.sim.machine.coordinates import element_text
+from tilewright.sim.machine.coordinates import element_text, pointer_to
 from tilewright.sim.machine.sync import Crossing, Polling
-from tilewright.sim.order.reports.advice import kept_apart
+from tilewright.sim.order.reports.advice import inits, kept_apart
+from tilewright.terms import Operand, Told, call, meeting, operation, strong, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +38,12 @@ def stuck(run: Execution, kind: str, what: str, batches: list[Batch], others: li
     if hint is None:
         waited = _awaited(ordered + others)  # the check of order knows more than an m-barrier's signals
         ideas = (check.stuck(batch.wave, waited) for batch in batches for check in reversed(run.checks))
-        hint = next(filter(None, ideas), None) or _together(run, first) or _told(ordered)
+        hint = next(filter(None, ideas), None)
+        if hint is not None and waited:
+            hint = either(
+                hint, *[(other_parity(_at_line(batch)),) for batch in ordered if _asked(batch) and _at_line(batch)]
+            )
+        hint = hint or _together(run, first, [*batches, *others]) or _told(ordered)
     if run.not_begun and run.room() < run.cluster_ctas:
         most = run.watch.limits.ctas
         missing = (
@@ -45,7 +52,7 @@ def stuck(run: Execution, kind: str, what: str, batches: list[Batch], others: li
         hint = f"a grid of at most {most} CTAs that each do more, or CTAs of fewer threads or less shared memory"
     return SimulationError(
         f"{kind}: {what}",
-        given="\n".join(lines[:MOST_LINES]),
+        given=told("\n".join("{}" for _ in lines[:MOST_LINES]), *lines[:MOST_LINES]),
         allowed=missing,
         hint=hint,
         at=_at(run, first),
@@ -66,37 +73,67 @@ def _ended(run: Execution, waiting: Sequence[Batch]) -> Iterator[str]:
         yield f"rank{'s' * (len(gone) > 1)} {', '.join(map(str, gone))}: all threads have ended"
 
 
-def _together(run: Execution, batch: Batch) -> str | None:
+def _other_numbers(batches: Sequence[Batch]) -> list[Way]:
+    """The numbers of barriers of the CTA at which others wait, each in place of one's own."""
+    found = {}
+    for batch in batches:
+        if isinstance(batch.meeting, Crossing) and batch.meeting.barrier is not None and batch.meeting.place.at:
+            found[batch.meeting.place.at.line] = int(batch.meeting.barrier[0, 0])
+    return [(operand(line, "id", other),) for line, own in found.items() for other in {*found.values()} - {own}]
+
+
+def _together(run: Execution, batch: Batch, others: Sequence[Batch]) -> Told | None:
     """A hint: a place where all threads that a barrier waits for come by."""
     if not isinstance(batch.meeting, Crossing):
         return None
-    name = f"T.{batch.meeting.place.name}(...)"
+    name = batch.meeting.place.name
     parting = kept_apart(run.program, batch.meeting.place.at, LANE | WARP)
     if parting is None:
         return None
-    counted = ", or the number of threads that come by as its count" if name.startswith("T.ptx.bar") else ""
-    return f"{name} once, outside of the condition of line {parting.line}{counted}"
+    counted = ", or the number of threads that come by as its count" if name.startswith("ptx.bar") else ""
+    text = told("{} once, outside of the condition of line {}{}", meeting(name), parting.line, counted)
+    return advised(text, "barrier", "cta", ways=_other_numbers(others))
 
 
-def _told(batches: list[Batch]) -> str | None:
+def _told(batches: list[Batch]) -> Told | None:
     """A hint: what would end a wait for other threads' signals."""
     for batch in batches:
         if mbarriers := [*_asked(batch), *batch.wave.unmet]:
-            return _arrivals(batch.wave, *mbarriers[0])
+            return _arrivals(batch.wave, *mbarriers[0], _at_line(batch))
         if batch.meeting is None:
-            return 'a store to what the loop reads, by a thread that does not wait: T.ptx.st(ptr, value, sem="release")'
+            return told("a store to what the loop reads, by a thread that does not wait: {}", strong("st", "release"))
     return None
 
 
-def _arrivals(wave: Wave, row: int, address: int) -> str:
+def _arrivals(wave: Wave, row: int, address: int, line: int) -> Told:
     """The statements that end the phase of an m-barrier."""
     state = phase_state(wave.shared.view(8)[row, address >> 3])
     came = int(state.expected) - int(state.pending)
     if not came and not state.tx:
-        return f"an arrival by each of {int(state.expected)}; or a wait for the other parity, of a phase that is over"
+        text = f"an arrival by each of {int(state.expected)}; or a wait for the other parity, of a phase that is over"
+        ways = [*[(other_parity(line),)] * bool(line), *arrival_anywhere(wave, address)]
+        return advised(text, "wait", "cta", (line,), ways=ways)
     if not state.pending:
-        return f"a copy that brings the {int(state.tx)} bytes; or fewer in T.ptx.mbarrier.arrive.expect_tx(bar, n)"
-    return f"T.ptx.mbarrier.init(bar, {came}), as {came} arrive; or {int(state.pending)} arrivals more"
+        fewer = call("ptx.mbarrier.arrive.expect_tx", Operand("bar"), Operand("n"))
+        return told("a copy that brings the {} bytes; or fewer in {}", int(state.tx), fewer)
+    made = call("ptx.mbarrier.init", Operand("bar"), came)
+    text = told("{}, as {} arrive; or {} arrivals more", made, came, int(state.pending))
+    name = wave.run.places.shared_at(address).name
+    fewer_ways = [
+        (operand(each, "count", count - int(state.pending)),) for each, count in inits(wave.run.program, name) if count
+    ]
+    return advised(text, "count", "cta", ways=[*fewer_ways, *arrival_anywhere(wave, address)])
+
+
+def arrival_anywhere(wave: Wave, address: int) -> list[Way]:
+    """One arrival more, wherever it belongs."""
+    bar = pointer_to(wave, address)
+    return [] if bar is None else [(insert(told("{}", call("ptx.mbarrier.arrive", bar)), 0),)]
+
+
+def _at_line(batch: Batch) -> int:
+    at = batch.meeting.place.at if batch.meeting else None
+    return at.line if at else 0
 
 
 def _at(run: Execution, batch: Batch) -> Span | None:
@@ -105,13 +142,13 @@ def _at(run: Execution, batch: Batch) -> Span | None:
 
 def _places(run: Execution, batch: Batch) -> list[str]:
     """The places of a batch: one line for all CTAs that have the same lanes there."""
-    what = batch.meeting.place.name if batch.meeting else "a loop that polls memory"
+    what = operation(batch.meeting.place.name) if batch.meeting else "a loop that polls memory"
     alike: dict[bytes, list[int]] = {}
     active = batch.mask.full
     for cta in np.flatnonzero(active.any((1, 2))):
         alike.setdefault(active[cta].tobytes(), []).append(int(cta))
     at = _at(run, batch) or "somewhere"
-    return [f"{at}: {what}: {_who(batch, ctas[0], len(ctas))}" for ctas in alike.values()]
+    return [told("{}: {}: {}", at, what, _who(batch, ctas[0], len(ctas))) for ctas in alike.values()]
 
 
 def _who(batch: Batch, cta: int, ctas: int) -> str:

@@ -19,6 +19,7 @@ from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import OFFERED, SEEN, Known, Times, begun, published_flags
 from tilewright.sim.order.knowledge.signals import arrivals_of
 from tilewright.sim.order.rules.remote_operations import RemoteOperations
+from tilewright.terms import Told, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -58,11 +59,13 @@ class Operations:
         self.waits: deque[Waiting] = deque(maxlen=WAITS)
         self.warned: set[tuple[str, str, str]] = set()
 
-    def warn(self, earlier: OperationPart, at: Span | None, did: str, text: Callable[[], str]) -> None:
+    def warn(self, earlier: OperationPart, at: Span | None, did: str, text: Callable[[], Told]) -> None:
         """Say once what is missing between an operation and line ``at``."""
         if (key := (str(earlier.at), str(at), did)) not in self.warned:
             self.warned.add(key)
-            self.wave.run.warn(f"{at}: {text()}", "operation", earlier.operation.name, did)
+            what, place = text(), {"file": at.file, "line": at.line} if at else {}
+            facts = {**place, "operation": earlier.operation.name, "remedy": what.remedy}
+            self.wave.run.warn(told("{}: {}", at, what), "operation", earlier.operation.name, did, facts=facts)
 
     def tell(self, error: SimulationError, earlier: Operation | OperationPart, did: str) -> None:
         """An access comes too early: a finding about the earlier operation, and what that may still do."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.explain import AdvisedStep, advised
-from tilewright.ir import Body, For, If, Stmt, While, bodies, statements
+from tilewright.explain import advised, between, insert
+from tilewright.ir import Body, For, If, Stmt, While, bodies, const_value, statements
 from tilewright.isa import Fence, bind
 from tilewright.sim.codegen.axes import CTA, LANE, WARP, Axes
 from tilewright.sim.codegen.loops import polls
 from tilewright.sim.codegen.values import calls_of
-from tilewright.sim.order.reports.handover import arrivals_behind, handover_advice
+from tilewright.sim.order.reports.handover import arrivals_behind, handover_advice, misplaced, name_of
+from tilewright.terms import Operand, Told, barrier, call, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,13 +24,22 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.subject import Subject
 
-__all__ = ["BARRIERS", "StepDown", "advice", "arrivals_after", "handover", "kept_apart", "lock_advice", "statement_at"]
+__all__ = [
+    "BARRIERS",
+    "StepDown",
+    "advice",
+    "arrivals_after",
+    "displaced",
+    "handover",
+    "inits",
+    "kept_apart",
+    "lock_advice",
+    "statement_at",
+]
 
-BARRIERS = {  # the axes over which the threads that meet there differ
-    "T.cuda.warp_sync()": LANE,
-    "T.cuda.cta_sync()": LANE | WARP,
-    "T.cuda.cluster_sync()": LANE | WARP | CTA,
-}
+BARRIERS = {"warp": LANE, "cta": LANE | WARP, "cluster": LANE | WARP | CTA}
+"""By scope: the axes over which the threads that meet there differ."""
+ROWS = {"warp": "cuda.warp_sync", "cta": "cuda.cta_sync", "cluster": "cuda.cluster_sync"}
 SECOND = "or another array to write to"
 
 
@@ -45,46 +55,51 @@ class StepDown:
         return next(k for k, stmt in enumerate(self.body) if stmt is self.stmt)
 
 
-def advice(program: Subject, barrier: str, first: Span | None, then: Span | None, *, one_turn: bool) -> str | None:
+def advice(program: Subject, scope: str, first: Span | None, then: Span | None, *, one_turn: bool) -> str | None:
     """What to change so that the access at line ``first`` comes before that at ``then``; None where that is not known.
 
-    barrier: a key of `BARRIERS`, the narrowest that all racing threads meet at. one_turn: is it certain that both
+    scope: a key of `BARRIERS`, of the narrowest that all racing threads meet at. one_turn: is it certain that both
     accesses are of one turn of the loops around them?
     """
     if first is None or then is None:
-        return _barrier(barrier, barrier)
+        return _barrier(told("{}", barrier(scope)), scope)
     body = program.written
     before, after = _way(body, first), _way(body, then)
     if not before or not after:
-        return _by_lines(barrier, first, then, one_turn=one_turn)
-    return _waited_for(before, after) or _between(Axes(program.kernel), barrier, before, after, one_turn=one_turn)
+        return _by_lines(scope, first, then, one_turn=one_turn)
+    return _waited_for(before, after) or _between(Axes(program.kernel), scope, before, after, one_turn=one_turn)
 
 
-SCOPE = {"T.cuda.warp_sync()": "warp", "T.cuda.cta_sync()": "cta", "T.cuda.cluster_sync()": "cluster"}
+def _barrier(text: Told, scope: str, *where: int) -> Told:
+    return advised(text, "barrier", scope, where, barrier(scope))
 
 
-def _barrier(text: str, barrier: str, *where: int) -> AdvisedStep:
-    return advised(text, "barrier", SCOPE[barrier], where, barrier)
+def _in_between(scope: str, first: object, then: object, *where: int) -> Told:
+    return _barrier(told("{} between {} and {}", barrier(scope), first, then), scope, *where)
 
 
-def _by_lines(barrier: str, first: Span, then: Span, *, one_turn: bool) -> str:
+def _by_lines(scope: str, first: Span, then: Span, *, one_turn: bool) -> Told:
     """The same for compiled code, which has lines and no statements."""
     if first.line != then.line:
-        return _barrier(f"{barrier} between line {first.line} and line {then.line}", barrier, first.line, then.line)
+        return _in_between(scope, f"line {first.line}", f"line {then.line}", first.line, then.line)
     if first != then:
-        return _barrier(f"{barrier} between {first} and {then}", barrier, first.line, then.line)
+        return _in_between(scope, first, then, first.line, then.line)
     if one_turn:
-        return _taken_apart(barrier, then.line)
+        return _taken_apart(scope, then.line)
     turn = f"at the end of each turn of a loop around line {then.line}, outside of its `if`s"
-    return _barrier(f"{barrier} {turn}; where no loop is around it, between the two accesses", barrier, then.line)
+    text = told("{} {}; where no loop is around it, between the two accesses", barrier(scope), turn)
+    return _barrier(text, scope, then.line)
 
 
-def _taken_apart(barrier: str, line: int, branch: Stmt | None = None) -> str:
+def _taken_apart(scope: str, line: int, branch: Stmt | None = None) -> Told:
     """One line that reads and writes, with a barrier in between."""
     outside = f" behind the `if` of line {_line(branch)}" if branch is not None else ""
     then = "then the store under that condition" if branch is not None else "then the rest"
-    text = f"line {line} as two statements: what it reads into a variable, {barrier}{outside}, {then}; {SECOND}"
-    return _barrier(text, barrier, line)
+    text = told(
+        "line {} as two statements: what it reads into a variable, {}{}, {}; {}",
+        *(line, barrier(scope), outside, then, SECOND),
+    )
+    return _barrier(text, scope, line)
 
 
 def lock_advice(program: Subject, first: Span | None, then: Span | None) -> str | None:
@@ -120,6 +135,23 @@ def arrivals_after(program: Subject, at: Span | None) -> Iterator[tuple[str, int
     return arrivals_behind(_way(program.written, at) if at is not None else ())
 
 
+def inits(program: Subject, name: str) -> Iterator[tuple[int, int]]:
+    """Where an m-barrier of a buffer is made for how many arrivals, 0 where its text does not say it; none in compiled
+    code.
+    """
+    for stmt in statements(program.written):
+        for bound in map(bind, calls_of(stmt)):
+            signal = bound.form.signal_of("init")
+            if signal is not None and stmt.at and name_of(bound, signal.barrier) == name:
+                yield stmt.at.line, int(const_value(bound.operands["count"][0]) or 0)
+
+
+def displaced(program: Subject, first: Span | None, then: Span | None) -> Told | None:
+    """What to move where threads tell each other of something, too early or too late; None where they do not."""
+    before, after = (_way(program.written, at) if at is not None else () for at in (first, then))
+    return misplaced(Axes(program.kernel), before, after) if before and after else None
+
+
 def statement_at(program: Subject, at: Span | None) -> Stmt | None:
     """The last statement of a line's place; None in compiled code."""
     way = _way(program.written, at) if at is not None else ()
@@ -137,56 +169,58 @@ def kept_apart(program: Subject, at: Span | None, among: int) -> Span | None:
 
 
 def _between(
-    axes: Axes, barrier: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...], *, one_turn: bool
+    axes: Axes, scope: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...], *, one_turn: bool
 ) -> str | None:
     depth = _common(before, after)
     around = [step.stmt for step in before[:depth]]
-    parting = [stmt for stmt in around if _parting(axes, stmt) & BARRIERS[barrier]]
+    parting = [stmt for stmt in around if _parting(axes, stmt) & BARRIERS[scope]]
     first, then = before[depth], after[depth]
     if first.body is then.body and first.index < then.index:
-        found = _in_order(barrier, around, parting, _last_line(first.stmt), _line(then.stmt))
-        return None if _stands(barrier, first.body[first.index + 1 : then.index]) else found
-    turns = _each_turn(axes, barrier, before, after)
+        found = _in_order(scope, around, parting, _last_line(first.stmt), _line(then.stmt))
+        return None if _stands(scope, first.body[first.index + 1 : then.index]) else found
+    turns = _each_turn(axes, scope, before, after)
     if first.stmt is not then.stmt or bodies(first.stmt) or not (one_turn or turns is None):
         return turns
     branches = [stmt for stmt in parting if isinstance(stmt, If)]
     if len(branches) < len(parting):
         return f"another array to write to than line {_line(first.stmt)} reads"
-    apart = _taken_apart(barrier, _line(first.stmt), branches[0] if branches else None)
-    return _barrier(f"{apart}; and {turns}", barrier, _line(first.stmt)) if turns else apart
+    apart = _taken_apart(scope, _line(first.stmt), branches[0] if branches else None)
+    return _barrier(told("{}; and {}", apart, turns), scope, _line(first.stmt)) if turns else apart
 
 
-def _each_turn(axes: Axes, barrier: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> str | None:
+def _each_turn(axes: Axes, scope: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> Told | None:
     """A barrier between two turns of the innermost loop around both accesses; None where one stands, or none can."""
-    depth, among = _common(before, after), BARRIERS[barrier]
+    depth, among = _common(before, after), BARRIERS[scope]
     loop = next((k for k in reversed(range(depth)) if isinstance(before[k].stmt, (For, While))), None)
     if loop is None or any(_parting(axes, step.stmt) & among for step in before[: loop + 1]):
         return None
     behind = ""
     for k, step in enumerate(before[loop + 1 : depth + 1], loop + 1):
         until = after[depth].index if k == depth else step.index
-        if _stands(barrier, (*step.body[:until], *step.body[step.index + 1 :])):
+        if _stands(scope, (*step.body[:until], *step.body[step.index + 1 :])):
             return None
         if k < depth and _parting(axes, step.stmt) & among:
             behind = f", behind the `if` of line {_line(step.stmt)}"
             break
     start, end = _line(before[loop].stmt), _last_line(before[loop].stmt)
-    return _barrier(f"{barrier} at the end of each turn of the loop at line {start}{behind}", barrier, end, start)
+    text = told("{} at the end of each turn of the loop at line {}{}", barrier(scope), start, behind)
+    return _barrier(text, scope, end, start)
 
 
-def _stands(barrier: str, stmts: Sequence[Stmt]) -> bool:
+def _stands(scope: str, stmts: Sequence[Stmt]) -> bool:
     """Is there a barrier among statements that is as wide?"""
-    wide = [name[2:-2] for name in list(BARRIERS)[list(BARRIERS).index(barrier) :]]
+    wide = list(ROWS.values())[list(ROWS).index(scope) :]
     return any(call.op in wide and not call.args for stmt in stmts for call in calls_of(stmt))
 
 
-def _in_order(barrier: str, around: list[Stmt], parting: list[Stmt], start: int, end: int) -> str | None:
+def _in_order(scope: str, around: list[Stmt], parting: list[Stmt], start: int, end: int) -> Told | None:
     """Between two lines of one body, or, where threads diverge there, with their `if` cut in two."""
     if not parting:
-        return _barrier(f"{barrier} between line {start} and line {end}", barrier, start, end)
+        return _in_between(scope, f"line {start}", f"line {end}", start, end)
     if len(parting) == 1 and parting[0] is around[-1] and isinstance(parting[0], If):
         twice = f"the `if` of line {_line(parting[0])} twice"
-        return _barrier(f"{twice}, up to line {start} and from line {end}, {barrier} between them", barrier, start, end)
+        text = told("{}, up to line {} and from line {}, {} between them", twice, start, end, barrier(scope))
+        return _barrier(text, scope, start, end)
     return None
 
 
@@ -221,10 +255,14 @@ def _waited_for(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> st
     for step in reversed(before):
         until = next((other.index for other in after if other.body is step.body), len(step.body))
         for stmt in step.body[step.index + 1 : until]:
-            if any(bind(call).form.signal_of("arrive") for call in calls_of(stmt)):
-                told = f"the phase of the m-barrier that line {_line(stmt)} arrives at"
-                last = _line(after[-1].stmt)
-                return advised(f"a wait for {told}, before line {last}", "wait", "cta", (_line(stmt), last))
+            for bound in map(bind, calls_of(stmt)):
+                if (signal := bound.form.signal_of("arrive")) is not None:
+                    last, pointer = _line(after[-1].stmt), Operand(str(bound.operands[signal.barrier][0]))
+                    phase = f"the phase of the m-barrier that line {_line(stmt)} arrives at"
+                    text = told("a wait for {}, before line {}", phase, last)
+                    waits = [told("{}", call("ptx.mbarrier.try_wait", pointer, parity)) for parity in (0, 1)]
+                    ways = [between(wait, _line(step.stmt), last) for wait in waits]
+                    return advised(text, "wait", "cta", (_line(stmt), last), ways=ways)
     return None
 
 
@@ -251,8 +289,9 @@ def _fences(step: StepDown, take: Stmt, give: Stmt) -> str | None:
     if not lacks:
         return None
     places = ", and again ".join(where for where, _ in lacks)
-    told = f"T.cuda.thread_fence() {places}: no barrier can stand where a lock is held"
-    return advised(told, "fence", "gpu", (lacks[0][1],), "T.cuda.thread_fence()")
+    text = told("{} {}: no barrier can stand where a lock is held", call("cuda.thread_fence"), places)
+    ways = [tuple(insert(told("{}", call("cuda.thread_fence")), line) for _, line in lacks)]
+    return advised(text, "fence", "gpu", (lacks[0][1],), call("cuda.thread_fence"), ways)
 
 
 def _is_fence(stmt: Stmt) -> bool:

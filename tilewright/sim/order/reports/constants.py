@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.order.reports.words import grid_thread_text
+from tilewright.terms import Told, operation, told
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
@@ -30,15 +31,18 @@ def constant_written(
     )
 
 
-def constant_rewritten(wave: Wave, read: Record, write: Record, address: int) -> str:
+def constant_rewritten(wave: Wave, read: Record, write: Record, address: int) -> Told:
     """The same of one thread that reads, and writes later."""
     what = _both(wave, read, address)
-    return f"{read.site.at}: {what}{_at(write)}, the same thread later; another GPU may give it another value"
+    return told(
+        "{}: {}{}, the same thread later; another GPU may give it another value", read.site.at, what, _at(write)
+    )
 
 
-def _both(wave: Wave, read: Record, address: int) -> str:
+def _both(wave: Wave, read: Record, address: int) -> Told:
     place = coordinate_text(wave.run.program, read.site, address)
-    return f"{read.site.op} reads {place} as a constant (__ldg, .nc), and the kernel writes it"
+    what = operation(read.site.op)
+    return told("{} reads {} as a constant (__ldg, .nc), and the kernel writes it", what, place)
 
 
 def _at(write: Record) -> str:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import product, takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
-from tilewright.explain import advised, joined
+from tilewright.explain import advised, insert, joined, keyword, move
 from tilewright.ir import AddressOf, If, Stmt, While, statements, walk
 from tilewright.isa import Fence, bind
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.codegen.values import calls_of
-from tilewright.sim.order.reports.words import fence_name
+from tilewright.terms import Told, barrier, fence, told
 
 if TYPE_CHECKING:
     from tilewright.isa import Bound
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Way: TypeAlias = "tuple[StepDown, ...]"
 
-__all__ = ["arrivals_behind", "handover_advice"]
+__all__ = ["arrivals_behind", "handover_advice", "misplaced", "name_of"]
 
 SIDES = {True: ("release", "before"), False: ("acquire", "after")}
 FULL = ("acq_rel", "sc")
@@ -70,25 +70,44 @@ class _Met:
 _Item: TypeAlias = "_Word | _Fenced | _Met | _Together"
 
 
-def handover_advice(axes: Axes, before: Way, after: Way, scope: str) -> str | None:
+def handover_advice(axes: Axes, before: Way, after: Way, scope: str) -> Told | None:
     """The change with which a handover orders the first access before the other; None where there is no handover, or
     where nothing is missing. scope: the narrowest that holds both threads.
     """
     tells = list(_words(axes, _following(before)))
     listens = list(_words(axes, _preceding(after)))[::-1]
     for k, heard in enumerate(listens):
-        for i, told in enumerate(tells):
-            if isinstance(told, _Word) and isinstance(heard, _Word) and _meet(told, heard):
-                if not (_may(told, tells[:i]) and _may(heard, listens[:k])):
+        for i, tell in enumerate(tells):
+            if isinstance(tell, _Word) and isinstance(heard, _Word) and _meet(tell, heard):
+                if not (_may(tell, tells[:i]) and _may(heard, listens[:k])):
                     continue
-                ends = _lacks(told, tells[:i], scope), _lacks(heard, listens[:k], scope)
-                lanes = _apart(told, tells[:i], _line_of(before)), _apart(heard, listens[:k], _line_of(after))
+                ends = _lacks(tell, tells[:i], scope), _lacks(heard, listens[:k], scope)
+                lanes = _apart(tell, tells[:i], _line_of(before)), _apart(heard, listens[:k], _line_of(after))
                 return joined((*ends, *lanes)) or None
     return None
 
 
-def _meet(told: _Word, heard: _Word) -> bool:
-    return told.tells and not heard.tells and told.place == heard.place
+def misplaced(axes: Axes, before: Way, after: Way) -> Told | None:
+    """The signal that comes before the first access, or the wait that comes behind the other one, and where it belongs;
+    None where there is no such pair.
+    """
+    first, last = _line_of(before), _line_of(after)
+    tells, early = list(_words(axes, _following(before))), list(_words(axes, _preceding(before)))
+    listens, late = list(_words(axes, _preceding(after)))[::-1], list(_words(axes, _following(after)))
+    for tell, heard in product((*tells, *early[::-1]), (*listens, *late)):
+        if not (isinstance(tell, _Word) and isinstance(heard, _Word) and _meet(tell, heard)):
+            continue
+        moves = [move(tell.line, first + 1, first + 1)] if tell in early and tell not in tells else []
+        moves += [move(heard.line, last, last)] if heard in late and heard not in listens else []
+        if moves:
+            ends = [f"the signal of line {tell.line} behind line {first}"] * (tell in early and tell not in tells)
+            ends += [f"the wait of line {heard.line} before line {last}"] * (heard in late and heard not in listens)
+            return advised("; ".join(ends), "order", ways=[tuple(moves)])
+    return None
+
+
+def _meet(tell: _Word, heard: _Word) -> bool:
+    return tell.tells and not heard.tells and tell.place == heard.place
 
 
 def _may(word: _Word, between: list[_Item]) -> bool:
@@ -96,42 +115,50 @@ def _may(word: _Word, between: list[_Item]) -> bool:
     return not word.warps or any(isinstance(one, _Met) for one in between)
 
 
-def _lacks(word: _Word, between: list[_Item], scope: str) -> str:
-    """The missing step at one end: an order, a fence by the same warp, or a scope; empty for none."""
+def _lacks(word: _Word, between: list[_Item], scope: str) -> Told | None:
+    """The missing step at one end: an order, a fence by the same warp, or a scope; None where there is none."""
     near = takewhile(lambda one: not (word.warps and isinstance(one, _Met)), reversed(between))
     fences = [one for one in near if isinstance(one, _Fenced) and one.warps == word.warps]
     side, where = SIDES[word.tells]
     if _narrow(word.scope, scope):
-        missing = f"scope={scope!r} at line {word.line}"
+        missing = _ordered("scope", scope, word.line)
         has_order = word.sem in (side, "acq_rel") or fences or not word.has_order
-        return missing if has_order else f"sem={side!r} at line {word.line}; {missing}"
+        return missing if has_order else joined((_ordered("sem", side, word.line), missing))
     if word.sem in (side, "acq_rel"):
-        return ""
+        return None
     fitting = [fence for fence in fences if fence.sem in (*FULL, side)]
     if any(not _narrow(fence.scope, scope) for fence in fitting):
-        return ""
+        return None
     if fitting:
-        return f"scope {scope!r} of the fence at line {fitting[0].line}"
+        ways = [(keyword(fitting[0].line, "scope", scope),)]
+        return advised(f"scope {scope!r} of the fence at line {fitting[0].line}", "fence", scope, ways=ways)
     if word.has_order and word.sem != "volatile":
-        return f"sem={side!r} at line {word.line}"
-    fence = f"{fence_name(Fence('acq_rel', scope))}('acq_rel', {scope!r})"
+        return _ordered("sem", side, word.line)
+    text = told("{}", fence(scope, where, word.line))
     lines = (word.line, word.line + 1) if where == "after" else (word.line,)
-    return advised(f"{fence} {where} line {word.line}", "fence", scope, lines, fence)
+    behind = word.line + 1
+    way = (insert(told("{}", fence(scope)), *((behind, behind + 1) if where == "after" else (word.line,))),)
+    return advised(text, "fence", scope, lines, fence(scope), [way])
+
+
+def _ordered(name: str, value: str, line: int) -> Told:
+    """An order, or its scope, that an instruction gets."""
+    return advised(f"{name}={value!r} at line {line}", "order", None, (line,), ways=[(keyword(line, name, value),)])
 
 
 def _narrow(scope: str, wanted: str) -> bool:
     return scope in SCOPES and SCOPES.index(scope) < SCOPES.index(wanted)
 
 
-def _apart(word: _Word, between: list[_Item], line: int) -> str:
+def _apart(word: _Word, between: list[_Item], line: int) -> Told | None:
     """The warp's barrier, where one of its lanes signals or waits for the others and none stands there."""
     if any(isinstance(one, (_Together, _Met)) for one in between):
-        return ""
+        return None
     first, then = sorted((line, word.line))
     if not word.alone or word.warps:
-        return ""
-    barrier = "T.cuda.warp_sync()"
-    return advised(f"{barrier} between line {first} and line {then}", "barrier", "warp", (first, then), barrier)
+        return None
+    text = told("{} between line {} and line {}", barrier("warp"), first, then)
+    return advised(text, "barrier", "warp", (first, then), barrier("warp"))
 
 
 def _line_of(way: Way) -> int:
@@ -155,7 +182,7 @@ def arrivals_behind(way: Way) -> Iterator[tuple[str, int]]:
         for bound in map(bind, calls_of(stmt)):
             signal = bound.form.signal_of("arrive")
             if stmt.at and signal is not None:
-                yield _buffer(bound, signal.barrier), stmt.at.line
+                yield name_of(bound, signal.barrier), stmt.at.line
 
 
 def _preceding(way: Way) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
@@ -201,7 +228,7 @@ def _said(bound: Bound) -> Iterator[tuple[str, bool, str, str]]:
     """The handovers that a call takes part in: place, is it the signal, order and scope."""
     form, signal = bound.form, bound.form.signal_of("arrive", "wait")
     if signal is not None:
-        yield _buffer(bound, signal.barrier), signal.kind == "arrive", signal.sem, bound.word(signal.scope)
+        yield name_of(bound, signal.barrier), signal.kind == "arrive", signal.sem, bound.word(signal.scope)
     elif form.sync is not None and form.sync.scope == "cluster":
         if not form.sync.wait_only:
             yield "cluster", True, "release" if form.sync.orders else "relaxed", "cluster"
@@ -211,9 +238,10 @@ def _said(bound: Bound) -> Iterator[tuple[str, bool, str, str]]:
         for access in form.accesses:
             sem = bound.word(access.sem)
             if sem != "weak" and (access.write or form.result):
-                yield _buffer(bound, access.operand), access.write, sem, bound.word(access.scope)
+                yield name_of(bound, access.operand), access.write, sem, bound.word(access.scope)
 
 
-def _buffer(bound: Bound, operand: str) -> str:
+def name_of(bound: Bound, operand: str) -> str:
+    """The buffer that an operand leads into; empty where that is not known."""
     found = (each.buffer.name for each in walk(bound.operands[operand][0]) if isinstance(each, AddressOf))
     return next(found, "")

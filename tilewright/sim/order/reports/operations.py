@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.sim.machine.awaiting import completion_text, wait_text
+from tilewright.sim.machine.awaiting import completion_text, wait_call
 from tilewright.sim.machine.tmem import INITIALISED, cells_text
 from tilewright.sim.order.asynchronous.issue_order import may_queue
 from tilewright.sim.order.reports.missing import missing_step
 from tilewright.sim.order.reports.words import not_yet_written, shared_text
+from tilewright.terms import Told, operation, told
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,7 +95,7 @@ def early_tmem_operation(
     sought = did == "read" and run.unwritten == "sought"
     if sought and (operations.wave.shadows.tmem.words[row, column, lane] != INITIALISED).any():
         reader, writer = (earlier.operation.name, earlier.at, earlier.who(row)), (now.name, at, now.who(actor))
-        step = f"a barrier after {completion_text(now, actor, row)}"
+        step = told("a barrier after {}", completion_text(now, actor, row))
         return not_yet_written(run, reader, writer, f"tensor memory ({cells_text(*cells)})", step)
     return SimulationError(
         f"{now.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
@@ -126,19 +127,19 @@ def freed_early(
     )
 
 
-def used_unwaited(name: str, earlier: OperationPart) -> str:
+def used_unwaited(name: str, earlier: OperationPart) -> Told:
     """A warp reads registers before the wait for the load that fills them."""
-    wait = wait_text(earlier.operation.group)
-    return f"{name} is used before {wait}, which belongs between the {earlier.operation.name} at {earlier.at} and here"
+    wait = wait_call(earlier.operation.group)
+    where = f"between the {earlier.operation.name} at {earlier.at} and here"
+    return told("{} is used before {}, which belongs {}", name, wait, where)
 
 
-def unfenced_tmem(operations: Operations, earlier: OperationPart, now: Operation, actor: int, did: str) -> str:
+def unfenced_tmem(operations: Operations, earlier: OperationPart, now: Operation, actor: int, did: str) -> Told:
     """An operation touches tensor memory after an earlier one, known to be complete, without fences between them."""
     place, at = (int(now.issuers.rows[actor]), int(operations.parts.knowers(now)[actor])), now.instruction.at
-    return (
-        f"{now.name} touches tensor memory that the {earlier.operation.name} at {earlier.at} has {did}, without a "
-        f"fence between their threads: {missing_step(operations, earlier, place, at, known=True)}"
-    )
+    what = f"{now.name} touches tensor memory that the {earlier.operation.name} at {earlier.at} has {did}, without a"
+    step = missing_step(operations, earlier, place, at, known=True)
+    return Told(told("{} fence between their threads: {}", what, step).parts, step.remedy)
 
 
 def early_use(
@@ -176,7 +177,7 @@ def early_access(
     memory = f"{site.place.space} memory" if site.place is not None else "shared memory"
     thread = operations.wave.warp_name(place[0], warp)
     return SimulationError(
-        f"{site.op} {verb} {memory} that {earlier.operation.name} may still be {doing}",
+        told("{} {} {} that {} may still be {}", operation(site.op), verb, memory, earlier.operation.name, doing),
         given=f"{site.at}: {thread}\n{PAST[doing]} at {earlier.at}: {earlier.who(place[0])}",
         allowed=f"{'a store' if site.write else 'a load'} after that {KIND[doing]} is known to be complete",
         hint=missing_step(operations, earlier, place, site.at, fences=False, reads=doing == "reading"),

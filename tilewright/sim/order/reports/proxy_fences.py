@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.explain import advised
+from tilewright.explain import Facts, advised
 from tilewright.isa import Access, ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.reports.words import fence_name, grid_thread_text
+from tilewright.sim.order.reports.words import fence_call, grid_thread_text
+from tilewright.terms import Operand, Term, Told, told
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.operation import Operation
@@ -34,17 +35,40 @@ MAP_ACQUIRE = ProxyFence("tensormap", side="acquire", scope="gpu", at="ptr")
 class LackingFence:
     """What an operation may not see, ``reads s, stored by warp 0 without a proxy fence``, and the place of the fence.
 
-    is_wrong: does hardware give wrong data, so that a warning is not enough? buffer: the one that is touched.
+    fence: what is missing, and where it belongs, in words. lines: behind which that is, or between which; else right
+    before the operation. is_wrong: does hardware give wrong data, so that a warning is not enough? buffer: the one that
+    is touched.
     """
 
     what: str
-    remedy: str
+    fence: Told
+    lines: tuple[int, ...] = ()
     is_wrong: bool = False
     buffer: str | None = None
 
-    def warning(self, operation: Operation) -> str:
+    def warning(self, operation: Operation) -> Told:
         """The sentence, with the line of the operation."""
-        return f"{operation.instruction.at}: {operation.name} {self.what}; {self.remedy}"
+        advice = Term("advice", (self.fence,))
+        return told("{}: {} {}{}", operation.instruction.at, operation.name, self.what, advice)
+
+    def remedy(self, operation: Operation) -> Told:
+        """The hint."""
+        at = operation.instruction.at
+        lines = self.lines if len(self.lines) > 1 or at is None else (*self.lines, at.line)
+        code = next(part for part in self.fence.parts if isinstance(part, Term))
+        return advised(self.fence, "proxy_fence", "cta", lines, code)
+
+    def facts(self, operation: Operation) -> Facts:
+        """The fields of the warning's finding."""
+        at, one = operation.instruction.at, operation.issuers
+        return {
+            "file": at.file if at else None,
+            "line": at.line if at else None,
+            "operation": operation.name,
+            "buffer": self.buffer,
+            "remedy": self.remedy(operation).remedy,
+            "threads": (one.wave.thread_at(one.wave.first + int(one.rows[0]), int(one.threads[0])),),
+        }
 
     def error(self, operation: Operation) -> SimulationError:
         """The finding."""
@@ -53,7 +77,7 @@ class LackingFence:
             f"{operation.name} {self.what}",
             given=f"issued by {operation.issuers.name(0)}",
             allowed="reads of an asynchronous unit after a proxy fence that comes after the stores",
-            hint=advised(self.remedy, "proxy_fence", "cta"),
+            hint=self.remedy(operation),
             at=operation.instruction.at,
             kind="races",
             threads=(one.wave.thread_at(one.wave.first + int(one.rows[0]), int(one.threads[0])),),
@@ -78,10 +102,11 @@ def unfenced_global(wave: Wave, one: Touched, window: int, did: str, last: tuple
     where = "between these accesses and the operation"
     if last[0] != home:
         where = "before the operation, in its CTA, after what tells it of these accesses"
+    name = wave.run.places.at(window, 0).name
     return LackingFence(
-        f"{_verb(one)} {wave.run.places.at(window, 0).name}, {did} by {grid_thread_text(wave, *last)} without a proxy "
-        "fence",
-        f"{fence_name(GLOBAL)}('global') belongs {where}",
+        f"{_verb(one)} {name}, {did} by {grid_thread_text(wave, *last)} without a proxy fence",
+        told("{} belongs {}", fence_call(GLOBAL, "global"), where),
+        buffer=name,
     )
 
 
@@ -92,26 +117,28 @@ def unfenced_shared(
 
     writer: the number of the warp in its cluster. at: the line of that access, 0 where no record is left; and the time.
     """
-    wave, fence, row = clocks.wave, fence_name(ASYNC), int(one.rows[where])
+    wave, fence, row = clocks.wave, fence_call(ASYNC), int(one.rows[where])
     (line, time), (rank, warp) = at, divmod(writer, wave.run.warps)
     name = wave.run.places.shared_at(int(one.at[where])).name
     what = f"{_verb(one)} {name}, {did} by warp {warp}"
     own = row - int(wave.rank(row)) + rank
     if own != row:
         who = f"{what} of CTA {wave.cta_name(own)} without a proxy fence"
-        return LackingFence(who, f"{fence}() belongs after the barrier, in that CTA")
+        return LackingFence(who, told("{} belongs after the barrier, in that CTA", fence), buffer=name)
     arrivals = [one for one in clocks.signal_history.of(own, warp, waits=False) if one.time >= time]
     first = f"line {line}" if line else "these accesses"
     then = f"the arrival of line {arrivals[-1].line}" if arrivals else "the barrier"
-    remedy = f"{fence}() belongs between {first} and {then}"
-    return LackingFence(f"{what} without a proxy fence", remedy, did == "stored" and _is_wrong(one), name)
+    remedy = told("{} belongs between {} and {}", fence, first, then)
+    lines = tuple(each for each in (line, arrivals[-1].line if arrivals else 0) if each)
+    return LackingFence(f"{what} without a proxy fence", remedy, lines, did == "stored" and _is_wrong(one), name)
 
 
 def unfenced_copy(wave: Wave, one: Touched, byte: int, part: OperationPart) -> LackingFence:
     """An operation touches what another one has written through the generic proxy."""
     name = wave.run.places.shared_at(byte).name
     what = f"{_verb(one)} {name}, written by {part.operation.name} of warp {part.warp} without a proxy fence"
-    return LackingFence(what, f"{fence_name(ASYNC)}() belongs after the wait for it", _is_wrong(one), name)
+    remedy = told("{} belongs after the wait for it", fence_call(ASYNC))
+    return LackingFence(what, remedy, (part.at.line,) if part.at else (), _is_wrong(one), name)
 
 
 def unfenced_map(wave: Wave, address: int, last: tuple[int, int]) -> LackingFence:
@@ -119,6 +146,8 @@ def unfenced_map(wave: Wave, address: int, last: tuple[int, int]) -> LackingFenc
     return LackingFence(
         f"uses the tensor map in {wave.run.places.at(address >> WINDOW_BITS, 0).name}, changed by "
         f"{grid_thread_text(wave, *last)} without a proxy fence",
-        f"{fence_name(MAP_RELEASE)}(scope) belongs after the stores, {fence_name(MAP_ACQUIRE)}(map, scope) before the "
-        "copy",
-    )
+        told(
+            "{} belongs after the stores, {} before the copy",
+            fence_call(MAP_RELEASE, Operand("scope")), fence_call(MAP_ACQUIRE, Operand("map"), Operand("scope")),
+        ),
+    )  # fmt: skip

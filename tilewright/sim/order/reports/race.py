@@ -5,17 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.explain import Facts, OtherAccess, Threads, advised
+from tilewright.explain import Facts, OtherAccess, Threads, advised, insert, joined, keyword
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.batch import numbers, threads_of
 from tilewright.sim.machine.coordinates import buffer_name, coordinate_text
 from tilewright.sim.order.races.accesses import EQUAL, ROUNDED
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED
-from tilewright.sim.order.reports.advice import BARRIERS, advice, arrivals_after, handover, lock_advice, statement_at
+from tilewright.sim.order.reports.advice import (
+    BARRIERS,
+    advice,
+    arrivals_after,
+    displaced,
+    handover,
+    lock_advice,
+    statement_at,
+)
 from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
 from tilewright.sim.order.reports.updates import atomic_for, guards, in_one_turn, is_update, overlap
 from tilewright.sim.order.reports.witness import Witness
 from tilewright.sim.order.reports.words import grid_thread_text, not_yet_written
+from tilewright.terms import Term, Told, barrier, only_if, operation, strong, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +42,6 @@ __all__ = ["report", "warned", "warning"]
 
 VOLATILE = "fences between the data and the flag on both sides: volatile orders no other access"
 IN_STEP = "; the lanes of a warp are not in step since sm_70"
-NO_BARRIER_BETWEEN = "no barrier orders CTAs: write to a second array, which nobody reads, or split the kernel in two"
-NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
 
 
 def report(
@@ -49,18 +56,19 @@ def report(
     verb = "writes" if site.write else "reads"
     other = clash.other.site if clash.other is not None else None
     did = "written" if clash.with_writer else "read"
-    where = f" at {other.at}" if other is not None and other.at else ""
-    where += f" by {other.op}, waited for at {other.over}" if other is not None and other.over else ""
+    where = told(" at {}", other.at) if other is not None and other.at else told("")
+    if other is not None and other.over:
+        where = told("{} by {}, waited for at {}", where, operation(other.op), other.over)
     facts = _facts(program, clash)
     place = facts["place"]
     run = clash.batch.wave.run
     if other is not None and run.unwritten == "sought" and _is_unwritten(clash):
-        reader, writer = (other.op, other.at, _other(clash)), (_whose(clash), site.at, _later(clash))
-        barrier, hint = tuple(BARRIERS)[min(clash.apart, 2)], _ordered(program, clash, site.at, other.at)
-        return not_yet_written(run, reader, writer, place, barrier, hint, buffer=facts["buffer"])
+        reader, writer = (operation(other.op), other.at, _other(clash)), (_whose(clash), site.at, _later(clash))
+        step, hint = barrier(_barrier_of(clash)), _ordered(program, clash, site.at, other.at)
+        return not_yet_written(run, reader, writer, place, step, hint, buffer=facts["buffer"])
     return SimulationError(
-        f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
-        given=f"{site.at}: {_later(clash)}\n{did}{where}: {_other(clash)}",
+        told("race: {} {} {}, which {} has {}", operation(site.op), verb, place, _whose(clash), did),
+        given=told("{}: {}\n{}{}: {}", site.at, _later(clash), did, where, _other(clash)),
         allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * clash.is_inside_warp()}",
         hint=_missing(program, clash, other, witness),
         at=site.at,
@@ -114,8 +122,7 @@ def _is_unwritten(clash: Clash) -> bool:
 
 
 APART = "different places for the lanes of this statement, or atomics"
-ONE_IS_ENOUGH = "; one of them is enough: if {one}: ..."
-WRITTEN_TWICE = "{place} is written by {other} and by {later}, unordered, {excuse}{one}"
+WRITTEN_TWICE = "{place} is written by {other} and by {later}, unordered, {excuse}"
 WARNINGS = {  # by the excuse
     EQUAL: WRITTEN_TWICE,
     ROUNDED: WRITTEN_TWICE,
@@ -142,8 +149,7 @@ def warning(program: Subject, clash: Clash) -> str:
     """The warning in place of an error."""
     site, other = clash.site, clash.other
     text = ENDS if clash.ends and clash.excuse != LOOSE else WARNINGS[clash.excuse]
-    number = zip(("T.cta_id() == 0", "T.thread_id() == 0"), clash.earlier, clash.later, strict=True)
-    one = ONE_IS_ENOUGH.format(one=" and ".join(is_first for is_first, *of in number if of[0] != of[1]))
+    cta, thread = (mine != its for mine, its in zip(clash.earlier, clash.later, strict=True))
     said = text.format(
         place=coordinate_text(program, site, clash.access.shown_address(clash.lane)),
         later=_later(clash),
@@ -151,9 +157,9 @@ def warning(program: Subject, clash: Clash) -> str:
         buffer=site.line.buffer,
         verb="writes" if site.write else "reads",
         excuse=clash.excuse,
-        one=one if other is not None and other.site.at == site.at else "",
     )
-    return f"{site.at}: {said}"
+    twice = text is WRITTEN_TWICE and other is not None and other.site.at == site.at
+    return told("{}: {}{}", site.at, said, Term("one is enough", (only_if(cta=cta, thread=thread),)) if twice else "")
 
 
 def _later(clash: Clash) -> str:
@@ -173,11 +179,15 @@ def _whose(clash: Clash) -> str:
     return "the same thread" if same else "another thread"
 
 
+def _barrier_of(clash: Clash) -> str:
+    """The scope of the narrowest barrier that both threads meet at; beyond a cluster there is none."""
+    return tuple(BARRIERS)[min(clash.apart, 2)]
+
+
 def _ordered(program: Subject, clash: Clash, first: Span | None, then: Span | None) -> str | None:
     """The handover or the barrier that puts the access at line ``first`` before the other."""
-    barrier = tuple(BARRIERS)[min(clash.apart, 2)]
     found = handover(program, first, then, _scope(clash))
-    return found or advice(program, barrier, first, then, one_turn=in_one_turn(clash))
+    return found or advice(program, _barrier_of(clash), first, then, one_turn=in_one_turn(clash))
 
 
 def _scope(clash: Clash) -> str:
@@ -203,8 +213,11 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
         return hint
     if is_update(clash):
         return _update(program, clash)
+    if (moved := displaced(program, first, then)) is not None:
+        return moved
     if far:
-        return NO_BARRIER if clash.at_once or clash.with_writer is clash.site.write else NO_BARRIER_BETWEEN
+        kind = "any" if clash.at_once or clash.with_writer is clash.site.write else "between"
+        return told("{}", Term("no barrier", (kind,)))
     if clash.at_once:
         return APART
     return _ordered(program, clash, first, then) or stronger
@@ -220,7 +233,8 @@ def _paired_up(clash: Clash, witness: Witness) -> str | None:
         return None
     text = (f"one barrier for both warps, as often by each: those of line {lines[0]} and line {lines[1]} pair up by "
             f"accident, as warp {warps[0]} comes to the one and warp {warps[1]} to the other")  # fmt: skip
-    return advised(text, "barrier", "cta", lines)
+    ways = [(insert(told("{}", barrier("cta")), line),) for line in lines]
+    return advised(text, "barrier", "cta", lines, barrier("cta"), ways)
 
 
 def _counts(one: Site, other: Site) -> bool:
@@ -241,8 +255,10 @@ def _update(program: Subject, clash: Clash) -> str:
         return "a place of its own for each thread, and one that combines them: no barrier ties a read to its write"
     lines = sorted({site.at.line for site in sites if site.at})
     where = f"line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
-    text = f"{atomic} in place of {where}: it reads and writes at once; a barrier would not keep two threads apart"
-    return advised(text, "atomic", "gpu", tuple(lines), atomic)
+    text = told(
+        "{} in place of {}: it reads and writes at once; a barrier would not keep two threads apart", atomic, where
+    )
+    return advised(text, "atomic", "gpu", tuple(lines), atomic, ways=())
 
 
 def _strength(one: Site, other: Site, scope: str) -> str | None:
@@ -251,12 +267,20 @@ def _strength(one: Site, other: Site, scope: str) -> str | None:
     if len(weak) == 2:
         return None
     if weak:
-        strong = {"store": "T.ptx.st", "load": "T.ptx.ld"}.get(weak[0].op)
-        return strong and f"{strong}(..., sem='relaxed', scope={scope!r}), or stronger, at {_line(weak[0])}"
+        op = {"store": "st", "load": "ld"}.get(weak[0].op)
+        return op and told("{} at {}", strong(op, "relaxed", scope), _line(weak[0]))
     if one.element != other.element:
         return "accesses of one size"
     narrow = [site for site in (other, one) if site.scope in SCOPES[: SCOPES.index(scope)]]
-    return "; ".join(dict.fromkeys(f"scope={scope!r} at {_line(site)}" for site in narrow)) or None
+    lines = dict.fromkeys(site.at.line if site.at else 0 for site in narrow)
+    return joined(_scoped(scope, line) for line in lines) or None
+
+
+def _scoped(scope: str, line: int) -> Told:
+    """A wider scope of an access."""
+    where = f"line {line}" if line else "that access"
+    ways = [(keyword(line, "scope", scope),)] * bool(line)
+    return advised(f"scope={scope!r} at {where}", "order", scope, (line,) * bool(line), ways=ways)
 
 
 def _line(site: Site) -> str:

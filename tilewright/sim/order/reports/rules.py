@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
+from tilewright.explain import advised, between, move, operand
 from tilewright.isa import Fence
 from tilewright.sim.machine.awaiting import completion_text
-from tilewright.sim.order.reports.words import fence_name, shared_text
+from tilewright.sim.machine.coordinates import pointer_to
+from tilewright.sim.order.reports.advice import inits
+from tilewright.sim.order.reports.words import fence_call, shared_text
+from tilewright.terms import Term, barrier, call, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -79,12 +83,17 @@ def uninitialised(
     (noun, doing), (home, offset) = use, where
     what, given = f"{doing} {shared_text(wave, offset)}", wave.thread_name(*who)
     article = "an" if noun[0] in "aeiou" else "a"
+    made = [line for line, _ in inits(wave.run.program, wave.run.places.shared_at(offset).name)][-1:]
+    lines = (*made, *at_line(at))
     if home == who[0]:
         return SimulationError(
             f"{what}, which may not have been initialised",
             given=given,
             allowed=f"{article} {noun} after a meeting with the thread of mbarrier.init",
-            hint=f"T.cuda.cta_sync() by all warps between mbarrier.init and the {noun}",
+            hint=advised(
+                told("{} by all warps between mbarrier.init and the {}", barrier("cta"), noun),
+                *("barrier", "cta", lines, barrier("cta")),
+            ),
             at=at,
             kind="races",
             buffer=wave.run.places.shared_at(offset).name,
@@ -93,7 +102,11 @@ def uninitialised(
         f"{what} of another CTA, which may not have initialised it",
         given=f"{given}, at that of CTA {wave.cta_name(home)}",
         allowed=f"{article} {noun} after the CTAs have met behind mbarrier.init",
-        hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init, before the {noun}",
+        hint=advised(
+            told("{} and {} after mbarrier.init, before the {}", fence_call(INIT), barrier("cluster"), noun),
+            *("barrier", "cluster", lines, barrier("cluster")),
+            ways=[(*between(fence_call(INIT), *lines), *between(barrier("cluster"), *lines))] if lines else (),
+        ),
         at=at,
         kind="races",
         buffer=wave.run.places.shared_at(offset).name,
@@ -105,12 +118,13 @@ def ended_early(
 ) -> SimulationError:
     """mbarrier.inval of an m-barrier, ``where`` is its row and offset, at which a thread may still wait."""
     waiter = wave.thread_name(where[0], 32 * wait.warp + int(wait.lanes.argmax()))
-    lines = f"line {wait.at.line}" if wait.at else "the wait"
+    first, last = (wait.at.line if wait.at else 0), (at.line if at else 0)
+    step = told("{} between {} and line {}", barrier("cta"), f"line {first}" if first else "the wait", last)
     return SimulationError(
         f"{shared_text(wave, where[1])} is ended while a thread may still wait there",
         given=f"{at}: {wave.thread_name(*who)}\nwaits at {wait.at}: {waiter}",
         allowed="mbarrier.inval after all threads that use the m-barrier have met",
-        hint=f"T.cuda.cta_sync() between {lines} and line {at.line if at else 0}",
+        hint=advised(step, "barrier", "cta", (first, last), barrier("cta")),
         at=at,
         kind="races",
         buffer=wave.run.places.shared_at(where[1]).name,
@@ -119,11 +133,12 @@ def ended_early(
 
 def no_data(wave: Wave, site: Site, who: tuple[int, int], offset: int) -> SimulationError:
     """An ordinary access of bytes that are an m-barrier."""
+    verb = "overwrites" if site.write else "reads"
     return SimulationError(
-        f"{site.op} {'overwrites' if site.write else 'reads'} {shared_text(wave, offset)}, which is an m-barrier",
+        told("{} {} {}, which is an m-barrier", Term("operation", (site.op,)), verb, shared_text(wave, offset)),
         given=wave.thread_name(*who),
         allowed="mbarrier instructions, until mbarrier.inval has ended it",
-        hint="T.ptx.mbarrier.inval(...) by one thread before it, after the last use",
+        hint=told("{} by one thread before it, after the last use", call("ptx.mbarrier.inval", ...)),
         at=site.at,
         kind="races",
         buffer=wave.run.places.shared_at(offset).name,
@@ -132,11 +147,17 @@ def no_data(wave: Wave, site: Site, who: tuple[int, int], offset: int) -> Simula
 
 def early_arrival(wave: Wave, who: str, offset: int, at: Span | None) -> SimulationError:
     """An arrival for the next phase, though no thread has found the last one over."""
+    text = "a wait for the last phase before it; or mbarrier.init with the count of all that arrive"
+    bar, lines = pointer_to(wave, offset), at_line(at)
+    waits = [call("ptx.mbarrier.try_wait", bar, parity) for parity in (0, 1) if bar is not None]
+    name = wave.run.places.shared_at(offset).name
+    more = [(operand(line, "count", count + 1),) for line, count in inits(wave.run.program, name) if count]
+    ways = [*(between(wait, *lines) for wait in waits if lines), *more, *((move(*lines),) for _ in lines)]
     return SimulationError(
         f"an arrival at {shared_text(wave, offset)} for its next phase, and nobody has seen the last one over",
         given=who,
         allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
-        hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",
+        hint=advised(text, "wait", "cta", lines, ways=ways),
         at=at,
         kind="races",
         buffer=wave.run.places.shared_at(offset).name,
@@ -168,7 +189,7 @@ def cta_may_have_ended(wave: Wave, who: tuple[int, int], where: tuple[int, int],
         "the shared memory of another CTA is touched, which may have ended by then",
         given=_far(wave, who, where),
         allowed="a CTA that ends after all that others do in its shared memory",
-        hint="T.cuda.cluster_sync() before the end of the kernel",
+        hint=told("{} before the end of the kernel", barrier("cluster")),
         at=at,
         kind="races",
         buffer=wave.run.places.shared_at(where[1]).name,
@@ -184,7 +205,13 @@ def cta_may_not_have_begun(
         "the shared memory of another CTA is touched, which may not have begun by then",
         given=_far(wave, who, where),
         allowed="an access after the CTAs of the cluster have met, as all of them have begun then",
-        hint="T.cuda.cluster_sync() by all threads before it",
+        hint=advised(
+            told("{} by all threads before it", barrier("cluster")),
+            "barrier",
+            "cluster",
+            at_line(at),
+            barrier("cluster"),
+        ),
         at=at,
         kind="races",
         buffer=wave.run.places.shared_at(where[1]).name,
@@ -192,14 +219,19 @@ def cta_may_not_have_begun(
     )
 
 
+def at_line(at: Span | None) -> tuple[int, ...]:
+    """The line, where there is one."""
+    return (at.line,) if at else ()
+
+
 def ends_before_operation(operation: Operation, issuer: int, home: int, *, is_known: bool) -> SimulationError:
     """An operation touches the memory of CTA ``home``, where no thread knows that it is complete.
 
     is_known: does a thread of the cluster know?
     """
-    hint = "T.cuda.cluster_sync() before the end of the kernel, after the wait"
+    hint = told("{} before the end of the kernel, after the wait", barrier("cluster"))
     if not is_known:
-        hint = f"{completion_text(operation, issuer, home)}, before the end of the kernel"
+        hint = told("{}, before the end of the kernel", completion_text(operation, issuer, home))
     return SimulationError(
         f"the CTA may end while {operation.name} is under way",
         given=f"issued by {operation.who(issuer)}\nmemory of CTA {operation.batch.wave.cta_name(home)}",

@@ -8,6 +8,7 @@ from tilewright.ir import Binary, Cast, Store, statements
 from tilewright.isa import INSTRUCTIONS, bind
 from tilewright.sim.codegen.values import calls_of
 from tilewright.sim.order.races.records import Record
+from tilewright.terms import Told, atomic, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,8 +95,8 @@ def overlap(program: Subject, clash: Clash) -> str | None:
     return f"another place for {then} than for {first}: both hold byte {address} of shared memory, and both are in use"
 
 
-def atomic_for(program: Subject, name: str, write: Stmt | None) -> str:
-    """The atomic that changes an element of a buffer as a store does, in words; empty where its type has none.
+def atomic_for(program: Subject, name: str, write: Stmt | None) -> Told | None:
+    """The atomic that changes an element of a buffer as a store does, in words; None where its type has none.
 
     write: the store, None where compiled code has no such statement.
     """
@@ -106,5 +107,5 @@ def atomic_for(program: Subject, name: str, write: Stmt | None) -> str:
     row, buffer = INSTRUCTIONS.get(f"cuda.atomic_{op}"), program.authored.get(name)
     kinds = {mods["dtype"] for form in row.forms for mods in form.all_mods()} if row else set()
     if row is None or not (buffer is None or str(buffer.dtype) in kinds):
-        return ""
-    return f"{'' if write else 'an atomic such as '}T.cuda.atomic_{op}({name}.ptr_to([...]), value)"
+        return None
+    return told("{}{}", "" if write else "an atomic such as ", atomic(op, name))

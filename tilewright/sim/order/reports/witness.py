@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.isa import Fence
+from tilewright.explain import advised
 from tilewright.sim.order.knowledge.releases import holds
 from tilewright.sim.order.races.records import Record
-from tilewright.sim.order.reports.words import fence_name
+from tilewright.terms import Told, barrier, fence, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from tilewright.sim.order.wave import WaveOrder
 
 __all__ = ["Witness"]
-
-WARP = "T.cuda.warp_sync()"
-CTA = "T.cuda.cta_sync()"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,7 +47,7 @@ class Witness:
     buffers: Mapping[int, TaggedPlaces]
     locations: Locations
 
-    def missing_step(self, clash: Clash, scope: str) -> str | None:
+    def missing_step(self, clash: Clash, scope: str) -> Told | None:
         """The step with which the threads of a race would have handed over; None where the run shows no handover."""
         other, then, wave = clash.other, clash.site.at, clash.batch.wave
         inside = wave.first <= clash.earlier[0] < wave.first + wave.ctas  # other waves have times of their own
@@ -59,16 +56,16 @@ class Witness:
         first, last = other.site.at.outermost.line, then.outermost.line
         if found := _by_signal(clash, other, first, last):
             return found
-        for told, heard in self._handovers(clash, other):
-            if not self._has_published(clash, told, clash.earlier[1], other.time):
-                if self._has_published(clash, told, told.thread, other.time):
-                    return _meeting(_warps(other, clash.earlier), told.thread, first, told.line)
-                return f"{_fence(scope)} before line {told.line}"
+        for tells, heard in self._handovers(clash, other):
+            if not self._has_published(clash, tells, clash.earlier[1], other.time):
+                if self._has_published(clash, tells, tells.thread, other.time):
+                    return _meeting(_warps(other, clash.earlier), tells.thread, first, tells.line)
+                return _fenced(scope, "before", tells.line)
             if _knows(clash, heard.thread, other.time):
                 access = clash.access
                 now = Record(access.time, access.site, access.batch, access.mask, access.at)
                 return _meeting(_warps(now, clash.later), heard.thread, heard.line, last)
-            return f"{_fence(scope)} after line {heard.line}"
+            return _fenced(scope, "after", heard.line)
         return None
 
     def _has_published(self, clash: Clash, told: _Flag, thread: int, time: int) -> bool:
@@ -84,11 +81,11 @@ class Witness:
         """The strong writes of one CTA behind its access that the other CTA has read, the last ones first."""
         tells = [one for one in self._flags(clash, clash.earlier[0], writes=True) if one.time > other.time]
         for heard in self._flags(clash, clash.later[0], writes=False):
-            for told in tells:
-                teller, hearer = (clash.earlier[0], told.thread), (clash.later[0], heard.thread)
-                is_before = (told.time, teller) < (heard.time, hearer)  # an atomic of several CTAs takes them in turn
-                if told.where == heard.where and is_before and teller != hearer:
-                    yield told, heard
+            for tell in tells:
+                teller, hearer = (clash.earlier[0], tell.thread), (clash.later[0], heard.thread)
+                is_before = (tell.time, teller) < (heard.time, hearer)  # an atomic of several CTAs takes them in turn
+                if tell.where == heard.where and is_before and teller != hearer:
+                    yield tell, heard
 
     def _flags(self, clash: Clash, cta: int, *, writes: bool) -> Iterator[_Flag]:
         """Strong accesses of the threads of a CTA, the newest first."""
@@ -113,8 +110,9 @@ def _knows(clash: Clash, thread: int, time: int) -> bool:
     return bool(clocks.knows(row, clocks.knower[[thread]], *of)[0])
 
 
-def _fence(scope: str) -> str:
-    return f"{fence_name(Fence('acq_rel', scope))}('acq_rel', {scope!r})"
+def _fenced(scope: str, where: str, line: int) -> Told:
+    text = told("{}", fence(scope, where, line))
+    return advised(text, "fence", scope, (line,) if where == "before" else (line, line + 1), fence(scope))
 
 
 def _warps(record: Record, who: Thread) -> set[int]:
@@ -123,13 +121,17 @@ def _warps(record: Record, who: Thread) -> set[int]:
     return {*(threads[ctas == who[0]] // 32).tolist(), who[1] // 32}
 
 
-def _meeting(warps: set[int], other: int, *lines: int) -> str:
+def _meeting(warps: set[int], other: int, *lines: int) -> Told:
     """The barrier of warps with a thread of their CTA, between two lines."""
-    first, then = sorted(lines)
-    return f"{WARP if warps == {other // 32} else CTA} between line {first} and line {then}"
+    return _barrier("warp" if warps == {other // 32} else "cta", *sorted(lines))
 
 
-def _by_signal(clash: Clash, other: Record, first: int, last: int) -> str | None:
+def _barrier(scope: str, first: int, then: int) -> Told:
+    text = told("{} between line {} and line {}", barrier(scope), first, then)
+    return advised(text, "barrier", scope, (first, then), barrier(scope))
+
+
+def _by_signal(clash: Clash, other: Record, first: int, last: int) -> Told | None:
     """The warp's barrier, where one lane arrives at an m-barrier, or waits there, for others of its warp."""
     history, rows = clash.access.clocks.signal_history, clash.batch.wave.first
     waits = list(history.of(clash.later[0] - rows, clash.later[1] // 32, waits=True))
@@ -140,7 +142,7 @@ def _by_signal(clash: Clash, other: Record, first: int, last: int) -> str | None
             if (wait.where, wait.phase) != (arrival.where, arrival.phase + 1 & 3):
                 continue
             if not arrival.lanes[clash.earlier[1] % 32]:
-                return f"{WARP} between line {first} and line {arrival.line}"
+                return _barrier("warp", first, arrival.line)
             if not wait.lanes[clash.later[1] % 32]:
-                return f"{WARP} between line {wait.line} and line {last}"
+                return _barrier("warp", wait.line, last)
     return None

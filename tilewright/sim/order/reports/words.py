@@ -8,13 +8,14 @@ from tilewright.errors import SimulationError
 from tilewright.explain import OtherAccess
 from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
 from tilewright.sim.machine.coordinates import element_text
+from tilewright.terms import Term, call, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["fence_name", "grid_thread_text", "not_yet_written", "shared_text"]
+__all__ = ["fence_call", "grid_thread_text", "not_yet_written", "shared_text"]
 
 
 def grid_thread_text(wave: Wave, cta: int, thread: int) -> str:
@@ -27,21 +28,21 @@ def shared_text(wave: Wave, byte: int) -> str:
     return element_text(wave.run.program, wave.run.places.shared_at(byte), byte)
 
 
-def fence_name(wanted: Fence | ProxyFence) -> str:
-    """``T.ptx.fence.proxy_async``: the instruction that is this fence."""
+def fence_call(wanted: Fence | ProxyFence, *operands: object) -> Term:
+    """``T.ptx.fence.proxy_async()``: the instruction that is this fence."""
     for name, row in INSTRUCTIONS.items():
         for form in row.forms:
             if form.fence is not None and any(form.fence_of(mods) == wanted for mods in form.all_mods()):
-                return f"T.{name}"
+                return call(name, *operands)
     raise AssertionError(f"no instruction is {wanted}")
 
 
 def not_yet_written(
     run: Device,
-    reader: tuple[str, Span | None, str],
-    writer: tuple[str, Span | None, str],
+    reader: tuple[str | Term, Span | None, str],
+    writer: tuple[str | Term, Span | None, str],
     place: str,
-    barrier: str,
+    barrier: str | Term,
     hint: str | None = None,
     buffer: str | None = None,
 ) -> SimulationError:
@@ -51,15 +52,15 @@ def not_yet_written(
     run.unwritten = "found"
     first, then = (at.line if at else 0 for at in (writer[1], reader[1]))
     return SimulationError(
-        f"race: {reader[0]} reads {place}, which {writer[0]} has not written yet",
+        told("race: {} reads {}, which {} has not written yet", reader[0], place, writer[0]),
         given=f"{reader[1]}: {reader[2]}\nwritten at {writer[1]}: {writer[2]}",
         allowed="a value that has been written, by an access that is known to come before",
-        hint=hint or f"line {first} before line {then}, and {barrier} between them",
+        hint=hint or told("line {} before line {}, and {} between them", first, then, barrier),
         at=reader[1],
         kind="races",
         place=place,
         other=OtherAccess(
-            writer[0], "written", writer[1].file if writer[1] else None, writer[1].line if writer[1] else None
+            str(writer[0]), "written", writer[1].file if writer[1] else None, writer[1].line if writer[1] else None
         ),
         buffer=buffer,
     )

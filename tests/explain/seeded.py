@@ -1,0 +1,96 @@
+"""Kernels with a seeded mistake as texts, each with the judge that a repair has to please.
+
+A judge runs all checks, and compares what the kernel leaves behind with what the right one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+import tilewright as tw
+from tests.gpu.mistakes import CASES, Case
+from tests.model.mutants import CLEAN, EVERY, UNDECIDED, Mutant, mutants, verdicts
+from tests.model.printing import Printer, kernel
+from tests.model.unit import UNITS
+from tilewright.checking import check
+from tilewright.errors import TilewrightError
+from tilewright.explain import Finding
+from tilewright.isa import INSTRUCTIONS
+from tilewright.lang import parse_script
+
+Arrays = list[NDArray[Any]]
+MOST_FINDINGS = 5
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """made: the kernel of a text. inputs: what it is called with. wanted: what the right kernel leaves in it."""
+
+    name: str
+    text: str
+    made: Callable[[str], Any]
+    inputs: Callable[[], Arrays]
+    target: str
+    right: Callable[[], Any]
+
+    def judge(self) -> Callable[[str], Sequence[Finding]]:
+        """What is found in a text, with wrong results."""
+        wanted = self.inputs()
+        with patch.dict(INSTRUCTIONS, UNITS):
+            tw.compile(self.right(), self.target).simulate(*wanted, check="none")
+
+        def judge(text: str) -> Sequence[Finding]:
+            found = self.inputs()
+            with patch.dict(INSTRUCTIONS, UNITS):
+                try:
+                    made = self.made(text)
+                except TilewrightError as error:
+                    return error.findings
+                verdict = check(made, *found, target=self.target, max_findings=MOST_FINDINGS)
+                if verdict.findings:
+                    return verdict.findings
+                tw.compile(made, self.target).simulate(*found, check="none")
+            alike = all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+            return () if alike else (Finding("results", "other results"),)
+
+        return judge
+
+
+def of_model(mutant: Mutant) -> Seeded:
+    """A mutant of a small kernel of `tests.model`."""
+    printer = Printer(mutant.program)
+
+    def inputs() -> Arrays:
+        arrays = [np.zeros(printer.length(name), printer.kind(name)) for name in printer.globals]
+        return [*arrays, np.zeros(max(1, printer.results), np.uint32)]
+
+    name = mutant.program.name
+    return Seeded(
+        name, Printer(mutant.program).text(), lambda text: kernel(text, name), inputs,
+        "sm_100a" if mutant.program.has_tmem else "sm_90a", lambda: kernel(Printer(mutant.kernel).text(), name),
+    )  # fmt: skip
+
+
+def of_pipeline(name: str, case: Case, wrong: str) -> Seeded:
+    """A mistake in a pipeline of TMA copies or wgmma."""
+    text = case.kernel(wrong).script()
+    return Seeded(f"{name}, {wrong}", text, parse_script, case.inputs, "sm_90a", lambda: case.kernel(""))
+
+
+PIPELINES = [of_pipeline(name, case, wrong) for name, case in CASES.items() for wrong in case.mistakes if wrong]
+
+
+def harmful() -> Iterator[Mutant]:
+    """The mutants that the oracle calls wrong."""
+    letters = {name: dict(zip((one.what for one in _each(name)), row, strict=True)) for name, row in verdicts().items()}
+    return (one for one in EVERY if letters[one.kernel.name][one.what] not in (CLEAN, UNDECIDED))
+
+
+def _each(name: str) -> list[Mutant]:
+    return mutants(next(one.kernel for one in EVERY if one.kernel.name == name))

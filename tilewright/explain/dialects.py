@@ -1,0 +1,171 @@
+"""What terms are called in other languages: a table for each.
+
+A kind of term that a table does not have stays for another table: options are named by the command line alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.isa import INSTRUCTIONS
+from tilewright.terms import NO_BARRIER, Dialect, Keywords, Operand, Operands, listed
+
+__all__ = ["COMMAND", "CUDA", "NUMBA", "PTX", "TRITON"]
+
+
+def _in_ptx(name: str, operands: Operands, keywords: Keywords) -> str:
+    """``cp.async.wait_group 1``: a call as PTX spells it, whose operands are numbers and modifiers; one that names a
+    place has no spelling of its own there.
+    """
+    row = INSTRUCTIONS.get(name)
+    name = name.removeprefix("ptx.")
+    given = [*operands, *(value for _, value in keywords)]
+    if row is None or any(isinstance(each, Operand) for each in given):
+        return f"{name}({listed(operands, keywords)})"
+    names = [*row.params[: len(operands)], *row.keywords][: len(operands)]
+    mods: dict[str, Any] = {**row.keywords, **dict(zip(names, operands, strict=False)), **dict(keywords)}
+    numbers = "".join(f" {value}" for value in given if type(value) is int)
+    fitting = (form.mnemonic(mods) for form in row.forms if form.fits(mods) and ... not in given)
+    return next(fitting, row.forms[0].wording.template.partition("{")[0].rstrip(".")) + numbers
+
+
+def _met_in_ptx(name: str) -> str:
+    return _in_ptx(name, (...,), ())
+
+
+def _plain(name: str) -> str:
+    """An instruction without the name of its room."""
+    return name.removeprefix("ptx.")
+
+
+_ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas")
+_COLLECTIVES = ("shfl", "vote", "match", "redux")
+
+
+def _in_cuda(name: str) -> str:
+    """An instruction as a .cu file has it; that of a function of its own in PTX keeps its name."""
+    match name.split("."):
+        case ["cuda", "cta_sync"]:
+            return "__syncthreads"
+        case ["ptx", "bar", "warp", "sync"]:
+            return "__syncwarp"
+        case ["ptx", "atom" | "red", op, *more] if op in _ATOMICS:
+            return ".".join([f"atomic {op}", *more])
+        case ["ptx", "ld" | "st" as op, _, *more]:
+            return ".".join([f"volatile {'load' if op == 'ld' else 'store'}", *more])
+        case ["ptx", kind, "sync", *more] if kind in _COLLECTIVES:
+            return ".".join([f"__{kind}_sync", *more])
+    return name
+
+
+def _met_in_cuda(name: str) -> str:
+    return {"cuda.cta_sync": "__syncthreads()", "ptx.bar.warp.sync": "__syncwarp(...)"}.get(name) or _met_in_ptx(name)
+
+
+_FLAG = "; or tell of it by a flag, with {0} before it is set and after it is seen"
+
+
+def _apart(flag: str) -> dict[str, str]:
+    """How CTAs are told of something, beside what holds for all of them."""
+    return {f"no barrier {kind}": text + flag for kind, text in NO_BARRIER.items()}
+
+
+CUDA = Dialect({
+    "named": _plain,
+    "fence at": "{2} {0} line {1}",
+    "barrier warp": "__syncwarp()",
+    "barrier cta": "__syncthreads()",
+    "barrier cluster": "cooperative_groups::this_cluster().sync()",
+    "fence": "asm volatile(\"fence.acq_rel.{0};\" ::: \"memory\")",
+    "fence gpu": "__threadfence()",
+    "fence cta": "__threadfence_block()",
+    "one is enough": "; one of them is enough: {0}",
+    "advice": "; {0}",
+    "call": _in_ptx,
+    "operation": _in_cuda,
+    "meeting": _met_in_cuda,
+    "atomic": "atomic{0}(&{1}[...], value)",
+    "atomic add": "atomicAdd(&{1}[...], value)",
+    "strong": "an atomic or volatile access",
+    "only if cta": "if (blockIdx.x == 0) ...",
+    "only if thread": "if (threadIdx.x == 0) ...",
+    "only if cta thread": "if (blockIdx.x == 0 && threadIdx.x == 0) ...",
+    **_apart(_FLAG.format("__threadfence()")),
+    "trap": "__trap()",
+}, end=";")  # fmt: skip
+"""CUDA C++."""
+PTX = Dialect({
+    "named": _plain,
+    "fence at": "{2} {0} line {1}",
+    "barrier warp": "bar.warp.sync",
+    "barrier cta": "bar.sync 0",
+    "barrier cluster": "barrier.cluster",
+    "fence": "fence.acq_rel.{0}",
+    "one is enough": "; one of them is enough: {0}",
+    "advice": "; {0}",
+    "call": _in_ptx,
+    "operation": lambda name: {"cuda.cta_sync": "bar.sync 0", "cuda.trap": "trap"}.get(name) or _plain(name),
+    "meeting": lambda name: "bar.sync 0" if name == "cuda.cta_sync" else _met_in_ptx(name),
+    "atomic": "atom.{0}",
+    "strong": "{0}.relaxed",
+    **_apart(_FLAG.format("fence.acq_rel.gpu")),
+    "trap": "trap",
+}, end=";")  # fmt: skip
+"""PTX."""
+NUMBA = Dialect({
+    "named": _plain,
+    "fence at": "{2} {0} line {1}",
+    "barrier warp": "cuda.syncwarp()",
+    "barrier cta": "cuda.syncthreads()",
+    "fence gpu": "cuda.threadfence()",
+    "fence cta": "cuda.threadfence_block()",
+    "one is enough": "; one of them is enough: {0}",
+    "advice": "; {0}",
+    "call": _in_ptx,
+    "operation": lambda name: {"cuda.cta_sync": "cuda.syncthreads()", "cuda.trap": "trap"}.get(name) or _plain(name),
+    "meeting": lambda name: "cuda.syncthreads()" if name == "cuda.cta_sync" else _met_in_ptx(name),
+    "atomic": "cuda.atomic.{0}({1}, ..., value)",
+    "only if cta": "if cuda.blockIdx.x == 0: ...",
+    "only if thread": "if cuda.threadIdx.x == 0: ...",
+    "only if cta thread": "if cuda.grid(1) == 0: ...",
+    **_apart(_FLAG.format("cuda.threadfence()")),
+    "trap": "trap",
+})  # fmt: skip
+"""Kernels of Numba."""
+TRITON = Dialect({
+    "named": _plain,
+    "call": lambda name, operands, keywords: f"{_plain(name)}({listed(operands, keywords)})",
+    "fence at before": "sem='release' at line {1}",
+    "fence at after": "sem='acquire' at line {1}",
+    "barrier warp": "tl.debug_barrier()",
+    "barrier cta": "tl.debug_barrier()",
+    "operation": lambda name: {"cuda.cta_sync": "tl.debug_barrier()", "cuda.trap": "trap"}.get(name) or _plain(name),
+    "meeting": lambda name: "tl.debug_barrier()" if name == "cuda.cta_sync" else f"{_plain(name)}(...)",
+    "atomic": "tl.atomic_{0}({1} + ..., value)",
+    "strong": "an atomic",
+    "one is enough": "",
+    "advice": "",
+    **_apart("; or tell of it by an atomic with sem='release', and look for it by one with sem='acquire'"),
+    "trap": "trap",
+})  # fmt: skip
+"""Triton, whose compiler places barriers: what it has no word for is no advice to its users."""
+
+
+def _array_option(name: str, how: str, dtype: str) -> str:
+    """``--arg x:f32[...]``."""
+    short = {"bfloat16": "bf16"}.get(dtype) or dtype.replace("float", "f").replace("uint", "u").replace("int", "i")
+    return f"--arg {name}:{short}[...]"
+
+
+COMMAND = Dialect({
+    **{f"option {name}": f"--{name} {{1}}" for name in ("block", "grid", "cluster")},
+    "option shared_bytes": "--smem {1}",
+    "option limit_s": "--limit {1}s",
+    "option limit_steps": "--limit {1}steps",
+    "option limit_bytes": "--limit {1}B",
+    "option target": "--arch {1}",
+    "array as": _array_option,
+    "bytes of a structure": "FILE.npy of its bytes, or numbers with their types, i32(7)",
+    "typed number": "a number with its type, i32(7)",
+})  # fmt: skip
+"""The command line of `tilewright check`."""
