@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import process
+from tilewright.cuda.cache import Cache, key_of, sources_version
+from tilewright.cuda.nvrtc import Assembly
 from tilewright.errors import Span, ToolError
 from tilewright.load import cu_worker
-from tilewright.load.cu_headers import INSTALL, Include, header_macros, headers, includes, wheel_folders
+from tilewright.load.cu_headers import INSTALL, Include, header_macros, headers, includes, wheel_folders, wheel_versions
 from tilewright.load.cu_pieces import Chunk, blanked, instances, pieces
 from tilewright.load.cu_stand_ins import IMPLICIT
 from tilewright.load.cu_tree import Macros
@@ -55,7 +57,7 @@ def compile_cu(
     options: Sequence[str] = (),
 ) -> MadePtx:
     """The PTX of a .cu text for an architecture, every instruction with its line. names: instances of templates besides
-    those that the file launches. options: of NVRTC, besides.
+    those that the file launches. options: of NVRTC, besides. What was made before of the same texts is read from disk.
 
     Raises ToolError, at the file's line, where NVRTC refuses device code, and at a limit of time or memory.
     """
@@ -70,11 +72,33 @@ def compile_cu(
     ]
     request = {"file": file, "options": words, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
     wanted = list(dict.fromkeys([*names, *(name for each in sources for name in instances(each.text))]))
-    made = _asked(request | _texts(sources, others) | {"names": wanted})
-    if not made["ptx"]:
-        made = _without_host_code(request, sources, others, wanted, tuple(names), made)
-    found = {name: symbol for name, symbol in made["names"].items() if symbol}
-    return MadePtx(made["ptx"], found, "\n".join(each.text for each in sources))
+    store, key = Cache.of_environment(), _key(request, sources, others, names)
+    kept = store.load(key)
+    if kept is None:
+        made = _made(request, sources, others, wanted, tuple(names))
+        kept = Assembly(arch, b"", made["ptx"], json.dumps(made["names"]))
+        store.save(key, kept)
+    found = {name: symbol for name, symbol in json.loads(kept.log).items() if symbol}
+    return MadePtx(kept.ptx, found, "\n".join(each.text for each in sources))
+
+
+def _key(
+    request: Mapping[str, Any], sources: Sequence[_Source], others: Mapping[str, str], names: Sequence[str]
+) -> str:
+    """The name of what is made of these texts: by this room, by this NVRTC, with NVIDIA's headers as they are."""
+    texts = [(each.name, each.file, each.text) for each in sources]
+    return key_of(texts, others, request["options"], names, wheel_versions(), sources_version(Path(__file__).parent))
+
+
+def _made(
+    request: dict[str, Any], sources: Sequence[_Source], others: Mapping[str, str], wanted: list[str],
+    asked: tuple[str, ...],
+) -> dict[str, Any]:  # fmt: skip
+    """What NVRTC makes of the texts as they are, or without their host code: launches are such code, always."""
+    made = {"ptx": "", "log": ""}
+    if not any("<<<" in each.text for each in sources):
+        made = _asked(request | _texts(sources, others) | {"names": wanted})
+    return made if made["ptx"] else _without_host_code(request, sources, others, wanted, asked, made)
 
 
 class _Source:
