@@ -67,8 +67,9 @@ class _Writer:
         return tuple(made)
 
     def turned(self, body: ir.Body, known: dict[str, ir.Expr]) -> None:
-        """Forgets what some statements change: what depends on how often registers have gone on. Of a register that goes
-        on itself its first value stays, by its name.
+        """Forgets what some statements change: what depends on how often registers have gone on.
+
+        Of a register that goes on itself its first value stays, by its name.
         """
         stmts = ir.statements(body) if self.inductions else []
         turns = {stmt.var.name for stmt in stmts if isinstance(stmt, ir.Assign) and stmt.var.name in self.inductions}
