@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.checking import EXPLORED, LAUNCH, Policy, ran
 from tilewright.cli.arguments import Request, arguments_of, kernel_of, made_argument, numbers, requests_beside
 from tilewright.cli.kernels import constants
-from tilewright.cli.launching import as_launched, in_order
+from tilewright.cli.launching import as_launched, in_order, is_dependent
 from tilewright.cli.words import as_options
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import BUILDS, Finding, parse_idioms
@@ -69,7 +69,11 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     requests = ([] if asked.arg else requests_beside(asked.file)) or [one]
     kernels = [request.kernel for request in requests if request.kernel]
     module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels, asked.option)
-    if one.block is None and requests == [one] and asked.file.suffix != ".ptx":
+    by_host_code = one.block is None and requests == [one] and asked.file.suffix != ".ptx"
+    if by_host_code and one.kernel is None and is_dependent(module):
+        complain(f"{asked.file.name}: launches that may begin early: checked in order, as with --sequence")
+        return _in_order(asked, limits, sizes)
+    if by_host_code:
         found = as_launched(module, one, asked.file, sizes)
         requests = [request for request, _ in found]
         complain("\n".join(said for _, said in found))

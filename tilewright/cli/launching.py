@@ -27,7 +27,7 @@ from tilewright.sequences import PlannedLaunch, launch
 if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
 
-__all__ = ["as_launched", "in_order"]
+__all__ = ["as_launched", "in_order", "is_dependent"]
 
 _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "nv_half": "f16",
              "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat162": "bf16", "float2": "f32", "float3": "f32",
@@ -230,6 +230,11 @@ def _said(file: Path, shape: LaunchShape, request: Request, own: Mapping[str, st
     made = [each for each in request.args if not any(each.startswith(name) for name in own)]
     more = f"; {' '.join(made)}" if made else ""
     return f"{where}{request.shared_bytes} bytes of dynamic shared memory{more}"
+
+
+def is_dependent(module: LoadedModule) -> bool:
+    """Does the host code launch a kernel so that it may begin before the last one ends?"""
+    return any(each.pdl for each in _launches(module, None, {}))
 
 
 def in_order(

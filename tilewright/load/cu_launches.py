@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["HostLaunch", "LaunchShape", "instances", "launched", "launches"]
 
 _MOST = 1 << 31  # of a number between the angles
+_CAST = re.compile(r"^\((?:const )?[\w: ]+\*+\s*\)\s*(?=\w+$)|^(?:reinterpret|static)_cast<[^<>]*\*>(?=\(\w+\)$)")
 _PDL = "cudaLaunchAttributeProgrammaticStreamSerialization"
 _FIELDS = ("gridDim", "blockDim", "dynamicSmemBytes", "stream", "attrs", "numAttrs")  # of cudaLaunchConfig_t
 
@@ -127,6 +128,7 @@ def launched(
 
 def _in_numbers(launch: HostLaunch, kernel: str, host: Host) -> LaunchShape:
     words, arguments = launch.words or _configured(launch.config, host), launch.arguments or _listed(launch, host)
+    arguments = tuple(_CAST.sub("", word) for word in arguments)
     shapes = [host.extents(word) for word in words[:3]]
     host.numbers.lacks.discard("")
     lacks = tuple(sorted(host.numbers.lacks)) or tuple(
