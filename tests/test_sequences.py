@@ -117,6 +117,38 @@ def test_a_counter_that_is_not_reset_is_told_where_a_launch_comes_again(reset: s
     assert all("count" in each.message for each in report.verdicts[1].findings)
 
 
+CHAIN = """
+__global__ void first(float* a) { TRIGGER a[threadIdx.x] = 1; }
+__global__ void second(float* b) { MIDDLE b[threadIdx.x] = 2; }
+__global__ void third(const float* a, float* c) { BEFORE c[threadIdx.x] = a[threadIdx.x]; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("middle", "before", "found"),
+    [
+        (SYNC, SYNC, ""),
+        (TRIGGER + SYNC, SYNC, ""),
+        (SYNC + TRIGGER, "", ""),  # the third begins after the wait of the second, so that the first has ended
+        (TRIGGER + SYNC, "", "an earlier launch, first"),
+        ("", SYNC, "an earlier launch, first"),  # the second may end before the first
+    ],
+)
+def test_a_launch_meets_all_that_may_still_run_before_it(middle: str, before: str, found: str) -> None:
+    text = CHAIN.replace("TRIGGER", TRIGGER, 1).replace("MIDDLE", middle).replace("BEFORE", before)
+    module, (a, b, c) = tw.load_cu(text), (np.zeros(32, np.float32) for _ in range(3))
+
+    report = tw.sequence(
+        tw.launch(module["first"], a, grid=1, block=32),
+        tw.launch(module["second"], b, grid=1, block=32, pdl=True),
+        tw.launch(module["third"], a, c, grid=1, block=32, pdl=True),
+        both=False,
+    )
+
+    assert (report.status == "clean") is not bool(found)
+    assert all(found in each.message for verdict in report.verdicts for each in verdict.findings)
+
+
 def test_a_sequence_is_made_of_launches_of_loaded_kernels() -> None:
     with pytest.raises(ArgumentError, match="is made of launches"):
         tw.sequence("produce")
@@ -154,7 +186,33 @@ def test_a_file_is_checked_launch_after_launch(tmp_path: Path) -> None:
     assert (clean.exit_code, wrong.exit_code) == (0, 1)
     assert "may still have to write" in wrong.output
     assert isinstance(lacks.exception, ArgumentError)
-    assert lacks.exception.given == "d_out"
+    assert lacks.exception.given == "line 8, consume: no value of float* d_out"
+
+
+DEPENDENT = """
+__global__ void produce(float* x) { x[threadIdx.x] = threadIdx.x; }
+__global__ void consume(const float* x, float* out) { WAIT out[threadIdx.x] = x[threadIdx.x]; }
+void run(cudaStream_t stream) {
+    float *x, *out;
+    cudaMalloc(&x, 64 * sizeof(float)); cudaMalloc(&out, 64 * sizeof(float));
+    produce<<<1, 64, 0, stream>>>(x);
+    cudaLaunchAttribute attribute[1];
+    attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute[0].val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {dim3(1), dim3(64), 0, stream, attribute, 1};
+    cudaLaunchKernelEx(&config, consume, (const float*)x, out);
+}
+"""
+
+
+@pytest.mark.parametrize(("wait", "code"), [("", 1), (SYNC, 0)])
+def test_a_file_that_launches_by_the_attribute_is_checked_in_order(wait: str, code: int, tmp_path: Path) -> None:
+    file = tmp_path / "dependent.cu"
+    file.write_text(DEPENDENT.replace("WAIT", wait))
+
+    said = CliRunner().invoke(app, ["check", str(file), "--no-both"])
+
+    assert (said.exit_code, "may still have to write" in said.output) == (code, code == 1)
 
 
 def test_a_sequence_without_a_launch_is_refused() -> None:

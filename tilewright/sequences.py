@@ -127,12 +127,13 @@ class _Sequence:
         states: list[dict[str, Any]] = []
         kept: dict[int, dict[str, Any]] = {}
         ended: dict[int, dict[str, Any]] = {}
-        before: Footprint | None = None
+        last: GridsMeet | None = None
         for number, each in enumerate(self.launches):
             made = each.kernel.built(build) if build else each.kernel
             values = {name: _shared(value, shared) for name, value in zip(_names(each), each.values, strict=True)}
             states.append(_variables(made))
-            meets = GridsMeet(Footprint(each.kernel.name), before if each.pdl else None)
+            own = Footprint(each.kernel.name)
+            meets = last.next(own) if each.pdl and last is not None else GridsMeet(own)
             name, limits = f"{number + 1}. {each.kernel.name}", {**self.limits, "grids": meets}
             trial = TrialRun(name, made, self.checks, each.shape, limits, Wanted())
             first = next((k for k in range(number) if each.repeats(self.launches[k])), None)
@@ -148,7 +149,7 @@ class _Sequence:
                 left = f"launches {number + 2} to {len(self.launches)}" if number + 1 < len(self.launches) else ""
                 found[-1] = replace(verdict, not_covered=(*filter(None, (left,)), *verdict.not_covered))
                 break
-            before = meets.footprint
+            last = meets
         return found
 
     def _comes_again(self, number: int) -> bool:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from tilewright.errors import ToolError
 from tilewright.load.cu_stand_ins import EMPTY, OF_WHEELS, STANDARD
 
-__all__ = ["INSTALL", "Include", "headers", "includes", "wheel_folders"]
+__all__ = ["INSTALL", "Include", "headers", "includes", "wheel_folders", "wheel_versions"]
 
 INSTALL = "pip install 'tilewright[cu]'"
 
@@ -96,6 +96,13 @@ def wheel_folders() -> tuple[Path, ...]:
             if (folder / "cuda_fp16.h").is_file():
                 return (folder, folder / "cccl") if (folder / "cccl").is_dir() else (folder,)
     return ()
+
+
+@cache
+def wheel_versions() -> tuple[str, ...]:
+    """NVIDIA's wheels beside those folders, with their versions: what decides what the headers in them say."""
+    sites = dict.fromkeys(folder.parents[2] for folder in wheel_folders() if folder.name == "include")
+    return tuple(sorted(str(each) for site in sites for each in site.glob("nvidia_*.dist-info")))
 
 
 def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str, Path], dict[str, str]]:

@@ -36,10 +36,15 @@ class _Marks:
 
 @dataclass(eq=False)
 class Footprint:
-    """What a grid did: the bytes that it wrote and read, and where. has_trigger: does it let others begin early?"""
+    """What a grid did: the bytes that it wrote and read, and where. has_trigger: does it let others begin early?
+
+    waits: has a thread waited for the grid before? holds_back: does a CTA let others begin only after it has waited?
+    """
 
     kernel: str
     has_trigger: bool = False
+    waits: bool = False
+    holds_back: bool = False
     regions: dict[int, _Marks] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     numbers: dict[Site, int] = field(default_factory=dict)
@@ -78,10 +83,20 @@ class Footprint:
 
 @dataclass(eq=False)
 class GridsMeet:
-    """What a run knows of the launches around it. before: of the one that may still run; its own is ``footprint``."""
+    """What a run knows of the launches around; its own is ``footprint``. before: of those that may still run where it
+    begins, the last first. unfinished: of those that may still run when its wait is over, as the one behind them never
+    waits.
+    """
 
     footprint: Footprint
-    before: Footprint | None = None
+    before: tuple[Footprint, ...] = ()
+    unfinished: tuple[Footprint, ...] = ()
+
+    def next(self, footprint: Footprint) -> GridsMeet:
+        """What the launch behind this one knows, if it may begin before this one ends."""
+        mine, early = self.footprint, self.before
+        passed = early if early and not mine.holds_back and (mine.has_trigger or not mine.waits) else ()
+        return GridsMeet(footprint, (mine, *passed), () if mine.waits else self.before)
 
 
 def _start(block: Array) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.grids import GridsMeet
+    from tilewright.sim.machine.grids import Footprint, GridsMeet
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Hook, Site
@@ -33,10 +34,22 @@ if TYPE_CHECKING:
 __all__ = ["Grids"]
 
 
+@dataclass(frozen=True)
+class Other:
+    """What an access meets: a site of a grid before, and whether that wrote. late: may that run on behind a wait?"""
+
+    site: Site
+    wrote: bool
+    grid: Footprint
+    meets: GridsMeet
+    late: bool
+
+
 class Grids(Check):
     """Records what a grid does to global memory, and looks at what it does before its wait for the grid before.
 
-    waited: by wave, (CTAs, warps, 32), the time at which each thread has waited, 0 for not yet.
+    waited: by wave, (CTAs, warps, 32), the time at which each thread has waited, 0 for not yet. eager: by wave,
+    the CTAs that have let others begin before they waited.
     """
 
     def __init__(self, program: Subject) -> None:
@@ -44,9 +57,10 @@ class Grids(Check):
         self.run: Device | None = None
         self.order: Order | None = None
         self.waited: dict[Wave, Ints] = {}
+        self.eager: dict[Wave, Bools] = {}
 
     def begin(self, run: Device) -> None:
-        self.run, self.waited = run, {}
+        self.run, self.waited, self.eager = run, {}, {}
         self.order = next((check for check in run.checks if hasattr(check, "orders")), None)  # type: ignore[assignment]  # Order
 
     @property
@@ -71,15 +85,15 @@ class Grids(Check):
         assert site.place is not None
         block = batch.wave.run.blocks[site.place.name].data
         meets.footprint.add(site, block, offsets[lanes], site.width, write=site.write)
-        if meets.before is None:
-            return
-        early = lanes & ~self._has_waited(batch, lanes)
-        if early.any() and (found := meets.before.met(block, offsets[early], site.width, write=site.write)):
-            other, wrote, k = found
-            lane = tuple(int(each) for each in np.argwhere(early)[k])
-            one = np.zeros(early.shape, np.bool_)
-            one[lane] = True
-            self._tell(site, batch, one, int(offsets[lane]), (other, wrote, meets.before.kernel))
+        for late, grids in ((False, meets.before), (True, meets.unfinished)):
+            early = lanes if late or not grids else lanes & ~self._has_waited(batch, lanes)
+            for grid in grids if early.any() else ():
+                if found := grid.met(block, offsets[early], site.width, write=site.write):
+                    other, wrote, k = found
+                    lane = tuple(int(each) for each in np.argwhere(early)[k])
+                    one = np.zeros(early.shape, np.bool_)
+                    one[lane] = True
+                    self._tell(site, batch, one, int(offsets[lane]), Other(other, wrote, grid, meets, late))
 
     def _has_waited(self, batch: Batch, lanes: Bools) -> Bools:
         """The lanes that have waited, or come after a thread of their CTA that has."""
@@ -107,10 +121,14 @@ class Grids(Check):
         meets = self.meets
         if meets is None:
             return
+        wave = batch.wave
         if word != "wait":
             meets.footprint.has_trigger = True
+            eager = self.eager.setdefault(wave, np.zeros(wave.ctas, np.bool_))
+            times = self.waited.get(wave)
+            early = mask.full if times is None else mask.full & (times[batch.ctas, batch.warps] == 0)
+            eager[batch.ctas] |= early.any((1, 2))
             return
-        wave = batch.wave
         now = 1
         if self.order is not None:
             clocks = self.order.orders[wave].clocks
@@ -135,47 +153,55 @@ class Grids(Check):
                 if site is None:
                     continue
                 meets.footprint.add(site, block, offsets, one.width, write=one.writes)
-                early = operation.mask.full & ~self._has_waited(batch, operation.mask.full)
-                if meets.before is not None and early.any():
-                    found = meets.before.met(block, offsets, one.width, write=one.writes)
-                    if found is not None:
-                        self._tell_of(operation, place.name, batch, early, found[:2], meets.before.kernel)
+                for late, grids in ((False, meets.before), (True, meets.unfinished)):
+                    full = operation.mask.full
+                    early = full if late or not grids else full & ~self._has_waited(batch, full)
+                    for grid in grids if early.any() else ():
+                        if found := grid.met(block, offsets, one.width, write=one.writes):
+                            other = Other(*found[:2], grid, meets, late)
+                            self._tell_of(operation, place.name, batch, early, other)
 
-    def _tell(self, site: Site, batch: Batch, one: Bools, offset: int, other: tuple[Site, bool, str]) -> None:
+    def _tell(self, site: Site, batch: Batch, one: Bools, offset: int, other: Other) -> None:
         place = coordinate_text(self.program, site, offset)
         what = told("{} {} {}", operation(site.op), "writes" if site.write else "reads", place)
         facts = {"buffer": buffer_name(self.program, site, offset), "place": place, "threads": threads_of(batch, one)}
         error = _early(what, where_text(batch, one), site.at, other, facts)
-        batch.wave.run.tell(error, str(site.at), str(other[0].at))
+        batch.wave.run.tell(error, str(site.at), str(other.site.at))
 
-    def _tell_of(
-        self, operation: Operation, name: str, batch: Batch, early: Bools, other: tuple[Site, bool], kernel: str
-    ) -> None:
+    def _tell_of(self, operation: Operation, name: str, batch: Batch, early: Bools, other: Other) -> None:
         verb = "writes" if any(one.writes and one.space == "global" for one in operation.touched) else "reads"
         facts = {"buffer": name, "threads": threads_of(batch, early)}
         error = _early(f"{operation.name} {verb} {name}", operation.issuers.name(0), operation.instruction.at,
-                       (*other, kernel), facts)  # fmt: skip
-        batch.wave.run.tell(error, str(operation.instruction.at), str(other[0].at))
+                       other, facts)  # fmt: skip
+        batch.wave.run.tell(error, str(operation.instruction.at), str(other.site.at))
 
     def ended(self, wave: Wave) -> None:
-        self.waited.pop(wave, None)
+        times, meets = self.waited.pop(wave, None), self.meets
+        eager = self.eager.pop(wave, np.zeros(wave.ctas, np.bool_))
+        if times is not None and meets is not None:
+            waits = (times > 0).any((1, 2))
+            meets.footprint.waits |= bool(waits.any())
+            meets.footprint.holds_back |= bool((waits & ~eager).any())
 
 
-def _early(
-    what: str, who: str, at: Span | None, other: tuple[Site, bool, str], facts: Mapping[str, object]
-) -> SimulationError:
-    site, wrote, kernel = other
-    did, line = "written" if wrote else "read", site.at
+def _early(what: str, who: str, at: Span | None, other: Other, facts: Mapping[str, object]) -> SimulationError:
+    did, line = "written" if other.wrote else "read", other.site.at
     wait = next(call(name) for name in INSTRUCTIONS if name.endswith("griddepcontrol" + ".wait"))
+    before = OtherAccess(other.site.op, did, line.file if line else None, line.line if line else None)
+    last, kernel = other.meets.before[0], other.grid.kernel
+    which = "the launch before" if other.grid is last else "an earlier launch"
+    why = f"as {last.kernel} ends without a wait" if other.late else "before its wait for that launch"
     text = told("{} before line {}, by every thread or one before a barrier", wait, at.line if at else 0)
-    before = OtherAccess(site.op, did, line.file if line else None, line.line if line else None)
+    if other.late:
+        text = told("{} in {}, so that it ends after {}", wait, last.kernel, kernel)
+    may = "write" if other.wrote else "read"
     return SimulationError(
-        told("race: {}, which the launch before, {}, may still have to {}", what, kernel, "write" if wrote else "read"),
-        given=f"{at}: {who}, before its wait for that launch\n{did} at {line}",
+        told("race: {}, which {}, {}, may still have to {}", what, which, kernel, may),
+        given=f"{at}: {who}, {why}\n{did} at {line}",
         allowed="of what the launch before writes nothing until a thread has waited for it, and met the others",
-        hint=advised(text, "wait", None, (at.line,) if at else (), wait),
+        hint=advised(text, "wait", None, (at.line,) if at and not other.late else (), wait),
         at=at,
         kind="races",
         other=before,
         **facts,
-    )
+    )  # fmt: skip
