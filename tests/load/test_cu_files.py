@@ -111,6 +111,28 @@ int main() { std::vector<int> v(3); cudaMalloc(&v, 4); return 0; }
 """
 
 
+EXPORTED = """#ifdef _WIN32
+#define API __declspec(dllexport)
+#else
+#define API __attribute__((weak))
+#endif
+#define SIZE 4
+int first(std::string name) { return SIZE; }
+#define BODY __device__ int
+int second(std::string name) { return SIZE; }
+__global__ void k(int* x) { *x = SIZE; }
+"""
+
+
+def test_directives_are_no_pieces_and_stay() -> None:
+    made = blanked(EXPORTED, [one for one in pieces(EXPORTED) if not one.device])
+
+    assert [line for line in made.splitlines() if line.strip()] == [
+        line for line in EXPORTED.splitlines() if "std::string" not in line
+    ]
+    assert load_cu(EXPORTED)["k"].parameters == ("x",)
+
+
 def test_host_code_of_a_files_own_headers_is_left_out(tmp_path: Path) -> None:
     for folder in ("src", "common"):
         (tmp_path / folder).mkdir()

@@ -155,7 +155,8 @@ def _complaints(log: str, file: str) -> list[tuple[str, str]]:
 def _refused(sources: Sequence[_Source], log: str, others: Mapping[str, str]) -> ToolError:
     """The error for device code that does not compile: NVRTC's first messages, at the line of the first."""
     found = [(each, *complaint) for each in sources for complaint in _complaints(log, each.file)]
-    lines = [f"line {number}: {message}" for _, number, message in found[:_MESSAGES_SHOWN]] or log.splitlines()[:8]
+    lines = [f"line {number}: {message}" for _, number, message in found[:_MESSAGES_SHOWN]]
+    lines = lines or [line for line in log.splitlines() if " error" in line][:_MESSAGES_SHOWN] or log.splitlines()[:8]
     at = Span(found[0][0].file, int(found[0][1])) if found else None
     if not (missing := sorted(name for name, text in others.items() if not text)):
         return ToolError("NVRTC refuses the device code", given="\n".join(lines), at=at)

@@ -19,6 +19,8 @@ from tilewright.load.cu_stand_ins import EMPTY, OF_WHEELS, STANDARD
 __all__ = ["INSTALL", "Include", "headers", "includes", "wheel_folders"]
 
 INSTALL = "pip install 'tilewright[cu]'"
+TORCH, _TEXTS = "tilewright/torch.h", Path(__file__).parent / "headers"
+_OF_TORCH = re.compile(r"(?:ATen|c10|torch|THC|TH|pybind11)/")  # headers for which that one stands
 
 _MACRO_OF_HEADERS = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(\s*(\w+)\s*\)[ \t]+([<\"][^>\"\n]*[>\"])[ \t]*$", re.MULTILINE
@@ -98,13 +100,19 @@ def wheel_folders() -> tuple[Path, ...]:
     return ()
 
 
+@cache
+def _of_torch() -> dict[str, str]:
+    """The texts that stand for torch's headers, by name."""
+    return {f"tilewright/{path.name}": path.read_text(encoding="utf-8") for path in _TEXTS.glob("*.h")}
+
+
 def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str, Path], dict[str, str]]:
     """The headers that a text and its own headers include, by the names in them: files below ``folders``, and the texts
     of headers in memory, empty for those that are nowhere. beside: the folder of the text.
     """
     wheels, own = wheel_folders(), dict[str, Path]()
     found = {name: text for name, text in STANDARD.items() if not any((each / name).is_file() for each in wheels)}
-    found |= EMPTY | (OF_WHEELS if len(wheels) > 1 else {})
+    found |= EMPTY | _of_torch() | (OF_WHEELS if len(wheels) > 1 else {})
     todo, macros = [(text, beside)], dict[str, tuple[str, str]]()
     while todo:
         inner, folder = todo.pop()
@@ -116,5 +124,5 @@ def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str,
             if path is not None:
                 own.setdefault(include.name, path)
             elif include.name not in found and not any((each / include.name).is_file() for each in wheels):
-                found[include.name] = ""
+                found[include.name] = f"#pragma once\n#include <{TORCH}>\n" if _OF_TORCH.match(include.name) else ""
     return own, {name: text for name, text in found.items() if name not in own}

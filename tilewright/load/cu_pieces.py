@@ -75,14 +75,14 @@ def _within(tree: Tree, root: Node, scope: str) -> Iterator[Chunk]:
             todo += [(child, inner) for child in reversed(body.children)]
         elif node.type in _BRANCHES:
             todo += [(child, scope) for child in reversed(node.children)]
-        elif node.is_named and node.type not in _NOTHING:
+        elif node.is_named and node.type not in _NOTHING and not tree.is_directive(node):
             yield _piece(tree, node, scope)
 
 
 def _piece(tree: Tree, node: Node, scope: str) -> Chunk:
     body, before = next(below(node, *_BODIES), None), node.prev_sibling
     begun = before.end_byte if before is not None else node.start_byte  # macros and attributes before it are its own
-    start = max([begun, *(stop for _, stop in tree.made if stop <= node.start_byte)])
+    start = max([begun, *(stop for stop in tree.ends if stop <= node.start_byte)])
     head = tree.between(start, body.start_byte if body is not None else node.end_byte)
     device = bool(tree.macros.device.search(head)) or _is_kept(tree, node)
     follows = node.next_sibling
