@@ -100,8 +100,8 @@ class Macros:
 
 
 class Tree:
-    """A text and its syntax. made: calls of macros that make functions, by place. ends: of those and of ``#define`` lines,
-    which the grammar does not see.
+    """A text and its syntax. made: calls of macros that make functions, by place. ends: of those and of ``#define``
+    lines, which the grammar does not see.
     """
 
     def __init__(self, text: str, macros: Macros) -> None:
