@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilewright.checking import check
 from tilewright.errors import ArgumentError, ToolError
 from tilewright.load import load_cu
 from tilewright.load.cu_compile import compile_cu
@@ -159,6 +160,13 @@ def test_what_is_missing_of_a_header_names_the_header() -> None:
     assert str(raised.value.hint).startswith("include=[FOLDER], or -I FOLDER, with mine.h")
 
 
+def test_a_header_that_is_not_reached_is_not_missing() -> None:
+    text = "#ifdef NEVER\n#include <mine.h>\n#endif\n__global__ void k(int* p) { *p = MINE; }\n"
+
+    with pytest.raises(ToolError, match="NVRTC refuses the device code"):
+        load_cu(text)
+
+
 def test_headers_of_thrust_are_the_hosts() -> None:
     text = "#include <thrust/sort.h>\n__global__ void k(int* p) { *p = 1; }\nint main() { thrust::sort(0, 0); }\n"
 
@@ -278,3 +286,23 @@ def test_a_launch_of_the_file_is_read_where_its_numbers_are_constants(
     found = [(each.grid, each.block, each.shared_bytes) for each in launched(text, "k")]
 
     assert found == ([] if shape is None else [shape])
+
+
+OF_ONE_FILE = """static __device__ int first[2];
+namespace mine {
+namespace {
+__device__ int second[2];
+template <int N> __global__ void k(int* p) { *p = ++first[0] + second[0] + N; }
+}
+void host(int* p) { k<3><<<1, 1>>>(p); }
+}
+"""
+
+
+def test_kernels_of_a_namespace_without_a_name_have_both_builds_and_their_variables() -> None:
+    module, out = load_cu(OF_ONE_FILE), np.zeros(1, np.int32)
+
+    verdict = check(module["mine::k<3>"], out, grid=1, block=1)
+
+    assert verdict.builds == ("optimised", "unoptimised")
+    assert sorted(module.globals) == ["first", "second"]

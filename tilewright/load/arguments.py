@@ -85,8 +85,8 @@ def given(
     arrays, pointers = dict[str, Any](), dict[str, list[tuple[int, str]]]()
     kinds, numbers, data, maps = {}, {}, {}, {}
     for param in params:
-        name = shown[param.name]
-        value = as_fields(values[param.name], kind_of[param.name], nbytes(param), name)
+        name, value = shown[param.name], values[param.name]
+        value = as_fields(value, nbytes(param), name) if param.extents else value
         if is_structure(value) and (param.extents or _may_be_pointer(param, address_bits)):
             value, pointers[param.name] = _opened(value, param, by_name[param.name], arrays, address_bits)
         if isinstance(value, host.TensorMap) and not param.extents and _may_be_pointer(param, address_bits):

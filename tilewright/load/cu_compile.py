@@ -20,7 +20,7 @@ from typing import Any
 from tilewright import process
 from tilewright.errors import Span, ToolError
 from tilewright.load import cu_worker
-from tilewright.load.cu_headers import INSTALL, Include, header_macros, headers, includes, wheel_folders
+from tilewright.load.cu_headers import INSTALL, Include, absent, header_macros, headers, includes, wheel_folders
 from tilewright.load.cu_pieces import Chunk, blanked, instances, pieces
 from tilewright.load.cu_stand_ins import IMPLICIT
 from tilewright.load.cu_tree import Macros
@@ -31,6 +31,7 @@ SECONDS, BYTES = 60, 4 << 30  # that NVRTC may take
 ROUNDS = 8  # in which host code is left out
 _COMPLAINT = r"^{file}\((\d+)\): (?:catastrophic )?error: (.*)$"
 _MESSAGES_SHOWN = 4
+_OF_ONE_FILE = re.compile(r"(?<![0-9])([1-9][0-9]*)(_GLOBAL__N_|_INTERNAL_)")  # behind the length of the whole name
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,20 @@ def compile_cu(
     made = _asked(request | _texts(sources, others) | {"names": wanted})
     if not made["ptx"]:
         made = _without_host_code(request, sources, others, wanted, tuple(names), made)
-    found = {name: symbol for name, symbol in made["names"].items() if symbol}
-    return MadePtx(made["ptx"], found, "\n".join(each.text for each in sources))
+    found = {name: _settled(symbol) for name, symbol in made["names"].items() if symbol}
+    return MadePtx(_settled(made["ptx"]), found, "\n".join(each.text for each in sources))
+
+
+def _settled(text: str) -> str:
+    """The text with one name for the scopes of one file: NVRTC puts the number of its process into theirs, so that the
+    next compilation of the same file has other symbols.
+    """
+    made, last = [], 0
+    for found in _OF_ONE_FILE.finditer(text):
+        if found.start() >= last and found.start(2) + int(found[1]) >= found.end():
+            made += [text[last : found.start()], f"{len(found[2])}{found[2]}"]
+            last = found.start(2) + int(found[1])
+    return "".join([*made, text[last:]])
 
 
 class _Source:
@@ -158,7 +171,8 @@ def _refused(sources: Sequence[_Source], log: str, others: Mapping[str, str]) ->
     lines = [f"line {number}: {message}" for _, number, message in found[:_MESSAGES_SHOWN]]
     lines = lines or [line for line in log.splitlines() if " error" in line][:_MESSAGES_SHOWN] or log.splitlines()[:8]
     at = Span(found[0][0].file, int(found[0][1])) if found else None
-    if not (missing := sorted(name for name, text in others.items() if not text)):
+    missing = sorted(name for name, text in others.items() if text == absent(name) and f'no header {name}"' in log)
+    if not missing:
         return ToolError("NVRTC refuses the device code", given="\n".join(lines), at=at)
     hint = f"include=[FOLDER], or -I FOLDER, with {', '.join(missing)}"
     if not wheel_folders():

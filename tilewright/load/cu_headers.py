@@ -16,7 +16,7 @@ from types import MappingProxyType
 from tilewright.errors import ToolError
 from tilewright.load.cu_stand_ins import EMPTY, OF_WHEELS, STANDARD
 
-__all__ = ["INSTALL", "Include", "headers", "includes", "wheel_folders"]
+__all__ = ["INSTALL", "Include", "absent", "headers", "includes", "wheel_folders"]
 
 INSTALL = "pip install 'tilewright[cu]'"
 TORCH, _TEXTS = "tilewright/torch.h", Path(__file__).parent / "headers"
@@ -100,6 +100,11 @@ def wheel_folders() -> tuple[Path, ...]:
     return ()
 
 
+def absent(name: str) -> str:
+    """The text of a header that is nowhere. The compiler's log has it where that header is reached."""
+    return f'#pragma once\n#warning "there is no header {name}"\n'
+
+
 @cache
 def _of_torch() -> dict[str, str]:
     """The texts that stand for torch's headers, by name."""
@@ -108,7 +113,7 @@ def _of_torch() -> dict[str, str]:
 
 def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str, Path], dict[str, str]]:
     """The headers that a text and its own headers include, by the names in them: files below ``folders``, and the texts
-    of headers in memory, empty for those that are nowhere. beside: the folder of the text.
+    of headers in memory, `absent` for those that are nowhere. beside: the folder of the text.
     """
     wheels, own = wheel_folders(), dict[str, Path]()
     found = {name: text for name, text in STANDARD.items() if not any((each / name).is_file() for each in wheels)}
@@ -124,5 +129,6 @@ def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str,
             if path is not None:
                 own.setdefault(include.name, path)
             elif include.name not in found and not any((each / include.name).is_file() for each in wheels):
-                found[include.name] = f"#pragma once\n#include <{TORCH}>\n" if _OF_TORCH.match(include.name) else ""
+                is_torchs = _OF_TORCH.match(include.name)
+                found[include.name] = f"#pragma once\n#include <{TORCH}>\n" if is_torchs else absent(include.name)
     return own, {name: text for name, text in found.items() if name not in own}

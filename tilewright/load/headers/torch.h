@@ -2,10 +2,13 @@
 // atomics. It stands for every header of ATen, c10 and torch. Tensors, dispatch and streams are the host's.
 #pragma once
 #include <algorithm>
+#include <assert.h>
 #include <cmath>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
+#include <float.h>
+#include <limits.h>
 #include <stdint.h>
 #include <tilewright/traits.h>
 #define TW_HD __host__ __device__ __forceinline__
