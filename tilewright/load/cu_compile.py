@@ -21,7 +21,7 @@ from tilewright import process
 from tilewright.errors import Span, ToolError
 from tilewright.load import cu_worker
 from tilewright.load.cu_headers import INSTALL, Include, absent, header_macros, headers, includes, wheel_folders
-from tilewright.load.cu_pieces import Chunk, blanked, instances, pieces
+from tilewright.load.cu_pieces import Chunk, blanked, instances, pieces, qualified
 from tilewright.load.cu_stand_ins import IMPLICIT
 from tilewright.load.cu_tree import Macros
 
@@ -31,7 +31,9 @@ SECONDS, BYTES = 60, 4 << 30  # that NVRTC may take
 ROUNDS = 8  # in which host code is left out
 _COMPLAINT = r"^{file}\((\d+)\): (?:catastrophic )?error: (.*)$"
 _MESSAGES_SHOWN = 4
-_OF_ONE_FILE = re.compile(r"(?<![0-9])([1-9][0-9]*)(_GLOBAL__N_|_INTERNAL_)")  # behind the length of the whole name
+_EXPRESSION = re.compile(r'Input name expression was: "([^"]*)"')
+_OF_ONE_FILE = re.compile(r"(\d+)(_GLOBAL__N_|_INTERNAL_)")
+_WITH_PROCESS = re.compile(r"_(?:GLOBAL__N_|INTERNAL_)_?[0-9a-f]{8}_\d+_\w+_[0-9a-f]{8}_\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,15 @@ def compile_cu(
         _Source(name, str(path), path.read_text(encoding="utf-8", errors="replace")) for name, path in own.items()
     ]
     request = {"file": file, "options": words, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
-    wanted = list(dict.fromkeys([*names, *(name for each in sources for name in instances(each.text))]))
+    spelled = dict.fromkeys([*names, *(name for each in sources for name in instances(each.text))])
+    spelled = {name: qualified(name, [each.text for each in sources]) for name in spelled}
+    wanted = list(dict.fromkeys(spelled.values()))
     made = _asked(request | _texts(sources, others) | {"names": wanted})
     if not made["ptx"]:
-        made = _without_host_code(request, sources, others, wanted, tuple(names), made)
-    found = {name: _settled(symbol) for name, symbol in made["names"].items() if symbol}
+        asked = tuple(spelled[name] for name in names)
+        made = _without_host_code(request, sources, others, wanted, asked, made)
+    symbols = {name: made["names"].get(full) for name, full in spelled.items()}
+    found = {name: _settled(symbol) for name, symbol in symbols.items() if symbol}
     return MadePtx(_settled(made["ptx"]), found, "\n".join(each.text for each in sources))
 
 
@@ -84,9 +90,12 @@ def _settled(text: str) -> str:
     """
     made, last = [], 0
     for found in _OF_ONE_FILE.finditer(text):
-        if found.start() >= last and found.start(2) + int(found[1]) >= found.end():
-            made += [text[last : found.start()], f"{len(found[2])}{found[2]}"]
-            last = found.start(2) + int(found[1])
+        digits = found[1]  # of the length of the name, perhaps behind those that end the name before it
+        for k in range(len(digits)):
+            stop = found.start(2) + int(digits[k:])
+            if digits[k] != "0" and _WITH_PROCESS.fullmatch(text, found.start(2), stop):
+                made += [text[last : found.start(1) + k], f"{len(found[2])}{found[2]}"]
+                last = stop
     return "".join([*made, text[last:]])
 
 
@@ -148,10 +157,11 @@ def _without_host_code(
         reported = reported or made["log"]
         is_placed = any(_complaints(made["log"], each.file) for each in sources)
         wrong = [each.drop(made["log"]) for each in sources]
-        unknown = [name for name in wanted if name not in asked and f"{name}" in made["log"]]
+        refused = {"".join(name.split()) for name in _EXPRESSION.findall(made["log"])}
+        unknown = [name for name in wanted if name not in asked and "".join(name.split()) in refused]
         if not any(wrong) and not unknown and not (wanted and not is_placed):
             break
-        wanted = [name for name in wanted if name not in unknown] if is_placed else list(asked)
+        wanted = [name for name in wanted if name not in unknown] if is_placed or unknown else list(asked)
     raise _refused(sources, reported or first["log"], others)
 
 
