@@ -31,6 +31,7 @@ SECONDS, BYTES = 60, 4 << 30  # that NVRTC may take
 ROUNDS = 8  # in which host code is left out
 _COMPLAINT = r"^{file}\((\d+)\): (?:catastrophic )?error: (.*)$"
 _MESSAGES_SHOWN = 4
+HOST_ALGORITHMS = ("thrust/", "cub/device/", "cub/util_allocator", "cub/grid/")  # headers
 _EXPRESSION = re.compile(r'Input name expression was: "([^"]*)"')
 _OF_ONE_FILE = re.compile(r"(\d+)(_GLOBAL__N_|_INTERNAL_)")
 _WITH_PROCESS = re.compile(r"_(?:GLOBAL__N_|INTERNAL_)_?[0-9a-f]{8}_\d+_\w+_[0-9a-f]{8}_\d+")
@@ -121,8 +122,8 @@ class _Source:
 
 
 def _of_the_host(sources: Sequence[_Source]) -> list[str]:
-    """The headers of Thrust that are included: algorithms that the host calls."""
-    return [each.name for _, each in _includes(sources) if each.name.startswith("thrust/")]
+    """The headers of Thrust and of CUB that are included: algorithms that the host calls."""
+    return [each.name for _, each in _includes(sources) if each.name.startswith(HOST_ALGORITHMS)]
 
 
 def _includes(sources: Sequence[_Source]) -> Iterator[tuple[_Source, Include]]:

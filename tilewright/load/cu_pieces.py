@@ -116,8 +116,9 @@ def kernels(text: str) -> list[str]:
 
 
 def qualified(name: str, texts: Sequence[str]) -> str:
-    """An instance of a template with the namespaces of its kernel, as texts declare it: ``a::k<4>`` of ``k<4>``. As it is
-    where none of them does, or several.
+    """An instance of a template with the namespaces of its kernel, as texts declare it: ``a::k<4>`` of ``k<4>``.
+
+    As it is where none of them does, or several.
     """
     path, angle, arguments = name.partition("<")
     scoped = {f"{piece.scope}{declared}" for text in texts for piece, declared, _ in _declared(text)}
