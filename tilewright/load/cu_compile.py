@@ -73,8 +73,9 @@ def compile_cu(
         _Source(name, str(path), path.read_text(encoding="utf-8", errors="replace")) for name, path in own.items()
     ]
     request = {"file": file, "options": words, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
-    spelled = dict.fromkeys([*names, *(name for each in sources for name in instances(each.text))])
-    spelled = {name: qualified(name, [each.text for each in sources]) for name in spelled}
+    texts = [each.text for each in sources]
+    launched = (name for text in texts for name in instances(text))
+    spelled = {name: qualified(name, texts) for name in (*names, *launched)}
     wanted = list(dict.fromkeys(spelled.values()))
     made = _asked(request | _texts(sources, others) | {"names": wanted})
     if not made["ptx"]:
@@ -82,7 +83,7 @@ def compile_cu(
         made = _without_host_code(request, sources, others, wanted, asked, made)
     symbols = {name: made["names"].get(full) for name, full in spelled.items()}
     found = {name: _settled(symbol) for name, symbol in symbols.items() if symbol}
-    return MadePtx(_settled(made["ptx"]), found, "\n".join(each.text for each in sources))
+    return MadePtx(_settled(made["ptx"]), found, "\n".join(texts))
 
 
 def _settled(text: str) -> str:

@@ -5,6 +5,7 @@ Source: torch's TensorAccessor.h and TensorInfo.cuh, as far as kernels read them
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,5 +35,5 @@ def as_fields(value: Any, size: int, name: str) -> Any:
     return value
 
 
-def _filled(extents: tuple[int, ...], room: int) -> tuple[int, ...]:
-    return (*extents, *(0,) * (room - len(extents)))
+def _filled(extents: Sequence[float], room: int) -> tuple[int, ...]:
+    return (*map(int, extents), *(0,) * (room - len(extents)))
