@@ -161,9 +161,11 @@ def _without_host_code(
         wrong = [each.drop(made["log"]) for each in sources]
         refused = {"".join(name.split()) for name in _EXPRESSION.findall(made["log"])}
         unknown = [name for name in wanted if name not in asked and "".join(name.split()) in refused]
-        if not any(wrong) and not unknown and not (wanted and not is_placed):
+        kept = [name for name in wanted if name not in unknown] if is_placed or unknown else list(asked)
+        if not any(wrong) and kept == wanted:
+            reported = reported if is_placed else made["log"]  # of the names that were asked for
             break
-        wanted = [name for name in wanted if name not in unknown] if is_placed or unknown else list(asked)
+        wanted = kept
     raise _refused(sources, reported or first["log"], others)
 
 
@@ -184,7 +186,7 @@ def _refused(sources: Sequence[_Source], log: str, others: Mapping[str, str]) ->
     lines = lines or [line for line in log.splitlines() if " error" in line][:_MESSAGES_SHOWN] or log.splitlines()[:8]
     at = Span(found[0][0].file, int(found[0][1])) if found else None
     missing = sorted(name for name, text in others.items() if text == absent(name) and f'no header {name}"' in log)
-    if not missing:
+    if not missing or not found:
         return ToolError("NVRTC refuses the device code", given="\n".join(lines), at=at)
     hint = f"include=[FOLDER], or -I FOLDER, with {', '.join(missing)}"
     if not wheel_folders():

@@ -113,6 +113,7 @@ struct Tensor {  // what constructors of structures ask for, on the host
   bool defined() const { return false; }
   bool is_contiguous() const { return true; }
   int64_t dim() const { return 0; }
+  int64_t ndimension() const { return 0; }
   int64_t numel() const { return 0; }
   int64_t size(int64_t) const { return 0; }
   int64_t stride(int64_t) const { return 0; }

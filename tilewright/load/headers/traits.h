@@ -1,4 +1,4 @@
-// The parts of <type_traits>, <limits> and <utility> that device code gets by way of torch's headers without including
+// The parts of <type_traits>, <limits>, <utility> and <functional> that device code gets by way of torch's headers without including
 // them. libcu++ has all of them, and takes a second to compile.
 #pragma once
 namespace std {
@@ -75,6 +75,15 @@ template <class T, class U> struct pair {
   T first;
   U second;
 };
+
+#define TW_FUNCTOR(name, result, sign) \
+  template <class T = void> struct name { \
+    __host__ __device__ constexpr result operator()(const T& a, const T& b) const { return a sign b; } \
+  };
+TW_FUNCTOR(plus, T, +) TW_FUNCTOR(minus, T, -) TW_FUNCTOR(multiplies, T, *) TW_FUNCTOR(divides, T, /)
+TW_FUNCTOR(less, bool, <) TW_FUNCTOR(greater, bool, >) TW_FUNCTOR(equal_to, bool, ==)
+TW_FUNCTOR(less_equal, bool, <=) TW_FUNCTOR(greater_equal, bool, >=) TW_FUNCTOR(not_equal_to, bool, !=)
+#undef TW_FUNCTOR
 
 template <class T> struct numeric_limits {
   static constexpr bool is_specialized = is_arithmetic<T>::value, is_integer = is_integral<T>::value;
