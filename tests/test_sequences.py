@@ -154,7 +154,7 @@ def test_a_file_is_checked_launch_after_launch(tmp_path: Path) -> None:
     assert (clean.exit_code, wrong.exit_code) == (0, 1)
     assert "may still have to write" in wrong.output
     assert isinstance(lacks.exception, ArgumentError)
-    assert lacks.exception.given == "d_out"
+    assert lacks.exception.given == "line 8, consume: no value of float* d_out"
 
 
 def test_a_sequence_without_a_launch_is_refused() -> None:

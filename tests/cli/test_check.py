@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tilewright.cli import main
-from tilewright.cli.checking import made_argument
+from tilewright.cli.arguments import made_argument
 from tilewright.errors import ArgumentError
 from tilewright.verdict import SCHEMA, report_from
 
@@ -183,7 +183,7 @@ def test_too_little_dynamic_shared_memory_says_how_much_is_needed(
 @pytest.mark.parametrize(
     ("more", "hint"),
     [
-        (("--arg", "c:f32[100]", "--arg", "n=100"), "--block 256"),
+        (("--arg", "c:f32[100]", "--arg", "n=100"), "--grid 4 --block 256"),
         (("--block", "32", "--arg", "c:i32[100]", "--arg", "n=100"), "--arg c:f32[...]"),
         (("--block", "32"), "--arg c:f32[1024]=random --arg n=7"),
     ],

@@ -28,7 +28,8 @@ import tilewright as tw
 from tests.ptx.texts import module
 from tilewright import T
 from tilewright.checking import Policy
-from tilewright.cli.checking import Request, _checked
+from tilewright.cli.arguments import Request
+from tilewright.cli.checking import _checked
 from tilewright.errors import TilewrightError
 from tilewright.load import LoadedModule, load_ptx
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.ptx.texts import module
 from tilewright.errors import KernelError
-from tilewright.load import LoadedKernel, load_ptx
+from tilewright.load import LoadedKernel, load_cu, load_ptx
 
 
 def nested(depth: int) -> LoadedKernel:
@@ -37,3 +37,31 @@ def test_loops_in_too_many_others_are_refused_at_the_line_of_the_innermost(monke
         nested(4).simulate(np.zeros(1, np.int32), 1, block=1)
     assert (refused.value.given, refused.value.allowed) == ("4 loops in one another", "3")
     assert refused.value.at is not None
+
+
+TILES = """
+__global__ void product(const float* a, const float* b, float* c, int m, int n, int k) {
+    __shared__ float left[16][16], right[16][16];
+    int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+    float sum = 0;
+    for (int t = 0; t < (k + 15) / 16; ++t) {
+        left[threadIdx.y][threadIdx.x] = row < m && t * 16 + threadIdx.x < k ? a[row * k + t * 16 + threadIdx.x] : 0;
+        right[threadIdx.y][threadIdx.x] =
+            column < n && t * 16 + threadIdx.y < k ? b[(t * 16 + threadIdx.y) * n + column] : 0;
+        __syncthreads();
+        for (int i = 0; i < 16; ++i) sum += left[threadIdx.y][i] * right[i][threadIdx.x];
+        __syncthreads();
+    }
+    if (row < m && column < n) c[row * n + column] = sum;
+}
+"""
+
+
+def test_an_index_that_goes_on_keeps_what_another_one_was_when_it_began() -> None:
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((40, 50), (50, 36)))
+    c = np.zeros((40, 36), np.float32)
+
+    load_cu(TILES)["product"].simulate(a, b, c, 40, 36, 50, grid=(3, 3), block=(16, 16))
+
+    assert np.allclose(c, a @ b, atol=1e-4)

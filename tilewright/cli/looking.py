@@ -55,15 +55,12 @@ class RunAsked:
         import numpy as np
 
         from tilewright.checking import LAUNCH
-        from tilewright.cli.checking import (
-            Request,
-            arguments_of,
-            as_launched,
-            kernel_of,
-            loaded,
-            numbers,
-            requests_beside,
-        )
+        from tilewright.cli.arguments import Request, arguments_of, kernel_of, numbers, requests_beside
+        from tilewright.cli.checking import loaded
+        from tilewright.cli.kernels import constants
+        from tilewright.cli.launching import as_launched
+        from tilewright.inputs import parse_sizes
+        from tilewright.view.terminal import complain
 
         grid, block, cluster = (numbers(text) if text else None for text in (self.grid, self.block, self.cluster))
         request = Request(name, grid or (1,), block, self.smem, cluster, args=tuple(self.arg), seed=self.seed)
@@ -71,7 +68,8 @@ class RunAsked:
             request = next((one for one in beside if name in (None, one.kernel)), beside[0])
         module = loaded(path, self.arch, (), (), [request.kernel] if request.kernel else [])
         if request.block is None and path.suffix != ".ptx":
-            request = as_launched(module, request, path)
+            (request, said), *_ = as_launched(module, request, path, parse_sizes(constants(self.size)))
+            complain(said)
         kernel = kernel_of(module, request)
         args = arguments_of(kernel, request, np.random.default_rng(request.seed))
         return kernel, tuple(args), {each: getattr(request, each) for each in LAUNCH}

@@ -33,7 +33,7 @@ from tilewright.cuda import nvrtc
 from tilewright.cuda.nvrtc import Assembly
 from tilewright.errors import TilewrightWarning, ToolError
 
-__all__ = ["Cache", "assemble", "emitter_version", "entry_key"]
+__all__ = ["Cache", "assemble", "emitter_version", "entry_key", "key_of", "sources_version"]
 
 DEFAULT_BYTES = 2**30
 SUFFIX = ".kernel"
@@ -64,15 +64,24 @@ def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[
 
 def entry_key(source: str, arch: str, *, fast_math: bool = False, options: tuple[str, ...] = ()) -> str:
     """The name of the entry for this text, in hexadecimal."""
-    decides = [source, arch, fast_math, options, _nvrtc_version(), emitter_version()]
-    return hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+    return key_of(source, arch, fast_math, options, emitter_version())
+
+
+def key_of(*decides: object) -> str:
+    """The name of the entry for what NVRTC makes of these values of JSON, in hexadecimal."""
+    return hashlib.sha256(json.dumps([*decides, _nvrtc_version()]).encode()).hexdigest()
+
+
+def emitter_version() -> str:
+    """A hash of this room's sources: a changed emitter never reads an entry of the one before."""
+    return sources_version(Path(__file__).parent)
 
 
 @cache
-def emitter_version() -> str:
-    """A hash of this room's sources: a changed emitter never reads an entry of the one before."""
+def sources_version(room: Path) -> str:
+    """A hash of the sources of a room."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(room.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tilewright.errors import ArgumentError, choices
 from tilewright.isa import ARCHS
 from tilewright.load.cu_compile import MadePtx, compile_cu
-from tilewright.load.cu_pieces import parameters
+from tilewright.load.cu_pieces import parameters, template_names
 from tilewright.load.cu_structures import with_fields
+from tilewright.load.cu_tree import split
 from tilewright.load.cu_variables import variables
+from tilewright.load.declared import Parameter, number_name
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.unoptimised import unoptimised
 from tilewright.load.words import CUDA
@@ -74,11 +77,32 @@ def load_cu(
 def _module(made: MadePtx) -> LoadedModule:
     """The module of a text that NVRTC has made."""
     said = made.text
-    written = with_fields(parameters(said), said)
+    written = with_fields({**parameters(said), **_instances(made)}, said)
     tree = unoptimised(parse(made.ptx), made.ptx) if UNOPTIMISED in made.ptx else parse(made.ptx)
     module = LoadedModule(tree, made.names, written, variables(said), CUDA)
+    module.texts = made.texts
     module.non_portable_cluster = WIDE_CLUSTERS in said
     return module
+
+
+def _instances(made: MadePtx) -> dict[str, tuple[Parameter, ...]]:
+    """The parameters of instances of templates by their symbols, the template's arguments in the place of its names."""
+    names = {name: each for text in made.texts for name, each in template_names(text).items()}
+    plain = {name: each for text in made.texts for name, each in parameters(text).items()}
+    found = dict[str, tuple[Parameter, ...]]()
+    for name, symbol in made.names.items():
+        bare, _, listed = name.partition("<")
+        bare = bare.rpartition("::")[2].strip()
+        bound = dict(zip(names.get(bare, ()), split(listed.strip()[:-1]), strict=False))
+        if bound and bare in plain:
+            found[symbol] = tuple(_bound(each, bound) for each in plain[bare])
+    return found
+
+
+def _bound(param: Parameter, bound: Mapping[str, str]) -> Parameter:
+    kind = re.sub(r"\b\w+\b", lambda word: bound.get(word[0], word[0]), param.type)
+    pointee = re.sub(r"\b(?:const|volatile)\b|\*$", " ", kind)
+    return replace(param, type=kind, element=number_name(pointee) if kind[-1:] == "*" else param.element)
 
 
 def _remembered(text: str) -> str:

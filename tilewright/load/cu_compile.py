@@ -18,10 +18,22 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import process
+from tilewright.cuda.cache import Cache, key_of, sources_version
+from tilewright.cuda.nvrtc import Assembly
 from tilewright.errors import Span, ToolError
 from tilewright.load import cu_worker
-from tilewright.load.cu_headers import INSTALL, Include, absent, header_macros, headers, includes, wheel_folders
-from tilewright.load.cu_pieces import Chunk, blanked, instances, pieces, qualified
+from tilewright.load.cu_headers import (
+    INSTALL,
+    Include,
+    absent,
+    header_macros,
+    headers,
+    includes,
+    wheel_folders,
+    wheel_versions,
+)
+from tilewright.load.cu_launches import instances
+from tilewright.load.cu_pieces import Chunk, blanked, host_in_macros, pieces, qualified
 from tilewright.load.cu_stand_ins import IMPLICIT
 from tilewright.load.cu_tree import Macros
 
@@ -35,17 +47,23 @@ HOST_ALGORITHMS = ("thrust/", "cub/device/", "cub/util_allocator", "cub/grid/") 
 _EXPRESSION = re.compile(r'Input name expression was: "([^"]*)"')
 _OF_ONE_FILE = re.compile(r"(\d+)(_GLOBAL__N_|_INTERNAL_)")
 _WITH_PROCESS = re.compile(r"_(?:GLOBAL__N_|INTERNAL_)_?[0-9a-f]{8}_\d+_\w+_[0-9a-f]{8}_\d+")
+EXTRAS = {"curand": "curand", "cute/": "cutlass", "cutlass/": "cutlass"}  # that have headers, by how these begin
 
 
 @dataclass(frozen=True, slots=True)
 class MadePtx:
-    """PTX of a .cu file. names: of kernels, as the file and its callers write them, to symbols. text: of the file, with
-    its own headers.
+    """PTX of a .cu file. names: of kernels, as the file and its callers write them, to symbols. texts: of the file, and
+    of its own headers.
     """
 
     ptx: str
     names: Mapping[str, str]
-    text: str
+    texts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All of them as one."""
+        return "\n".join(self.texts)
 
 
 def compile_cu(
@@ -59,7 +77,7 @@ def compile_cu(
     options: Sequence[str] = (),
 ) -> MadePtx:
     """The PTX of a .cu text for an architecture, every instruction with its line. names: instances of templates besides
-    those that the file launches. options: of NVRTC, besides.
+    those that the file launches. options: of NVRTC, besides. What was made before of the same texts is read from disk.
 
     Raises ToolError, at the file's line, where NVRTC refuses device code, and at a limit of time or memory.
     """
@@ -74,16 +92,37 @@ def compile_cu(
     ]
     request = {"file": file, "options": words, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
     texts = [each.text for each in sources]
-    launched = (name for text in texts for name in instances(text))
+    launched = (name for text in texts for name in instances(text, texts))
     spelled = {name: qualified(name, texts) for name in (*names, *launched)}
-    wanted = list(dict.fromkeys(spelled.values()))
-    made = _asked(request | _texts(sources, others) | {"names": wanted})
-    if not made["ptx"]:
-        asked = tuple(spelled[name] for name in names)
-        made = _without_host_code(request, sources, others, wanted, asked, made)
-    symbols = {name: made["names"].get(full) for name, full in spelled.items()}
-    found = {name: _settled(symbol) for name, symbol in symbols.items() if symbol}
-    return MadePtx(_settled(made["ptx"]), found, "\n".join(texts))
+    store, key = Cache.of_environment(), _key(request, sources, others, names)
+    kept = store.load(key)
+    if kept is None:
+        wanted, asked = list(dict.fromkeys(spelled.values())), tuple(spelled[name] for name in names)
+        made = _made(request, sources, others, wanted, asked)
+        kept = Assembly(arch, b"", _settled(made["ptx"]), _settled(json.dumps(made["names"])))
+        store.save(key, kept)
+    symbols = json.loads(kept.log)
+    found = {name: symbols[full] for name, full in spelled.items() if symbols.get(full)}
+    return MadePtx(kept.ptx, found, tuple(texts))
+
+
+def _key(
+    request: Mapping[str, Any], sources: Sequence[_Source], others: Mapping[str, str], names: Sequence[str]
+) -> str:
+    """The name of what is made of these texts: by this room, by this NVRTC, with NVIDIA's headers as they are."""
+    texts = [(each.name, each.file, each.text) for each in sources]
+    return key_of(texts, others, request["options"], names, wheel_versions(), sources_version(Path(__file__).parent))
+
+
+def _made(
+    request: dict[str, Any], sources: Sequence[_Source], others: Mapping[str, str], wanted: list[str],
+    asked: tuple[str, ...],
+) -> dict[str, Any]:  # fmt: skip
+    """What NVRTC makes of the texts as they are, or without their host code: launches are such code, always."""
+    made = {"ptx": "", "log": ""}
+    if not any("<<<" in each.text for each in sources):
+        made = _asked(request | _texts(sources, others) | {"names": wanted})
+    return made if made["ptx"] else _without_host_code(request, sources, others, wanted, asked, made)
 
 
 def _settled(text: str) -> str:
@@ -148,25 +187,25 @@ def _without_host_code(
     macros = Macros.of(each.text for each in sources)
     for each in sources:
         each.macros = macros
-        each.dropped = [piece for piece in each.pieces if not piece.device]
+        each.dropped = [piece for piece in each.pieces if not piece.device] + host_in_macros(each.text, macros)
     others = {**others, **dict.fromkeys(_of_the_host(sources), "#pragma once\n")}
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
-    reported = ""
+    logs = [first["log"]]
     for _ in range(ROUNDS):
         made = _asked(request | _texts(sources, others) | {"names": wanted})
         if made["ptx"]:
             return made
-        reported = reported or made["log"]
+        logs.append(made["log"])
         is_placed = any(_complaints(made["log"], each.file) for each in sources)
         wrong = [each.drop(made["log"]) for each in sources]
         refused = {"".join(name.split()) for name in _EXPRESSION.findall(made["log"])}
         unknown = [name for name in wanted if name not in asked and "".join(name.split()) in refused]
         kept = [name for name in wanted if name not in unknown] if is_placed or unknown else list(asked)
         if not any(wrong) and kept == wanted:
-            reported = reported if is_placed else made["log"]  # of the names that were asked for
+            logs = logs if is_placed else logs[-1:]  # of the names that were asked for
             break
         wanted = kept
-    raise _refused(sources, reported or first["log"], others)
+    raise _refused(sources, logs, others)
 
 
 def _holds(text: str, piece: Chunk, lines: set[int]) -> bool:
@@ -179,20 +218,31 @@ def _complaints(log: str, file: str) -> list[tuple[str, str]]:
     return re.findall(_COMPLAINT.format(file=re.escape(file)), log, re.MULTILINE)
 
 
-def _refused(sources: Sequence[_Source], log: str, others: Mapping[str, str]) -> ToolError:
-    """The error for device code that does not compile: NVRTC's first messages, at the line of the first."""
-    found = [(each, *complaint) for each in sources for complaint in _complaints(log, each.file)]
-    lines = [f"line {number}: {message}" for _, number, message in found[:_MESSAGES_SHOWN]]
-    lines = lines or [line for line in log.splitlines() if " error" in line][:_MESSAGES_SHOWN] or log.splitlines()[:8]
-    at = Span(found[0][0].file, int(found[0][1])) if found else None
-    missing = sorted(name for name, text in others.items() if text == absent(name) and f'no header {name}"' in log)
+def _refused(sources: Sequence[_Source], logs: Sequence[str], others: Mapping[str, str]) -> ToolError:
+    """The error for device code that does not compile: NVRTC's first messages about what was not left out."""
+    found = next(filter(None, (list(_of_device_code(sources, log)) for log in logs)), [])
+    wrong = [line for line in logs[-1].splitlines() if re.search(r"\berror\b", line)] or logs[-1].splitlines()
+    lines = [f"line {number}: {message}" for _, number, message in found[:_MESSAGES_SHOWN]] or wrong[:8]
+    at = Span(found[0][0].file, found[0][1]) if found else None
+    reached = "\n".join(logs)
+    missing = sorted(name for name, text in others.items() if text == absent(name) and f'no header {name}"' in reached)
     if not missing or not found:
         return ToolError("NVRTC refuses the device code", given="\n".join(lines), at=at)
     hint = f"include=[FOLDER], or -I FOLDER, with {', '.join(missing)}"
+    if extras := sorted({extra for name in missing for start, extra in EXTRAS.items() if name.startswith(start)}):
+        hint = f"pip install 'tilewright[{','.join(extras)}]'"
     if not wheel_folders():
         hint = f"{hint}; NVIDIA's headers come with {INSTALL}"
     return ToolError(f"there is no header {', '.join(missing)}", given="\n".join(["without it:", *lines]), hint=hint,
                      at=_first_include(sources, missing) or at)  # fmt: skip
+
+
+def _of_device_code(sources: Sequence[_Source], log: str) -> Iterator[tuple[_Source, int, str]]:
+    """What NVRTC says of pieces that are still there: file, line and message."""
+    for each in sources:
+        for line, message in _complaints(log, each.file):
+            if not any(_holds(each.text, piece, {int(line)}) for piece in each.dropped):
+                yield each, int(line), message
 
 
 def _first_include(sources: Sequence[_Source], names: Sequence[str]) -> Span | None:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from tilewright.errors import ToolError
 from tilewright.load.cu_stand_ins import EMPTY, OF_WHEELS, STANDARD
 
-__all__ = ["INSTALL", "Include", "absent", "headers", "includes", "wheel_folders"]
+__all__ = ["INSTALL", "Include", "absent", "headers", "includes", "wheel_folders", "wheel_versions"]
 
 INSTALL = "pip install 'tilewright[cu]'"
 TORCH, _TEXTS = "tilewright/torch.h", Path(__file__).parent / "headers"
@@ -109,6 +109,13 @@ def absent(name: str) -> str:
 def _of_torch() -> dict[str, str]:
     """The texts that stand for torch's headers, by name."""
     return {f"tilewright/{path.name}": path.read_text(encoding="utf-8") for path in _TEXTS.glob("*.h")}
+
+
+@cache
+def wheel_versions() -> tuple[str, ...]:
+    """NVIDIA's wheels beside those folders, with their versions: what decides what the headers in them say."""
+    sites = dict.fromkeys(folder.parents[2] for folder in wheel_folders() if folder.name == "include")
+    return tuple(sorted(str(each) for site in sites for each in site.glob("nvidia_*.dist-info")))
 
 
 def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str, Path], dict[str, str]]:

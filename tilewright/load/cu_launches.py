@@ -1,107 +1,241 @@
-"""The launches of a .cu file in numbers: ``k<<<dim3(n / 32, 4), 128>>>(...)`` where its text says what ``n`` is."""
+"""The launches of a .cu file: ``k<<<dim3(n / 32, 4), 128>>>(...)``, ``cudaLaunchKernelEx(&config, k, ...)``.
+
+Their extents are numbers where the text, or the caller, says what ``n`` is.
+"""
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from tilewright.load.cu_pieces import launches
+from tilewright.load.cu_host import Host, bare, host_of
+from tilewright.load.cu_numbers import Number, expression, literal, said
+from tilewright.load.cu_pieces import explicit_instances, parameters, template_names
 from tilewright.load.cu_tree import Tree, below, tree_of
 
-__all__ = ["LaunchShape", "launched"]
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
-_DIM3 = re.compile(r"(?:dim3)?\s*[({](.*)[)}]")
-_NUMBER = re.compile(r"\b(\d[\dxXa-fA-F']*?)[uUlL]*\b")
-_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
-}  # fmt: skip
+__all__ = ["HostLaunch", "LaunchShape", "instances", "launched", "launches"]
+
 _MOST = 1 << 31  # of a number between the angles
+_PDL = "cudaLaunchAttributeProgrammaticStreamSerialization"
+_FIELDS = ("gridDim", "blockDim", "dynamicSmemBytes", "stream", "attrs", "numAttrs")  # of cudaLaunchConfig_t
+
+
+@dataclass(frozen=True, slots=True)
+class HostLaunch:
+    """A launch as the file has it: the kernel's name with its template's arguments, and what stands between the angles:
+    grid, block, bytes of shared memory, stream. line: where it is. arguments: as they are written. config: the name of
+    the structure that says all of that.
+    """
+
+    kernel: str
+    words: tuple[str, ...]
+    line: int
+    arguments: tuple[str, ...] = ()
+    config: str = ""
+    listed: str = ""  # the array that holds the arguments' addresses
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchShape:
-    """A launch in numbers. line: of the file. arguments: the numbers that the text says, other words as they are."""
+    """A launch in numbers. line: of the file. arguments: the numbers that the text says, other words as they are.
+    lacks: the names without which its extents are not known. pdl: may it begin before the last one ends? allocated: the
+    bytes of arguments that are arrays, by their words. needs: the names without which an argument's value or size is
+    not known.
+    """
 
     grid: tuple[int, ...]
     block: tuple[int, ...]
     shared_bytes: int
     line: int
     kernel: str = ""
-    arguments: tuple[str | int, ...] = ()
+    arguments: tuple[str | Number, ...] = ()
+    words: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    pdl: bool = False
+    cluster: tuple[int, ...] | None = None
+    allocated: Mapping[str, int] = field(default_factory=dict)
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def launched(text: str, kernel: str | None = None) -> list[LaunchShape]:
-    """The launches of a kernel, or of all, whose numbers the text has, in order. kernel: as it is written, or its bare
-    name.
-    """
-    tree = tree_of(text)
-    bare = kernel.partition("<")[0].rpartition("::")[2] if kernel is not None else None
-    found = []
-    for launch in launches(text):
-        name = launch.kernel.partition("<")[0].rpartition("::")[2]
-        if bare not in (None, name) or len(launch.words) < 2:
+# Launches as they are written
+
+
+def launches(text: str) -> list[HostLaunch]:
+    """The launches of a file's host code, in their order."""
+    return [launch for _, launch in _launches(tree_of(text))]
+
+
+def _launches(tree: Tree) -> Iterator[tuple[Node, HostLaunch]]:
+    for call in below(tree.root, "call_expression"):
+        called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+        if called is None or listed is None:
             continue
-        words = [_extents(word, tree, launch.line) for word in launch.words[:3]]
-        if all(word is not None for word in words):
-            grid, block, *rest = (word or () for word in words)
-            values = (_value(word, tree, launch.line) for word in launch.arguments)
-            given = tuple(
-                word if value is None else value for word, value in zip(launch.arguments, values, strict=True)
-            )
-            found.append(LaunchShape(grid, block, rest[0][0] if rest else 0, launch.line, launch.kernel, given))
-    return found
+        line, given = call.start_point[0] + 1, tuple(tree.of(each) for each in listed.named_children)
+        angles = next((child for child in call.children if child.type == "kernel_call_syntax"), None)
+        form = _FORMS.get(bare(tree.of(called)))
+        if angles is not None:
+            words = tuple(tree.of(each) for each in angles.named_children)
+            yield call, HostLaunch(tree.of(called), words, line, given)
+        elif form is not None and len(given) > 1:
+            yield call, form(given, line)
 
 
-def _extents(word: str, tree: Tree, line: int) -> tuple[int, ...] | None:
-    """One to three numbers; None where the text does not say them."""
-    written = _declared(tree, line).get(word, word)
-    inside = _DIM3.fullmatch(written) if written.startswith(("dim3", "(", "{")) else None
-    values = [_value(part, tree, line) for part in (inside[1].split(",") if inside else [written])]
-    return tuple(value for value in values if value is not None) if None not in values else None
+def _by_addresses(given: tuple[str, ...], line: int) -> HostLaunch:
+    kernel, grid, block, listed, *rest = (*given, "", "", "")[:6]
+    return HostLaunch(_function(kernel), (grid, block, *filter(None, rest)), line, listed=listed)
 
 
-def _value(word: str, tree: Tree, line: int, depth: int = 8) -> int | None:
-    """An integer of constants; None where a name in it is none."""
-    known = {**tree.macros.bodies, **_declared(tree, line)}
-
-    def of(node: ast.expr) -> int | None:
-        match node:
-            case ast.Constant(value=int(value)):
-                return value
-            case ast.Name(id=name) if name in known and depth:
-                return _value(known[name], tree, line, depth - 1)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                a, b = of(left), of(right)
-                if a is None or b is None or (b == 0 and isinstance(op, ast.FloorDiv | ast.Mod)) or b > _MOST:
-                    return None
-                if isinstance(op, ast.LShift | ast.RShift) and not 0 <= b < 32:
-                    return None
-                return _OPERATORS[type(op)](a, b)
-        return None
-
-    try:
-        found = of(ast.parse(_NUMBER.sub(r"\1", word).replace("/", "//").strip(), mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return found if found is not None and 0 <= found < _MOST else None
+def _by_config(given: tuple[str, ...], line: int) -> HostLaunch:
+    return HostLaunch(_function(given[1]), (), line, given[2:], config=given[0].lstrip("&* "))
 
 
-def _declared(tree: Tree, line: int) -> dict[str, str]:
-    """Names that are declared with a value above a line, the last of each: ``const int n = 64;``, ``dim3 grid(4, 2);``.
+_FORMS: Mapping[str, Callable[[tuple[str, ...], int], HostLaunch]] = {
+    "cudaLaunchKernel": _by_addresses, "cudaLaunchCooperativeKernel": _by_addresses, "cudaLaunchKernelEx": _by_config,
+}  # fmt: skip
 
-    A name that is assigned again has no value here.
+
+def _function(word: str) -> str:
+    """A kernel's name out of ``(const void*)&k<4>``."""
+    plain = re.sub(r"^\s*(?:\((?:const\s+)?void\s*(?:const\s*)?\*\s*\)|reinterpret_cast<[^<>]*>)\s*", "", word).strip()
+    return (plain[1:-1] if plain[:1] == "(" and plain[-1:] == ")" else plain).lstrip("&* ")
+
+
+# What they are in numbers
+
+
+def launched(
+    text: str, kernel: str | None = None, *, given: Mapping[str, Number] = MappingProxyType({}),
+    around: Sequence[str] = (),
+) -> list[LaunchShape]:  # fmt: skip
+    """The launches of a kernel, or of all, in order. kernel: as it is written, or its bare name. given: what names of
+    host code are. around: texts of its headers.
     """
-    found: dict[str, str] = {}
-    for node in below(tree.root, "init_declarator", "assignment_expression"):
-        name = node.child_by_field_name("declarator") or node.child_by_field_name("left")
-        value = node.child_by_field_name("value") or node.child_by_field_name("right")
-        if name is not None and value is not None and node.start_point[0] < line:
-            if node.type == "assignment_expression":
-                found.pop(tree.of(name), None)
-            else:
-                found[tree.of(name)] = tree.of(value)
+    tree, found = tree_of(text), list[LaunchShape]()
+    for node, launch in _launches(tree):
+        host = host_of(tree, node, tuple(around), given)[0]
+        name = _named(launch.kernel, launch.arguments or _listed(launch, host), host)
+        if kernel is None or bare(kernel) == bare(name):
+            found.append(_in_numbers(launch, name, host))
     return found
+
+
+def _in_numbers(launch: HostLaunch, kernel: str, host: Host) -> LaunchShape:
+    words, arguments = launch.words or _configured(launch.config, host), launch.arguments or _listed(launch, host)
+    shapes = [host.extents(word) for word in words[:3]]
+    host.numbers.lacks.discard("")
+    lacks = tuple(sorted(host.numbers.lacks)) or tuple(
+        word for word, each in zip(words, shapes, strict=False) if each is None
+    )
+    known = [each if each is not None and all(0 <= n < _MOST for n in each) else None for each in shapes]
+    complete = len(known) > 1 and None not in known
+    grid, block, *rest = [each or () for each in known] if complete else [(), ()]
+    values = tuple(word if (value := host.number(word)) is None else value for word in arguments)
+    sizes = {word: said for word in arguments if (said := host.allocation(word)) is not None}
+    allocated = {word: int(size) for word, said in sizes.items() if (size := host.number(said)) is not None}
+    return LaunchShape(
+        grid, block, rest[0][0] if rest and rest[0] else 0, launch.line, kernel, values, arguments,
+        () if complete else lacks or ("grid", "block"), _has_pdl(launch, host), _cluster(launch, host), allocated,
+        {word: _needed(sizes.get(word, word), host) for word in arguments},
+    )  # fmt: skip
+
+
+def _needed(word: str, host: Host) -> tuple[str, ...]:
+    asked = replace(host.numbers, lacks=set())
+    return tuple(sorted(asked.lacks)) if asked.of(word) is None else ()
+
+
+def _configured(config: str, host: Host) -> tuple[str, ...]:
+    """Grid, block and bytes of shared memory of a ``cudaLaunchConfig_t``."""
+    node = expression(whole := host.word(config))
+    inner = [said(each, whole) for each in node.named_children] if node is not None else []
+    named = dict(each.lstrip(". ").split("=", 1) for each in inner if each.lstrip().startswith(".") and "=" in each)
+    fields = dict(zip(_FIELDS, inner, strict=False)) if not named and len(inner) > 1 else named
+    fields = {name.strip(): word.strip() for name, word in fields.items()}
+    fields |= {name: word for name in _FIELDS if (word := host.word(f"{config}.{name}")) != f"{config}.{name}"}
+    return tuple(fields.get(name, "0" if name == "dynamicSmemBytes" else name) for name in _FIELDS[:3])
+
+
+def _listed(launch: HostLaunch, host: Host) -> tuple[str, ...]:
+    """The arguments whose addresses an array holds."""
+    whole = host.word(launch.listed)
+    node = expression(whole) if launch.listed else None
+    if node is None or node.type != "initializer_list":
+        return ()
+    return tuple(_function(said(each, whole)) for each in node.named_children)
+
+
+def _attributes(launch: HostLaunch, host: Host) -> Iterator[tuple[str, str]]:
+    """The fields of attributes that are set before a launch by a structure."""
+    if launch.config:
+        yield from ((name, str(word)) for name, word in host.local.items() if re.search(r"(\.id|\.val\.\w+.*)$", name))
+
+
+def _has_pdl(launch: HostLaunch, host: Host) -> bool:
+    """Has it the attribute of programmatic dependent launch? Also where a name decides whether it is switched on."""
+    fields = dict(_attributes(launch, host))
+    switched = [word for name, word in fields.items() if name.endswith("programmaticStreamSerializationAllowed")]
+    return any(_PDL in word for word in fields.values()) and not any(host.number(word) == 0 for word in switched)
+
+
+def _cluster(launch: HostLaunch, host: Host) -> tuple[int, ...] | None:
+    fields = dict(_attributes(launch, host))
+    sizes = [
+        next((word for name, word in fields.items() if name.endswith(f"clusterDim.{axis}")), "1") for axis in "xyz"
+    ]
+    values = [host.number(word) for word in sizes]
+    found = tuple(int(value) for value in values if value is not None)
+    return found if len(found) == 3 and found != (1, 1, 1) else None
+
+
+# The kernels that they launch
+
+
+def instances(text: str, around: Sequence[str] = ()) -> list[str]:
+    """The instances of templates that the file itself launches, ``k<128>`` of ``k<128><<<...>>>``, or makes."""
+    tree = tree_of(text)
+    made = [_named(launch.kernel, launch.arguments or _listed(launch, host), host) for node, launch in _launches(tree)
+            for host in host_of(tree, node, tuple(around), {})]  # fmt: skip
+    return list(dict.fromkeys(name for name in (*made, *explicit_instances(text)) if "<" in name))
+
+
+def _named(kernel: str, arguments: Sequence[str], host: Host) -> str:
+    """The kernel's name: that of a variable's value, with arguments of its template that are known outside, too."""
+    name, seen = _function(kernel), set[str]()
+    while name not in seen and re.fullmatch(r"\w+", name):
+        seen.add(name)
+        name = _function(host.word(name))
+    node = expression(name)
+    listed = next(below(node, "template_argument_list"), None) if node is not None else None
+    parts = [_argument(said(each, name), host) for each in listed.named_children] if listed is not None else []
+    more = _deduced(name.partition("<")[0], len(parts), arguments, host)
+    return f"{name.partition('<')[0]}<{', '.join([*parts, *more])}>" if parts or more else name
+
+
+def _deduced(name: str, explicit: int, arguments: Sequence[str], host: Host) -> list[str]:
+    """The arguments of a kernel's template that the arguments of its call decide, behind some explicit ones."""
+    for text in (host.tree.text, *host.around):
+        names = template_names(text).get(bare(name), ())[explicit:]
+        if names:
+            patterns = [re.sub(r"\bconst\b|\s", "", each.type) for each in parameters(text).get(bare(name), ())]
+            kinds = [re.sub(r"\bconst\b|\s*(?=\*)", "", host.type_of(word)).strip() for word in arguments]
+            found = dict[str, str]()
+            for pattern, kind in zip(patterns, kinds, strict=False):
+                if kind and kind.count("*") >= pattern.count("*"):
+                    found.setdefault(pattern.rstrip("*&"), kind[: len(kind) - pattern.count("*")])
+            if all(each in found for each in names):
+                return [found[each] for each in names]
+    return []
+
+
+def _argument(part: str, host: Host) -> str:
+    """An argument of a template without names of the function that launches."""
+    part = re.sub(r"\b\w+\b", lambda each: host.bound.get(each[0], each[0]), part)
+    words = set(re.findall(r"\b[A-Za-z_]\w*", part))
+    value = host.number(part) if literal(part) is None and words & host.local.keys() else None
+    return part if value is None else str(value)

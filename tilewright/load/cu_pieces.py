@@ -10,13 +10,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.load.cu_tree import Macros, Tree, below, tree_of
+from tilewright.load.cu_tree import Macros, Tree, below, defined, tree_of
 from tilewright.load.declared import Parameter, number_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Chunk", "HostLaunch", "blanked", "instances", "kernels", "launches", "parameters", "pieces", "qualified"]
+__all__ = [
+    "Chunk",
+    "blanked",
+    "explicit_instances",
+    "host_in_macros",
+    "kernels",
+    "parameters",
+    "pieces",
+    "qualified",
+    "template_names",
+]
 
 _SCOPES = ("namespace_definition", "linkage_specification")
 _BRANCHES = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef", "ERROR")
@@ -40,18 +50,6 @@ class Chunk:
     kernel: bool = False
     scope: str = ""
     node: Node | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HostLaunch:
-    """A launch as the file has it: the kernel's name with its template's arguments, and what stands between the angles:
-    grid, block, bytes of shared memory, stream. line: where it is. arguments: as they are written.
-    """
-
-    kernel: str
-    words: tuple[str, ...]
-    line: int
-    arguments: tuple[str, ...] = ()
 
 
 def pieces(text: str, macros: Macros | None = None) -> list[Chunk]:
@@ -105,9 +103,32 @@ def _is_kept(tree: Tree, node: Node) -> bool:
 def blanked(text: str, dropped: Sequence[Chunk]) -> str:
     """The text with blanks in the place of pieces, its lines where they were."""
     for piece in dropped:
-        inside = re.sub(r"[^\n]", " ", text[piece.start : piece.stop])
+        inside = re.sub(r"\\(?!\n)|[^\n\\]", " ", text[piece.start : piece.stop])
         text = text[: piece.start] + inside + text[piece.stop :]
     return text
+
+
+def host_in_macros(text: str, macros: Macros) -> list[Chunk]:
+    """The host functions in macros that make functions of the GPU, as a kernel and the function that launches it."""
+    found = []
+    for name, start, body in defined(text):
+        if name in macros.makers:
+            plain = body.replace("\\\n", "  ").replace("##", "__")
+            inner = [piece for piece in pieces(plain, macros) if not piece.device]
+            found += [Chunk(start + each.start, start + each.stop, False) for each in inner]
+    return found
+
+
+def template_names(text: str) -> dict[str, tuple[str, ...]]:
+    """The names of the parameters of each kernel's template, by the kernel's name."""
+    tree, found = tree_of(text), dict[str, tuple[str, ...]]()
+    for piece in pieces(text):
+        listed = piece.node.child_by_field_name("parameters") if piece.node is not None else None
+        head = next(below(piece.node, _FUNCTION), None) if piece.kernel and piece.node is not None else None
+        name = head.child_by_field_name("declarator") if head is not None else None
+        if listed is not None and name is not None and listed.type == "template_parameter_list":
+            found[tree.of(name)] = tuple(tree.of(each).partition("=")[0].split()[-1] for each in listed.named_children)
+    return found
 
 
 def kernels(text: str) -> list[str]:
@@ -167,28 +188,10 @@ def _is_instance(piece: Chunk) -> bool:
     return piece.node is not None and piece.node.type == "template_instantiation"
 
 
-def instances(text: str) -> list[str]:
-    """The instances of templates that the file itself launches, ``k<128>`` of ``k<128><<<...>>>``, or makes by
-    ``template __global__ void k<128>(...)``.
-    """
+def explicit_instances(text: str) -> list[str]:
+    """The instances of templates of kernels that a text makes itself: ``template __global__ void k<128>(...)``."""
     tree = tree_of(text)
-    made = [node for piece in pieces(text) if _is_instance(piece) and piece.node is not None
+    made = [node for piece in pieces(text) if piece.kernel and _is_instance(piece) and piece.node is not None
             for node in below(piece.node, _FUNCTION)]  # fmt: skip
-    named = [tree.of(name) for each in made if (name := each.child_by_field_name("declarator")) is not None]
-    launched = [each.kernel for each in launches(text)]
-    return list(dict.fromkeys(name for name in (*launched, *named) if "<" in name))
-
-
-def launches(text: str) -> list[HostLaunch]:
-    """The launches of a file's host code, ``k<<<grid, block>>>(...)``, in their order."""
-    tree = tree_of(text)
-    found = []
-    for call in below(tree.root, "call_expression"):
-        angles = next((child for child in call.children if child.type == "kernel_call_syntax"), None)
-        kernel = call.child_by_field_name("function")
-        if angles is not None and kernel is not None:
-            words = tuple(tree.of(each) for each in angles.named_children)
-            given = call.child_by_field_name("arguments")
-            arguments = tuple(tree.of(each) for each in given.named_children) if given is not None else ()
-            found.append(HostLaunch(tree.of(kernel), words, call.start_point[0] + 1, arguments))
-    return found
+    named = (tree.of(name) for each in made if (name := each.child_by_field_name("declarator")) is not None)
+    return [name for name in named if "<" in name]

@@ -148,7 +148,8 @@ template <class T = void> __device__ inline void cudaTriggerProgrammaticLaunchCo
 """
 STANDARD["cuda_device_runtime_api.h"] = f"#pragma once\n#include <{IMPLICIT}>\n"
 _NOTHING = """
-chrono cudaTypedefs.h cuda_runtime.h cuda_runtime_api.h deque device_functions.h device_launch_parameters.h exception
+chrono cublas_v2.h cublasLt.h cudaTypedefs.h cuda_profiler_api.h cuda_runtime.h cuda_runtime_api.h cudnn.h curand.h
+cusolverDn.h cusparse.h deque device_functions.h device_launch_parameters.h exception
 fstream getopt.h helper_cuda.h helper_functions.h iomanip iostream list map math_functions.h memory mutex numeric
 omp.h queue random set sm_20_atomic_functions.h sstream stack stdexcept string string_view sys/stat.h sys/time.h
 sys/types.h thread unistd.h unordered_map unordered_set vector vector_functions.h vector_types.h
@@ -159,7 +160,9 @@ _OF_MAPS = {
     "INTERLEAVE": "NONE 16B 32B", "SWIZZLE": "NONE 32B 64B 128B", "L2_PROMOTION": "NONE L2_64B L2_128B L2_256B",
     "FLOAT_OOB_FILL": "NONE NAN_REQUEST_ZERO_FMA",
 }  # fmt: skip
-_DRIVER = "struct alignas(64) CUtensorMap { unsigned long long opaque[16]; };\n" + "".join(
+_DRIVER = """struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; };
+typedef struct CUtensorMap_st CUtensorMap;
+""" + "".join(
     f"enum {{ {', '.join(f'CU_TENSOR_MAP_{kind}_{name}' for name in names.split())} }};\n"
     for kind, names in _OF_MAPS.items()
 )

@@ -17,7 +17,7 @@ from tilewright.errors import ToolError
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Macros", "Tree", "below", "closed", "tree_of", "without_comments"]
+__all__ = ["Macros", "Tree", "below", "closed", "defined", "parsed", "split", "tree_of", "without_comments"]
 
 _SKIP = re.compile(
     r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?(?:\*/|\Z)
@@ -46,6 +46,11 @@ def without_comments(text: str) -> str:
     return _SKIP.sub(lambda found: re.sub(r"[^\n]", " " if found[0][0] == "/" else '"', found[0]), text)
 
 
+def defined(text: str) -> Iterator[tuple[str, int, str]]:
+    """The macros that a text defines: name, where the body begins, and the body."""
+    return ((found[1], found.start(3), found[3]) for found in _DEFINE.finditer(without_comments(text)))
+
+
 def closed(text: str, start: int, brackets: str = "()") -> int:
     """Behind the bracket that closes the one before ``start``."""
     depth = 1
@@ -54,6 +59,22 @@ def closed(text: str, start: int, brackets: str = "()") -> int:
         if not depth:
             return mark.end()
     return len(text)
+
+
+def split(text: str) -> list[str]:
+    """The parts between commas that stand in no brackets.
+
+    >>> split("a<b, c>, (d, e)")
+    ['a<b, c>', '(d, e)']
+    """
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "(<[{") - (letter in ")>]}")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +86,7 @@ class Macros:
     @classmethod
     def of(cls, texts: Iterable[str]) -> Macros:
         """Those that texts define."""
-        return cls({found[1]: found[3] for text in texts for found in _DEFINE.finditer(without_comments(text))})
+        return cls({name: body for text in texts for name, _, body in defined(text)})
 
     @cached_property
     def device(self) -> re.Pattern[str]:
@@ -109,7 +130,7 @@ class Tree:
         self._clean = without_comments(text)
         self.made = list(self._makers())
         self.ends = [stop for _, stop in self.made] + [each.end() for each in _MACRO_LINE.finditer(self._clean)]
-        self.root = _parsed(self._plain())
+        self.root = parsed(self._plain())
 
     def of(self, node: Node) -> str:
         """The text of a node, in one line, without comments."""
@@ -172,7 +193,7 @@ def tree_of(text: str, macros: Macros | None = None) -> Tree:
     return Tree(text, macros or Macros.of([text]))
 
 
-def _parsed(text: str) -> Node:
+def parsed(text: str) -> Node:
     try:
         import tree_sitter
         import tree_sitter_cuda

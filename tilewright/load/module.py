@@ -79,7 +79,7 @@ def text_of(path: Path) -> str:
 class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
-    parameters: a kernel's parameters as its author wrote them, by the kernel's plain name. types: the dtypes of
+    parameters: a kernel's parameters as its author wrote them, by its symbol or its plain name. types: the dtypes of
     variables as their author wrote them, by their names with namespaces. words: what reports call things. builds: what
     compiles its source in another way, by name: "unoptimised", "exact" (without fused products and sums).
     most_branches: that a kernel may have, once functions are in the place of their calls.
@@ -102,6 +102,7 @@ class LoadedModule:
         self._loaded: dict[str, LoadedKernel] = {}
         self._built: dict[str, LoadedModule] = {}
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
+        self.texts: tuple[str, ...] = ()  # of a .cu file: its own, and those of its own headers
 
     @property
     def kernels(self) -> list[str]:
@@ -163,7 +164,9 @@ class LoadedModule:
             )  # fmt: skip
         entry = found[0]
         if entry.name not in self._loaded:  # a kernel keeps the programs that were made for it
-            self._loaded[entry.name] = LoadedKernel(self, entry, self.parameters.get(plain_name(entry.name), ()))
+            self._loaded[entry.name] = LoadedKernel(
+                self, entry, self.parameters.get(entry.name, ()) or self.parameters.get(plain_name(entry.name), ())
+            )
         return self._loaded[entry.name]
 
     def __iter__(self) -> Iterator[LoadedKernel]:

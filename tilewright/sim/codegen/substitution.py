@@ -67,13 +67,21 @@ class _Writer:
         return tuple(made)
 
     def turned(self, body: ir.Body, known: dict[str, ir.Expr]) -> None:
-        """Forgets what some statements change: the registers that depend on how often others have gone on."""
+        """Forgets what some statements change: what depends on how often registers have gone on.
+
+        Of a register that goes on itself its first value stays, by its name.
+        """
         stmts = ir.statements(body) if self.inductions else []
         turns = {stmt.var.name for stmt in stmts if isinstance(stmt, ir.Assign) and stmt.var.name in self.inductions}
-        if turns:
-            own = {self.inductions[turn].var.name for turn in turns}
-            for name in [name for name, expr in known.items() if name not in own and turns & names_in(ir.walk(expr))]:
+        own = {self.inductions[turn].var.name: self.inductions[turn] for turn in turns}
+        for name, expr in [*known.items()] if turns else ():
+            held = own.get(name)
+            if not names_in(ir.walk(expr)) & turns - ({held.turn.name} if held is not None else set()):
+                continue
+            if held is None:
                 del known[name]
+            else:
+                known[name] = held.after(held.start)
 
     def changed(self, known: Mapping[str, ir.Expr], node: ir.Expr) -> ir.Expr | None:
         """A node with its address written out, or the vector that it puts together again; None where it is neither."""

@@ -1,0 +1,129 @@
+"""What host code says of its launches: extents, arguments, allocations; and what it does not say, by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.load.cu_launches import LaunchShape, instances, launched
+
+HEAD = """
+#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+#define BLOCK 128
+constexpr int kRows = 6;
+inline int blocks_for(int n) { return CEIL_DIV(n, BLOCK); }
+template <typename T> __global__ void k(const T* in, T* out, int n);
+__global__ void plain(float* x, int n);
+"""
+
+
+def shape(body: str, head: str = "int main(int argc, char** argv)", **given: int) -> LaunchShape:
+    (found,) = launched(f"{HEAD}{head} {{\n{body}\n}}\n", "plain", given=given)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("body", "grid"),
+    [
+        ("int n = 1000; plain<<<(n + BLOCK - 1) / BLOCK, BLOCK>>>(x, n);", (8,)),
+        ("int n = argc > 1 ? atoi(argv[1]) : 1 << 10; plain<<<blocks_for(n), BLOCK>>>(x, n);", (8,)),
+        ("int n = 512; if (argc > 1) n = atoi(argv[1]); plain<<<n / BLOCK, BLOCK>>>(x, n);", (4,)),
+        ("int n = 512; if (argc == 1) { n = 256; } plain<<<n / BLOCK, BLOCK>>>(x, n);", (2,)),
+        ("dim3 g, b(32, 4); g.x = 3; g.y = kRows; plain<<<g, b>>>(x, 1);", (3, 6)),
+        ("for (int s = 4; s > 0; s >>= 1) { plain<<<s, 64>>>(x, s); }", (4,)),
+        ("size_t n = 3; plain<<<static_cast<int>(n) * 2, 64>>>(x, n);", (6,)),
+        ("auto g = std::min(64, 9); plain<<<g, 64>>>(x, 1);", (9,)),
+        ("std::vector<float> h(40); plain<<<h.size() / 4, 64>>>(x, 1);", (10,)),
+        ("plain<<<ceil(1000.0 / 256), 64>>>(x, 1);", (4,)),
+    ],
+)
+def test_extents_are_what_the_code_before_says(body: str, grid: tuple[int, ...]) -> None:
+    assert (shape(body).grid, shape(body).lacks) == (grid, ())
+
+
+@pytest.mark.parametrize(
+    ("body", "lacks"),
+    [
+        ("plain<<<blocks, 64>>>(x, 1);", ("blocks",)),
+        ("int rows = t.size(0); plain<<<rows, 64>>>(x, 1);", ("rows",)),
+        ("int n = 4; while (more()) n = n * 2; plain<<<n, 64>>>(x, 1);", ("n",)),
+        ("int n = 4; n++; plain<<<n, 64>>>(x, 1);", ("n",)),
+        ("{ int m = 4; } plain<<<m, 64>>>(x, 1);", ("m",)),
+    ],
+)
+def test_what_it_does_not_say_is_named(body: str, lacks: tuple[str, ...]) -> None:
+    assert shape(body).lacks == lacks
+    assert shape(body, **dict.fromkeys(lacks, 5)).lacks == ()
+
+
+def test_names_of_another_function_say_nothing() -> None:
+    text = f"{HEAD}void f() {{ int n = 64; }}\nvoid run(float* x, int n) {{ plain<<<n, 64>>>(x, n); }}\n"
+
+    (found,) = launched(text, "plain")
+
+    assert found.lacks == ("n",)
+
+
+def test_arrays_have_the_sizes_of_their_allocations() -> None:
+    body = """float *d_x; int n = 100;
+    CHECK(cudaMalloc((void**)&d_x, n * sizeof(*d_x)));
+    plain<<<1, 64>>>(d_x, n);"""
+
+    assert shape(body).allocated == {"d_x": 400}
+    assert shape("thrust::device_vector<double> d(50); plain<<<1, 64>>>(thrust::raw_pointer_cast(d.data()), 1);"
+                 ).allocated == {"thrust::raw_pointer_cast(d.data())": 400}  # fmt: skip
+    assert shape("float* p; cudaMalloc(&p, 4 * rows); plain<<<1, 64>>>(p, 1);").needs["p"] == ("rows",)
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "void* args[] = {&d_x, (void*)&n}; cudaLaunchKernel((void*)plain, dim3(2), dim3(64), args, 16, 0);",
+        "cudaLaunchConfig_t c = {0}; c.gridDim = 2; c.blockDim = dim3(64); c.dynamicSmemBytes = 16; "
+        "cudaLaunchKernelEx(&c, plain, d_x, n);",
+        "cudaLaunchConfig_t c{dim3(2), 64, 16, stream, attrs, 1}; cudaLaunchKernelEx(&c, plain, d_x, n);",
+        "cudaLaunchConfig_t c = {.gridDim = 2, .blockDim = 64, .dynamicSmemBytes = 16}; "
+        "CHECK(cudaLaunchKernelEx(&c, &plain, d_x, n));",
+        "auto f = plain; f<<<2, 64, 16>>>(d_x, n);",
+    ],
+)
+def test_launches_have_several_forms(launch: str) -> None:
+    found = shape(f"float* d_x; int n = 7; {launch}")
+
+    assert (found.grid, found.block, found.shared_bytes) == ((2,), (64,), 16)
+    assert found.arguments == ("d_x", 7)
+
+
+@pytest.mark.parametrize(("value", "pdl"), [("1", True), ("0", False), ("enabled", True)])
+def test_the_attribute_of_dependent_launch_is_read(value: str, pdl: bool) -> None:
+    body = f"""cudaLaunchConfig_t c = {{}}; c.gridDim = 2; c.blockDim = 64;
+    cudaLaunchAttribute a[2];
+    a[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    a[0].val.programmaticStreamSerializationAllowed = {value};
+    a[1].id = cudaLaunchAttributeClusterDimension;
+    a[1].val.clusterDim.x = 2; a[1].val.clusterDim.y = 1; a[1].val.clusterDim.z = 1;
+    c.attrs = a; c.numAttrs = 2;
+    cudaLaunchKernelEx(&c, plain, x, 1);"""
+
+    assert (shape(body).pdl, shape(body).cluster) == (pdl, (2, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("float *a, *b; k<<<1, 64>>>(a, b, 4);", "k<float>"),
+        ("const half* a; half* b; k<<<1, 64>>>(a, b, 4);", "k<half>"),
+        ("auto f = k<int>; cudaFuncSetAttribute(f, attribute, 1); f<<<1, 64>>>(a, b, 4);", "k<int>"),
+    ],
+)
+def test_instances_are_those_that_the_arguments_decide(body: str, name: str) -> None:
+    assert instances(f"{HEAD}int main() {{ {body} }}") == [name]
+
+
+def test_templates_of_host_functions_are_followed_to_their_calls() -> None:
+    text = f"""{HEAD}
+template <typename T, int N> __global__ void tile(T* x);
+template <typename T> void run(T* x) {{ constexpr int kTile = 4 * 8; tile<T, kTile><<<1, kTile>>>(x); }}
+template void run<double>(double*);
+void all(float* x) {{ run<float>(x); }}
+"""
+    assert instances(text) == ["tile<double, 32>", "tile<float, 32>"]

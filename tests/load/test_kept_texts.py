@@ -1,0 +1,73 @@
+"""What NVRTC makes of a .cu file is kept on disk, and made again where anything that decides it has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tilewright as tw
+from tilewright.cuda import cache
+from tilewright.load import cu_compile
+
+KERNEL = '#include "scale.h"\n__global__ void k(float* x) { x[threadIdx.x] *= SCALE; }\n'
+LAUNCH = "int main() { k<<<1, 32>>>(nullptr); }\n"
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A cache of its own, and the texts that NVRTC was asked for."""
+    texts: list[str] = []
+    original = cu_compile._asked
+
+    def counted(request: dict[str, object]) -> dict[str, object]:
+        texts.append(str(request["source"]))
+        return original(request)
+
+    monkeypatch.setattr(cu_compile, "_asked", counted)
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("TILEWRIGHT_CACHE_BYTES", raising=False)
+    return texts
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "scale.h").write_text("#define SCALE 2.0f\n")
+    (tmp_path / "k.cu").write_text(KERNEL)
+    return tmp_path / "k.cu"
+
+
+def test_a_file_is_compiled_once(file: Path, asked: list[str]) -> None:
+    first, second = tw.load_cu(file), tw.load_cu(file)
+
+    assert first.kernels == second.kernels == ["k"]
+    assert first.module == second.module
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("change", ["header", "text", "define", "option", "target", "nvrtc", "headers of wheels"])
+def test_what_decides_the_result_decides_the_entry(
+    change: str, file: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tw.load_cu(file)
+    given: dict[str, object] = {"define": {"defines": {"N": 1}}, "option": {"options": ["--use_fast_math"]},
+                                "target": {"target": "sm_80"}}.get(change, {})  # fmt: skip
+    if change == "header":
+        (file.parent / "scale.h").write_text("#define SCALE 3.0f\n")
+    if change == "text":
+        file.write_text(KERNEL + "\n")
+    if change == "nvrtc":
+        monkeypatch.setattr(cache, "_nvrtc_version", lambda: "99")
+    if change == "headers of wheels":
+        monkeypatch.setattr(cu_compile, "wheel_versions", lambda: ("nvidia_cuda_cccl-99.dist-info",))
+
+    tw.load_cu(file, **given)  # type: ignore[arg-type]  # one of its keywords each time
+
+    assert len(asked) == 2
+
+
+def test_a_text_with_launches_is_asked_for_without_them_at_once(file: Path, asked: list[str]) -> None:
+    file.write_text(KERNEL + LAUNCH)
+
+    assert tw.load_cu(file).kernels == ["k"]
+    assert [LAUNCH in text for text in asked] == [False]

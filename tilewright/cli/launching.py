@@ -1,0 +1,269 @@
+"""How the host code of a .cu file launches its kernels: what it says is taken, what it lacks is asked for by name.
+
+Arrays have the sizes of their allocations; floats in them are random, integers zeros, as no host code runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.cli.arguments import ALLOWED, TYPES, Request, made_argument
+from tilewright.dtypes import dtype
+from tilewright.errors import ArgumentError, choices
+from tilewright.load import LoadedKernel, LoadedModule
+from tilewright.load.cu_host import bare
+from tilewright.load.cu_launches import LaunchShape, launched
+from tilewright.load.cu_pieces import template_names
+from tilewright.load.declared import Field, Parameter, number_name
+from tilewright.sequences import PlannedLaunch, launch
+
+if TYPE_CHECKING:
+    from tilewright.load.cu_numbers import Number
+
+__all__ = ["as_launched", "in_order"]
+
+_POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "nv_half": "f16",
+             "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat162": "bf16", "float2": "f32", "float3": "f32",
+             "float4": "f32", "double2": "f64", "int2": "i32", "int3": "i32", "int4": "i32", "uint2": "u32",
+             "uint3": "u32", "uint4": "u32"}  # fmt: skip
+_NULL = ("nullptr", "NULL", "0")
+_EXAMPLE_BYTES = 4096
+
+
+@dataclass
+class _Lacks:
+    """What the host code of a file does not say. what: sentences. options: those that would say it."""
+
+    what: list[str] = field(default_factory=list)
+    options: dict[str, None] = field(default_factory=dict)
+
+    def add(self, what: str, options: Iterable[str]) -> None:
+        self.what.append(what)
+        self.options |= dict.fromkeys(options)
+
+    def check(self, file: Path) -> None:
+        """Raises ArgumentError if anything is lacking."""
+        if self.what:
+            raise ArgumentError(f"{file.name} does not say all that its launches take", given="\n".join(self.what),
+                                allowed=ALLOWED, hint=" ".join(self.options))  # fmt: skip
+
+
+def as_launched(
+    module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]
+) -> list[tuple[Request, str]]:
+    """The request with the launch that the file has, for each kernel that it asks for, and a line that says so.
+
+    Without a name it asks for the only kernel, or all that the file launches. sizes: values of names of host code.
+    Raises ArgumentError where a launch or an argument is neither in the text nor in the request.
+    """
+    kernels = _asked_for(module, request, file, sizes)
+    lacks, found, used = _Lacks(), [], set[str]()
+    for name, kernel in kernels:
+        shape = _shape(module, name, kernel, request, sizes)
+        if shape is None:
+            lacks.add(f"{kernel.name} is not launched", ["--grid 4", "--block 256"])
+            continue
+        own = _own(kernel, shape, request.args)
+        used |= {*own.values()}
+        by_place = bool({*request.args} - {*own.values()}) and len(kernels) == 1
+        filled = {} if by_place else _arguments(kernel.written, shape, own, lacks)
+        if shape.lacks:
+            needed = {each for names in shape.needs.values() for each in names}
+            named = [each for each in shape.lacks if each.isidentifier()]
+            lacks.add(f"line {shape.line}, {kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}",
+                      [f"--size {each}={1024 if each in needed else 4}" for each in named]
+                      or ["--grid 4", "--block 256"] * (not any("." in each for each in shape.lacks)))  # fmt: skip
+        args = tuple(filled.values()) if filled else request.args
+        made = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
+                       shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes,
+                       args=args)  # fmt: skip
+        found.append((made, _said(file, shape, made, own)))
+    lacks.check(file)
+    if len(kernels) > 1 and (unused := [each for each in request.args if each not in used]):
+        names = [each for _, kernel in kernels for each in kernel.parameters]
+        given = unused[0].partition(":")[0].partition("=")[0]
+        raise ArgumentError(f"no kernel of {file.name} has this argument", given=unused[0],
+                            allowed=choices(given, names))  # fmt: skip
+    return found
+
+
+def _asked_for(
+    module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]
+) -> list[tuple[str, LoadedKernel]]:
+    """The kernels of a request, with the names by which the module has them."""
+    if request.kernel is not None:
+        return [(request.kernel, module[request.kernel])]
+    names = module.kernels
+    if len(names) > 1 and (used := _launches(module, None, sizes)):
+        by_symbol = {
+            module[each.kernel].entry.name: each.kernel for each in reversed(used) if _has(module, each.kernel)
+        }
+        return [(name, module[name]) for name in reversed(by_symbol.values())]
+    if len(names) == 1:
+        return [(names[0], module[names[0]])]
+    what = f"{file.name} launches none of its kernels" if names else f"{file.name} has no kernel that can run"
+    templates = ", ".join(f"{name}<{', '.join(of)}>" for text in module.texts
+                          for name, of in template_names(text).items())  # fmt: skip
+    allowed = f"--kernel '{names[0]}' --grid 4 --block 256" if names else "a __global__ function"
+    if not names and templates:
+        example = next((each.kernel for each in _launches(module, None, sizes)), bare(templates))
+        example = example if "<" in example else f"{example}<float, 128>"
+        allowed = f"an instance by its name: --kernel '{example}'"
+    raise ArgumentError(what, given=", ".join(names) or templates or "none", allowed=allowed)
+
+
+def _has(module: LoadedModule, name: str) -> bool:
+    try:
+        return bool(module[name])
+    except ArgumentError:
+        return False
+
+
+def _launches(module: LoadedModule, kernel: str | None, given: Mapping[str, Number]) -> list[LaunchShape]:
+    """The launches of a kernel, or of all, in the file and then in its headers."""
+    return [each for text in module.texts for each in launched(text, kernel, given=given, around=module.texts)]
+
+
+def _shape(
+    module: LoadedModule, name: str, kernel: LoadedKernel, request: Request, sizes: Mapping[str, Number]
+) -> LaunchShape | None:
+    """The launch of a kernel, numbers of the request known: the first one that is complete."""
+    random, known = np.random.default_rng(0), dict(sizes)
+    small = [text for text in request.args if "[" not in text or "={" in text]
+    values = {made[0]: made[1] for text in small if (made := made_argument(text, random))[0]}
+    known |= {key: value for key, value in values.items() if key and isinstance(value, (int, float))}
+    shapes = _launches(module, kernel.name, known)
+    for shape in shapes:
+        pairs = zip(kernel.parameters, shape.words, strict=False)
+        known |= {word: value for own, word in pairs if re.fullmatch(r"\w+", word)
+                  and isinstance(value := values.get(own), (int, float))}  # fmt: skip
+        for param, word in zip(kernel.written, shape.words, strict=False):
+            fields = zip(param.fields, values.get(param.name, ()), strict=False) if param.fields else ()
+            known |= {f"{word}.{each.name}": value for each, value in fields if isinstance(value, (int, float))}
+    shapes = _launches(module, kernel.name, known) if shapes else []
+    wanted = re.sub(r"\s", "", name)
+    exact = [each for each in shapes if re.sub(r"\s", "", each.kernel) == wanted] or shapes
+    return next((each for each in exact if not each.lacks), exact[0] if exact else None)
+
+
+def _own(kernel: LoadedKernel, shape: LaunchShape, args: Sequence[str]) -> dict[str, str]:
+    """The arguments that a request has for parameters, by name: they go by the kernel's words, or by the host's."""
+    found = dict[str, str]()
+    for text in args:
+        name = re.split(r"[:=]", text)[0].strip() if re.match(r"\s*\w+\s*[:=]", text) else ""
+        for param, word in zip(kernel.parameters, [*shape.words, *[""] * len(kernel.parameters)], strict=False):
+            if name and param not in found and name in (param, word):
+                found[param] = text
+    return found
+
+
+def _arguments(
+    params: Sequence[Parameter], shape: LaunchShape, own: Mapping[str, str], lacks: _Lacks
+) -> dict[str, str]:
+    """An argument for each parameter, as the command line has it."""
+    found, missing, options = dict[str, str](), list[Parameter](), dict[str, None]()
+    for place, param in enumerate(params):
+        value = shape.arguments[place] if place < len(shape.arguments) else ""
+        word = shape.words[place] if place < len(shape.words) else ""
+        if param.name in own:
+            found[param.name] = re.sub(r"^\s*\w+", param.name, own[param.name])
+        elif param.type[-1:] == "*" and word in shape.allocated:
+            found[param.name] = _array(param, shape.allocated[word])
+        elif param.type[-1:] == "*" and word in _NULL:
+            found[param.name] = f"{param.name}=null"
+        elif param.type[-1:] != "*" and isinstance(value, (int, float)):
+            is_float = "float" in param.type or "double" in param.type
+            found[param.name] = f"{param.name}={value if is_float else int(value)}"
+        else:
+            missing.append(param)
+            options |= dict.fromkeys(_options(param, shape.needs.get(word, ())))
+    if missing:
+        declared = ", ".join(f"{each.type} {each.name}".strip() for each in missing)
+        lacks.add(f"line {shape.line}, {bare(shape.kernel)}: no value of {declared}", options)
+    return found
+
+
+def _options(param: Parameter, needs: Sequence[str]) -> list[str]:
+    """Options that give a parameter a value: its own, or those of the names that its value is made of."""
+    by_name = [f"--size {each}=1024" for each in needs if each.isidentifier()]
+    if param.type[-1:] == "*" or not param.type:
+        return (
+            by_name
+            if needs and len(by_name) == len(needs) and param.name not in needs
+            else [f"--arg {_array(param, _EXAMPLE_BYTES)}"]
+        )
+    if param.fields:
+        return [f"--arg '{param.name}={{{', '.join(map(_field, param.fields))}}}'"]
+    if number_name(param.type).startswith("float"):
+        return [f"--arg {param.name}=0.5"]
+    return by_name or [f"--arg {param.name}={7 if number_name(param.type) else '{...}'}"]
+
+
+def _field(field: Field) -> str:
+    """A value of a field of a structure, as the command line has it."""
+    if field.kind == "*":
+        return "f32[1024]=random"
+    if field.inner:
+        return f"{{{', '.join(map(_field, field.inner))}}}"
+    value = "0.5" if field.kind.startswith("float") else "7"
+    return f"f32[{field.count}]" if field.count else value
+
+
+def _array(param: Parameter, nbytes: int) -> str:
+    """An array of so many bytes for a pointer: floats are random."""
+    pointee = re.sub(r"\b(?:const|volatile|struct)\b|[*&\s]", "", param.type)
+    short = next((short for short, name in TYPES.items() if name == param.element), _POINTEES.get(pointee, "b8"))
+    many = ceil(nbytes * 8 / dtype(TYPES[short]).bits)
+    return f"{param.name}:{short}[{many}]{'=random' * ('f' in short)}"
+
+
+def _said(file: Path, shape: LaunchShape, request: Request, own: Mapping[str, str]) -> str:
+    """A line that says how a kernel is launched, and what stands for its arguments."""
+    where = f"{file.name}:{shape.line}: launched as here: grid {shape.grid}, block {shape.block}, "
+    made = [each for each in request.args if not any(each.startswith(name) for name in own)]
+    more = f"; {' '.join(made)}" if made else ""
+    return f"{where}{request.shared_bytes} bytes of dynamic shared memory{more}"
+
+
+def in_order(
+    module: LoadedModule, file: Path, args: Sequence[str], sizes: Mapping[str, Number], seed: int, *, pdl: bool
+) -> list[PlannedLaunch]:
+    """The launches of a file, one behind the other. args: by the names that the host code passes. pdl: may each begin
+    before the last one ends? Else those that the host code launches like that.
+
+    Raises ArgumentError for a file without launches, and for what nobody gives.
+    """
+    random = np.random.default_rng(seed)
+    made: dict[str, Any] = dict(made_argument(text, random) for text in args if not text.startswith("{"))  # type: ignore[misc]  # names
+    known = {**sizes, **{name: value for name, value in made.items() if isinstance(value, (int, float))}}
+    shapes, lacks, planned = _launches(module, None, known), _Lacks(), list[PlannedLaunch]()
+    if not shapes:
+        raise ArgumentError(f"{file.name} has no launch", allowed="kernel<<<4, 256>>>(x, n)")
+    for number, shape in enumerate(shapes):
+        kernel = module[shape.kernel]
+        pairs = list(zip(kernel.written, shape.words, shape.arguments, strict=False))
+        for param, word, value in pairs:
+            if param.type[-1:] == "*" and word not in made and word in shape.allocated:
+                made[word] = made_argument(_array(param, shape.allocated[word]), random)[1]
+            elif word in _NULL and param.type[-1:] == "*":
+                made[word] = None
+            elif isinstance(value, str) and word not in made:
+                option = _array(replace(param, name=word), _EXAMPLE_BYTES) if param.type[-1:] == "*" else f"{word}=7"
+                lacks.add(f"line {shape.line}, {kernel.name}: no value of {param.type} {word}", [f"--arg {option}"])
+        if shape.lacks:
+            lacks.add(f"line {shape.line}, {kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}",
+                      [f"--size {each}=1024" for each in shape.lacks])  # fmt: skip
+        if lacks.what:
+            continue
+        values = (made[word] if isinstance(value, str) or word in made else value for _, word, value in pairs)
+        planned.append(launch(kernel, *values, grid=shape.grid, block=shape.block, shared_bytes=shape.shared_bytes,
+                              cluster=shape.cluster, pdl=number > 0 and (pdl or shape.pdl)))  # fmt: skip
+    lacks.check(file)
+    return planned

@@ -1,0 +1,321 @@
+"""What host code says at one place: the values of names in scope there, and the bytes that it has allocated.
+
+Host code is read, not run: a name has the value that its declaration or its last plain assignment gives it. Of a loop
+the first turn counts, of ``main`` a call without arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from tilewright.load.cu_numbers import Number, Numbers, expression, literal, said, type_bytes
+from tilewright.load.cu_tree import Tree, below, tree_of, without_comments
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+__all__ = ["Host", "bare", "host_of"]
+
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w ,]*)\)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
+_FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
+_LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop", "case_statement", "lambda_expression")
+_ALLOCATES = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc")
+_HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
+_OF_MAIN: Mapping[str, Number] = {"argc": 1}
+
+
+def bare(kernel: str) -> str:
+    """A kernel's name without namespaces and arguments of its template.
+
+    >>> bare("a::k<b::c, 2>")
+    'k'
+    """
+    return kernel.partition("<")[0].rpartition("::")[2].strip()
+
+
+@lru_cache(maxsize=8)
+def calls_of(texts: tuple[str, ...]) -> dict[str, tuple[tuple[str, ...], str]]:
+    """Macros with parameters, and functions that return one expression, of texts: parameters and body by name."""
+    found = dict[str, tuple[tuple[str, ...], str]]()
+    for text in texts:
+        tree = tree_of(text)
+        for name, parameters, body in _MACRO.findall(without_comments(text)):
+            found[name] = tuple(each.strip() for each in parameters.split(",")), body.replace("\\\n", " ").strip()
+        for node in below(tree.root, _FUNCTION):
+            body = node.child_by_field_name("body")
+            returned = [each for each in body.named_children if each.type != "comment"] if body is not None else []
+            head = next(below(node, "function_declarator"), None)
+            if len(returned) == 1 and returned[0].type == "return_statement" and head is not None:
+                names = tuple(name for name, _ in _parameters(head, tree))
+                found[bare(tree.of(head).partition("(")[0])] = names, tree.of(returned[0])[6:].strip(" ;")
+    return found
+
+
+def _parameters(head: Node, tree: Tree) -> Iterator[tuple[str, str]]:
+    """The names of a function's parameters, and what they are where nothing is passed."""
+    listed = head.child_by_field_name("parameters")
+    for each in listed.named_children if listed is not None else ():
+        name = each.child_by_field_name("declarator")
+        while name is not None and name.type != "identifier":
+            name = name.child_by_field_name("declarator") or next(iter(name.named_children), None)
+        if name is not None:
+            standard = each.child_by_field_name("default_value")
+            yield tree.of(name), tree.of(standard) if standard is not None else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Host:
+    """Host code at a node of a text. around: the other texts of the file, for their macros and functions. given: values
+    of names that callers know. bound: the arguments of the template that is around the node, by their names.
+    """
+
+    tree: Tree
+    node: Node
+    around: tuple[str, ...]
+    given: Mapping[str, Number]
+    bound: Mapping[str, str]
+
+    @cached_property
+    def function(self) -> Node | None:
+        """The function around the node."""
+        return _function(self.node)
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The values of names at the node."""
+        return Numbers({**self.outside, **self.local, **self.given}, calls_of((self.tree.text, *self.around)),
+                       types=self.types)  # fmt: skip
+
+    @cached_property
+    def outside(self) -> dict[str, str | Number]:
+        """Macros, and the constants of the file."""
+        found: dict[str, str | Number] = {name: body.strip() for name, body in self.tree.macros.bodies.items()}
+        for text in (*self.around, self.tree.text):
+            tree = self.tree if text == self.tree.text else tree_of(text)
+            found |= {name: body.strip() for name, body in tree.macros.bodies.items()}
+            for node in below(tree.root, "init_declarator"):
+                if not any(each.type == _FUNCTION for each in _above(node)):
+                    found |= dict(_declared(node, tree))
+        return found
+
+    @cached_property
+    def local(self) -> dict[str, str | Number]:
+        """The names of the function before the node, and the arguments of its template."""
+        found: dict[str, str | Number] = {name: word for name, word in self.bound.items() if literal(word) is not None}
+        if self.function is None:
+            return found
+        head = next(below(self.function, "function_declarator"), None)
+        found |= {name: word for name, word in _parameters(head, self.tree) if word} if head is not None else {}
+        found |= _OF_MAIN if head is not None and self.tree.of(head).startswith("main") else {}
+        kinds = ("declaration", "assignment_expression", "update_expression")
+        for each in below(self.function, *kinds):
+            if each.start_byte < self.node.start_byte:
+                self._take(each, found)
+        return found
+
+    def _take(self, node: Node, found: dict[str, str | Number]) -> None:
+        """A statement before the node changes what names stand for."""
+        tree, inside = self.tree, [each.id for each in _above(self.node)]
+        if node.type == "declaration":
+            block = next((each for each in _above(node) if each.type in _BLOCKS), None)
+            if block is None or block.id in inside:
+                for each in node.children_by_field_name("declarator"):
+                    found |= dict(_declared(each, tree))
+            return
+        left = node.child_by_field_name("left") or node.child_by_field_name("argument")
+        if left is None or any(each.type == "for_statement" and each.id in inside and node.id in
+                               {one.id for one in _update(each)} for each in _above(node)):  # fmt: skip
+            return
+        name, right = re.sub(r"\s", "", tree.of(left)), node.child_by_field_name("right")
+        runs = self._runs(node, inside, found)
+        if runs is None or (runs and (right is None or tree.of(node.child_by_field_name("operator") or node) != "=")):
+            found.pop(name, None)
+        elif runs and right is not None:
+            found[name] = tree.of(right)
+
+    def _runs(self, node: Node, inside: list[int], found: Mapping[str, str | Number]) -> bool | None:
+        """Does a statement run before the node is reached? None where the text does not say."""
+        below_it = node
+        for each in _above(node):
+            if each.id in inside:
+                break
+            if each.type in _LOOPS:
+                return None
+            if each.type == "if_statement":
+                condition = each.child_by_field_name("condition")
+                word = self.tree.of(condition) if condition is not None else ""
+                value = Numbers({**self.outside, **found, **self.given}).of(word)
+                if value is None:
+                    return None
+                then = each.child_by_field_name("consequence")
+                if below_it.id != (condition.id if condition is not None else 0) and bool(value) != (
+                    then is not None and then.id == below_it.id
+                ):
+                    return False
+            below_it = each
+        return True
+
+    def word(self, name: str) -> str:
+        """What a name stands for, as the text has it; the name itself where that is not known."""
+        found = {**self.outside, **self.local}.get(name)
+        return found if isinstance(found, str) else name
+
+    def number(self, word: str) -> Number | None:
+        return self.numbers.of(word)
+
+    def extents(self, word: str) -> tuple[int, ...] | None:
+        """One to three numbers of a ``dim3``; None where the text does not say them."""
+        name, seen = word.strip(), set[str]()
+        while (inner := self.word(name)) != name and re.fullmatch(r"[\w.]+", inner) and name not in seen:
+            seen.add(name)
+            name = inner
+        parts = _listed(self.word(name), "dim3")
+        values: list[Number | None] = (
+            [self.number(part) for part in parts] if parts is not None else [self.number(word)]
+        )
+        for place, axis in enumerate("xyz"):
+            if f"{name}.{axis}" in self.local:
+                values += [1] * (place + 1 - len(values))
+                values[place] = self.number(f"{name}.{axis}")
+        values = values or [1]
+        return tuple(int(value) for value in values if value is not None) if None not in values else None
+
+    def allocation(self, word: str) -> str | None:
+        """How many bytes an array has been allocated with, as an expression; None where the text does not say."""
+        name = _base(word)
+        if (many := self.names.get(f"{name}.size()")) is not None:
+            size = type_bytes(str(self.names.get(f"{name}[0]", "")))
+            return f"({many}) * {size}" if size else None
+        inside = [self.function] if self.function is not None else []
+        for node in (*inside, self.tree.root):
+            for call in below(node, "call_expression"):
+                called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+                if called is None or listed is None or bare(self.tree.of(called)) not in _ALLOCATES:
+                    continue
+                words = [self.tree.of(each) for each in listed.named_children]
+                if len(words) > 1 and re.sub(r"\s|\([^()&]*\)", "", words[0]).strip("()") == f"&{name}":
+                    return words[1]
+        return None
+
+    @cached_property
+    def names(self) -> Mapping[str, str | Number]:
+        """What names stand for: numbers, or texts."""
+        return self.numbers.names
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """The types of names at the node, as they are declared."""
+        kinds = ("declaration", "parameter_declaration", "field_declaration")
+        nodes = [each for each in below(self.tree.root, *kinds) if _function(each) in (None, self.function)]
+        return {name: kind for each in nodes for name, kind in _typed(each, self.tree)}
+
+    def type_of(self, word: str) -> str:
+        """The type of an expression, "" where the text does not say."""
+        if literal(word) is not None:
+            return "float" if word[-1:] in "fF" else "double" if "." in word else "int"
+        kind = self.types.get(_base(word), "")
+        many = _HOLDS_MANY.match(kind)
+        if found := re.fullmatch(r"(\w+)\s*[{(].*[)}]", word, re.DOTALL):
+            return found[1] if not many else ""
+        return f"{many[1].strip()}*" if many else self.bound.get(kind, kind)
+
+
+def _base(word: str) -> str:
+    """The array in ``thrust::raw_pointer_cast(d.data())``, ``(float*)d`` and ``&d[0]``."""
+    plain = re.sub(r"\s", "", word)
+    found = re.search(r"(\w+)(?:\.data\(\)|\[0\])", plain) or re.fullmatch(r"(?:\([\w:*]+\))?(\w+)", plain)
+    return found[1] if found else plain
+
+
+def _function(node: Node) -> Node | None:
+    """The function around a node, the outermost one."""
+    found = [each for each in _above(node) if each.type == _FUNCTION]
+    return found[-1] if found else None
+
+
+def _typed(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
+    """The names of a declaration, with their types: ``float*`` of ``const float *x``."""
+    kind = node.child_by_field_name("type")
+    for each in node.children_by_field_name("declarator") if kind is not None else ():
+        stars = ""
+        one: Node | None = each
+        while one is not None and one.type not in ("identifier", "field_identifier"):
+            stars += "*" * (one.type in ("pointer_declarator", "array_declarator"))
+            one = one.child_by_field_name("declarator")
+        if one is not None and kind is not None:
+            yield tree.of(one), f"{tree.of(kind)}{stars}"
+
+
+def _above(node: Node) -> Iterator[Node]:
+    """The nodes around a node, from the inside out."""
+    above = node.parent
+    while above is not None:
+        yield above
+        above = above.parent
+
+
+def _update(loop: Node) -> Iterable[Node]:
+    update = loop.child_by_field_name("update")
+    return [] if update is None else [update, *below(update, "assignment_expression", "update_expression")]
+
+
+def _declared(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
+    """The names that a declarator declares, with what they stand for: ``n = 4``, ``dim3 grid(2, 3)``."""
+    kind = node.parent.child_by_field_name("type") if node.parent is not None else None
+    word = tree.of(kind) if kind is not None else ""
+    name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+    if node.type == "function_declarator":
+        value = node.child_by_field_name("parameters")
+    while name is not None and name.type in ("pointer_declarator", "reference_declarator", "array_declarator"):
+        name = name.child_by_field_name("declarator")
+    if node.type == "identifier":
+        if word.endswith("dim3"):
+            yield tree.of(node), "dim3()"
+    elif name is not None and value is not None:
+        text = tree.of(value)
+        is_dim3 = word.endswith("dim3") and text[:1] in ("(", "{")
+        yield tree.of(name), f"dim3({text[1:-1]})" if is_dim3 else text
+        if (many := _HOLDS_MANY.match(word)) and value.type != "initializer_list" and value.named_children:
+            yield f"{tree.of(name)}.size()", tree.of(value.named_children[0])
+            yield f"{tree.of(name)}[0]", many[1].strip()
+
+
+def _listed(word: str, kind: str) -> list[str] | None:
+    """The parts of ``kind(a, b)``, ``kind{a, b}`` or ``{a, b}``; None of any other text."""
+    node = expression(word)
+    if node is None:
+        return None
+    if node.type == "call_expression" and word.partition("(")[0].strip() == kind:
+        node = node.child_by_field_name("arguments") or node
+    elif node.type == "compound_literal_expression" and word.partition("{")[0].strip() == kind:
+        node = node.child_by_field_name("value") or node
+    elif node.type != "initializer_list":
+        return None
+    return [said(each, word) for each in node.named_children]
+
+
+def host_of(tree: Tree, node: Node, around: tuple[str, ...], given: Mapping[str, Number]) -> list[Host]:
+    """Host code at a node: once, or for each instance that the texts make of the template around it."""
+    plain = Host(tree, node, around, given, {})
+    if plain.function is None:
+        return [plain]
+    template, head = plain.function.parent, next(below(plain.function, "function_declarator"), None)
+    listed = template.child_by_field_name("parameters") if template is not None else None
+    if listed is None or head is None or (template is not None and template.type != "template_declaration"):
+        return [plain]
+    names = [tree.of(each).partition("=")[0].split()[-1] for each in listed.named_children]
+    name = bare(tree.of(head).partition("(")[0])
+    found = dict.fromkeys(args for text in (tree.text, *around) for args in _instances(name, tree_of(text)))
+    return [Host(tree, node, around, given, dict(zip(names, args, strict=False))) for args in found] or [plain]
+
+
+def _instances(name: str, tree: Tree) -> Iterator[tuple[str, ...]]:
+    """The arguments with which a template of a function is made or called."""
+    for node in below(tree.root, "template_function"):
+        called, listed = node.child_by_field_name("name"), node.child_by_field_name("arguments")
+        if called is not None and listed is not None and bare(tree.of(called)) == name:
+            yield tuple(tree.of(each) for each in listed.named_children)

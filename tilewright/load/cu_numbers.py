@@ -1,0 +1,220 @@
+"""Numbers that host code comes to, as far as its text says them: ``(n + 255) / 256``, ``sizeof(float4) * rows``.
+
+An expression is read by the grammar and never run. Names, macros with parameters and functions of one ``return`` are
+looked up; what is not known is remembered by name, so that it can be asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tilewright.dtypes import dtype
+from tilewright.load.cu_tree import parsed
+from tilewright.load.declared import number_name
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+__all__ = ["Number", "Numbers", "expression", "literal", "said", "type_bytes"]
+
+Number = int | float
+
+_BEFORE = 9  # letters that stand before an expression where it is read
+_DEPTH = 40  # of names that lead to names
+_MOST = 1 << 63
+_LITERAL = re.compile(r"(0[xX][\da-fA-F]+|[\d.]+(?:[eE][+-]?\d+)?)[uUlLzZfF]*")
+_TWO: Mapping[str, Callable[[Number, Number], Number]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "<": operator.lt, ">": operator.gt, "<=": operator.le,
+    ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_OF_INTEGERS: Mapping[str, Callable[[int, int], int]] = {
+    "%": lambda a, b: int(math.fmod(a, b)), "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "<<": operator.lshift, ">>": operator.rshift,
+}  # fmt: skip
+_ONE: Mapping[str, Callable[[Number], Number]] = {"-": operator.neg, "+": operator.pos, "!": operator.not_}
+_FUNCTIONS: Mapping[str, Callable[..., Number]] = {
+    "min": min, "max": max, "ceil": math.ceil, "ceilf": math.ceil, "floor": math.floor, "floorf": math.floor,
+    "sqrt": math.sqrt, "sqrtf": math.sqrt, "log2": math.log2, "log2f": math.log2, "abs": abs, "pow": math.pow,
+}  # fmt: skip
+_BYTES = {"half": 2, "__half": 2, "__half2": 4, "half2": 4, "__nv_bfloat16": 2, "__nv_bfloat162": 4, "__nv_fp8_e4m3": 1,
+          "__nv_fp8_e5m2": 1, "dim3": 12, "bool": 1}  # fmt: skip
+_VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-4])")
+
+
+def type_bytes(kind: str) -> int | None:
+    """The size of a type by its words; None of one that is no number, vector or pointer."""
+    plain = re.sub(r"\b(?:const|volatile|struct|std::)\b|::", " ", kind).strip()
+    if plain.endswith("*"):
+        return 8
+    if plain in _BYTES:
+        return _BYTES[plain]
+    if found := _VECTOR.fullmatch(plain):
+        base = "long long" if found[1].endswith("longlong") else found[1].removeprefix("u")
+        size = type_bytes(base)
+        return size * int(found[2]) if size else None
+    return dtype(name).bits // 8 if (name := number_name(plain)) else None
+
+
+def literal(word: str) -> Number | None:
+    """A number as C++ writes it; None for any other text."""
+    found = _LITERAL.fullmatch(word.replace("'", ""))
+    if found is None:
+        return None
+    digits = found[1]
+    try:
+        if digits[:2] in ("0x", "0X"):
+            return int(digits, 16)
+        return float(digits) if re.search(r"[.eE]", digits) else int(digits, 8 if re.match(r"0\d", digits) else 10)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def expression(text: str) -> Node | None:
+    """The syntax of an expression; `said` has the texts of its nodes."""
+    root = parsed(f"auto _ = {text};")
+    made = root.named_children[0] if root.named_children else None
+    node = made.child_by_field_name("declarator") if made is not None else None
+    return node.child_by_field_name("value") if node is not None and node.type == "init_declarator" else None
+
+
+def said(node: Node | None, text: str) -> str:
+    """The text of a node of `expression`."""
+    return text[node.start_byte - _BEFORE : node.end_byte - _BEFORE] if node is not None else ""
+
+
+@dataclass
+class Numbers:
+    """What names stand for. names: their values, or the texts of these. calls: parameters and body of macros and
+    functions. lacks: names that were asked for and are not known. types: of names, as they are declared.
+    """
+
+    names: Mapping[str, str | Number]
+    calls: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
+    lacks: set[str] = field(default_factory=set)
+    types: Mapping[str, str] = field(default_factory=dict)
+    _depth: int = 0
+
+    def of(self, text: str) -> Number | None:
+        """The number that an expression comes to, a float where C++ has one; None where the text does not say."""
+        node = expression(text)
+        if node is None or self._depth > _DEPTH:
+            return None
+        self._depth += 1
+        try:
+            found = self._of(node, text)
+        except (ArithmeticError, ValueError, TypeError, RecursionError):
+            found = None
+        self._depth -= 1
+        return found if found is not None and abs(found) < _MOST else None
+
+    def _of(self, node: Node | None, text: str) -> Number | None:
+        act = _READERS.get(node.type) if node is not None else None
+        return act(self, node, text) if act is not None and node is not None else None
+
+    def _name(self, node: Node, text: str) -> Number | None:
+        name = re.sub(r"\s", "", said(node, text))
+        found = self.names.get(name, self.names.get(name.rpartition("::")[2]))
+        if not isinstance(found, str):
+            self.lacks |= {name} if found is None else set()
+            return found
+        before = set(self.lacks)
+        if (value := self.of(found)) is None:  # ask for the names in its text, or for the name itself
+            self.lacks = before | ({each for each in self.lacks - before if each.isidentifier()} or {name})
+        return value
+
+    def _inner(self, node: Node, text: str) -> Number | None:
+        return self._of(node.named_children[0], text)
+
+    def _one(self, node: Node, text: str) -> Number | None:
+        value = self._of(node.child_by_field_name("argument"), text)
+        act = _ONE.get(said(node.child_by_field_name("operator"), text))
+        return act(value) if act is not None and value is not None else None
+
+    def _both(self, node: Node, text: str) -> Number | None:
+        a, b = (self._of(node.child_by_field_name(side), text) for side in ("left", "right"))
+        return self._two(said(node.child_by_field_name("operator"), text), a, b)
+
+    def _chosen(self, node: Node, text: str) -> Number | None:
+        chosen = self._of(node.child_by_field_name("condition"), text)
+        way = "consequence" if chosen else "alternative"
+        return None if chosen is None else self._of(node.child_by_field_name(way), text)
+
+    def _cast(self, node: Node, text: str) -> Number | None:
+        kind = said(node.child_by_field_name("type"), text)
+        return _as(kind, self._of(node.child_by_field_name("value"), text))
+
+    def _size(self, node: Node, text: str) -> Number | None:
+        kind = re.sub(r"^sizeof\s*\(?|\)$", "", said(node, text)).strip()
+        pointer = re.fullmatch(r"\*\s*(\w+)|(\w+)\[0\]", kind)
+        pointee = self.types.get(pointer[1] or pointer[2], "") if pointer else ""
+        return type_bytes(pointee[:-1] if pointer else self.types.get(kind, kind))
+
+    def _call(self, node: Node, text: str) -> Number | None:
+        listed = node.child_by_field_name("arguments")
+        words = [said(each, text) for each in listed.named_children] if listed is not None else []
+        return self._called(said(node.child_by_field_name("function"), text), words)
+
+    @staticmethod
+    def _two(word: str, a: Number | None, b: Number | None) -> Number | None:
+        if word in ("&&", "||"):
+            known = [bool(each) for each in (a, b) if each is not None]
+            decides = word == "||"
+            return int(decides) if decides in known else None if len(known) < 2 else int(not decides)
+        if a is None or b is None:
+            return None
+        if word == "/":
+            if isinstance(a, float) or isinstance(b, float):
+                return a / b
+            return abs(a) // abs(b) if (a < 0) == (b < 0) else -(abs(a) // abs(b))
+        if word in _OF_INTEGERS and isinstance(a, int) and isinstance(b, int):
+            return _OF_INTEGERS[word](a, b) if word not in ("<<", ">>") or 0 <= b < 63 else None
+        return +_TWO[word](a, b) if word in _TWO else None
+
+    def _called(self, name: str, words: list[str]) -> Number | None:
+        if found := re.fullmatch(r"(?:static_cast|reinterpret_cast)\s*<(.*)>", name, re.DOTALL):
+            return _as(found[1], self.of(words[0])) if words else None
+        if name.endswith(".size"):
+            size = self.names.get(f"{name}()") if not words else None
+            return self.of(size) if isinstance(size, str) else size
+        bare = name.partition("<")[0].rpartition("::")[2].strip()
+        if bare in self.calls:
+            parameters, body = self.calls[bare]
+            given = {each: f"({word})" for each, word in zip(parameters, words, strict=False)}
+            return self.of(re.sub(r"\b\w+\b", lambda each: given.get(each[0], each[0]), body)) if body else None
+        values = [self.of(word) for word in words]
+        known = [each for each in values if each is not None]
+        if len(known) < len(values) or not known:
+            return None
+        if bare in _FUNCTIONS:
+            return _FUNCTIONS[bare](*known)
+        return _as(name, known[0]) if number_name(name) else None
+
+
+def _as(kind: str, value: Number | None) -> Number | None:
+    """A number cast to a type."""
+    if value is None:
+        return None
+    name = number_name(kind.strip())
+    return float(value) if name.startswith("float") else int(value) if name else value
+
+
+_READERS: Mapping[str, Callable[[Numbers, Node, str], Number | None]] = {
+    "number_literal": lambda _, node, text: literal(said(node, text)),
+    "true": lambda *_: 1,
+    "false": lambda *_: 0,
+    **dict.fromkeys(("identifier", "qualified_identifier", "field_expression"), Numbers._name),
+    **dict.fromkeys(("parenthesized_expression", "condition_clause"), Numbers._inner),
+    "unary_expression": Numbers._one,
+    "binary_expression": Numbers._both,
+    "conditional_expression": Numbers._chosen,
+    "cast_expression": Numbers._cast,
+    "sizeof_expression": Numbers._size,
+    "call_expression": Numbers._call,
+}
