@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilewright.checking import check
 from tilewright.errors import ArgumentError, ToolError
 from tilewright.load import load_cu
 from tilewright.load.cu_compile import compile_cu
@@ -111,6 +112,28 @@ int main() { std::vector<int> v(3); cudaMalloc(&v, 4); return 0; }
 """
 
 
+EXPORTED = """#ifdef _WIN32
+#define API __declspec(dllexport)
+#else
+#define API __attribute__((weak))
+#endif
+#define SIZE 4
+int first(std::string name) { return SIZE; }
+#define BODY __device__ int
+int second(std::string name) { return SIZE; }
+__global__ void k(int* x) { *x = SIZE; }
+"""
+
+
+def test_directives_are_no_pieces_and_stay() -> None:
+    made = blanked(EXPORTED, [one for one in pieces(EXPORTED) if not one.device])
+
+    assert [line for line in made.splitlines() if line.strip()] == [
+        line for line in EXPORTED.splitlines() if "std::string" not in line
+    ]
+    assert load_cu(EXPORTED)["k"].parameters == ("x",)
+
+
 def test_host_code_of_a_files_own_headers_is_left_out(tmp_path: Path) -> None:
     for folder in ("src", "common"):
         (tmp_path / folder).mkdir()
@@ -137,8 +160,16 @@ def test_what_is_missing_of_a_header_names_the_header() -> None:
     assert str(raised.value.hint).startswith("include=[FOLDER], or -I FOLDER, with mine.h")
 
 
-def test_headers_of_thrust_are_the_hosts() -> None:
-    text = "#include <thrust/sort.h>\n__global__ void k(int* p) { *p = 1; }\nint main() { thrust::sort(0, 0); }\n"
+def test_a_header_that_is_not_reached_is_not_missing() -> None:
+    text = "#ifdef NEVER\n#include <mine.h>\n#endif\n__global__ void k(int* p) { *p = MINE; }\n"
+
+    with pytest.raises(ToolError, match="NVRTC refuses the device code"):
+        load_cu(text)
+
+
+@pytest.mark.parametrize("header", ["thrust/sort.h", "cub/device/device_radix_sort.cuh"])
+def test_headers_of_algorithms_that_the_host_calls_are_the_hosts(header: str) -> None:
+    text = f"#include <{header}>\n" + "__global__ void k(int* p) { *p = 1; }\nint main() { thrust::sort(0, 0); }\n"
 
     assert ".entry _Z1kPi(" in compile_cu(text, "k.cu", "sm_90a", defines={}, include=(), names=()).ptx
 
@@ -256,3 +287,23 @@ def test_a_launch_of_the_file_is_read_where_its_numbers_are_constants(
     found = [(each.grid, each.block, each.shared_bytes) for each in launched(text, "k") if not each.lacks]
 
     assert found == ([] if shape is None else [shape])
+
+
+OF_ONE_FILE = """static __device__ int first[2];
+namespace mine {
+namespace {
+__device__ int second[2];
+template <int N> __global__ void k(int* p) { *p = ++first[0] + second[0] + N; }
+}
+void host(int* p) { k<3><<<1, 1>>>(p); }
+}
+"""
+
+
+def test_kernels_of_a_namespace_without_a_name_have_both_builds_and_their_variables() -> None:
+    module, out = load_cu(OF_ONE_FILE), np.zeros(1, np.int32)
+
+    verdict = check(module["mine::k<3>"], out, grid=1, block=1)
+
+    assert verdict.builds == ("optimised", "unoptimised")
+    assert sorted(module.globals) == ["first", "second"]

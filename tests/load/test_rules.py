@@ -81,6 +81,37 @@ def test_a_shuffle_from_a_lane_that_has_ended_is_told(rules: LoadedModule) -> No
         rules["shuffle_from_ended"].simulate(zeros(32), 16, block=32)
 
 
+NEXT = """
+__global__ void k(const float* x, const int* id, float* out, int n) {
+    int i = threadIdx.x;
+    if (i < n) {
+        int next = __shfl_down_sync(0xffffffffu, id[i], 1);
+        if (i + ASKED == n || next != id[i]) out[i] = x[i];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("build", ["optimised", "unoptimised"])
+def test_what_a_shuffle_reads_from_an_ended_lane_may_go_unused(build: str) -> None:
+    """Lane 11 is the last one: what it reads does not decide where its own number does."""
+    args = zeros(12, np.float32), np.arange(12, dtype=np.int32), zeros(12, np.float32), 12
+    kernels = [load_cu(NEXT, defines={"ASKED": asked})["k"] for asked in (1, 20)]
+    unused, used = (each.built(build) if build == "unoptimised" else each for each in kernels)
+
+    unused.simulate(*args, block=32)
+
+    with pytest.raises(SimulationError, match="read from one that has ended"):
+        used.simulate(*args, block=32)
+
+
+def test_a_load_wider_than_its_array_is_told() -> None:
+    kernel = load_cu("__global__ void k(const unsigned char* x, int* y) { *y = *(const unsigned*)x; }\n")["k"]
+
+    with pytest.raises(SimulationError, match="load reads outside of x"):
+        kernel.simulate(np.zeros(3, np.uint8), zeros(1), block=1)
+
+
 def test_fences_by_every_thread_order_what_the_last_cta_reads(rules: LoadedModule) -> None:
     out = zeros(64)
 

@@ -17,6 +17,7 @@ from tilewright.ir import Buffer, Var
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields
 from tilewright.load.declared import Parameter
 from tilewright.load.structures import is_structure, packed
+from tilewright.load.tensors import as_fields
 from tilewright.ptx.names import identifier, nbytes, number_dtype
 from tilewright.ptx.tree import Variable
 from tilewright.terms import Term, told
@@ -85,7 +86,8 @@ def given(
     arrays, pointers = dict[str, Any](), dict[str, list[tuple[int, str]]]()
     kinds, numbers, data, maps = {}, {}, {}, {}
     for param in params:
-        value, name = values[param.name], shown[param.name]
+        name, value = shown[param.name], values[param.name]
+        value = as_fields(value, nbytes(param), name) if param.extents else value
         if is_structure(value) and (param.extents or _may_be_pointer(param, address_bits)):
             value, pointers[param.name] = _opened(value, param, by_name[param.name], arrays, address_bits)
         if isinstance(value, host.TensorMap) and not param.extents and _may_be_pointer(param, address_bits):

@@ -22,9 +22,18 @@ from tilewright.cuda.cache import Cache, key_of, sources_version
 from tilewright.cuda.nvrtc import Assembly
 from tilewright.errors import Span, ToolError
 from tilewright.load import cu_worker
-from tilewright.load.cu_headers import INSTALL, Include, header_macros, headers, includes, wheel_folders, wheel_versions
+from tilewright.load.cu_headers import (
+    INSTALL,
+    Include,
+    absent,
+    header_macros,
+    headers,
+    includes,
+    wheel_folders,
+    wheel_versions,
+)
 from tilewright.load.cu_launches import instances
-from tilewright.load.cu_pieces import Chunk, blanked, host_in_macros, pieces
+from tilewright.load.cu_pieces import Chunk, blanked, host_in_macros, pieces, qualified
 from tilewright.load.cu_stand_ins import IMPLICIT
 from tilewright.load.cu_tree import Macros
 
@@ -34,6 +43,10 @@ SECONDS, BYTES = 60, 4 << 30  # that NVRTC may take
 ROUNDS = 8  # in which host code is left out
 _COMPLAINT = r"^{file}\((\d+)\): (?:catastrophic )?error: (.*)$"
 _MESSAGES_SHOWN = 4
+HOST_ALGORITHMS = ("thrust/", "cub/device/", "cub/util_allocator", "cub/grid/")  # headers
+_EXPRESSION = re.compile(r'Input name expression was: "([^"]*)"')
+_OF_ONE_FILE = re.compile(r"(\d+)(_GLOBAL__N_|_INTERNAL_)")
+_WITH_PROCESS = re.compile(r"_(?:GLOBAL__N_|INTERNAL_)_?[0-9a-f]{8}_\d+_\w+_[0-9a-f]{8}_\d+")
 EXTRAS = {"curand": "curand", "cute/": "cutlass", "cutlass/": "cutlass"}  # that have headers, by how these begin
 
 
@@ -79,14 +92,17 @@ def compile_cu(
     ]
     request = {"file": file, "options": words, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
     texts = [each.text for each in sources]
-    wanted = list(dict.fromkeys([*names, *(name for each in sources for name in instances(each.text, texts))]))
+    launched = (name for text in texts for name in instances(text, texts))
+    spelled = {name: qualified(name, texts) for name in (*names, *launched)}
     store, key = Cache.of_environment(), _key(request, sources, others, names)
     kept = store.load(key)
     if kept is None:
-        made = _made(request, sources, others, wanted, tuple(names))
-        kept = Assembly(arch, b"", made["ptx"], json.dumps(made["names"]))
+        wanted, asked = list(dict.fromkeys(spelled.values())), tuple(spelled[name] for name in names)
+        made = _made(request, sources, others, wanted, asked)
+        kept = Assembly(arch, b"", _settled(made["ptx"]), _settled(json.dumps(made["names"])))
         store.save(key, kept)
-    found = {name: symbol for name, symbol in json.loads(kept.log).items() if symbol}
+    symbols = json.loads(kept.log)
+    found = {name: symbols[full] for name, full in spelled.items() if symbols.get(full)}
     return MadePtx(kept.ptx, found, tuple(texts))
 
 
@@ -107,6 +123,21 @@ def _made(
     if not any("<<<" in each.text for each in sources):
         made = _asked(request | _texts(sources, others) | {"names": wanted})
     return made if made["ptx"] else _without_host_code(request, sources, others, wanted, asked, made)
+
+
+def _settled(text: str) -> str:
+    """The text with one name for the scopes of one file: NVRTC puts the number of its process into theirs, so that the
+    next compilation of the same file has other symbols.
+    """
+    made, last = [], 0
+    for found in _OF_ONE_FILE.finditer(text):
+        digits = found[1]  # of the length of the name, perhaps behind those that end the name before it
+        for k in range(len(digits)):
+            stop = found.start(2) + int(digits[k:])
+            if digits[k] != "0" and _WITH_PROCESS.fullmatch(text, found.start(2), stop):
+                made += [text[last : found.start(1) + k], f"{len(found[2])}{found[2]}"]
+                last = stop
+    return "".join([*made, text[last:]])
 
 
 class _Source:
@@ -131,8 +162,8 @@ class _Source:
 
 
 def _of_the_host(sources: Sequence[_Source]) -> list[str]:
-    """The headers of Thrust that are included: algorithms that the host calls."""
-    return [each.name for _, each in _includes(sources) if each.name.startswith("thrust/")]
+    """The headers of Thrust and of CUB that are included: algorithms that the host calls."""
+    return [each.name for _, each in _includes(sources) if each.name.startswith(HOST_ALGORITHMS)]
 
 
 def _includes(sources: Sequence[_Source]) -> Iterator[tuple[_Source, Include]]:
@@ -167,10 +198,13 @@ def _without_host_code(
         logs.append(made["log"])
         is_placed = any(_complaints(made["log"], each.file) for each in sources)
         wrong = [each.drop(made["log"]) for each in sources]
-        unknown = [name for name in wanted if name not in asked and f"{name}" in made["log"]]
-        if not any(wrong) and not unknown and not (wanted and not is_placed):
+        refused = {"".join(name.split()) for name in _EXPRESSION.findall(made["log"])}
+        unknown = [name for name in wanted if name not in asked and "".join(name.split()) in refused]
+        kept = [name for name in wanted if name not in unknown] if is_placed or unknown else list(asked)
+        if not any(wrong) and kept == wanted:
+            logs = logs if is_placed else logs[-1:]  # of the names that were asked for
             break
-        wanted = [name for name in wanted if name not in unknown] if is_placed else list(asked)
+        wanted = kept
     raise _refused(sources, logs, others)
 
 
@@ -190,7 +224,9 @@ def _refused(sources: Sequence[_Source], logs: Sequence[str], others: Mapping[st
     wrong = [line for line in logs[-1].splitlines() if re.search(r"\berror\b", line)] or logs[-1].splitlines()
     lines = [f"line {number}: {message}" for _, number, message in found[:_MESSAGES_SHOWN]] or wrong[:8]
     at = Span(found[0][0].file, found[0][1]) if found else None
-    if not (missing := sorted(name for name, text in others.items() if not text)):
+    reached = "\n".join(logs)
+    missing = sorted(name for name, text in others.items() if text == absent(name) and f'no header {name}"' in reached)
+    if not missing or not found:
         return ToolError("NVRTC refuses the device code", given="\n".join(lines), at=at)
     hint = f"include=[FOLDER], or -I FOLDER, with {', '.join(missing)}"
     if extras := sorted({extra for name in missing for start, extra in EXTRAS.items() if name.startswith(start)}):

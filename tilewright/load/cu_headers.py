@@ -16,9 +16,11 @@ from types import MappingProxyType
 from tilewright.errors import ToolError
 from tilewright.load.cu_stand_ins import EMPTY, OF_WHEELS, STANDARD
 
-__all__ = ["INSTALL", "Include", "headers", "includes", "wheel_folders", "wheel_versions"]
+__all__ = ["INSTALL", "Include", "absent", "headers", "includes", "wheel_folders", "wheel_versions"]
 
 INSTALL = "pip install 'tilewright[cu]'"
+TORCH, _TEXTS = "tilewright/torch.h", Path(__file__).parent / "headers"
+_OF_TORCH = re.compile(r"(?:ATen|c10|torch|THC|TH|pybind11)/")  # headers for which that one stands
 
 _MACRO_OF_HEADERS = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(\s*(\w+)\s*\)[ \t]+([<\"][^>\"\n]*[>\"])[ \t]*$", re.MULTILINE
@@ -98,6 +100,17 @@ def wheel_folders() -> tuple[Path, ...]:
     return ()
 
 
+def absent(name: str) -> str:
+    """The text of a header that is nowhere. The compiler's log has it where that header is reached."""
+    return f'#pragma once\n#warning "there is no header {name}"\n'
+
+
+@cache
+def _of_torch() -> dict[str, str]:
+    """The texts that stand for torch's headers, by name."""
+    return {f"tilewright/{path.name}": path.read_text(encoding="utf-8") for path in _TEXTS.glob("*.h")}
+
+
 @cache
 def wheel_versions() -> tuple[str, ...]:
     """NVIDIA's wheels beside those folders, with their versions: what decides what the headers in them say."""
@@ -107,11 +120,11 @@ def wheel_versions() -> tuple[str, ...]:
 
 def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str, Path], dict[str, str]]:
     """The headers that a text and its own headers include, by the names in them: files below ``folders``, and the texts
-    of headers in memory, empty for those that are nowhere. beside: the folder of the text.
+    of headers in memory, `absent` for those that are nowhere. beside: the folder of the text.
     """
     wheels, own = wheel_folders(), dict[str, Path]()
     found = {name: text for name, text in STANDARD.items() if not any((each / name).is_file() for each in wheels)}
-    found |= EMPTY | (OF_WHEELS if len(wheels) > 1 else {})
+    found |= EMPTY | _of_torch() | (OF_WHEELS if len(wheels) > 1 else {})
     todo, macros = [(text, beside)], dict[str, tuple[str, str]]()
     while todo:
         inner, folder = todo.pop()
@@ -123,5 +136,6 @@ def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str,
             if path is not None:
                 own.setdefault(include.name, path)
             elif include.name not in found and not any((each / include.name).is_file() for each in wheels):
-                found[include.name] = ""
+                is_torchs = _OF_TORCH.match(include.name)
+                found[include.name] = f"#pragma once\n#include <{TORCH}>\n" if is_torchs else absent(include.name)
     return own, {name: text for name, text in found.items() if name not in own}

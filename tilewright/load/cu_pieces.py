@@ -24,6 +24,7 @@ __all__ = [
     "kernels",
     "parameters",
     "pieces",
+    "qualified",
     "template_names",
 ]
 
@@ -72,14 +73,14 @@ def _within(tree: Tree, root: Node, scope: str) -> Iterator[Chunk]:
             todo += [(child, inner) for child in reversed(body.children)]
         elif node.type in _BRANCHES:
             todo += [(child, scope) for child in reversed(node.children)]
-        elif node.is_named and node.type not in _NOTHING:
+        elif node.is_named and node.type not in _NOTHING and not tree.is_directive(node):
             yield _piece(tree, node, scope)
 
 
 def _piece(tree: Tree, node: Node, scope: str) -> Chunk:
     body, before = next(below(node, *_BODIES), None), node.prev_sibling
     begun = before.end_byte if before is not None else node.start_byte  # macros and attributes before it are its own
-    start = max([begun, *(stop for _, stop in tree.made if stop <= node.start_byte)])
+    start = max([begun, *(stop for stop in tree.ends if stop <= node.start_byte)])
     head = tree.between(start, body.start_byte if body is not None else node.end_byte)
     device = bool(tree.macros.device.search(head)) or _is_kept(tree, node)
     follows = node.next_sibling
@@ -132,13 +133,24 @@ def template_names(text: str) -> dict[str, tuple[str, ...]]:
 
 def kernels(text: str) -> list[str]:
     """The names of the ``__global__`` functions, as they are written."""
-    return list(dict.fromkeys(name for name, _ in _declared(text)))
+    return list(dict.fromkeys(name for _, name, _ in _declared(text)))
+
+
+def qualified(name: str, texts: Sequence[str]) -> str:
+    """An instance of a template with the namespaces of its kernel, as texts declare it: ``a::k<4>`` of ``k<4>``.
+
+    As it is where none of them does, or several.
+    """
+    path, angle, arguments = name.partition("<")
+    scoped = {f"{piece.scope}{declared}" for text in texts for piece, declared, _ in _declared(text)}
+    found = [each for each in scoped if f"::{each}".endswith(f"::{path.strip()}")]
+    return f"{found[0]}{angle}{arguments}" if len(found) == 1 else name
 
 
 def parameters(text: str) -> dict[str, tuple[Parameter, ...]]:
     """Each kernel's parameters, by its name. Of several kernels of one name: the names that the first one has."""
     found = dict[str, tuple[Parameter, ...]]()
-    for name, parts in _declared(text):
+    for _, name, parts in _declared(text):
         written = [_parameter(part) for part in parts]
         own = tuple(each for each in written if each)
         if len(own) == len(parts):
@@ -159,8 +171,8 @@ def _parameter(text: str) -> Parameter | None:
     return Parameter(found[2], kind, number_name(pointee[:-1]) if pointee[-1] == "*" else "")
 
 
-def _declared(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The name of each kernel, with the text of each of its parameters."""
+def _declared(text: str) -> Iterator[tuple[Chunk, str, list[str]]]:
+    """The piece of each kernel, its name, and the text of each of its parameters."""
     tree = tree_of(text)
     for piece in pieces(text):
         declarator = next(below(piece.node, _FUNCTION), None) if piece.kernel and piece.node is not None else None
@@ -169,7 +181,7 @@ def _declared(text: str) -> Iterator[tuple[str, list[str]]]:
         name, listed = declarator.child_by_field_name("declarator"), declarator.child_by_field_name("parameters")
         if name is not None and listed is not None:
             given = [tree.of(each) for each in listed.named_children if each.type.endswith("parameter_declaration")]
-            yield tree.of(name), given
+            yield piece, tree.of(name), given
 
 
 def _is_instance(piece: Chunk) -> bool:

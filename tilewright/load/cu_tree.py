@@ -25,6 +25,7 @@ _SKIP = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^()\n]*\))?((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
+_MACRO_LINE = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)\b(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _DEVICE = r"\b__(?:global|device|constant|managed|shared)__\b"
 _WORDS = re.compile(  # of a declaration, beside its type and name
     r"""__(?:global|device|host|constant|managed|shared|forceinline|noinline|inline|inline_hint|restrict)__
@@ -120,12 +121,15 @@ class Macros:
 
 
 class Tree:
-    """A text and its syntax. made: calls of macros that make functions, by place."""
+    """A text and its syntax. made: calls of macros that make functions, by place. ends: of those and of ``#define``
+    lines, which the grammar does not see.
+    """
 
     def __init__(self, text: str, macros: Macros) -> None:
         self.text, self.macros = text, macros
         self._clean = without_comments(text)
         self.made = list(self._makers())
+        self.ends = [stop for _, stop in self.made] + [each.end() for each in _MACRO_LINE.finditer(self._clean)]
         self.root = parsed(self._plain())
 
     def of(self, node: Node) -> str:
@@ -135,6 +139,11 @@ class Tree:
     def between(self, start: int, stop: int) -> str:
         """The text of a stretch, in one line, without comments."""
         return " ".join(_SKIP.sub(lambda found: " " if found[0][0] == "/" else found[0], self.text[start:stop]).split())
+
+    def is_directive(self, node: Node) -> bool:
+        """Does a node stand in a line for the preprocessor, as the name behind ``#ifdef`` does?"""
+        before = self._clean[: node.start_byte].replace("\\\n", "  ").rpartition("\n")[2]
+        return before.lstrip().startswith("#")
 
     def _makers(self) -> Iterator[tuple[int, int]]:
         """Where makers are called, with the semicolon behind."""
@@ -152,7 +161,7 @@ class Tree:
 
     def _plain(self) -> str:
         """What the grammar reads: every place as in the text, one byte for each letter."""
-        plain = _SKIP.sub(_plainly, self.text)
+        plain = _MACRO_LINE.sub(lambda found: _blank(found[0]), _SKIP.sub(_plainly, self.text))
         plain = _BESIDES.sub(lambda found: _blank(found[0]), plain)
         for start, stop in self.made:
             plain = plain[:start] + re.sub(r"[^\n]", " ", plain[start:stop]) + plain[stop:]

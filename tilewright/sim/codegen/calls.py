@@ -240,7 +240,9 @@ def _instruction(
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))
     result = "bool" if bound.form.sync is not None else str(expr.dtype)  # lanes that may go on
-    return CompiledInstruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result, homes)
+    return CompiledInstruction(
+        bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result, homes, leaves_open=e.unknowns
+    )
 
 
 def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:

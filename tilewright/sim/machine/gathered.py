@@ -21,13 +21,19 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["check_lanes", "parted_by_mask"]
+__all__ = ["check_lanes", "from_ended", "parted_by_mask"]
 
 LANE = np.arange(32)
+READS_ENDED = "lanes that read from one that has ended"
+ENDED_HINT = "a lane that is there: a narrower width, or a condition around the work in place of a return before it"
 
 
-def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None) -> None:
-    """Raises SimulationError where a warp lacks lanes that a row needs together. values: the operands of `execute`."""
+def check_lanes(
+    bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None, *, leaves_open: bool = False
+) -> None:
+    """Raises SimulationError where a warp lacks lanes that a row needs together. values: the operands of `execute`.
+    leaves_open: may a lane read from one that has ended? Its bits are unknown then (`from_ended`).
+    """
     if bound.instruction.lanes in (WARPGROUP, WHOLE_WARP) and not mask.has_whole_warps:
         raise _divergence(bound, batch, mask, np.ones((1, 1, 32), np.bool_), at)
     names = [row.name for row in bound.read]
@@ -41,7 +47,10 @@ def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...
         gone = mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.wave.run.exists[:, batch.warps]
         if gone.any():
             _warn_of_ended(bound, batch, gone, at)
-        for wrong, what, hint in _troubles(bound, mask, np.broadcast_to(given, mask.shape), values):
+        troubles = _troubles(bound, mask, np.broadcast_to(given, mask.shape), values)
+        if bound.form.meaning.source_lane is not None and not leaves_open:
+            troubles.append((_silent(bound, mask, values), READS_ENDED, ENDED_HINT))
+        for wrong, what, hint in troubles:
             if wrong.any():
                 facet = Facet(batch, mask, at, batch.wave.run.plain)
                 facet.fault(told("{}: {}", operation(bound.instruction.name), what), wrong, hint=hint)
@@ -79,7 +88,7 @@ def _troubles(
     what to do.
     """
     named = (given[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # for each lane, the lanes that its mask names
-    differs = given[..., None, :] != given[..., None]
+    differs = (given[..., None, :] != given[..., None]) & mask.full[..., None, :]  # lanes that have ended give none
     found = [
         (mask.full & ~_bits(given), "lanes that execute it, and that its mask does not name", "a mask that names them"),
         ((named & differs).any(-1), "masks that differ between the lanes that they name", "one mask for all of them"),
@@ -88,10 +97,37 @@ def _troubles(
         source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
         outside = mask.full & (given >> source & 1 == 0)
         found.append((outside, "lanes that read from one outside the mask", "a mask that names those, too"))
-        silent = ~np.take_along_axis(mask.full, source.astype(np.int64), -1)
-        there = "a lane that is there: a narrower width, or a condition around the work in place of a return before it"
-        found.append((mask.full & silent, "lanes that read from one that has ended", there))
     return found
+
+
+def _silent(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> Bools:
+    """The lanes that read from one that does not execute the row."""
+    assert bound.form.meaning.source_lane is not None
+    source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
+    found: Bools = mask.full & ~np.take_along_axis(mask.full, source.astype(np.int64), -1)
+    return found
+
+
+def from_ended(
+    bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None, place: object
+) -> Bools | None:
+    """The lanes of compiled code that read from one that has ended, whose bits are unknown; kept for a report, which
+    follows where something visible depends on them. None where there are none. place: the instruction in the program.
+
+    Source: PTX ISA, "shfl.sync": the value is unpredictable where the source lane is inactive or has exited.
+    """
+    if mask.array is None or bound.form.meaning.source_lane is None:
+        return None
+    lanes = _silent(bound, mask, values)
+    if not lanes.any():
+        return None
+    undefined = batch.wave.shadows.undefined
+    if place not in undefined:
+        what, given = f"{bound.instruction.name}: {READS_ENDED}", where_text(batch, lanes)
+        error = SimulationError(what, given=given, hint=ENDED_HINT, at=at)
+        undefined[place] = np.zeros((batch.wave.ctas, batch.wave.run.warps, 32), bool), error
+    undefined[place][0][batch.ctas, batch.warps] |= lanes
+    return lanes
 
 
 def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span | None) -> SimulationError:

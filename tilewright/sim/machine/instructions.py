@@ -17,7 +17,7 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.answers import asked, check_values
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.facets import Facet, Finder
-from tilewright.sim.machine.gathered import check_lanes, parted_by_mask
+from tilewright.sim.machine.gathered import check_lanes, from_ended, parted_by_mask
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.register_files import RegisterAddress, RegisterFile, stacked
@@ -109,7 +109,7 @@ def _replicas(site: Site, batch: Batch, mask: Mask, at: Address, line: Span | No
 class CompiledInstruction:
     """A row with a meaning. accesses: (operand number, site) of memory that it touches; sinks: registers it writes;
     sources: registers that an operation reads until it is complete. homes: by operand, the buffer in shared memory that
-    it points into, where that is certain.
+    it points into, where that is certain. leaves_open: may its result have unknown bits, as no lane gave them?
     """
 
     bound: Bound
@@ -120,6 +120,7 @@ class CompiledInstruction:
     with_shadows: bool
     result: str
     homes: Mapping[str, Place | None]
+    leaves_open: bool = False
 
     def __call__(
         self,
@@ -130,7 +131,7 @@ class CompiledInstruction:
         flags: GivenFlags = None,
         sources: Given = (),
     ) -> Results:
-        check_lanes(self.bound, batch, mask, values, self.at)
+        check_lanes(self.bound, batch, mask, values, self.at, leaves_open=self.leaves_open)
         for number, site in self.accesses:
             if site.sized:
                 continue
@@ -284,6 +285,8 @@ class CompiledInstruction:
             register.store_flags(batch, mask, at, part)
         if form.meaning.moves and self.result != "void":
             bits = np.asarray(shadow)
+            ended = from_ended(self.bound, batch, mask, arguments, self.at, self) if self.leaves_open else None
+            bits = bits if ended is None else np.where(ended, np.zeros((), bits.dtype), bits)
             return self._typed(found), bits.view(UNITS[bits.dtype.itemsize])
         return self._typed(found)
 

@@ -145,6 +145,8 @@ class MemoryRows:
         mask: given where addresses of inactive lanes may be anywhere.
         """
         if mask is not None:
+            if width > self.data.shape[1]:  # no lane is active: each would read beyond the end
+                return np.zeros((1, 1, 1), UNITS[width])
             at = Address(0, Part(np.where(mask.full, at.full(), 0)))
         strides = at.strides()
         if strides is None or at.bits & (width - 1):

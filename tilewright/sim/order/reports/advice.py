@@ -6,6 +6,8 @@ between taking and releasing a lock. It helps where it lies on the way from one 
 
 from __future__ import annotations
 
+import linecache
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,6 +43,8 @@ BARRIERS = {"warp": LANE, "cta": LANE | WARP, "cluster": LANE | WARP | CTA}
 """By scope: the axes over which the threads that meet there differ."""
 ROWS = {"warp": "cuda.warp_sync", "cta": "cuda.cta_sync", "cluster": "cuda.cluster_sync"}
 SECOND = "or another array to write to"
+_IF = re.compile(r"\s*(?:\}\s*)?(?:else\s+)?if\b")
+_ENDS = re.compile(r"[;{}:]\s*(?://.*)?$")  # a statement, or its head
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,10 @@ def _in_between(scope: str, first: object, then: object, *where: int) -> Told:
 
 def _by_lines(scope: str, first: Span, then: Span, *, one_turn: bool) -> Told:
     """The same for compiled code, which has lines and no statements."""
+    if (condition := _condition_around(first, then)) is not None:
+        text = told("what line {} reads into a variable before the `if` of line {}, {} behind that; {}", first.line,
+                    condition, barrier(scope), SECOND)  # fmt: skip
+        return _barrier(text, scope, condition)
     if first.line != then.line:
         return _in_between(scope, f"line {first.line}", f"line {then.line}", first.line, then.line)
     if first != then:
@@ -89,6 +97,26 @@ def _by_lines(scope: str, first: Span, then: Span, *, one_turn: bool) -> Told:
     turn = f"at the end of each turn of a loop around line {then.line}, outside of its `if`s"
     text = told("{} {}; where no loop is around it, between the two accesses", barrier(scope), turn)
     return _barrier(text, scope, then.line)
+
+
+def _condition_around(first: Span, then: Span) -> int | None:
+    """The line of the `if` whose condition reads at the first place and whose body writes at the other, as the text is
+    indented; None where there is none.
+    """
+    lines = linecache.getlines(first.file)
+    if first.file != then.file or not first.line < then.line <= len(lines):
+        return None
+    start = first.line
+    while start > 1 and lines[start - 2].strip() and not _ENDS.search(lines[start - 2]):
+        start -= 1
+    if not _IF.match(lines[start - 1]):
+        return None
+    inside = (line for line in lines[first.line : then.line] if line.strip())
+    return start if all(_indent(line) > _indent(lines[start - 1]) for line in inside) else None
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _taken_apart(scope: str, line: int, branch: Stmt | None = None) -> Told:

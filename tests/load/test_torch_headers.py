@@ -1,0 +1,81 @@
+"""What stands for torch's headers: 16-bit floats, accessors, macros and atomics of device code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.load import LoadedModule, load_cu
+
+TEXT = """
+#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+using torch::PackedTensorAccessor32;
+template <typename scalar_t> using Rows = PackedTensorAccessor32<scalar_t, 2, torch::RestrictPtrTraits>;
+struct Shape { Shape(const at::Tensor& t) : rows(t.defined() ? t.size(0) : 0) {} int rows; };
+
+template <typename scalar_t> __global__ void sums(const Rows<scalar_t> x, PackedTensorAccessor32<float, 1> out, int n) {
+    CUDA_KERNEL_LOOP(i, n) {
+        at::acc_type<scalar_t, true> sum = 0;
+        for (int j = 0; j < x.size(1); ++j) sum += x[i][j] * scalar_t(2);
+        out[i] = sum > scalar_t(0) ? static_cast<float>(sum) : std::numeric_limits<float>::infinity();
+    }
+}
+template <typename scalar_t> __global__ void total(const scalar_t* x, scalar_t* out, int n) {
+    CUDA_KERNEL_LOOP(i, n) gpuAtomicAdd(out, x[i]);
+}
+__global__ void picked(const at::cuda::detail::TensorInfo<int64_t, int> info, int64_t* out) {
+    out[threadIdx.x] = info.data[at::cuda::detail::IndexToOffset<int64_t, int, -1>::get(threadIdx.x, info)];
+}
+
+torch::Tensor forward(torch::Tensor x, std::vector<int64_t> sizes) {
+    TORCH_CHECK(x.is_cuda(), "x lies on the host");
+    auto out = torch::empty({x.size(0)}, x.options());
+    AT_DISPATCH_FLOATING_TYPES_AND_HALF(x.scalar_type(), "sums", ([&] {
+        sums<scalar_t><<<1, 32>>>(x.packed_accessor32<scalar_t, 2, torch::RestrictPtrTraits>(),
+                                  out.packed_accessor32<float, 1>(), x.size(0));
+    }));
+    return out;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+"""
+NARROW = ("float", "at::Half", "c10::BFloat16")
+
+
+@pytest.fixture(scope="module")
+def module() -> LoadedModule:
+    kernels = [f"{kernel}<{kind}>" for kernel in ("sums", "total") for kind in (*NARROW, "int64_t", "uint8_t")]
+    return load_cu(TEXT, kernels=kernels)
+
+
+def dtype_of(kind: str) -> np.dtype:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    named = {"at::Half": np.float16, "c10::BFloat16": ml_dtypes.bfloat16, "int64_t": np.int64, "uint8_t": np.uint8}
+    return np.dtype(named.get(kind, np.float32))
+
+
+@pytest.mark.parametrize("kind", NARROW)
+def test_an_array_is_an_accessor_of_the_tensor_with_its_strides(module: LoadedModule, kind: str) -> None:
+    x = np.arange(12).reshape(3, 4).astype(dtype_of(kind)).T  # rows of 3 elements, 4 apart
+    out = np.zeros(4, np.float32)
+
+    module[f"sums<{kind}>"].simulate(x, out, 4, grid=1, block=32)
+
+    assert out.tolist() == (2 * x.astype(np.float32)).sum(1).tolist()
+
+
+@pytest.mark.parametrize("kind", [*NARROW, "int64_t", "uint8_t"])
+def test_atomics_add_in_any_type(module: LoadedModule, kind: str) -> None:
+    out = np.zeros(8, dtype_of(kind))[1:]  # not at a whole word
+
+    module[f"total<{kind}>"].simulate(np.arange(8).astype(out.dtype), out, 8, grid=1, block=32)
+
+    assert out[0] == 28
+
+
+def test_an_array_is_a_tensor_info(module: LoadedModule) -> None:
+    index, out = np.arange(12).reshape(3, 4).T, np.zeros(12, np.int64)
+
+    module["picked"].simulate(index, out, grid=1, block=12)
+
+    assert out.tolist() == index.ravel().tolist()
