@@ -35,6 +35,7 @@ __all__ = [
     "LeftOut",
     "Marked",
     "Met",
+    "Moment",
     "Moved",
     "Phase",
     "Recording",
@@ -101,7 +102,8 @@ class Row:
     shared" and "store global" and the like, operators with their type ("float32 *", "int32 cast"), and "address", the
     operators of indices. Loads and stores of registers count nothing.
     commits: the group that it closes. mnemonic: of its instruction of the table, in PTX; of
-    several that which begins an operation, or the first.
+    several that which begins an operation, or the first. signals: buffers with m-barriers that it tells, or the
+    operation that it begins.
     """
 
     text: str
@@ -110,6 +112,7 @@ class Row:
     counts: Mapping[str, int]
     commits: str = ""
     mnemonic: str = ""
+    signals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +343,9 @@ class AsyncOperation:
 class Phase:
     """A phase of an m-barrier. name: ``full[2]``. number: from 0 by its initialisation, ``life`` counts those.
     signals: seq of the `Signalled` events and of completed operations that counted in it; the last one of an ended
-    phase ended it. arrivals, nbytes: that came in all; announced: bytes that were announced.
+    phase ended it. arrivals, nbytes: that came in all; announced: bytes that were announced. begun: seq of its
+    initialisation, or of the end of the phase before. wanted: arrivals that it waits for. The last phase of each
+    m-barrier is there also where nothing came to it.
     """
 
     cta: int
@@ -353,6 +358,8 @@ class Phase:
     announced: int
     nbytes: int
     ended: bool
+    begun: int = 0
+    wanted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +373,22 @@ class BarrierMeeting:
     barrier: int
     arrivals: tuple[int, ...]
     ended: bool
+
+
+Place: TypeAlias = "tuple[int, int, int]"
+"""A stream, an event of it, and a statement of its `Steps`, -1 where those are not kept; or -1 and an operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When a finding was made. here: what was done then, by which lane, -1 where none is known; other: the access that
+    it clashes with. None: not recorded.
+    """
+
+    seq: int
+    here: Place | None = None
+    other: Place | None = None
+    lane: int = -1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -420,7 +443,8 @@ class Recording:
 
     rows, sites: what events refer to by number. streams: one for each recorded CTA and warp, in this order. operations,
     phases, meetings: of the recorded CTAs. cluster: CTAs of one. threads: of a CTA. steps: of the whole run. stepped:
-    of some warps, each statement. findings: what the checks found. buffers: of the kernel, as their author has them.
+    of some warps, each statement. findings: what the checks found; moments: of the first of them, when. buffers: of the
+    kernel, as their author has them.
     """
 
     kernel: str
@@ -439,6 +463,7 @@ class Recording:
     left_out: LeftOut
     stepped: tuple[Steps, ...] = ()
     findings: tuple[Finding, ...] = ()
+    moments: tuple[Moment, ...] = ()
     buffers: tuple[KernelBuffer, ...] = ()
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["explorer", "in_a_frame", "page_of"]
 
 FILES = Path(__file__).parent / "static"
-SCRIPTS = ("layouts.js", "tools.js", "timeline.js", "steps.js", "findings.js", "explorer.js", "main.js")
+SCRIPTS = ("layouts.js", "tools.js", "timeline.js", "steps.js", "findings.js", "waits.js", "explorer.js", "main.js")
 MOST_BYTES = 1_900_000
 """Of a page."""
 
@@ -45,7 +45,7 @@ def page_of(
     room, kept = MOST_BYTES - len(packed) - _own_bytes(), []
     for one in recording.stepped:
         for most in MOST_STEPS:
-            own = _packed(steps_of(one, most))
+            own = _packed(steps_of(one, most, last=bool(recording.moments)))
             if len(own) <= room:
                 kept.append(own)
                 room -= len(own)
