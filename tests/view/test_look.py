@@ -198,6 +198,13 @@ def test_the_last_statements_begin_with_what_registers_held(run: tw.Run) -> None
     assert {tuple(each) for changed in made["changed"] for each in changed} == held
 
 
+@pytest.mark.parametrize("name", ["page", "timeline"])
+def test_a_folder_that_is_not_there_is_told(run: tw.Run, name: str, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="no file can be written there"):
+        getattr(run, name)(tmp_path / "no" / "folder")
+    assert getattr(run, name)(tmp_path / "run")
+
+
 def test_stretches_without_statements_are_no_bars() -> None:
     recording = recorded("matmul_ring").recording
     assert all(event.executed or event.moved for stream in recording.streams for event in stream.events

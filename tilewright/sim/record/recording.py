@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.errors import ArgumentError
+from tilewright.public import Public
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tilewright.errors import Span
     from tilewright.explain import Finding
     from tilewright.layout import Layout
@@ -51,6 +53,7 @@ __all__ = [
 ]
 
 
+@Public(ArgumentError, {}).fields
 @dataclass(frozen=True, slots=True)
 class RecordingOptions:
     """How much of a run is recorded. ctas: how many, from the first on, or their numbers in the grid; the other CTAs of
@@ -71,8 +74,11 @@ class RecordingOptions:
         if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in several) or not several:
             allowed = "how many CTAs, from 1 on; or a tuple of their numbers in the grid, from 0 on"
             raise ArgumentError("no CTAs to record", given=repr(self.ctas), allowed=allowed)
-        if isinstance(self.events, bool) or not isinstance(self.events, int) or self.events < 1:
-            raise ArgumentError("no events to record", given=repr(self.events), allowed="a whole number above 0")
+        for name, least in (("events", 1), ("stepped", 0), ("nbytes", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                allowed = f"a whole number, from {least} on"
+                raise ArgumentError(f"{name} is how many", given=f"{name}={value!r}", allowed=allowed)
 
     @classmethod
     def of(cls, given: bool | int | tuple[int, ...] | RecordingOptions) -> RecordingOptions | None:
@@ -514,12 +520,9 @@ class Recording:
 
     def page(self, path: str | Path | None = None) -> str:
         """The page of the run, one HTML file that needs nothing else. path: also written there."""
-        from tilewright.view.look import page_of
+        from tilewright.view.look import page_of, written
 
-        text = page_of(self)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+        return written(path, page_of(self))
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the page."""

@@ -13,13 +13,14 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.errors import ArgumentError
 from tilewright.view.look.data import data_of, measured_rows, steps_of
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import Recording
     from tilewright.tracing import Trace
 
-__all__ = ["explorer", "in_a_frame", "page_of"]
+__all__ = ["explorer", "in_a_frame", "page_of", "written"]
 
 FILES = Path(__file__).parent / "static"
 SCRIPTS = ("layouts.js", "tools.js", "timeline.js", "steps.js", "findings.js", "waits.js", "explorer.js", "main.js")
@@ -51,6 +52,18 @@ def page_of(
                 room -= len(own)
                 break
     return _html(f"{recording.kernel}: a recorded run", packed, kept)
+
+
+def written(path: str | Path | None, text: str) -> str:
+    """The text, also written into a file where a path is given. Raises ArgumentError where that is not possible."""
+    try:
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+    except (OSError, TypeError) as error:
+        why = getattr(error, "strerror", None) or "no path"
+        raise ArgumentError(f"no file can be written there: {why.lower()}", given=repr(str(path)),
+                            allowed="the path of a file, in a folder that is there") from None  # fmt: skip
+    return text
 
 
 def explorer() -> str:
