@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,10 @@ class Needed:
     def needed(self) -> bool:
         """Does anything follow?"""
         return self.finding is not None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its fields, and whether it is needed, as JSON and pages have them."""
+        return {**asdict(self), "needed": self.needed}
 
     def __str__(self) -> str:
         follows = (

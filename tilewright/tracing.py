@@ -13,7 +13,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from math import prod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +45,8 @@ from tilewright.ir.evaluate import evaluate
 from tilewright.isa import call
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from tilewright.compiler import Executable
@@ -131,16 +132,15 @@ class Trace:
 
     def timeline(self, path: str | Path) -> None:
         """Write them into a file, to open at ui.perfetto.dev or chrome://tracing."""
-        Path(path).write_text(json.dumps(self.events(), separators=(",", ":")), encoding="utf-8")
+        from tilewright.view.look import written
+
+        written(path, json.dumps(self.events(), separators=(",", ":")))
 
     def page(self, recording: Recording, path: str | Path | None = None) -> str:
         """The page of a recorded run with these marks beside it. path: also written there."""
-        from tilewright.view.look import page_of  # upwards, and only when somebody looks
+        from tilewright.view.look import page_of, written  # upwards, and only when somebody looks
 
-        text = page_of(recording, measured=self)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+        return written(path, page_of(recording, measured=self))
 
     def __repr__(self) -> str:
         lost = f", {self.lost} lost" if self.lost else ""

@@ -71,6 +71,28 @@ def test_files_of_cuda_are_looked_at_too(tmp_path: Path, monkeypatch: pytest.Mon
     assert [(row["line"], row["needed"]) for row in json.loads(out)] == [(6, True), (8, False)]
 
 
+@pytest.mark.parametrize("command", ["look", "needed"])
+def test_options_of_the_other_kind_of_file_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    code, _, err = run(monkeypatch, command, RING, "--grid", "4")
+    assert code != 0
+    assert "is Python, where a kernel has its launch itself" in err
+    assert "--grid" in err
+
+    (tmp_path / "sums.cu").write_text(SUMS)
+    code, _, err = run(monkeypatch, command, tmp_path / "sums.cu", *ARGS, "--size", "m=4")
+    assert code != 0
+    assert "is not Python" in err
+    assert "--size" in err
+
+
+def test_a_page_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, _, err = run(monkeypatch, "look", RING, "-o", tmp_path / "none" / "run.html")
+    assert code != 0
+    assert "no file can be written there: no such file or directory" in err
+
+
 def test_needed_prints_each_line_and_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = run(monkeypatch, "needed", RING)
 

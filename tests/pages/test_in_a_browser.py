@@ -17,6 +17,7 @@ from tests.view.test_look import racing
 from tilewright.deleting import needed
 from tilewright.errors import SimulationError
 from tilewright.view.look import explorer, page_of
+from tools.runs import BUGS, run_of_example
 
 pytestmark = pytest.mark.pages
 
@@ -26,7 +27,7 @@ SETS = 'return document.documentElement.dataset.ready === "yes"'
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pages of a product of 16 CTAs, a ring, a race, and the explorer."""
+    """Pages of a product of 16 CTAs, a ring, a race, mistakes in the ring, and the explorer."""
     made = tmp_path_factory.mktemp("pages")
     a, b = np.ones((256, 64), np.float16), np.ones((256, 64), np.float16)
     product = example("matmul_ring").matmul
@@ -42,6 +43,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.raises(SimulationError, match="race") as caught:
         tw.simulate(racing, np.zeros(64, np.float32), record=True)
     (made / "race.html").write_text(page_of(caught.value.recording, view="findings"), encoding="utf-8")
+    for name, bug in (
+        ("parity", "the_wrong_parity"),
+        ("deadlock", "too_many_bytes"),
+        ("init", "no_barrier_behind_the_init"),
+    ):
+        (one,) = (each for each in BUGS if each.name == bug)
+        (made / f"{name}.html").write_text(page_of(run_of_example("ring", one), view="findings"), encoding="utf-8")
     (made / "explorer.html").write_text(explorer(), encoding="utf-8")
     return made
 
@@ -215,8 +223,137 @@ def test_a_finding_shows_both_accesses_and_what_lacks(opened: Any) -> None:
     assert "other access" in text
     assert page.count("#finding-0 path.lacks") == 1
     assert page.count("#finding-0 circle") >= 2
-    page.click("#finding-0 a")
+    page.click("#finding-0 .link")
     assert page.run("return look.line") > 0
+
+
+def test_a_race_is_marked_at_the_two_accesses_that_race_not_at_the_last_of_their_lines(opened: Any) -> None:
+    page = opened("parity.html")
+    accesses = page.run("return [...document.querySelectorAll('#finding-0 g.access')].map((one) => one.dataset.key)")
+    assert len(accesses) == 2
+    writer, reader = ([int(part) for part in each.split(",")] for each in accesses)
+    again = """const [stream, k, line] = arguments, one = look.data.streams[stream], { ran, rows } = look.data;
+        const ranLines = (n) => n < 0 ? [] : ran[n][0].map(([row]) => rows[row][3]);
+        const lines = (at) => [one.line[at], ...ranLines(one.ran[at])];
+        return one.line.filter((_, at) => at > k && lines(at).includes(line)).length"""
+    assert page.run(again, *reader, 45) > 0, "the line runs again behind the race"
+    assert page.run(again, *writer, 35) > 0, "so does the copy"
+    assert "still under way" in page.text("#finding-0 svg")
+
+
+def test_one_click_leads_from_the_finding_to_its_bar_and_to_its_statement(opened: Any) -> None:
+    page = opened("parity.html")
+    page.click("#finding-0 .ways .link")
+    assert page.run("return look.name") == "timeline"
+    assert page.run("return [look.view.selected.row.stream, look.view.selected.k]") == page.run(
+        "return look.data.moments[0][0].slice(0, 2)"
+    )
+    assert "finding 1" in page.text("#detail")
+    assert page.run("return look.line") == 45
+    page.click("#tab-findings")
+    page.click("#finding-0 .ways .link:nth-of-type(2)")
+    assert page.run("return look.name") == "step"
+    assert page.run("return look.view.at + look.view.one.start") == page.run("return look.data.moments[0][0][2]")
+    assert page.run("return look.line") == 45
+    assert page.count("#lanes td.hot") == 1
+
+
+def test_step_begins_at_the_finding(opened: Any) -> None:
+    page = opened("parity.html", "#view=step")
+    assert page.run("return look.view.at + look.view.one.start") == page.run("return look.data.moments[0][0][2]")
+    assert "finding 1" in page.text("#view")
+
+
+def test_what_a_finding_cut_off_is_drawn_as_cut_off(opened: Any) -> None:
+    words = "return look.data.streams.flatMap((one) => one.open.map((k) => look.data.words[one.word[k]]))"
+    for name in ("parity.html", "init.html"):
+        cut = opened(name).run(words)
+        assert cut
+        assert all(each.endswith("cut off: the run ends here, at what was found") for each in cut)
+    never = opened("deadlock.html").run(words)
+    assert len(never) == 2
+    assert all(each.endswith("never over") for each in never)
+
+
+def test_an_mbarrier_that_nobody_signals_has_a_row_with_its_count(opened: Any) -> None:
+    page = opened("deadlock.html", "#view=timeline")
+    assert "empty[0]" in page.run("return look.view.shown.map((row) => row.label)")
+    phase = page.run("""const row = look.view.shown.find((one) => one.label === "empty[0]");
+        return [look.data.words[row.bars.word[0]], row.open.has(0)]""")
+    assert phase == ["phase 0: 0 of 32 arrivals, not over", True]
+
+
+def test_a_deadlock_is_drawn_who_waits_for_what_and_who_would_tell_it(opened: Any) -> None:
+    page = opened("deadlock.html")
+    assert page.count(".waits .thing") == 2
+    text = page.text(".waits")
+    assert "empty[0]" in text
+    assert "0 of 32 arrivals came" in text
+    assert "512 bytes of 1 KiB announced came" in text
+    assert "nobody has come here" in text
+    assert page.count(".waits path.awaits") == 2
+    assert page.count(".waits path.waits-itself") >= 2
+    page.click(".waits .link:nth-of-type(2)")
+    assert page.run("return look.name") == "timeline"
+
+
+def test_a_wait_without_time_stays_in_sight_below_a_mark(opened: Any) -> None:
+    page = opened("ring.html")
+    found = page.run("""const view = look.view, row = view.shown[0];
+        const k = row.bars.kind.indexOf("mark"), y = 24 + 22 * view.shown.indexOf(row);
+        view.from = row.bars.c[k] - 2; view.to = row.bars.c[k] + 20; view.draw();
+        const x = view.x(row.bars.c[k]);
+        return [row.bars.kind[view.hit(x, y + 4).k], row.bars.kind[view.hit(x, y + 16).k], view.span(row, k)]""")
+    assert found[0] == "mark"
+    assert found[1] == "wait"
+
+
+def test_what_is_looked_at_stands_in_the_address(opened: Any) -> None:
+    page = opened("parity.html", "#view=timeline")
+    page.run("look.view.canvas.focus()")
+    page.keys("+", "\ue015", "n", "n")
+    time.sleep(0.4)
+    fragment, state = page.run("return [location.hash, look.view.state()]")
+    assert "at=w1.1" in fragment
+    assert "span=" in fragment
+    again = opened("parity.html", fragment)
+    assert again.run("return look.view.state()") == state
+    again.keys("2", "\ue014")
+    time.sleep(0.4)
+    fragment, state = again.run("return [location.hash, look.view.state()]")
+    assert "view=step" in fragment
+    assert opened("parity.html", fragment).run("return look.view.state()") == state
+
+
+@pytest.mark.parametrize(
+    ("fragment", "said"),
+    [
+        ("#view=foo", 'no view "foo"; it has timeline, step, findings, layout'),
+        ("#view=timeline&cta=7", "CTA 7 is not recorded"),
+        ("#view=timeline&at=w0.9999", "no bar w0.9999"),
+        ("#view=step&warp=0.5", "no statements of CTA and warp 0.5"),
+        ("#view=findings&finding=9", "no finding 9"),
+    ],
+)
+def test_an_address_that_asks_in_vain_is_told_so(opened: Any, fragment: str, said: str) -> None:
+    page = opened("parity.html", fragment)
+    assert said in page.text("#notice")
+    assert page.run("return document.getElementById('view').children.length") == 1
+
+
+@pytest.mark.parametrize("sought", ["stage, turn", "stages", "total[j]", "warp 1", "computes", "full[0]"])
+def test_search_finds_names_of_the_source_of_buffers_and_of_warps(opened: Any, sought: str) -> None:
+    page = opened("parity.html", "#view=timeline")
+    page.run("look.view.canvas.focus()")
+    page.keys("/", *sought)
+    assert page.run("return look.view.found.length") > 0
+
+
+def test_long_lines_of_the_source_are_shown_whole(opened: Any) -> None:
+    page = opened("parity.html")
+    assert page.count("#source .text") > 50
+    cut = "(one) => one.scrollWidth > one.clientWidth + 1"
+    assert page.run(f"return [...document.querySelectorAll('#source .text')].filter({cut}).length") == 0
 
 
 def test_lines_that_are_needed_are_listed(opened: Any) -> None:
@@ -239,7 +376,7 @@ def test_a_link_to_a_layout_is_a_question_with_its_answer(opened: Any, folder: P
     again = opened("explorer.html", fragment)
     assert again.text("#wavefronts") == "4 wavefronts, 4 ideal"
     again.run('look.view.fields.l.value = "(8,4"; look.view.changed();')
-    assert "bracket" in again.text("[role=alert]")
+    assert "bracket" in again.text("#answer [role=alert]")
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -187,7 +187,7 @@ def test_a_run_that_a_finding_ends_has_its_recording() -> None:
 def test_no_ctas_cannot_be_recorded() -> None:
     with pytest.raises(ArgumentError, match="no CTAs to record"):
         RecordingOptions(ctas=0)
-    with pytest.raises(ArgumentError, match="no events to record"):
+    with pytest.raises(ArgumentError, match="events is how many"):
         RecordingOptions(events=0)
 
 

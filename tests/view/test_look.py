@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import linecache
 import re
 import zlib
 from pathlib import Path
@@ -22,6 +23,7 @@ from tilewright.profiling.play import play
 from tilewright.sim.record.recording import Stretch, Waited
 from tilewright.view.look import Timeline, page_of
 from tilewright.view.look.bars import bars_of_warp, role_of
+from tilewright.view.look.data import steps_of
 from tilewright.view.look.schedule import gpu_of, scheduled
 
 
@@ -163,6 +165,44 @@ def test_a_finding_is_on_the_page_with_both_accesses() -> None:
     assert finding["kind"] == "races"
     assert finding["other"]["did"] == "written"
     assert finding["threads"][0]["warps"] != finding["other"]["threads"][0]["warps"]
+
+
+def test_a_finding_knows_the_moment_of_both_accesses() -> None:
+    with pytest.raises(SimulationError, match="race") as caught:
+        tw.simulate(racing, np.zeros(64, np.float32), record=True)
+    recording = caught.value.recording
+    assert recording is not None
+    (moment,) = recording.moments
+    assert moment.here is not None
+    assert moment.other is not None
+    for (stream, event, step), line in ((moment.here, "A[t] = shared"), (moment.other, "shared[t] = A")):
+        steps = next(one for one in recording.stepped if one.warp == recording.streams[stream].warp)
+        at = recording.rows[steps.steps[step].row].at
+        assert at is not None
+        assert line in linecache.getline(at.file, at.line)
+        assert isinstance(recording.streams[stream].events[event], Stretch)
+    assert moment.here[0] != moment.other[0]
+
+
+def test_a_run_without_findings_has_no_moments(run: tw.Run) -> None:
+    assert run.recording is not None
+    assert run.recording.moments == ()
+
+
+def test_the_last_statements_begin_with_what_registers_held(run: tw.Run) -> None:
+    assert run.recording is not None
+    steps = next(one for one in run.recording.stepped if one.warp == 1)
+    made = steps_of(steps, 20, last=True)
+    assert made["start"] == len(steps.steps) - 20
+    held = {tuple(each) for changed in steps_of(steps, len(steps.steps))["changed"] for each in changed}
+    assert {tuple(each) for changed in made["changed"] for each in changed} == held
+
+
+@pytest.mark.parametrize("name", ["page", "timeline"])
+def test_a_folder_that_is_not_there_is_told(run: tw.Run, name: str, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="no file can be written there"):
+        getattr(run, name)(tmp_path / "no" / "folder")
+    assert getattr(run, name)(tmp_path / "run")
 
 
 def test_stretches_without_statements_are_no_bars() -> None:

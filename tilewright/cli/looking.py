@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tilewright.cli.options import Arch, Const, Json, Seed, Sizes, Values
-from tilewright.errors import SimulationError
+from tilewright.errors import ArgumentError, SimulationError
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -23,6 +23,10 @@ Grid = Annotated[str | None, typer.Option(help="Of a .cu or PTX file, CTAs: 4 or
 Block = Annotated[str | None, typer.Option(help="Threads of a CTA: 256 or 16,16.")]
 Smem = Annotated[int, typer.Option(help="Bytes of dynamic shared memory.")]
 Cluster = Annotated[str | None, typer.Option(help="CTAs of a cluster.")]
+
+
+OF_OURS, OF_OTHERS = ("const", "size"), ("kernel", "grid", "block", "smem", "cluster")
+"""Options that only kernels of Python have, and that only others have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,18 @@ class RunAsked:
         """The kernel, its arguments and its launch, which ours has itself."""
         path, _, name = self.file.partition(":")
         if Path(path).suffix in (".cu", ".ptx", ".cuh"):
+            self._refuse(OF_OURS, "not Python", "--kernel, --grid, --block, --smem, --cluster, --arg, --seed")
             return self._loaded(Path(path), self.kernel or name or None)
+        self._refuse(OF_OTHERS, "Python, where a kernel has its launch itself", "--arg, --size, --const, --seed")
         from tilewright.cli.running import Inputs, compiled
 
         made = compiled(self.file, self.arch, self.const)
         return made, tuple(Inputs(self.arg, self.size, self.seed).arguments(made.kernel).values()), {}
+
+    def _refuse(self, options: tuple[str, ...], what: str, allowed: str) -> None:
+        given = [f"--{name}" for name in options if getattr(self, name)]
+        if given:
+            raise ArgumentError(f"{self.file} is {what}", given=", ".join(given), allowed=allowed)
 
     def _loaded(self, path: Path, name: str | None) -> tuple[LoadedKernel, tuple[Any, ...], dict[str, Any]]:
         import numpy as np
@@ -65,7 +76,9 @@ class RunAsked:
         grid, block, cluster = (numbers(text) if text else None for text in (self.grid, self.block, self.cluster))
         request = Request(name, grid or (1,), block, self.smem, cluster, args=tuple(self.arg), seed=self.seed)
         if not self.arg and (beside := requests_beside(path)):
-            request = next((one for one in beside if name in (None, one.kernel)), beside[0])
+            own = {"grid": grid, "block": block, "cluster": cluster, "shared_bytes": self.smem}
+            found = next((one for one in beside if name in (None, one.kernel)), beside[0])
+            request = replace(found, **{key: value for key, value in own.items() if value})
         module = loaded(path, self.arch, (), (), [request.kernel] if request.kernel else [])
         if request.block is None and path.suffix != ".ptx":
             (request, said), *_ = as_launched(module, request, path, parse_sizes(constants(self.size)))
@@ -112,7 +125,7 @@ def look(
 
 def _looked(asked: RunAsked, out: Path, trace: Path | None, *, ctas: int, check: str, with_needed: bool) -> bool:
     """Writes the page of a run; False where a finding has ended it."""
-    from tilewright.view.look import Timeline, page_of
+    from tilewright.view.look import Timeline, page_of, written
     from tilewright.view.terminal import complain, say, with_progress
 
     made, args, launch = asked.ready()
@@ -126,7 +139,7 @@ def _looked(asked: RunAsked, out: Path, trace: Path | None, *, ctas: int, check:
         if recording is None:
             raise
     assert recording is not None
-    out.write_text(page_of(recording, needed=rows, view="findings" if wrong else "timeline"), encoding="utf-8")
+    written(out, page_of(recording, needed=rows, view="findings" if wrong else "timeline"))
     if trace is not None:
         recording.timeline(trace)
     say(str(Timeline(recording)))
@@ -139,7 +152,7 @@ def _rows(made: Executable | LoadedKernel, args: tuple[Any, ...], launch: dict[s
     from tilewright.deleting import needed as tried
 
     try:
-        return [{**asdict(one), "needed": one.needed} for one in tried(made, *args, **launch)]
+        return [one.as_dict() for one in tried(made, *args, **launch)]
     except SimulationError:
         return []
 
@@ -177,7 +190,7 @@ def needed(
     made, args, launch = asked.ready()
     rows = tried(made, *args, **launch)
     if json:
-        say(dumps([{**asdict(one), "needed": one.needed} for one in rows], indent=1))
+        say(dumps([one.as_dict() for one in rows], indent=1))
         return
     for one in rows:
         say(str(one))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,13 @@ class _Entry:
 
 @dataclass
 class Collected:
-    """A mutable list of errors after which a run goes on. most: at the last of so many it stops."""
+    """A mutable list of errors after which a run goes on. most: at the last of so many it stops. heard: is called with
+    each that is new.
+    """
 
     most: int
     entries: dict[Hashable, _Entry] = field(default_factory=dict)
+    heard: Callable[[SimulationError], None] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -58,6 +61,8 @@ class Collected:
                 entry.follows += 1
             return
         self.entries[key] = _Entry(error)
+        if self.heard is not None:
+            self.heard(error)
         if len(self.entries) >= self.most:
             raise self.error()
 

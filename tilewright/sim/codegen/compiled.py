@@ -76,7 +76,7 @@ class Compiled(Subject):
         self.own_checks = checks_of(checks, self)
         self.recorder = Recorder(self) if recorded else None
         if self.recorder is not None:
-            self.own_checks.append(self.recorder)
+            self.own_checks.insert(0, self.recorder)  # what a check finds has been recorded
         self._reads: dict[int, frozenset[str]] = {}
         self._site_of: dict[object, Site] = {}  # by what it does
         orders = ("accesses" if pauses else "branches") if "races" in checks else ""

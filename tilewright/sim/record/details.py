@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Detailed"]
+__all__ = ["Detailed", "OpenStep"]
 
 POWERS = 1 << np.arange(32, dtype=np.uint64)
 
 
 @dataclass(slots=True)
-class _Open:
+class OpenStep:
     """A step that its statement's effects are still added to."""
 
     seq: int
@@ -42,7 +42,7 @@ class Detailed:
         self.warp = warp
         self.room = room
         self.tmem = tmem
-        self.steps: list[_Open] = []
+        self.steps: list[OpenStep] = []
         self.before: dict[str, Array] = {}
         self.is_whole = True
         self.may_change = True  # may the last statement have changed registers?
@@ -56,7 +56,7 @@ class Detailed:
         if self.room[0] < 0:
             self.is_whole = False
             return
-        self.steps.append(_Open(seq, row, int(POWERS[lanes].sum())))
+        self.steps.append(OpenStep(seq, row, int(POWERS[lanes].sum())))
 
     def keep(self, value: Value, i: int, j: int) -> None:
         """The value that the statement gives its variable; i, j: the warp's place in a batch."""
@@ -90,7 +90,7 @@ class Detailed:
                 if before is not None and self.steps:
                     self._changed(self.steps[-1], number, view, before)
 
-    def _settle_tmem(self, now: Array, step: _Open) -> None:
+    def _settle_tmem(self, now: Array, step: OpenStep) -> None:
         """The cells that have changed since any warp looked last. now: (lanes, columns)."""
         before = self.tmem.get(self.cta)
         changed = now != (0 if before is None else before)
@@ -101,7 +101,7 @@ class Detailed:
             step.tmem = int(lanes[0]), int(columns[0]), box
             self.room[0] -= box.nbytes
 
-    def _changed(self, step: _Open, number: int, view: Array, before: Array) -> None:
+    def _changed(self, step: OpenStep, number: int, view: Array, before: Array) -> None:
         """The words of a buffer that differ. view: (units, 32, words of a unit)."""
         now, was = (np.swapaxes(one, 1, 2).reshape(-1, 32) for one in (view, before))
         changed = np.flatnonzero((now != was).any(1))

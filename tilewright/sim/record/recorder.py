@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.explain import Finding
 from tilewright.ir import as_expr, names_in
 from tilewright.ir.evaluate import evaluate
-from tilewright.isa import Fence, ProxyFence, Signal, phase_of, unit_of
+from tilewright.isa import Fence, ProxyFence, Signal, phase_of, phase_state, unit_of
 from tilewright.records import replace
 from tilewright.sim.checks.base import Check
 from tilewright.sim.machine.batch import numbers
@@ -24,6 +25,7 @@ from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.remote import split
 from tilewright.sim.record.details import Detailed
 from tilewright.sim.record.measures import Measure
+from tilewright.sim.record.moments import moment_of
 from tilewright.sim.record.recording import (
     AccessSite,
     AsyncOperation,
@@ -35,6 +37,7 @@ from tilewright.sim.record.recording import (
     LeftOut,
     Marked,
     Met,
+    Moment,
     Recording,
     RecordingOptions,
     Row,
@@ -46,8 +49,7 @@ from tilewright.sim.record.streams import Growing, OpenMeeting, OpenOperation, P
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.errors import Span
-    from tilewright.explain import Finding
+    from tilewright.errors import SimulationError, Span
     from tilewright.isa import Lanes
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
@@ -90,7 +92,7 @@ class Recorder(Check):
         self._rows_of: dict[int, int] = {}
         self._kept: list[object] = []  # alive, so that no id is used again
         self.wanted: RecordingOptions | None = None
-        self.on = False
+        self.on = self.hears = False
 
     # The program
 
@@ -139,6 +141,10 @@ class Recorder(Check):
         self.meetings: list[OpenMeeting] = []
         self.at_barrier: dict[tuple[int, int, int], OpenMeeting] = {}
         self.signal_told = -1
+        self.moments: list[Moment] = []
+        self.hears = True
+        self.mask: Mask | None = None
+        run.findings.heard = self.found
         self.room = [self.record.nbytes]
         tmem: dict[int, Array] = {}
         self.tmem = tmem
@@ -163,20 +169,31 @@ class Recorder(Check):
 
     def taken(self, target: str, findings: tuple[Finding, ...]) -> Recording:
         """What was recorded, also of a run that a finding has ended; the next run is not recorded."""
-        if self.on:
+        if self.hears:
             self.flush()
-        self.on = False
+        wrong = [one for one in findings if one.severity == "error"]
+        for one in wrong[len(self.moments) :]:  # that which has ended the run, or another run in another order
+            self.moments.append(moment_of(self, one) if self.hears and one.choice is None else Moment(self.seq))
+        self.on = self.hears = False
         x, y, z = self.run.grid
         cut_short = sum(not one.is_whole for one in self.detailed.values())
         streams = tuple(one.stream() for cta in sorted(self.by_cta) for one in self.by_cta[cta])
-        phases = tuple(phase for log in self.barriers.values() for phase in log.phases())
+        waits = (event for stream in streams for event in stream.events if isinstance(event, Waited))
+        waited = {(one.cta, one.address, one.phase) for one in waits if one.until is None}
+        phases = tuple(phase for log in self.barriers.values() for phase in log.phases(waited))
         return Recording(
             self.program.kernel.name, self.program.kernel.at, target, (x, y, z), self.run.cluster_ctas,
             self.run.threads, tuple(self.rows), tuple(self.sites), streams, tuple(one.data for one in self.operations),
             phases, tuple(one.meeting() for one in self.meetings), self.run.steps,
             LeftOut(self.run.ctas - len(self.by_cta), self.cut, cut_short),
-            tuple(one.done(self.run) for one in self.detailed.values()), findings, self._buffers(),
+            tuple(one.done(self.run) for one in self.detailed.values()), findings, tuple(self.moments), self._buffers(),
         )  # fmt: skip
+
+    def found(self, error: SimulationError) -> None:
+        """A check has made a finding, and the run may go on."""
+        if self.hears:
+            self.flush()
+            self.moments.append(moment_of(self, Finding.of(error)))
 
     def _buffers(self) -> tuple[KernelBuffer, ...]:
         """The kernel's buffers; without a shape where that depends on more than the arguments."""
@@ -199,7 +216,7 @@ class Recorder(Check):
         """An event of a warp; its place there. Ends the recording at its limit."""
         self.events += 1
         if self.events >= self.limit:
-            self.on, self.cut = False, self.seq
+            self.on, self.hears, self.cut = False, False, self.seq
         stream.events.append(event)
         return len(stream.events) - 1
 
@@ -226,7 +243,7 @@ class Recorder(Check):
         if batch is not self.batch or self.run.steps != self.now:
             self.enter(batch)
         self.instance += 1
-        self.last_row = row
+        self.last_row, self.mask = row, mask
         if self.streams:
             self.pending.append((row, mask))
             self._steps(row, batch, mask)
@@ -284,7 +301,7 @@ class Recorder(Check):
                 self.events += 1
         self.pending = []
         if self.events >= self.limit:
-            self.on, self.cut = False, seq
+            self.on, self.hears, self.cut = False, False, seq
 
     def accessed(self, site: int, measure: Measure, batch: Look, mask: Mask, *every: Address) -> None:
         """Lanes are about to touch memory: a hook of each site."""
@@ -336,7 +353,8 @@ class Recorder(Check):
         made = []
         for (cta, warp), which in groups.items():
             one = OpenOperation(len(self.operations), frozenset(which),
-                                self._operation(operation, seq, cta, warp, which, amounts))  # fmt: skip
+                                self._operation(operation, seq, cta, warp, which, amounts),
+                                tuple(_spans(operation, which)))  # fmt: skip
             self.operations.append(one)
             made.append(one)
             for stream in self.by_cta[cta][warp : warp + issuers.warps_each]:
@@ -487,7 +505,7 @@ class Recorder(Check):
         for k, actor in enumerate(actors):
             by_warp.setdefault(actor, []).append(k)
         if kind == "init":
-            log.restart()
+            log.restart(seq, int(phase_state(word).expected))
         if kind == "wait":
             log.at(int(phase_of(word)))
         after = None if before is None else np.append(before[1:], word).astype(np.uint64)
@@ -510,7 +528,7 @@ class Recorder(Check):
         if self.on:
             if batch is not self.batch or self.run.steps != self.now:
                 self.enter(batch)
-            self.last_row = row
+            self.last_row, self.mask = row, batch.mask
 
     def asked(self, batch: Batch, passed: bool | Bools, at: Address | None) -> None:
         """The answer that lanes got; those that may not go on ask again."""
@@ -632,3 +650,12 @@ class Recorder(Check):
                 self._meets(stream, meeting, waits=True)
             for stream in every:
                 self._goes_on(stream, meeting, self.seq)
+
+
+def _spans(operation: Operation, which: list[int]) -> Iterator[tuple[int, int]]:
+    """First and last byte of shared memory that each access of some issuers touches."""
+    for one in operation.touched:
+        if one.space == "shared":
+            places = one.places[np.isin(one.issuer, which)] if len(one.places) == len(one.issuer) else one.places
+            if places.size:
+                yield int(places.min()), int(places.max()) + one.width

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.errors import ArgumentError
+from tilewright.public import Public
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tilewright.errors import Span
     from tilewright.explain import Finding
     from tilewright.layout import Layout
@@ -35,6 +37,7 @@ __all__ = [
     "LeftOut",
     "Marked",
     "Met",
+    "Moment",
     "Moved",
     "Phase",
     "Recording",
@@ -50,6 +53,7 @@ __all__ = [
 ]
 
 
+@Public(ArgumentError, {}).fields
 @dataclass(frozen=True, slots=True)
 class RecordingOptions:
     """How much of a run is recorded. ctas: how many, from the first on, or their numbers in the grid; the other CTAs of
@@ -70,8 +74,11 @@ class RecordingOptions:
         if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in several) or not several:
             allowed = "how many CTAs, from 1 on; or a tuple of their numbers in the grid, from 0 on"
             raise ArgumentError("no CTAs to record", given=repr(self.ctas), allowed=allowed)
-        if isinstance(self.events, bool) or not isinstance(self.events, int) or self.events < 1:
-            raise ArgumentError("no events to record", given=repr(self.events), allowed="a whole number above 0")
+        for name, least in (("events", 1), ("stepped", 0), ("nbytes", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                allowed = f"a whole number, from {least} on"
+                raise ArgumentError(f"{name} is how many", given=f"{name}={value!r}", allowed=allowed)
 
     @classmethod
     def of(cls, given: bool | int | tuple[int, ...] | RecordingOptions) -> RecordingOptions | None:
@@ -101,7 +108,8 @@ class Row:
     shared" and "store global" and the like, operators with their type ("float32 *", "int32 cast"), and "address", the
     operators of indices. Loads and stores of registers count nothing.
     commits: the group that it closes. mnemonic: of its instruction of the table, in PTX; of
-    several that which begins an operation, or the first.
+    several that which begins an operation, or the first. signals: buffers with m-barriers that it tells, or the
+    operation that it begins.
     """
 
     text: str
@@ -110,6 +118,7 @@ class Row:
     counts: Mapping[str, int]
     commits: str = ""
     mnemonic: str = ""
+    signals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +349,9 @@ class AsyncOperation:
 class Phase:
     """A phase of an m-barrier. name: ``full[2]``. number: from 0 by its initialisation, ``life`` counts those.
     signals: seq of the `Signalled` events and of completed operations that counted in it; the last one of an ended
-    phase ended it. arrivals, nbytes: that came in all; announced: bytes that were announced.
+    phase ended it. arrivals, nbytes: that came in all; announced: bytes that were announced. begun: seq of its
+    initialisation, or of the end of the phase before. wanted: arrivals that it waits for. The last phase of each
+    m-barrier is there also where nothing came to it.
     """
 
     cta: int
@@ -353,6 +364,8 @@ class Phase:
     announced: int
     nbytes: int
     ended: bool
+    begun: int = 0
+    wanted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +379,22 @@ class BarrierMeeting:
     barrier: int
     arrivals: tuple[int, ...]
     ended: bool
+
+
+Place: TypeAlias = "tuple[int, int, int]"
+"""A stream, an event of it, and a statement of its `Steps`, -1 where those are not kept; or -1 and an operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When a finding was made. here: what was done then, by which lane, -1 where none is known; other: the access that
+    it clashes with. None: not recorded.
+    """
+
+    seq: int
+    here: Place | None = None
+    other: Place | None = None
+    lane: int = -1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -420,7 +449,8 @@ class Recording:
 
     rows, sites: what events refer to by number. streams: one for each recorded CTA and warp, in this order. operations,
     phases, meetings: of the recorded CTAs. cluster: CTAs of one. threads: of a CTA. steps: of the whole run. stepped:
-    of some warps, each statement. findings: what the checks found. buffers: of the kernel, as their author has them.
+    of some warps, each statement. findings: what the checks found; moments: of the first of them, when. buffers: of the
+    kernel, as their author has them.
     """
 
     kernel: str
@@ -439,6 +469,7 @@ class Recording:
     left_out: LeftOut
     stepped: tuple[Steps, ...] = ()
     findings: tuple[Finding, ...] = ()
+    moments: tuple[Moment, ...] = ()
     buffers: tuple[KernelBuffer, ...] = ()
 
     @property
@@ -489,12 +520,9 @@ class Recording:
 
     def page(self, path: str | Path | None = None) -> str:
         """The page of the run, one HTML file that needs nothing else. path: also written there."""
-        from tilewright.view.look import page_of
+        from tilewright.view.look import page_of, written
 
-        text = page_of(self)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+        return written(path, page_of(self))
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the page."""

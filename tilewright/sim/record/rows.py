@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.dtypes import VOID
-from tilewright.isa import Ptx, bind
+from tilewright.isa import Bound, Ptx, bind
 from tilewright.sim.record.recording import Row
 
 if TYPE_CHECKING:
@@ -31,7 +31,15 @@ def row_of(stmt: ir.Stmt, text: str) -> Row:
     told = [b for b in bounds if isinstance(b.form.wording, Ptx)]
     mnemonic = next((b.mnemonic for b in sorted(told, key=lambda b: not b.form.concerns_operations)), "")
     kind = KINDS.get(type(stmt), "other")
-    return Row(text, kind, stmt.at, _counts(ir.expressions(stmt), stmt), commits, mnemonic)
+    signals = tuple(dict.fromkeys(name for b in bounds for name in _told(b)))
+    return Row(text, kind, stmt.at, _counts(ir.expressions(stmt), stmt), commits, mnemonic, signals)
+
+
+def _told(bound: Bound) -> Iterable[str]:
+    """The buffers whose m-barriers a call tells, or the operation that it begins."""
+    for signal in bound.form.signals:
+        for operand in bound.operands.get(signal.barrier, ()) if signal.kind in ("arrive", "bytes") else ():
+            yield from (node.buffer.name for node in ir.walk(operand) if isinstance(node, ir.AddressOf))
 
 
 def row_of_call(call: ir.Call, kind: str, text: str, at: Span | None) -> Row:

@@ -23,7 +23,7 @@ from tilewright.sim.record.recording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from tilewright.isa import Lanes
 
@@ -102,9 +102,11 @@ def _moved(a: tuple[Moved, ...], b: tuple[Moved, ...]) -> tuple[Moved, ...]:
 
 @dataclass
 class OpenPhase:
-    """A phase that signals come to."""
+    """A phase that signals come to. begun: when it did; wanted: arrivals."""
 
     number: int
+    begun: int = 0
+    wanted: int = 0
     signals: list[int] = field(default_factory=list)
     arrivals: int = 0
     announced: int = 0
@@ -124,18 +126,18 @@ class PhaseLog:
         self.word = 0
         self.last: int | None = None  # seq of the signal that ended the last phase
 
-    def restart(self) -> None:
+    def restart(self, seq: int, wanted: int) -> None:
         """It is initialised: phase 0 begins."""
-        self.ended.extend(self._frozen(self.open, ends=False))
+        self.ended.extend(self._frozen(self.open, ends=False) if self.open.signals else ())
         self.life += 1
-        self.open, self.word, self.last = OpenPhase(0), 0, None
+        self.open, self.word, self.last = OpenPhase(0, seq, wanted), 0, None
 
     def at(self, word: int) -> OpenPhase:
         """The phase that the machine's count names, which is the current one or a later one."""
         for _ in range((word - self.word) % 4):
             self.ended.extend(self._frozen(self.open, ends=True))
             self.last = self.open.signals[-1] if self.open.signals else None
-            self.open = OpenPhase(self.open.number + 1)
+            self.open = OpenPhase(self.open.number + 1, self.last or self.open.begun, self.open.wanted)
         self.word = word
         return self.open
 
@@ -150,16 +152,22 @@ class PhaseLog:
             phase.signals += [seq] if phase.signals[-1:] != [seq] else []
             phase.arrivals += came
             phase.announced += nbytes
+        self.open.wanted = int(now.expected[-1])
         return first, int(arrivals.sum()), int(announced.sum())
 
     def _frozen(self, one: OpenPhase, *, ends: bool) -> Iterable[Phase]:
-        if one.signals:
-            yield Phase(self.cta, self.address, self.name, self.life, one.number, tuple(one.signals), one.arrivals,
-                        one.announced, one.nbytes, ends)  # fmt: skip
+        yield Phase(self.cta, self.address, self.name, self.life, one.number, tuple(one.signals), one.arrivals,
+                    one.announced, one.nbytes, ends, one.begun, one.wanted)  # fmt: skip
 
-    def phases(self) -> list[Phase]:
-        """All of them."""
-        return [*self.ended, *self._frozen(self.open, ends=False)]
+    def phases(self, waited: Container[tuple[int, int, int]]) -> list[Phase]:
+        """All of them; the last one also where nothing came, if it is waited for, or the only one.
+
+        waited: CTA, address and number of phases.
+        """
+        one = self.open
+        is_shown = one.signals or not self.ended or (self.cta, self.address, one.number) in waited
+        is_over = bool(one.signals) and one.arrivals >= one.wanted and one.nbytes == one.announced
+        return [*self.ended, *(self._frozen(one, ends=is_over) if is_shown else ())]
 
 
 @dataclass
@@ -180,8 +188,11 @@ class OpenMeeting:
 
 @dataclass
 class OpenOperation:
-    """An operation that may be under way. issuers: their numbers in the machine's operation."""
+    """An operation that may be under way. issuers: their numbers in the machine's operation. spans: first and last byte
+    of shared memory that each of its accesses touches.
+    """
 
     number: int
     issuers: frozenset[int]
     data: AsyncOperation
+    spans: tuple[tuple[int, int], ...] = ()

@@ -8,7 +8,7 @@ page                the page: its files, with the data inside
 timeline            what `run.timeline()` gives
 """
 
-from tilewright.view.look.page import explorer, in_a_frame, page_of
+from tilewright.view.look.page import explorer, in_a_frame, page_of, written
 from tilewright.view.look.timeline import Timeline
 
-__all__ = ["Timeline", "explorer", "in_a_frame", "page_of"]
+__all__ = ["Timeline", "explorer", "in_a_frame", "page_of", "written"]

@@ -12,7 +12,7 @@ from tilewright.sim.record.recording import Committed, Event, Fenced, Issued, Ma
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import AsyncOperation, Phase, Recording
 
-__all__ = ["Bar", "bars_of_operations", "bars_of_phases", "bars_of_warp", "role_of"]
+__all__ = ["Bar", "bars_of_operations", "bars_of_phases", "bars_of_warp", "how_open", "role_of"]
 
 SHOWN_COUNTS = 6
 
@@ -20,7 +20,8 @@ SHOWN_COUNTS = 6
 @dataclass(frozen=True, slots=True)
 class Bar:
     """kind: stretch, wait, issue, signal, meet, fence, commit, mark, operation or phase. order: begin and end in the
-    simulator's order. line: of the kernel. place: stream and event, or -1 and the operation's number.
+    simulator's order. line: of the kernel. place: stream and event, or -1 and the operation's number. open: has it no
+    end in what was recorded?
     """
 
     kind: str
@@ -28,6 +29,15 @@ class Bar:
     line: int
     order: tuple[int, int]
     place: tuple[int, int]
+    open: bool = False
+
+
+def how_open(recording: Recording) -> str:
+    """What to say of what has no end: only where no thread can go on it never has one."""
+    wrong = [one.kind for one in recording.findings if one.severity == "error"]
+    if not {"deadlock", "livelock"}.isdisjoint(wrong) or not (wrong or recording.left_out.after):
+        return "never over"
+    return "cut off: the run ends here, at what was found" if wrong else "cut off: the recording ends here"
 
 
 def role_of(recording: Recording, number: int) -> str:
@@ -46,14 +56,15 @@ def role_of(recording: Recording, number: int) -> str:
 
 def bars_of_warp(recording: Recording, number: int) -> Iterator[Bar]:
     """The bars of one warp, in its order."""
+    last, unfinished = _last(recording), how_open(recording)
     for place, event in enumerate(recording.streams[number].events):
         kind, words, row = _said(recording, event)
         until = getattr(event, "until", event.seq)
-        end = _last(recording) if until is None else max(until, event.seq) + (1 if kind == "stretch" else 0)
+        end = last if until is None else max(until, event.seq) + (1 if kind == "stretch" else 0)
         at = recording.rows[row].at if row >= 0 else None
         never = until is None and kind in ("wait", "meet") and getattr(event, "waits", True)
-        words += ": never over" * never
-        yield Bar(kind, words, at.outermost.line if at else 0, (event.seq, end), (number, place))
+        words += f": {unfinished}" * never
+        yield Bar(kind, words, at.outermost.line if at else 0, (event.seq, end), (number, place), never)
 
 
 def _last(recording: Recording) -> int:
@@ -131,21 +142,24 @@ def moved_words(one: AsyncOperation) -> str:
 
 def bars_of_operations(recording: Recording) -> Iterator[tuple[int, str, Bar]]:
     """CTA, unit and bar of each operation."""
+    last = _last(recording)
     for number, one in enumerate(recording.operations):
-        end = one.completed if one.completed is not None else _last(recording)
+        end = one.completed if one.completed is not None else last
         words = f"{one.name.removeprefix('ptx.')}: {moved_words(one)}"
         line = one.at.outermost.line if one.at else 0
-        yield one.cta, one.unit, Bar("operation", words, line, (one.issued, end), (-1, number))
+        yield one.cta, one.unit, Bar("operation", words, line, (one.issued, end), (-1, number), one.completed is None)
 
 
 def bars_of_phases(recording: Recording) -> Iterator[tuple[int, str, Bar]]:
-    """CTA, name of the m-barrier and bar of each phase."""
+    """CTA, name of the m-barrier and bar of each phase: from when it begins, to its end or that of the recording."""
+    last = _last(recording)
     for number, one in enumerate(recording.phases):
-        yield one.cta, one.name, Bar("phase", phase_words(one), 0, (one.signals[0], one.signals[-1]), (-2, number))
+        end = one.signals[-1] if one.ended and one.signals else last
+        yield one.cta, one.name, Bar("phase", phase_words(one), 0, (one.begun, end), (-2, number), not one.ended)
 
 
 def phase_words(one: Phase) -> str:
-    """Arrivals and bytes of a phase."""
+    """Arrivals and bytes of a phase, of those that it waits for."""
     nbytes = f", {bytes_text(one.nbytes)} of {bytes_text(one.announced)} announced" * bool(one.nbytes or one.announced)
-    arrivals = f"{one.arrivals} arrival{'s' * (one.arrivals != 1)}"
+    arrivals = f"{one.arrivals} of {one.wanted} arrival{'s' * (one.wanted != 1)}"
     return f"phase {one.number}: {arrivals}{nbytes}{'' if one.ended else ', not over'}"

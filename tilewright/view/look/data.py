@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import linecache
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.errors import LayoutError
-from tilewright.view.look.bars import Bar, bars_of_operations, bars_of_phases, bars_of_warp, role_of
-from tilewright.view.look.schedule import Schedule, scheduled
+from tilewright.sim.record.recording import Issued, Met
+from tilewright.view.look.bars import Bar, bars_of_operations, bars_of_phases, bars_of_warp, how_open, role_of
+from tilewright.view.look.schedule import Schedule, causes_of, scheduled
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import Event, KernelBuffer, Recording, Step, Steps
@@ -64,29 +65,28 @@ class _Data:
         self.rec = recording
         self.schedule = schedule
         self.words, self.files, self.ran = _Kept(), _Kept(), _Kept()
-        self.where = self._causes()
-
-    def _causes(self) -> dict[int, tuple[int, int]]:
-        """The bar that a seq is of: an operation that it completes, else the last event of that number."""
-        found = {event.seq: (one, place) for one, stream in enumerate(self.rec.streams)
-                 for place, event in enumerate(stream.events)}  # fmt: skip
-        return found | {
-            one.completed: (-1, n) for n, one in enumerate(self.rec.operations) if one.completed is not None
-        }
+        self.where = causes_of(recording)
+        self.issues = {(stream.cta, stream.warp, event.seq): (one, k) for one, stream in enumerate(recording.streams)
+                       for k, event in enumerate(stream.events) if isinstance(event, Issued)}  # fmt: skip
+        self.units: list[dict[str, Any]] = []
+        self.barriers: dict[tuple[int, int], int] = {}
 
     def all(self) -> dict[str, Any]:
         rec = self.rec
-        rows = [[one.text, one.kind, *self._place(one.at), dict(one.counts), one.mnemonic] for one in rec.rows]
+        rows = [[one.text, one.kind, *self._place(one.at), one.signals] for one in rec.rows]
+        self.units += self._units(bars_of_operations(rec), "unit") + self._units(bars_of_phases(rec), "m-barrier")
+        self.barriers |= {(one["cta"], one["address"]): n for n, one in enumerate(self.units) if "address" in one}
         made: dict[str, Any] = {
             "kernel": rec.kernel, "target": rec.target, "grid": rec.grid, "cluster": rec.cluster,
             "threads": rec.threads, "steps": rec.steps, "left_out": str(rec.left_out), "gpu": self.schedule.gpu.name,
             "end": round(self.schedule.end, 1), "rows": rows,
             "sites": [[one.op, one.buffer, one.space, one.write, one.width, *self._place(one.at)] for one in rec.sites],
             "streams": [self._stream(number) for number in range(len(rec.streams))],
-            "units": self._units(bars_of_operations(rec), "unit") + self._units(bars_of_phases(rec), "m-barrier"),
+            "units": self.units, "unfinished": how_open(rec), "meetings": self._open_meetings(),
             "critical": [list(place) for place in self.schedule.critical],
             "buffers": [_buffer(one) for one in rec.buffers],
             "findings": [_finding(asdict(one)) for one in rec.findings],
+            "moments": [[one.here, one.other, one.lane] for one in rec.moments],
         }  # fmt: skip
         made |= {"words": self.words.all(), "ran": self.ran.all(), "files": [_file(name) for name in self.files.all()]}
         return made
@@ -101,9 +101,22 @@ class _Data:
         made |= {"cta": stream.cta, "warp": stream.warp, "role": role_of(self.rec, number)}
         made["ran"] = [self._ran(event) for event in stream.events]
         made["cause"] = [self.where.get(getattr(event, "cause", None) or -1, ()) for event in stream.events]
+        made["at"] = [self._at(event) for event in stream.events]
         made["row"] = [event.executed[-1][0] if hasattr(event, "executed") and event.executed
                        else getattr(event, "row", -1) for event in stream.events]  # fmt: skip
         return made
+
+    def _at(self, event: Event) -> tuple[int, ...]:
+        """The m-barrier that an event is at, a number among the units, and the phase; or the barrier's meeting."""
+        if isinstance(event, Met):
+            return (event.meeting,)
+        at = self.barriers.get((getattr(event, "cta", -1), getattr(event, "address", -1)))
+        return () if at is None else (at, getattr(event, "phase", -1))
+
+    def _open_meetings(self) -> dict[int, list[Any]]:
+        """Of barriers at which some still wait: scope, CTA, number, and how many warps have come."""
+        return {n: [one.scope, one.cta, one.barrier, len(one.arrivals)] for n, one in enumerate(self.rec.meetings)
+                if not one.ended}  # fmt: skip
 
     def _ran(self, event: Event) -> int:
         executed = getattr(event, "executed", None)
@@ -117,7 +130,7 @@ class _Data:
             "kind": [bar.kind for bar in bars], "word": [self.words(bar.words) for bar in bars],
             "line": [bar.line for bar in bars], "a": [bar.order[0] for bar in bars],
             "b": [bar.order[1] for bar in bars], "c": [round(begin, 1) for begin, _ in times],
-            "d": [round(end, 1) for _, end in times],
+            "d": [round(end, 1) for _, end in times], "open": [n for n, bar in enumerate(bars) if bar.open],
         }  # fmt: skip
 
     def _units(self, bars: Iterable[tuple[int, str, Bar]], kind: str) -> list[dict[str, Any]]:
@@ -133,25 +146,21 @@ class _Data:
                 every = [self.rec.operations[bar.place[1]] for bar in own]
                 more["by"] = [one.warp for one in every]
                 more["row"] = [one.row for one in every]
-                more["open"] = [one.completed is None for one in every]
-                more["issued"] = [self._issue(one.issued, one.cta, one.warp) for one in every]
+                more["issued"] = [self.issues.get((one.cta, one.warp, one.issued), ()) for one in every]
+                more["tells"] = [one.signals for one in every]
+            else:
+                phases = [self.rec.phases[bar.place[1]] for bar in own]
+                more["address"] = phases[0].address
+                more["phase"] = [(one.life, one.number, one.arrivals, one.wanted, one.nbytes, one.announced)
+                                 for one in phases]  # fmt: skip
             made.append(columns | more)
         return made
-
-    def _issue(self, seq: int, cta: int, warp: int) -> tuple[int, ...]:
-        """The bar of a warp's event."""
-        if not hasattr(self, "_by_seq"):
-            self._by_seq = {(stream.cta, stream.warp, event.seq): (one, place)
-                            for one, stream in enumerate(self.rec.streams)
-                            for place, event in enumerate(stream.events)}  # fmt: skip
-        return self._by_seq.get((cta, warp, seq), ())
 
     def _times(self, place: tuple[int, int]) -> tuple[float, float]:
         if place[0] == -1:
             times = self.schedule.operations[place[1]]
             return times.begin, times.end
-        ends = self.schedule.times_of(self.rec.phases[place[1]])
-        return min(ends), max(ends)
+        return self.schedule.times_of(self.rec.phases[place[1]])
 
 
 def _file(name: str) -> dict[str, Any]:
@@ -188,14 +197,20 @@ def _buffer(one: KernelBuffer) -> dict[str, Any]:
     return made
 
 
-def steps_of(one: Steps, most: int) -> dict[str, Any]:
-    """The first ``most`` statements of a warp; of values in even steps over the lanes the first and the step."""
-    taken = one.steps[:most]
+def steps_of(one: Steps, most: int, *, last: bool = False) -> dict[str, Any]:
+    """The first ``most`` statements of a warp, or its last ones, of which the first has all that registers held then.
+    Of values in even steps over the lanes there are the first and the step.
+    """
+    start = max(0, len(one.steps) - most) if last else 0
+    taken = list(one.steps[start : start + most])
+    if start:
+        held = {(buffer, word): lanes for step in one.steps[: start + 1] for buffer, word, lanes in step.registers}
+        taken[0] = replace(taken[0], registers=tuple((*key, lanes) for key, lanes in held.items()))
     registers = [each for step in taken for each in step.registers]
     words = np.array([values.astype(np.uint32) for _, _, values in registers], np.uint32)
     is_whole = one.is_whole and len(taken) == len(one.steps)
     return {
-        "cta": one.cta, "warp": one.warp, "buffers": one.buffers, "whole": is_whole,
+        "cta": one.cta, "warp": one.warp, "buffers": one.buffers, "whole": is_whole, "start": start,
         "row": [step.row for step in taken], "lanes": [step.lanes for step in taken],
         "seq": [step.seq for step in taken],
         "value": [_value(step) for step in taken],

@@ -13,16 +13,17 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.errors import ArgumentError
 from tilewright.view.look.data import data_of, measured_rows, steps_of
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import Recording
     from tilewright.tracing import Trace
 
-__all__ = ["explorer", "in_a_frame", "page_of"]
+__all__ = ["explorer", "in_a_frame", "page_of", "written"]
 
 FILES = Path(__file__).parent / "static"
-SCRIPTS = ("layouts.js", "tools.js", "timeline.js", "steps.js", "findings.js", "explorer.js", "main.js")
+SCRIPTS = ("layouts.js", "tools.js", "timeline.js", "steps.js", "findings.js", "waits.js", "explorer.js", "main.js")
 MOST_BYTES = 1_900_000
 """Of a page."""
 
@@ -45,12 +46,24 @@ def page_of(
     room, kept = MOST_BYTES - len(packed) - _own_bytes(), []
     for one in recording.stepped:
         for most in MOST_STEPS:
-            own = _packed(steps_of(one, most))
+            own = _packed(steps_of(one, most, last=bool(recording.moments)))
             if len(own) <= room:
                 kept.append(own)
                 room -= len(own)
                 break
     return _html(f"{recording.kernel}: a recorded run", packed, kept)
+
+
+def written(path: str | Path | None, text: str) -> str:
+    """The text, also written into a file where a path is given. Raises ArgumentError where that is not possible."""
+    try:
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+    except (OSError, TypeError) as error:
+        why = getattr(error, "strerror", None) or "no path"
+        raise ArgumentError(f"no file can be written there: {why.lower()}", given=repr(str(path)),
+                            allowed="the path of a file, in a folder that is there") from None  # fmt: skip
+    return text
 
 
 def explorer() -> str:

@@ -21,7 +21,7 @@ from tilewright.sim.record.recording import Met, Signalled, Waited
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import Event, Phase, Recording
 
-__all__ = ["Schedule", "Times", "gpu_of", "scheduled"]
+__all__ = ["Schedule", "Times", "causes_of", "gpu_of", "scheduled"]
 
 MEASURED = "H200"
 """The GPU whose figures `tilewright.profiling.machine` has measured: taken for its architecture."""
@@ -57,9 +57,10 @@ class Schedule:
         """The last cycle."""
         return max((one.end for each in (*self.events, self.operations) for one in each), default=0.0)
 
-    def times_of(self, phase: Phase) -> list[float]:
-        """When each signal of a phase came."""
-        return [self.told.get((phase.cta, phase.address, seq), 0.0) for seq in phase.signals]
+    def times_of(self, phase: Phase) -> tuple[float, float]:
+        """When a phase begins, and ends."""
+        begin, *signals = (self.told.get((phase.cta, phase.address, seq), 0.0) for seq in (phase.begun, *phase.signals))
+        return begin, max(begin, *signals) if phase.ended and signals else max(begin, self.end)
 
 
 def gpu_of(target: str) -> Gpu:
@@ -95,7 +96,7 @@ def scheduled(recording: Recording) -> Schedule:
     machine = figures_of(gpu, prod(recording.grid))
     made = Schedule(gpu, [[Times(0, 0)] * len(one.events) for one in recording.streams],
                     [Times(0, 0)] * len(recording.operations))  # fmt: skip
-    causes = _causes(recording)
+    causes = causes_of(recording)
     for first in (cta for cta in recording.ctas if cta % recording.cluster == 0):
         _play(recording, made, machine, first, causes)
     _never(recording, made)
@@ -103,7 +104,7 @@ def scheduled(recording: Recording) -> Schedule:
     return made
 
 
-def _causes(recording: Recording) -> dict[int, Key]:
+def causes_of(recording: Recording) -> dict[int, Key]:
     """The bar that a seq is of: an operation that it completes, else the last event of that number."""
     found: dict[int, Key] = {event.seq: (one, place) for one, stream in enumerate(recording.streams)
                              for place, event in enumerate(stream.events)}  # fmt: skip

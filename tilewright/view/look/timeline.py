@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ArgumentError, choices
 from tilewright.sim.record.recording import Met, Stretch, Waited
 from tilewright.view.look.bars import role_of
-from tilewright.view.look.page import in_a_frame, page_of
+from tilewright.view.look.page import in_a_frame, page_of, written
 from tilewright.view.look.schedule import Schedule, scheduled
 from tilewright.view.look.trace import trace_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tilewright.sim.record.recording import Recording
 
 __all__ = ["UNITS", "Timeline"]
@@ -39,7 +40,7 @@ class Timeline:
 
     def write(self, path: str | Path, units: str = "cycles") -> None:
         """Write them into a file, to open at ui.perfetto.dev or chrome://tracing."""
-        Path(path).write_text(json.dumps(self.trace(units), separators=(",", ":")), encoding="utf-8")
+        written(path, json.dumps(self.trace(units), separators=(",", ":")))
 
     def __repr__(self) -> str:
         return f"<Timeline: {self.recording!r}>"

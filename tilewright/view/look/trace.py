@@ -59,14 +59,10 @@ class _Tracing:
         if not self.cycles:
             return bar.order
         if bar.place[0] == -2:
-            return self._phase(bar.place[1])
+            return self.schedule.times_of(self.rec.phases[bar.place[1]])
         one, number = bar.place
         times = self.schedule.operations[number] if one == -1 else self.schedule.events[one][number]
         return times.begin, times.end
-
-    def _phase(self, number: int) -> tuple[float, float]:
-        ends = self.schedule.times_of(self.rec.phases[number])
-        return min(ends), max(ends)
 
     def _bar(self, bar: Bar, cta: int, thread: int) -> dict[str, Any]:
         begin, end = self._span(bar)

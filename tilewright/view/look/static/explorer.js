@@ -42,7 +42,6 @@ class ExplorerView {
         el("div", { class: "bar" }, choice("access", "access", ACCESSES), input("bits", "bits of an element", { size: 3 }), input("width", "bytes of a lane", { size: 3 }))),
       this.answer);
     this.read();
-    window.addEventListener("hashchange", () => { if (!this.writing) this.read(); });
   }
 
   long(label) {
@@ -51,7 +50,7 @@ class ExplorerView {
   }
 
   read() {
-    const asked = new URLSearchParams(location.hash.slice(1));
+    const asked = address.read();
     const own = asked.has("l") ? FIELDS : { ...FIELDS, ...EXAMPLES[0][1] };
     for (const [name, value] of Object.entries(own)) if (this.fields[name]) this.fields[name].value = asked.get(name) ?? value;
     this.draw();
@@ -63,16 +62,12 @@ class ExplorerView {
   }
 
   changed() {
-    const asked = new URLSearchParams({ view: "layout" });
-    for (const [name, field] of Object.entries(this.fields)) if (field.value !== FIELDS[name] || name === "l") asked.set(name, field.value);
-    this.writing = true;
-    try {
-      history.replaceState(null, "", `#${asked}`);
-    } catch {  // the frame of a notebook has no address of its own
-      this.address = `#${asked}`;
-    }
-    this.writing = false;
     this.draw();
+    address.write({ view: "layout", ...this.state() });
+  }
+
+  state() {
+    return Object.fromEntries(Object.entries(this.fields).filter(([name, field]) => field.value !== FIELDS[name] || name === "l").map(([name, field]) => [name, field.value]));
   }
 
   copy() {

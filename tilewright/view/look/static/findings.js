@@ -1,110 +1,200 @@
 /* Findings: both accesses, the order that there is between their warps, and the edge that lacks; and what each barrier is for. */
 
 const SYNCS = new Set(["wait", "meet", "signal", "fence", "commit", "issue"]);
-const MOST_SYNCS = 9;
+const BEFORE = 7, BEHIND = 3, MOST_BETWEEN = 16;
+const STEPS = { barrier: "a barrier", fence: "a fence", proxy_fence: "a fence between the proxies", atomic: "an atomic", wait: "a wait",
+  commit: "a commit of the group", initialise: "a first write" };
+const SCOPES = { warp: "of the warp", cta: "of the CTA", cluster: "of the cluster", gpu: "of the GPU", sys: "of the system" };
+const KINDS = { races: "race", simulation: "", leaks: "left under way", poison: "uninitialised" };
+const DOES = { written: "writes", read: "reads" };
 
 class FindingsView {
   constructor(app) {
     this.app = app;
     const { findings, needed } = app.data;
+    this.graphs = [];
     this.node = el("div", { id: "findings" }, findings.length ? findings.map((one, n) => this.card(one, n)) : el("p", {}, "The checks of this run found nothing."),
       this.needed(needed || []));
   }
 
-  show() {}
+  show() {
+    for (const graph of this.graphs) graph.connect();
+  }
+
+  state() {
+    return { finding: this.at === undefined ? "" : this.at + 1 };
+  }
+
+  read(asked) {
+    if (!asked.has("finding")) return "";
+    const n = Number(asked.get("finding")) - 1;
+    if (!this.app.data.findings[n]) return `There is no finding ${asked.get("finding")}.`;
+    this.go(n);
+    return "";
+  }
+
+  go(n) {
+    this.at = n;
+    const node = this.node.querySelector(`#finding-${n}`);
+    node.scrollIntoView({ block: "nearest" });
+    node.focus({ preventScroll: true });
+    this.app.keep();
+  }
 
   card(one, n) {
-    const line = (file, at) => at ? el("a", { tabindex: "0", onclick: () => this.app.showLine(at), onkeydown: (event) => event.key === "Enter" && this.app.showLine(at) }, `${file || "line"}:${at}`) : "";
-    const remedy = one.remedy ? `${one.remedy.step.replace("_", " ")}${one.remedy.scope ? ` of ${one.remedy.scope}` : ""}${one.remedy.where && one.remedy.where.length ? `, between lines ${one.remedy.where.join(" and ")}` : ""}${one.remedy.why ? `: ${one.remedy.why}` : ""}` : "";
-    const numbers = Object.entries(one.numbers || {}).map(([name, value]) => `${name} ${value}`).join(", ");
-    return el("div", { class: `card ${one.severity}`, id: `finding-${n}` }, el("h2", {}, `${one.kind}: ${one.message}`), facts(
-      ["here", line(one.file, one.line)], ["by", threadsOf(one.threads)], ["place", one.place || one.buffer || ""],
-      one.other && ["other access", el("span", {}, line(one.other.file, one.other.line), ` ${one.other.op}, has ${one.other.did}${one.other.threads ? `, by ${threadsOf(one.other.threads)}` : ""}`)],
-      ["operation", one.operation || ""], ["given", one.given || ""], ["allowed", one.allowed || ""], ["try", one.hint || ""], ["remedy", remedy], ["numbers", numbers],
-      one.count > 1 && ["times", one.count]), this.drawing(one));
+    const line = (file, at) => at ? link(`${file || "line"}:${at}`, () => this.app.showLine(at)) : "";
+    const kind = KINDS[one.kind] ?? one.kind, tag = kind && !one.message.startsWith(kind) ? el("span", { class: "tag" }, kind) : null;
+    const { here, other } = this.app.placesOf(n);
+    const numbers = Object.entries(one.numbers || {}).map(([name, value]) => `${name.replace(/_/g, " ")} ${number(value)}`).join(", ");
+    return el("div", { class: `card ${one.severity}`, id: `finding-${n}`, tabindex: "-1" }, el("h2", {}, `${n + 1}. `, tag, one.message), facts(
+      ["here", el("span", {}, line(one.file, one.line), one.threads ? `, ${threadsOf(one.threads)}` : "", this.ways(here, this.app.laneOf(n)))],
+      ["place", one.place || one.buffer || this.told(one)],
+      one.other && ["other access", el("span", {}, line(one.other.file, one.other.line), `, ${one.other.op.replace(/^ptx\./, "")} ${DOES[one.other.did] || one.other.did}${(one.other.threads || []).length ? `, ${threadsOf(one.other.threads)}` : ""}`, this.ways(other, null))],
+      one.operation && !one.other && ["operation", one.operation], ["given", this.given(one)], ["allowed", one.allowed || ""], ["try", one.hint || ""],
+      one.remedy && !one.hint && ["remedy", remedyOf(one.remedy)], ["numbers", numbers],
+      one.count > 1 && ["found", `${number(one.count)} times at these lines`], one.follows > 0 && ["follows", `${number(one.follows)} more findings come from this one`],
+      one.choice && ["shown by", `another order of the run, --replay ${one.choice}; this page shows the first order`]),
+    one.kind === "deadlock" || one.kind === "livelock" ? this.graph() : this.drawing(one, n));
   }
 
-  /** The two warps side by side: what orders them, and what lacks. */
-  drawing(one) {
-    const a = one.other ? this.stream(one.other.threads, one.other.line) : null, b = this.stream(one.threads, one.line, a);
-    if (b === null || !one.other) return el("span", {});
-    const left = a ?? b, sides = left === b ? [b] : [left, b], width = 860, column = [24, 450];
-    const lists = sides.map((stream, side) => this.around(stream, sides.length === 1 ? one : side === 0 ? one.other : one));
-    const height = 60 + 26 * Math.max(...lists.map((list) => list.length)), nodes = new Map(), parts = [];
-    sides.forEach((stream, side) => {
+  /** The report's own words, where they say more than the lines and threads above. */
+  given(one) {
+    return (one.kind === "races" && one.other) || one.kind === "deadlock" ? "" : one.given || "";
+  }
+
+  /** The m-barriers that the line tells. */
+  told(one) {
+    const names = new Set(this.app.data.rows.filter((row) => row[3] === one.line).flatMap((row) => row[4]));
+    return names.size ? `m-barriers of ${[...names].join(" and ")}` : "";
+  }
+
+  ways(place, lane) {
+    if (!place) return "";
+    return el("span", { class: "ways" }, " ", link("in the Timeline", () => this.app.inTimeline(place)), " ",
+      this.app.data.stepped.length && this.stepped(place) ? link("in Step", () => this.app.inStep(place, lane)) : null);
+  }
+
+  stepped(place) {
+    const [stream] = place[0] >= 0 ? place : this.app.issueOf(place[1]) || [-1], one = this.app.data.streams[stream];
+    return one && this.app.data.stepped.some((each) => each.cta === one.cta && each.warp === one.warp);
+  }
+
+  graph() {
+    this.graphs.push(new WaitGraph(this.app));
+    return this.graphs[this.graphs.length - 1].node;
+  }
+
+  // The drawing: both warps, from above to below in the simulator's order
+
+  drawing(one, n) {
+    const sides = this.sides(one, n);
+    if (!sides.length) return el("span", {});
+    const columns = [...new Set(sides.map((side) => side.stream))], x = columns.map((_, k) => 60 + 430 * k);
+    const items = columns.flatMap((stream, column) => this.around(stream, sides.filter((side) => side.stream === stream)).map((item) => ({ ...item, column })));
+    items.sort((a, b) => a.order - b.order || a.column - b.column);
+    const nodes = new Map(), width = 900, height = 60 + 24 * items.length, parts = [], here = items.findIndex((item) => item.access && item.access.role === "here");
+    items.forEach((item, k) => { item.x = x[item.column]; item.y = 44 + 24 * k + (here >= 0 && k > here && one.other ? 16 : 0); nodes.set(item.key, item); });
+    columns.forEach((stream, column) => {
       const s = this.app.data.streams[stream];
-      parts.push(svg("text", { x: column[side], y: 16, "font-weight": "600" }, `CTA ${s.cta}, warp ${s.warp}`));
-      parts.push(svg("line", { x1: column[side] - 8, y1: 26, x2: column[side] - 8, y2: height - 6, stroke: "currentColor", "stroke-opacity": 0.3 }));
-      lists[side].forEach((item, k) => {
-        const y = 42 + 26 * k;
-        nodes.set(`${stream},${item.k}`, [column[side] - 8, y]);
-        const node = svg("g", { style: "cursor:pointer" }, svg("circle", { cx: column[side] - 8, cy: y - 4, r: item.access ? 6 : 4, fill: item.access ? "var(--critical)" : "var(--issue)" }),
-          svg("text", { x: column[side] + 4, y }, `${item.access ? "▶ " : ""}${item.words}${item.line ? ` (line ${item.line})` : ""}`.slice(0, 66)));
-        node.addEventListener("click", () => this.app.showLine(item.line));
-        parts.push(node);
-        if (item.access) nodes.set(`access${side}`, [column[side] - 8, y - 4]);
-      });
+      parts.push(svg("text", { x: x[column], y: 16, "font-weight": "600" }, `CTA ${s.cta}, warp ${s.warp} (${s.role})`),
+        svg("line", { x1: x[column], y1: 26, x2: x[column], y2: height - 8, stroke: "currentColor", "stroke-opacity": 0.3 }));
     });
-    parts.push(...this.edges(sides, lists, nodes));
-    const from = nodes.get("access0"), to = nodes.get("access1");
-    if (from && to) {
-      parts.push(svg("path", { d: `M${from[0] + 10},${from[1]} C${from[0] + 150},${from[1] + 24} ${to[0] - 150},${to[1] + 24} ${to[0] - 10},${to[1]}`, fill: "none", stroke: "var(--critical)", "stroke-width": 2, "stroke-dasharray": "6 4", class: "lacks" }),
-        svg("text", { x: to[0] + 14, y: to[1] + 22, style: "fill:var(--critical)" }, `no path: ${one.remedy ? one.remedy.step.replace("_", " ") + " lacks" : "nothing orders them"}`));
-    }
-    return el("div", { class: "wide" }, svg("svg", { width, height: height + 20, viewBox: `0 0 ${width} ${height + 20}`, role: "img", "aria-label": "what orders the two accesses" }, parts));
+    for (const side of sides) if (side.operation !== undefined) parts.push(this.underWay(nodes, side, height));
+    parts.push(...this.edges(items, nodes), ...items.map((item) => this.dot(item)), ...this.lack(one, sides, nodes));
+    return el("div", { class: "wide" }, svg("svg", { width, height: height + 6, viewBox: `0 0 ${width} ${height + 6}`, role: "img", "aria-label": "what orders the two accesses" }, parts),
+      el("p", { class: "hint" }, "From above to below: the simulator's order. Green lines: who let whom go on. Red: what the finding is about; dashed, what nothing orders."));
   }
 
-  /** The warp of an access; where the finding does not say, the first one that executed its line. */
-  stream(threads, line, other = null) {
-    const first = threads && threads[0];
-    if (!first) {
-      const ran = (one) => one.line.includes(line) || one.ran.some((n) => n >= 0 && this.app.data.ran[n][0].some(([row]) => this.app.data.rows[row][3] === line));
-      const every = this.app.data.streams.map((one, n) => [one, n]).filter(([one]) => ran(one)).map(([, n]) => n);
-      return every.find((n) => n !== other) ?? every[0] ?? null;
-    }
-    const warp = first.warps ? first.warps[0] : 0, found = this.app.data.streams.findIndex((one) => one.cta === first.ctas[0] && one.warp === warp);
-    return found < 0 ? null : found;
+  /** The events that the finding is about; of an operation that which issued it. */
+  sides(one, n) {
+    const { here, other } = this.app.placesOf(n), made = [];
+    const add = (place, words, role) => {
+      if (!place) return;
+      const issue = place[0] >= 0 ? place : this.app.issueOf(place[1]);
+      if (issue) made.push({ stream: issue[0], k: issue[1], words, role, operation: place[0] < 0 ? place[1] : undefined });
+    };
+    const name = one.other && one.other.op.replace(/^ptx\./, "");
+    if (one.other) add(other, other && other[0] < 0 ? name : `${name} ${DOES[one.other.did] || one.other.did} (line ${one.other.line})`, "other");
+    add(here, here && here[0] < 0 ? one.operation || "an operation" : one.other ? `this access (line ${one.line})` : `here (line ${one.line})`, "here");
+    return made;
   }
 
-  /** The access and the events of order around it. */
-  around(stream, access) {
-    const one = this.app.data.streams[stream], { ran, rows } = this.app.data;
-    const touches = (k) => one.ran[k] >= 0 && ran[one.ran[k]][0].some(([row]) => rows[row][3] === access.line);
-    let at = -1;
-    for (let k = 0; k < one.kind.length; k++) if (touches(k) || (one.kind[k] !== "stretch" && one.line[k] === access.line)) at = k;
-    const items = one.kind.map((kind, k) => ({ k, kind, line: one.line[k], words: this.app.data.words[one.word[k]], access: k === at }))
+  /** Events of order of a warp around some of its events, and those themselves. */
+  around(stream, sides) {
+    const one = this.app.data.streams[stream], own = new Map(sides.map((side) => [side.k, side]));
+    const items = one.kind.map((kind, k) => ({ k, kind, line: one.line[k], order: one.a[k], words: this.app.data.words[one.word[k]], key: `${stream},${k}`, access: own.get(k) }))
       .filter((item) => item.access || SYNCS.has(item.kind));
-    const here = Math.max(0, items.findIndex((item) => item.access));
-    const found = items.slice(Math.max(0, here - MOST_SYNCS + 3), here + MOST_SYNCS);
-    for (const item of found) if (item.access) Object.assign(item, { line: access.line, words: access.op ? `${access.op}: ${access.did}` : "this access" });
+    const places = items.flatMap((item, n) => (item.access ? [n] : [])), first = Math.min(...places), last = Math.max(...places);
+    const found = items.slice(Math.max(0, first - BEFORE), last + BEHIND + 1), between = last - first - MOST_BETWEEN;
+    if (between > 0) found.splice(first - Math.max(0, first - BEFORE) + MOST_BETWEEN / 2, between, { key: "", order: items[first + MOST_BETWEEN / 2].order, words: `... ${between} more`, kind: "" });
+    for (const side of sides) {
+      const op = side.operation === undefined ? null : this.operation(side.operation);
+      if (op && !op.open) found.push({ key: `-1,${side.operation}`, order: op.b, kind: "done", words: `${op.words}: complete`, place: [-1, side.operation] });
+      if (op) side.words = `issues ${side.words}${op.open ? ", still under way" : ""} (line ${op.line})`;
+    }
     return found;
+  }
+
+  operation(n) {
+    for (const unit of this.app.data.units) {
+      const k = unit.unit === "unit" ? unit.number.indexOf(n) : -1;
+      if (k >= 0) return { words: this.app.data.words[unit.word[k]], b: unit.b[k], line: unit.line[k], open: unit.open.includes(k) };
+    }
+    return { words: "", b: 0, line: 0, open: true };
+  }
+
+  dot(item) {
+    const place = item.place || item.key.split(",").map(Number), words = item.access ? `▶ ${item.access.words}` : `${item.words}${item.line ? ` (line ${item.line})` : ""}`;
+    const go = () => item.key && this.app.inTimeline(place);
+    const node = svg("g", { style: "cursor:pointer", tabindex: 0, role: "button", "data-key": item.key, class: item.access ? "access" : "event" },
+      svg("circle", { cx: item.x, cy: item.y - 4, r: item.access ? 6 : item.key ? 4 : 0, fill: item.access ? "var(--critical)" : item.kind === "done" ? "var(--unit)" : "var(--issue)" }),
+      svg("text", { x: item.x + 12, y: item.y, ...(item.access ? { "font-weight": 600 } : {}) }, words.length > 72 ? `${words.slice(0, 70)}…` : words), svg("title", {}, words));
+    node.addEventListener("click", go);
+    node.addEventListener("keydown", (event) => { if (event.key === "Enter") go(); });
+    return node;
+  }
+
+  /** How long an operation was under way. */
+  underWay(nodes, side, height) {
+    const from = nodes.get(`${side.stream},${side.k}`), to = nodes.get(`-1,${side.operation}`);
+    return svg("line", { x1: from.x - 10, y1: from.y - 4, x2: from.x - 10, y2: to ? to.y - 4 : height - 4, stroke: "var(--unit)", "stroke-width": 5, ...(to ? {} : { "stroke-dasharray": "9 3" }) });
+  }
+
+  lack(one, sides, nodes) {
+    const [from, to] = sides.map((side) => (side.operation !== undefined && nodes.get(`-1,${side.operation}`)) || nodes.get(`${side.stream},${side.k}`));
+    if (!from || !to || from === to) return [];
+    const bend = from.column === to.column ? `C${from.x - 56},${from.y + 10} ${to.x - 56},${to.y - 20}` : `C${from.x + (to.x - from.x) / 2},${from.y + 16} ${from.x + (to.x - from.x) / 2},${to.y - 12}`;
+    const step = one.remedy ? `${STEPS[one.remedy.step] || "a step"} is missing` : "nothing orders the two";
+    return [svg("path", { d: `M${from.x},${from.y - 4} ${bend} ${to.x},${to.y - 4}`, fill: "none", stroke: "var(--critical)", "stroke-width": 2, "stroke-dasharray": "6 4", class: "lacks" }),
+      svg("text", { x: to.x + 12, y: to.y + 13, style: "fill:var(--critical)" }, `no path from the other access to here: ${step}`)];
   }
 
   /** Edges that there are: meetings, and waits with what let them go on. */
-  edges(sides, lists, nodes) {
-    const found = [];
-    sides.forEach((stream, side) => {
-      const one = this.app.data.streams[stream];
-      for (const { k } of lists[side]) {
-        const cause = one.cause[k], from = cause && cause.length ? nodes.get(cause.join(",")) : null, to = nodes.get(`${stream},${k}`);
-        if (from && to && from !== to) found.push(svg("line", { x1: from[0], y1: from[1] - 4, x2: to[0], y2: to[1] - 4, stroke: "var(--issue)", "stroke-width": 1.5, class: "orders" }));
-      }
+  edges(items, nodes) {
+    return items.flatMap((to) => {
+      const [stream, k] = to.key.split(",").map(Number), cause = stream >= 0 ? this.app.data.streams[stream].cause[k] : null;
+      const from = cause && cause.length ? nodes.get(cause.join(",")) : null;
+      return from && from !== to ? [svg("line", { x1: from.x, y1: from.y - 4, x2: to.x, y2: to.y - 4, stroke: "var(--issue)", "stroke-width": 1.5, class: "orders" })] : [];
     });
-    return found;
   }
 
   needed(rows) {
     if (!rows.length) return el("span", {});
     return el("div", { class: "card" }, el("h2", {}, "what if a line were deleted"), el("div", { class: "wide" }, el("table", { id: "needed" },
       el("tr", {}, el("th", {}, "line"), el("th", { class: "words" }, "statement"), el("th", { class: "words" }, "without it")),
-      rows.map((row) => el("tr", { onclick: () => this.app.showLine(row.line) }, el("td", {}, row.line), el("td", { class: "words" }, row.text),
+      rows.map((row) => el("tr", {}, el("td", {}, link(String(row.line), () => this.app.showLine(row.line))), el("td", { class: "words" }, row.text),
         el("td", { class: "words" }, row.needed ? `needed: ${row.finding}` : "redundant: nothing is found without it"))))));
   }
 }
 
+function remedyOf(one) {
+  const [first, last] = one.where || [], where = last ? `, between line ${first} and line ${last}` : first ? `, before line ${first}` : "";
+  return `${STEPS[one.step] || "a change"}${one.scope ? ` ${SCOPES[one.scope] || one.scope}` : ""}${where}${one.code ? `: ${one.code}` : ""}${one.why ? `; ${one.why}` : ""}`;
+}
+
 function threadsOf(threads) {
   if (!threads || !threads.length) return "";
-  const span = (name, range) => (range ? ` ${name}${range[0] === range[1] ? ` ${range[0]}` : `s ${range[0]}..${range[1]}`}` : "");
+  const span = (name, range) => (range ? ` ${name}${range[0] === range[1] ? ` ${range[0]}` : `s ${range[0]} to ${range[1]}`}` : "");
   const [one] = threads, more = threads.length > 1 ? ` and ${threads.length - 1} more` : "";
   return `CTA ${one.cta.join(", ")},${span("warp", one.warps)}${one.lanes ? "," : ""}${span("lane", one.lanes)}${more}`;
 }

@@ -7,6 +7,7 @@ class App {
     this.data = data;
     this.line = 0;
     this.views = {};
+    this.notice = document.getElementById("notice");
     const recorded = data.streams !== undefined;
     document.getElementById("title").textContent = recorded ? data.kernel : "Layouts";
     this.tabs(recorded);
@@ -16,8 +17,27 @@ class App {
     document.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("resize", () => this.view && this.view.show());
     document.getElementById("theme").addEventListener("click", () => this.theme(!document.documentElement.classList.contains("dark")));
-    const asked = new URLSearchParams(location.hash.slice(1)).get("view");
-    this.open(recorded ? asked || data.view : "layout");
+    window.addEventListener("hashchange", () => this.read(recorded));
+    this.read(recorded);
+  }
+
+  /** What the address asks for; what it asks for in vain is said. */
+  read(recorded) {
+    const asked = address.read(), name = asked.get("view"), known = VIEWS.map(([one]) => one).filter((one) => recorded || one === "layout");
+    this.notice.textContent = name && !known.includes(name) ? `This page has no view "${name}"; it has ${known.join(", ")}.` : "";
+    this.restored = true;
+    this.open(known.includes(name) ? name : recorded ? this.data.view : "layout");
+    const said = name && this.view.read ? this.view.read(asked) : "";
+    if (said) this.notice.textContent = said;
+    if (asked.has("line")) this.showLine(Number(asked.get("line")));
+    this.restored = false;
+  }
+
+  /** What is looked at goes into the address, once it stays for a moment. */
+  keep() {
+    if (this.restored) return;
+    clearTimeout(this.keeping);
+    this.keeping = setTimeout(() => address.write({ view: this.name, ...(this.view.state ? this.view.state() : {}), line: this.byLine ? this.line : "" }), 120);
   }
 
   theme(dark) {
@@ -37,7 +57,7 @@ class App {
     const { data } = this, node = document.getElementById("facts");
     if (!recorded) { node.remove(); return; }
     const ctas = new Set(data.streams.map((one) => one.cta)).size;
-    const parts = [`${data.target}, grid ${data.grid.join(" x ")}, ${data.threads} threads a CTA`, `${ctas} CTAs recorded`,
+    const parts = [`${data.target}, grid ${data.grid.join(" x ")}, ${data.threads} threads a CTA`, `${ctas} CTA${ctas === 1 ? "" : "s"} recorded`,
       `about ${number(data.end)} cycles, estimated by the figures of an ${data.gpu}`];
     if (data.left_out) parts.push(`left out: ${data.left_out}`);
     node.textContent = parts.join(" · ");
@@ -53,6 +73,7 @@ class App {
     document.getElementById("view").replaceChildren(this.view.node);
     for (const tab of document.querySelectorAll("[role=tab]")) tab.setAttribute("aria-selected", String(tab.id === `tab-${known}`));
     this.view.show();
+    if (!this.restored) { this.notice.textContent = ""; this.keep(); }
   }
 
   key(event) {
@@ -86,7 +107,7 @@ class App {
         const line = at + 1, warm = heat.get(`${number}:${line}`) || 0;
         const row = el("div", { class: "row code", title: warm ? `${number_(warm)} executions by warps` : "", onclick: () => this.showLine(line) },
           el("span", { style: warm ? `background:var(--stretch);opacity:${0.15 + 0.85 * Math.sqrt(warm / most)}` : "" }),
-          el("span", { class: "n", "data-n": line }), el("span", {}, text || " "));
+          el("span", { class: "n", "data-n": line }), el("span", { class: "text" }, text || " "));
         if (!this.lines.has(line)) this.lines.set(line, []);
         this.lines.get(line).push(row);
         node.append(row);
@@ -118,6 +139,8 @@ class App {
     for (const row of rows) row.classList.add("on");
     const pane = document.getElementById("source");
     if (rows.length) pane.scrollTop = rows[0].offsetTop - pane.offsetTop - pane.clientHeight / 2;
+    this.byLine = scroll;
+    this.keep();
     if (scroll) {
       this.describe(this.lineFacts(line));
       if (this.view.lineShown) this.view.lineShown(line);
@@ -127,8 +150,9 @@ class App {
   lineFacts(line) {
     const rows = this.data.rows.map((row, n) => [row, n]).filter(([row]) => row[3] === line);
     const found = this.data.findings.filter((one) => one.line === line || (one.other && one.other.line === line));
-    return [el("h2", {}, `line ${line}`), rows.length ? null : el("p", { class: "hint" }, "nothing was executed here"),
+    return [el("h2", {}, `line ${line}`), rows.length ? null : el("p", { class: "hint" }, "nothing is executed here"),
       ...found.map((one) => el("p", { class: "wrong" }, one.message)),
+      rows.length ? el("p", {}, link("first time in the Timeline", () => { this.open("timeline"); this.views.timeline.firstOf(line); }), " ", link("in Step", () => { this.open("step"); this.views.step.lineShown(line); })) : null,
       el("table", {}, rows.map(([row]) => el("tr", {}, el("td", {}, row[1]), el("td", { class: "words" }, row[0].slice(0, 200)))))];
   }
 
@@ -138,6 +162,37 @@ class App {
     const { cta, warp } = this.data.streams[row.stream];
     this.views.step = this.views.step || new StepView(this);
     this.views.step.goTo(cta, warp, row.bars.a[k]);
+  }
+
+  /** Both accesses of each finding, as places: those of the finding's own moment. */
+  placesOf(n) {
+    const [here, other] = this.data.moments[n] || [];
+    return { here: here || null, other: other || null };
+  }
+
+  laneOf(n) {
+    const lane = (this.data.moments[n] || [])[2];
+    return lane >= 0 ? lane : null;
+  }
+
+  inTimeline(place) {
+    this.open("timeline");
+    this.views.timeline.reveal(place);
+  }
+
+  /** The statement of a place; of an operation that which issued it. lane: which is marked. */
+  inStep(place, lane) {
+    this.open("step");
+    this.views.step.reveal(place, lane);
+  }
+
+  /** The event that issued an operation. */
+  issueOf(n) {
+    for (const unit of this.data.units) {
+      const at = unit.unit === "unit" ? unit.number.indexOf(n) : -1;
+      if (at >= 0) return unit.issued[at].length ? [...unit.issued[at], -1] : null;
+    }
+    return null;
   }
 }
 

@@ -12,15 +12,57 @@ class StepView {
       return;
     }
     this.who = el("select", { id: "who", "aria-label": "warp", onchange: () => this.choose(Number(this.who.value)) },
-      this.all.map((one, n) => el("option", { value: n }, `CTA ${one.cta}, warp ${one.warp}${one.whole ? "" : " (its first statements)"}`)));
+      this.all.map((one, n) => el("option", { value: n }, `CTA ${one.cta}, warp ${one.warp}${one.whole ? "" : one.start ? " (its last statements)" : " (its first statements)"}`)));
     this.slider = el("input", { id: "slider", type: "range", min: 0, value: 0, style: "flex:1;min-width:140px", "aria-label": "statement", oninput: () => this.to(Number(this.slider.value)) });
     this.place = el("span", { class: "hint" });
     const button = (id, words, by) => el("button", { type: "button", id, onclick: () => this.to(this.at + by) }, words);
     this.body = el("div", {});
     this.node.append(el("div", { class: "bar" }, this.who, button("back", "◀ back", -1), button("forward", "forward ▶", 1),
       el("button", { type: "button", id: "same-line", onclick: () => this.sameLine() }, "this line again"), this.slider, this.place), this.body,
-    el("p", { class: "hint" }, el("kbd", {}, "←"), " ", el("kbd", {}, "→"), " step, ", el("kbd", {}, "l"), " goes to the next time that this line runs, ", el("kbd", {}, "s"), " switches the swizzle."));
+    el("p", { class: "hint" }, el("kbd", {}, "←"), " ", el("kbd", {}, "→"), " step, ", el("kbd", {}, "l"), " goes to the next time that this line runs, ", el("kbd", {}, "s"), " switches the swizzle", this.firstFinding() ? [", ", el("kbd", {}, "f"), " goes to the finding"] : null, "."));
     this.choose(0);
+    if (this.firstFinding()) this.toFinding();
+  }
+
+  /** The first access of a finding whose statements are here. */
+  firstFinding() {
+    return this.app.data.findings.flatMap((_, n) => [[this.app.placesOf(n).here, this.app.laneOf(n)], [this.app.placesOf(n).other, null]])
+      .find(([place]) => place && this.stepOf(place) !== null);
+  }
+
+  toFinding() {
+    const found = this.firstFinding();
+    if (found) this.reveal(...found);
+  }
+
+  /** The number of the warp and of the statement of a place; null where it is not kept. */
+  stepOf(place) {
+    const [stream, event, step] = place[0] >= 0 ? place : this.app.issueOf(place[1]) || [-1];
+    if (stream < 0) return null;
+    const { cta, warp, a } = this.app.data.streams[stream], n = this.all.findIndex((one) => one.cta === cta && one.warp === warp);
+    if (n < 0) return null;
+    const at = step >= 0 ? step - this.all[n].start : this.all[n].seq.findLastIndex((seq) => seq < a[event]);
+    return at >= 0 && at < this.all[n].row.length ? [n, at] : null;
+  }
+
+  reveal(place, lane) {
+    const found = this.all.length ? this.stepOf(place) : null;
+    if (!found) return;
+    if (lane !== null && lane !== undefined) this.lane = lane;
+    this.choose(...found);
+  }
+
+  state() {
+    return this.all.length ? { warp: `${this.one.cta}.${this.one.warp}`, step: this.at + this.one.start, lane: this.lane ?? "" } : {};
+  }
+
+  read(asked) {
+    if (!this.all.length || !asked.has("warp")) return "";
+    const n = this.all.findIndex((one) => `${one.cta}.${one.warp}` === asked.get("warp")), at = Number(asked.get("step"));
+    if (n < 0) return `There are no statements of CTA and warp ${asked.get("warp")}.`;
+    if (asked.has("lane")) this.lane = Number(asked.get("lane"));
+    this.choose(n, at - this.all[n].start);
+    return this.at + this.one.start === at ? "" : `There is no statement ${at} of this warp.`;
   }
 
   choose(n, at = 0) {
@@ -45,12 +87,12 @@ class StepView {
   }
 
   to(at) {
-    this.at = Math.max(0, Math.min(this.one.row.length - 1, at));
-    if (this.app.view === this) this.draw();
+    this.at = Math.max(0, Math.min(this.one.row.length - 1, at || 0));
+    if (this.app.view === this) { this.draw(); this.app.keep(); }
   }
 
   key(event) {
-    const does = { ArrowRight: () => this.to(this.at + 1), ArrowLeft: () => this.to(this.at - 1), l: () => this.sameLine(), s: () => { this.swizzle = !this.swizzle; this.draw(); },
+    const does = { ArrowRight: () => this.to(this.at + 1), ArrowLeft: () => this.to(this.at - 1), l: () => this.sameLine(), s: () => { this.swizzle = !this.swizzle; this.draw(); }, f: () => this.toFinding(),
       Home: () => this.to(0), End: () => this.to(Infinity) }[event.key];
     if (!does || !this.all.length || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -81,11 +123,20 @@ class StepView {
   draw() {
     const { one, at } = this, row = this.app.data.rows[one.row[at]];
     this.slider.value = String(at);
-    this.place.textContent = `statement ${number(at + 1)} of ${number(one.row.length)}`;
+    this.place.textContent = `statement ${number(at + one.start + 1)} of ${number(one.start + one.row.length)}`;
     this.app.showLine(row[3], false);
     const mask = one.lanes[at], on = Array.from({ length: 32 }, (_, lane) => Math.floor(mask / 2 ** lane) % 2 === 1);
-    this.body.replaceChildren(el("pre", { class: "code card", id: "statement", style: "white-space:pre-wrap;margin:4px 0" }, row[0]),
+    this.body.replaceChildren(el("pre", { class: "code card", id: "statement", style: "white-space:pre-wrap;margin:4px 0" }, row[0]), this.wrong(),
       el("h2", {}, `lanes: ${on.filter(Boolean).length} of 32 take part`), this.lanes(on, this.values(one.value[at])), ...this.accesses(on), ...this.tensor(), ...this.registers());
+  }
+
+  /** The findings that are made here, and a way to the moment in the timeline. */
+  wrong() {
+    const { streams, findings } = this.app.data, stream = streams.findIndex((one) => one.cta === this.one.cta && one.warp === this.one.warp);
+    const here = findings.flatMap((one, n) => Object.entries(this.app.placesOf(n)).filter(([, place]) => { const at = place && this.stepOf(place); return at && this.all[at[0]] === this.one && at[1] === this.at; })
+      .map(([role]) => el("p", { class: "wrong" }, link(`finding ${n + 1}`, () => { this.app.open("findings"); this.app.view.go(n); }), role === "here" ? `: ${one.message}` : ": the other access")));
+    const event = streams[stream].a.findLastIndex((a, k) => a <= this.one.seq[this.at] + (streams[stream].kind[k] === "stretch" ? 1 : 0));
+    return el("div", {}, here, link("in the Timeline", () => this.app.inTimeline([stream, Math.max(0, event)])));
   }
 
   values(kept) {

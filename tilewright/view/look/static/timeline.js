@@ -1,6 +1,6 @@
 /* The timeline: a row for each warp, unit and m-barrier; bars on the simulator's order or on estimated cycles. */
 
-const ROW = 22, HEAD = 24, LABEL = 170;
+const ROW = 22, HEAD = 24, LABEL = 170, MARK = 5;
 /** As much of a text as fits. */
 function fitted(pen, text, width) {
   if (pen.measureText(text).width <= width) return text;
@@ -19,14 +19,15 @@ class TimelineView {
     this.cta = String(app.data.streams.length ? app.data.streams[0].cta : 0);
     this.found = [];
     this.at = -1;
+    this.flags = this.flagged();
     this.build();
   }
 
   build() {
     const ctas = [...new Set(this.data.streams.map((one) => one.cta))];
-    this.ctas = el("select", { id: "cta", onchange: () => { this.cta = this.ctas.value; this.rows(); this.fit(); } },
+    this.ctas = el("select", { id: "cta", "aria-label": "CTA", onchange: () => this.chooseCta(this.ctas.value) },
       ctas.map((cta) => el("option", { value: cta }, `CTA ${cta}`)), ctas.length > 1 ? el("option", { value: "all" }, "all CTAs") : null);
-    this.unit = el("select", { id: "units", onchange: () => { this.units = this.unit.value; this.fit(); } },
+    this.unit = el("select", { id: "units", "aria-label": "units of the axis", onchange: () => { this.units = this.unit.value; this.fit(); } },
       el("option", { value: "cycles" }, `estimated cycles (figures of an ${this.data.gpu})`),
       el("option", { value: "order" }, "steps: the simulator's order"));
     this.search = el("input", { id: "search", type: "search", placeholder: "search  /", "aria-label": "search bars",
@@ -39,10 +40,11 @@ class TimelineView {
       el("button", { type: "button", id: "zoom-in", onclick: () => this.zoom(0.5) }, "+"),
       el("button", { type: "button", id: "zoom-out", onclick: () => this.zoom(2) }, "−"),
       el("button", { type: "button", id: "fit", onclick: () => this.fit() }, "all"),
-      el("label", {}, this.path, " critical path"), this.search, this.count), this.stage, this.legend(),
+      el("label", {}, this.path, " critical path"), this.search, this.count,
+      this.data.findings.map((one, n) => this.flags.some((flag) => flag.finding === n) ? el("button", { type: "button", class: "finding", onclick: () => this.toFinding(n) }, `finding ${n + 1}`) : null)), this.stage, this.legend(),
       el("p", { class: "hint" }, "Wheel or ", el("kbd", {}, "+"), " ", el("kbd", {}, "-"), " zooms, drag or ", el("kbd", {}, "←"), " ",
         el("kbd", {}, "→"), " moves, ", el("kbd", {}, "↑"), " ", el("kbd", {}, "↓"), " changes the row, ", el("kbd", {}, "n"), " ",
-        el("kbd", {}, "p"), " the bar, ", el("kbd", {}, "c"), " goes to the cause, ", el("kbd", {}, "0"), " shows all, ",
+        el("kbd", {}, "p"), " the bar, ", el("kbd", {}, "c"), " goes to the cause, ", this.flags.length ? [el("kbd", {}, "f"), " to the finding, "] : null, el("kbd", {}, "0"), " shows all, ",
         el("kbd", {}, "1"), "–", el("kbd", {}, "4"), " changes the view."), this.compared());
     this.listen();
     this.rows();
@@ -61,20 +63,37 @@ class TimelineView {
   legend() {
     const names = { stretch: "executes", wait: "waits", meet: "at a barrier", issue: "issues, signals", unit: "operation under way",
       phase: "phase of an m-barrier", critical: "fence; critical path" };
+    const wrong = this.data.findings.length ? [el("span", {}, el("i", { class: "torn" }), this.data.unfinished), this.flags.length ? el("span", {}, el("b", { class: "flag" }, "1"), "where finding 1 is") : null] : null;
     return el("div", { class: "legend" }, Object.entries(names).map(([name, words]) =>
-      el("span", {}, el("i", { style: `background:var(--${name})` }), words)));
+      el("span", {}, el("i", { style: `background:var(--${name})` }), words)), el("span", {}, "▾ mark of T.trace"), wrong);
+  }
+
+  /** The bars that findings are about. */
+  flagged() {
+    return this.data.findings.flatMap((_, n) => Object.entries(this.app.placesOf(n)).filter(([, place]) => place).map(([role, place]) => ({ finding: n, role, place })));
+  }
+
+  chooseCta(cta) {
+    this.cta = this.ctas.value = String(cta);
+    this.rows();
+    this.fit();
   }
 
   /** The rows that are shown. */
   rows() {
     const here = (one) => this.cta === "all" || String(one.cta) === this.cta;
     const tag = (one) => (this.cta === "all" ? `${one.cta}: ` : "");
+    this.selected = null;
     const warps = this.data.streams.map((one, n) => ({ bars: one, label: `${tag(one)}warp ${one.warp} · ${one.role}`, stream: n, lanes: 1 }))
       .filter((row) => here(row.bars));
     const clocks = (this.data.measured || []).filter(here).map((one) => ({ bars: this.measured(one), label: `${tag(one)}GPU: warp ${one.warp} (${this.data.measured_unit})`, stream: -3, lanes: 1 }));
     const units = this.data.units.filter(here).map((one) => ({ bars: one, label: `${tag(one)}${one.name}`, stream: -1, lanes: 1 }));
     this.shown = [...warps, ...clocks, ...units.filter((row) => row.bars.unit === "unit"), ...units.filter((row) => row.bars.unit !== "unit")];
-    for (const row of this.shown) if (row.stream === -1) this.pack(row);
+    for (const row of this.shown) {
+      if (row.stream === -1 && row.bars.unit === "unit") this.pack(row);
+      row.open = new Set(row.bars.open || []);
+      row.name = row.stream >= 0 ? `w${row.stream}` : row.stream === -1 ? `u${this.data.units.indexOf(row.bars)}` : "";
+    }
     this.row = Math.min(this.row || 0, this.shown.length - 1);
     this.find();
   }
@@ -115,7 +134,13 @@ class TimelineView {
     this.from = Number.isFinite(first) ? first : 0;
     this.to = Math.max(last, this.from + 1) * 1.01;
     this.whole = [this.from, this.to];
+    this.moved();
+  }
+
+  /** What is in sight has changed. */
+  moved() {
     this.draw();
+    this.app.keep();
   }
 
   zoom(by, around = 0.5) {
@@ -123,14 +148,14 @@ class TimelineView {
     if (size > (this.whole[1] - this.whole[0]) * 1.5) return;
     this.from = middle - size * around;
     this.to = this.from + size;
-    this.draw();
+    this.moved();
   }
 
   pan(by) {
     const move = (this.to - this.from) * by;
     this.from += move;
     this.to += move;
-    this.draw();
+    this.moved();
   }
 
   x(value) {
@@ -153,6 +178,7 @@ class TimelineView {
     this.axis(pen);
     this.shown.forEach((row, n) => this.drawRow(pen, row, n, critical));
     this.arrow(pen);
+    this.drawFlags(pen);
   }
 
   axis(pen) {
@@ -186,26 +212,100 @@ class TimelineView {
     pen.rect(LABEL, y, this.width - LABEL, ROW);
     pen.clip();
     const searching = this.search.value !== "";
+    const marks = [];
     for (let k = 0; k < bars.a.length; k++) {
       const [begin, end] = this.span(row, k);
       if (end < this.from || begin > this.to) continue;
       const kind = bars.kind[k], x = this.x(begin), width = Math.max(kind === "stretch" ? 1 : 2, this.x(end) - x);
       const top = y + 2 + (row.lane ? row.lane[k] * size : 0), place = row.stream >= 0 ? `${row.stream},${k}` : row.bars.unit === "unit" ? `-1,${bars.number[k]}` : "";
-      const on = this.app.line > 0 && bars.line[k] === this.app.line, hit = searching && this.hits.has(bars.word[k]);
+      const on = this.app.line > 0 && bars.line[k] === this.app.line, hit = searching && this.hits.has(row.name + "." + k);
       pen.globalAlpha = searching && !hit ? 0.18 : 1;
       pen.fillStyle = this.theme[FILL[kind] || "phase"];
+      if (kind === "mark") { marks.push([x, top, hit]); continue; }
       if (kind === "wait" || kind === "meet") this.hatched(pen, x, top, width, size);
-      else pen.fillRect(x, top, width, Math.max(2, size - 1));
+      else if (kind === "phase" && row.open.has(k)) this.pale(pen, x, top, width, size);
+      else pen.fillRect(x, top, kind === "phase" ? Math.max(1, width - 1) : width, Math.max(2, size - 1));
+      if (row.open.has(k)) this.torn(pen, x + width, top, size);
       if (width > 46 && row.lanes === 1 && kind !== "wait" && kind !== "meet") {
-        pen.fillStyle = kind === "phase" || kind === "operation" ? "#000" : "#fff";
+        pen.fillStyle = kind === "phase" && row.open.has(k) ? this.theme.fore : kind === "phase" || kind === "operation" ? "#000" : "#fff";
         pen.fillText(fitted(pen, this.data.words[bars.word[k]], width - 6), Math.max(x, LABEL) + 3, top + 13);
       }
       if (critical && critical.has(place)) this.framed(pen, this.theme.critical, x, top, width, size);
       if (on) this.framed(pen, this.theme.fore, x, top, width, size);
       if (this.selected && this.selected.row === row && this.selected.k === k) this.framed(pen, this.theme.fore, x - 1, top - 1, width + 2, size + 1);
     }
+    for (const [x, top, hit] of marks) this.marked(pen, x, top, searching && !hit);
     pen.globalAlpha = 1;
     pen.restore();
+  }
+
+  pale(pen, x, y, width, height) {
+    pen.globalAlpha *= 0.3;
+    pen.fillRect(x, y, width, height - 1);
+    pen.globalAlpha /= 0.3;
+    pen.strokeStyle = pen.fillStyle;
+    pen.strokeRect(x + 0.5, y + 0.5, Math.max(1, width - 1), height - 2);
+  }
+
+  /** A mark stands at the upper edge, so that what begins there with it stays in sight. */
+  marked(pen, x, y, pale) {
+    pen.globalAlpha = pale ? 0.3 : 1;
+    pen.fillStyle = this.theme.fore;
+    pen.beginPath();
+    pen.moveTo(x - MARK, y - 2);
+    pen.lineTo(x + MARK, y - 2);
+    pen.lineTo(x, y + MARK);
+    pen.fill();
+  }
+
+  /** A bar that has no end: its edge is torn. */
+  torn(pen, right, y, height) {
+    const x = Math.min(right, this.width - 4);
+    pen.fillStyle = this.theme.back;
+    pen.beginPath();
+    pen.moveTo(x + 1, y);
+    for (let k = 0; k <= 4; k++) pen.lineTo(x - (k % 2 ? 0 : 4), y + (height * k) / 4);
+    pen.lineTo(x + 1, y + height);
+    pen.fill();
+    pen.strokeStyle = this.theme.critical;
+    pen.lineWidth = 1.5;
+    pen.beginPath();
+    for (let k = 0; k <= 4; k++) pen.lineTo(x - (k % 2 ? 0 : 4), y + (height * k) / 4);
+    pen.stroke();
+    pen.lineWidth = 1;
+  }
+
+  /** The numbers of findings at their bars, and a line between the two accesses of one. */
+  drawFlags(pen) {
+    const at = new Map();
+    for (const { finding, role, place } of this.flags) {
+      const found = this.where(place);
+      if (!found) continue;
+      const [x, y] = this.center(found.row, found.k, role === "here");
+      if (x <= LABEL || x > this.width) continue;
+      const begin = Math.max(LABEL, this.x(this.span(found.row, found.k)[0])), end = Math.max(begin + 2, this.x(this.span(found.row, found.k)[1]));
+      this.framed(pen, this.theme.critical, begin, y - ROW / 2 + 1, Math.min(end, this.width) - begin, ROW - 1);
+      if (role === "other" && at.has(finding)) this.dashed(pen, at.get(finding), [x, y]);
+      at.set(finding, [x, y]);
+      pen.fillStyle = this.theme.critical;
+      pen.beginPath();
+      pen.arc(x, y - 5, 7, 0, 7);
+      pen.fill();
+      pen.fillStyle = this.theme.back;
+      pen.textAlign = "center";
+      pen.fillText(String(finding + 1), x, y - 1);
+      pen.textAlign = "left";
+    }
+  }
+
+  dashed(pen, from, to) {
+    pen.strokeStyle = this.theme.critical;
+    pen.setLineDash([6, 4]);
+    pen.beginPath();
+    pen.moveTo(...from);
+    pen.lineTo(...to);
+    pen.stroke();
+    pen.setLineDash([]);
   }
 
   /** Waits differ from work by their pattern, too. */
@@ -254,6 +354,60 @@ class TimelineView {
     return [Math.max(LABEL, this.x(atEnd ? end : begin)), HEAD + this.shown.indexOf(row) * ROW + ROW / 2];
   }
 
+  /** Selects a place, whichever CTA it is of, with what is around it. */
+  reveal([stream, n]) {
+    const cta = stream >= 0 ? this.data.streams[stream].cta : this.data.units.find((one) => one.unit === "unit" && one.number.includes(n)).cta;
+    if (this.cta !== "all" && this.cta !== String(cta)) this.chooseCta(cta);
+    const { row, k } = this.where([stream, n]), [begin, end] = this.span(row, k);
+    const size = Math.max((end - begin) * 3, (this.whole[1] - this.whole[0]) / 6);
+    this.from = Math.max(this.whole[0], (begin + end - size) / 2);
+    this.to = this.from + size;
+    this.select(row, k, true);
+  }
+
+  flagAt(row, k) {
+    return this.flags.find(({ place }) => { const found = this.where(place); return found && found.row === row && found.k === k; });
+  }
+
+  toFinding(n) {
+    const { here, other } = this.app.placesOf(n);
+    this.reveal(here || other);
+  }
+
+  /** The first bar of a line. */
+  firstOf(line) {
+    const found = this.shown.map((row) => [row, row.bars.line.indexOf(line)]).filter(([, k]) => k >= 0).sort(([a, j], [b, k]) => a.bars.a[j] - b.bars.a[k])[0]
+      || this.shown.map((row) => [row, row.stream < 0 ? -1 : row.bars.ran.findIndex((n) => this.ranLines(n).has(line))]).find(([, k]) => k >= 0);
+    if (found) this.select(...found, true);
+  }
+
+  /** The lines of a stretch. */
+  ranLines(n) {
+    return new Set(n < 0 ? [] : this.data.ran[n][0].map(([row]) => this.data.rows[row][3]));
+  }
+
+  state() {
+    const near = this.whole && (this.from !== this.whole[0] || this.to !== this.whole[1]), short = (value) => String(Math.round(value * 10) / 10);
+    return { cta: this.cta === String(this.data.streams[0].cta) ? "" : this.cta, units: this.units === "cycles" ? "" : this.units,
+      span: near ? `${short(this.from)}..${short(this.to)}` : "", at: this.selected ? `${this.selected.row.name}.${this.selected.k}` : "",
+      search: this.search.value, critical: this.path.checked ? "yes" : "" };
+  }
+
+  /** What an address asks for; gives what it asks for in vain. */
+  read(asked) {
+    const cta = asked.get("cta"), at = /^([wu]\d+)\.(\d+)$/.exec(asked.get("at") || ""), span = /^(-?[\d.]+)\.\.(-?[\d.]+)$/.exec(asked.get("span") || "");
+    if (cta && ![...this.ctas.options].some((one) => one.value === cta)) return `CTA ${cta} is not recorded.`;
+    this.unit.value = this.units = asked.get("units") === "order" ? "order" : "cycles";
+    this.path.checked = asked.get("critical") === "yes";
+    this.search.value = asked.get("search") || "";
+    this.chooseCta(cta || this.data.streams[0].cta);
+    const row = at && this.shown.find((one) => one.name === at[1]);
+    if (row && Number(at[2]) < row.bars.a.length) this.select(row, Number(at[2]));
+    if (span && Number(span[1]) < Number(span[2])) [this.from, this.to] = [Number(span[1]), Number(span[2])];
+    this.draw();
+    return asked.has("at") && !(row && Number(at[2]) < row.bars.a.length) ? `There is no bar ${asked.get("at")}.` : "";
+  }
+
   /** The row and bar of a place: of a stream's event, or of an operation. */
   where([stream, n]) {
     for (const row of this.shown) {
@@ -280,7 +434,7 @@ class TimelineView {
       const by = ((this.drag.x - event.offsetX) / (this.width - LABEL)) * (this.drag.to - this.drag.from);
       this.drag.moved = this.drag.moved || Math.abs(this.drag.x - event.offsetX) > 3;
       [this.from, this.to] = [this.drag.from + by, this.drag.to + by];
-      this.draw();
+      this.moved();
     });
     canvas.addEventListener("pointerup", (event) => {
       if (this.drag && !this.drag.moved) this.click(event.offsetX, event.offsetY);
@@ -293,7 +447,8 @@ class TimelineView {
   key(event) {
     const does = { ArrowLeft: () => this.pan(-0.2), ArrowRight: () => this.pan(0.2), "+": () => this.zoom(0.5), "=": () => this.zoom(0.5),
       "-": () => this.zoom(2), 0: () => this.fit(), n: () => this.step(1), p: () => this.step(-1), c: () => this.toCause(),
-      ArrowDown: () => this.changeRow(1), ArrowUp: () => this.changeRow(-1), u: () => this.changeUnits() }[event.key];
+      ArrowDown: () => this.changeRow(1), ArrowUp: () => this.changeRow(-1), u: () => this.changeUnits(),
+      f: () => this.flags.length && this.toFinding(this.flags[0].finding) }[event.key];
     if (!does || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     does();
@@ -329,6 +484,7 @@ class TimelineView {
     for (let k = 0; k < row.bars.a.length && x >= LABEL; k++) {
       const [begin, end] = this.span(row, k), left = this.x(begin) - 2, right = Math.max(this.x(end), left + 4) + 2;
       const size = (ROW - 4) / row.lanes, top = HEAD + n * ROW + 2 + (row.lane ? row.lane[k] * size : 0);
+      if (row.bars.kind[k] === "mark" && y > top + MARK) continue;
       if (x >= left && x <= right && (row.lanes === 1 || (y >= top && y <= top + size)) && (!best || right - left <= best.size)) best = { row, k, size: right - left };
     }
     return best || { row, k: -1 };
@@ -357,7 +513,8 @@ class TimelineView {
       const y = HEAD + this.row * ROW;
       if (y < this.stage.scrollTop || y > this.stage.scrollTop + this.stage.clientHeight - ROW) this.stage.scrollTop = y - 60;
     }
-    this.app.showLine(row.bars.line[k], false);
+    const flag = this.flagAt(row, k), finding = flag && this.data.findings[flag.finding];
+    this.app.showLine((flag && (flag.role === "here" ? finding.line : finding.other.line)) || row.bars.line[k] || this.app.line, false);
     this.app.describe(this.describe(row, k));
     this.app.moment(row, k);
     this.draw();
@@ -366,17 +523,31 @@ class TimelineView {
   describe(row, k) {
     const { bars } = row, { data } = this, place = row.stream >= 0 ? bars.cause[k] : [];
     const words = data.words[bars.word[k]], [begin, end] = [bars.c[k], bars.d[k]];
-    const link = (at, text) => el("a", { tabindex: "0", onclick: () => { const to = this.where(at); if (to) this.select(to.row, to.k, true); } }, text);
+    const to = (at, text) => link(text, () => { const found = this.where(at); if (found) this.select(found.row, found.k, true); });
     const parts = [el("h2", {}, row.label), el("p", {}, words), facts(
       ["kind", bars.kind[k]], ["steps", `${number(bars.a[k])} to ${number(bars.b[k])}`],
       ["cycles", `${number(begin)} to ${number(end)} (${number(end - begin)}, estimated)`],
-      ["line", bars.line[k] || ""], place.length && ["let go by", link(place, this.name(place))],
-      bars.issued && bars.issued[k].length && ["issued by", link(bars.issued[k], `warp ${bars.by[k]}`)],
-      bars.open && bars.open[k] && ["complete", "never in this run"])];
+      ["line", bars.line[k] || ""], place.length && ["let go by", to(place, this.name(place))],
+      bars.issued && bars.issued[k].length && ["issued by", to(bars.issued[k], `warp ${bars.by[k]}`)],
+      row.open.has(k) && ["end", bars.kind[k] === "phase" ? "not over in what was recorded" : this.data.unfinished],
+      ...this.atBarrier(row, k))];
+    const flag = this.flagAt(row, k);
+    if (flag) parts.splice(1, 0, el("p", { class: "wrong" }, link(`finding ${flag.finding + 1}`, () => { this.app.open("findings"); this.app.view.go(flag.finding); }), `: ${data.findings[flag.finding].message}`));
+    if (row.stream >= 0 && data.stepped.some((one) => one.cta === bars.cta && one.warp === bars.warp)) parts.splice(1, 0, el("p", {}, link("in Step", () => this.app.open("step"))));
     const n = row.stream >= 0 ? bars.ran[k] : -1;
     if (n >= 0) parts.push(...this.ran(n));
     else if (bars.row && bars.row[k] >= 0) parts.push(el("pre", { class: "code", style: "white-space:pre-wrap" }, data.rows[bars.row[k]][0]));
     return parts;
+  }
+
+  /** Of a wait or a signal the m-barrier and its phase. */
+  atBarrier(row, k) {
+    const [unit, number] = (row.stream >= 0 && row.bars.kind[k] !== "meet" && row.bars.at[k]) || [], one = this.data.units[unit];
+    if (!one) return [];
+    const n = one.phase.findIndex((phase) => phase[1] === number);
+    if (n < 0) return [];
+    const to = () => { const found = this.shown.find((each) => each.bars === one); if (found) this.select(found, n, true); };
+    return [["m-barrier", link(`${one.name}: ${this.data.words[one.word[n]]}`, to)]];
   }
 
   name([stream, n]) {
@@ -404,16 +575,28 @@ class TimelineView {
   // Search
 
   find() {
-    const wanted = this.search.value.toLowerCase();
+    const wanted = this.search.value.toLowerCase().trim(), known = new Map();
     this.hits = new Set();
     this.found = [];
-    if (wanted) {
-      this.data.words.forEach((word, n) => { if (word.toLowerCase().includes(wanted)) this.hits.add(n); });
-      for (const row of this.shown) row.bars.word.forEach((word, k) => { if (this.hits.has(word)) this.found.push([row, k]); });
+    for (const row of wanted ? this.shown : []) {
+      const whole = row.label.toLowerCase().includes(wanted);
+      row.bars.word.forEach((word, k) => {
+        const ran = row.stream >= 0 ? row.bars.ran[k] : -1, key = `${word},${row.bars.line[k]},${ran}`;
+        if (!known.has(key)) known.set(key, this.textOf(word, row.bars.line[k], ran).includes(wanted));
+        if (whole || known.get(key)) { this.hits.add(`${row.name}.${k}`); this.found.push([row, k]); }
+      });
     }
     this.count.textContent = wanted ? `${number(this.found.length)} found` : "";
     this.at = -1;
-    this.draw();
+    this.moved();
+  }
+
+  /** All that may be sought at a bar: its words, its line in the source, its statements, the buffers that they touch. */
+  textOf(word, line, ran) {
+    const { data } = this, [executed, moved] = ran >= 0 ? data.ran[ran] : [[], []];
+    const source = (at) => data.files.map((file) => file.lines[at - 1] || "").join(" ");
+    const parts = [data.words[word], line ? source(line) : "", ...executed.map(([row]) => `${data.rows[row][0]} ${source(data.rows[row][3])}`), ...moved.map(([site]) => data.sites[site][1])];
+    return parts.join(" ").toLowerCase();
   }
 
   nextFound(by) {

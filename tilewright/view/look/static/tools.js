@@ -41,6 +41,27 @@ function byteWords(n) {
   return n < 1 << 20 ? `${number(n / 1024)} KiB` : `${number(n / (1 << 20))} MiB`;
 }
 
+/** Words that do something: by mouse, and by keyboard. */
+function link(words, does, attributes = {}) {
+  return el("button", { type: "button", class: "link", onclick: does, ...attributes }, words);
+}
+
+/** The last part of the page's address: what is looked at. A notebook's frame has none; there it is only remembered. */
+const address = {
+  text: "",
+  read() {
+    return new URLSearchParams(this.text || location.hash.slice(1));
+  },
+  write(values) {
+    const asked = new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "" && value !== null && value !== undefined));
+    try {
+      history.replaceState(null, "", `#${asked}`);
+    } catch {
+      this.text = String(asked);
+    }
+  },
+};
+
 /** A table of facts: pairs of a name and text or an element. */
 function facts(...pairs) {
   return el("dl", {}, pairs.filter((pair) => pair && pair[1] !== "" && pair[1] !== undefined)
