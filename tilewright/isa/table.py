@@ -74,6 +74,7 @@ __all__ = [
     "Bound",
     "Commit",
     "Consults",
+    "Count",
     "Cuda",
     "Effect",
     "Fence",
