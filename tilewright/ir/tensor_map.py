@@ -30,6 +30,7 @@ __all__ = [
     "MAP_ALIGNMENT",
     "MAP_BYTES",
     "MOST_BOX",
+    "MOST_PIXELS",
     "Element",
     "Im2col",
     "MapFields",

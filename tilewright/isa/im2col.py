@@ -15,7 +15,7 @@ from itertools import chain
 
 import numpy as np
 
-from tilewright.isa.arch import Requirement, suffixed
+from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import completed
 from tilewright.isa.operations import access_of_unit, combined_by_unit
@@ -51,10 +51,11 @@ from tilewright.isa.tma import (
 )
 
 DIMS: Spellings = {rank: f".{rank}d" for rank in (3, 4, 5)}
+EXACT_ARCHS = suffixed(100, 103, 110)
 MODES: tuple[tuple[str, Requirement], ...] = (  # with the architectures that have it
     ("im2col", SINCE_HOPPER),
-    ("im2col::w", suffixed(100, 103, 110)),
-    ("im2col::w::128", suffixed(100, 103, 110)),
+    ("im2col::w", EXACT_ARCHS),
+    ("im2col::w::128", EXACT_ARCHS),
 )
 MASK = may_lack(counts("cta_mask", "b16"))
 POLICY = counts("cache_policy", "b64")
@@ -97,10 +98,12 @@ def stored(
     return taken(unit, pixels_of(unit, "src", src, map, coords, none, dim, "im2col"), 0, op)
 
 
-def _loads(mode: str, archs: Requirement, mask: Spellings, group: Spellings) -> Iterator[Form]:
+def _loads(
+    mode: str, archs: Requirement, mask: Spellings, group: Spellings, space: str = "shared::cluster"
+) -> Iterator[Form]:
     cast = ".multicast::cluster" if mask is GIVEN else ""
     return rows_with_policy(
-        f"cp.async.bulk.tensor{{dim}}.shared::cluster.global{{mode}}.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
+        f"cp.async.bulk.tensor{{dim}}.{space}.global{{mode}}.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
         "[{dst}], [{map}, {coords}], [{bar}], {offsets}" + (", {cta_mask}" if cast else ""),
         AsyncMeaning(units_of, addresses=loaded, passes=("dim", "mode", "cta_mask"), moves=True),
         access_of_unit("map", "global", write=False),
@@ -125,11 +128,14 @@ instruction(
     doc="A thread has pixels of images brought to shared memory, each with its channels: those from ``coords`` (C, W, "
     "H, D, N) on, at ``offsets`` (W, H, D) from them. ``bar`` counts the bytes.",
     forms=tuple(
-        chain.from_iterable(
-            form
-            for mode, archs in MODES
-            for group, own in (({-1: ""}, archs), (PAIRED, TMEM_ARCHS))
-            for form in zip(_loads(mode, own, LEFT_OUT, group), _loads(mode, own, GIVEN, group), strict=True)
+        chain(
+            _loads("im2col::w", since("sm_100"), LEFT_OUT, {-1: ""}, "shared::cta"),
+            chain.from_iterable(
+                form
+                for mode, archs in MODES
+                for group, own in (({-1: ""}, archs), (PAIRED, TMEM_ARCHS))
+                for form in zip(_loads(mode, own, LEFT_OUT, group), _loads(mode, own, GIVEN, group), strict=True)
+            ),
         )
     ),
     also={"shared::cluster": "shared::cta"},
