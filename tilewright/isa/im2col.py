@@ -11,7 +11,7 @@ cp.async.bulk.prefetch.tensor".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from itertools import chain, starmap
 
 import numpy as np
 
@@ -52,10 +52,11 @@ from tilewright.isa.tma import (
 
 DIMS: Spellings = {rank: f".{rank}d" for rank in (3, 4, 5)}
 EXACT_ARCHS = suffixed(100, 103, 110)
-MODES: tuple[tuple[str, Requirement], ...] = (  # with the architectures that have it
-    ("im2col", SINCE_HOPPER),
-    ("im2col::w", EXACT_ARCHS),
-    ("im2col::w::128", EXACT_ARCHS),
+MODES: tuple[tuple[str, Requirement, str, Requirement], ...] = (
+    # the mode, and who has it; where the pixels go without a mask of CTAs, and who has that
+    ("im2col", SINCE_HOPPER, "shared::cluster", SINCE_HOPPER),
+    ("im2col::w", EXACT_ARCHS, "shared::cta", since("sm_100")),
+    ("im2col::w::128", EXACT_ARCHS, "shared::cluster", EXACT_ARCHS),
 )
 MASK = may_lack(counts("cta_mask", "b16"))
 POLICY = counts("cache_policy", "b64")
@@ -120,6 +121,14 @@ def _loads(
     )
 
 
+def _ways(mode: str, archs: Requirement, space: str, alone: Requirement) -> Iterator[Form]:
+    """Forms of a mode: without a mask of CTAs, and with one; then those that tell an m-barrier of a pair."""
+    yield from _loads(mode, alone, LEFT_OUT, {-1: ""}, space)
+    yield from _loads(mode, archs, GIVEN, {-1: ""})
+    yield from _loads(mode, TMEM_ARCHS, LEFT_OUT, PAIRED)
+    yield from _loads(mode, TMEM_ARCHS, GIVEN, PAIRED)
+
+
 instruction(
     "ptx.cp_async.bulk.tensor.g2c_im2col",
     params=("dim", "dst", "bar", "map", "cta_mask", "cta_group", "hint", "coords", "offsets"),
@@ -127,18 +136,8 @@ instruction(
     operands=(reads("dst", "shared"), reads("map", "generic"), COORDS, reads("bar", "shared"), OFFSETS, MASK, POLICY),
     doc="A thread has pixels of images brought to shared memory, each with its channels: those from ``coords`` (C, W, "
     "H, D, N) on, at ``offsets`` (W, H, D) from them. ``bar`` counts the bytes.",
-    forms=tuple(
-        chain(
-            _loads("im2col::w", since("sm_100"), LEFT_OUT, {-1: ""}, "shared::cta"),
-            chain.from_iterable(
-                form
-                for mode, archs in MODES
-                for group, own in (({-1: ""}, archs), (PAIRED, TMEM_ARCHS))
-                for form in zip(_loads(mode, own, LEFT_OUT, group), _loads(mode, own, GIVEN, group), strict=True)
-            ),
-        )
-    ),
-    also={"shared::cluster": "shared::cta"},
+    forms=tuple(chain.from_iterable(starmap(_ways, MODES))),
+    also={"shared::cluster": "shared::cta", "shared::cta": "shared::cluster"},
 )
 instruction(
     "ptx.cp_async.bulk.tensor.s2g_im2col",
@@ -187,7 +186,7 @@ instruction(
     doc="Has pixels of images brought to the L2 cache; no value changes.",
     forms=tuple(
         form
-        for mode, archs in MODES
+        for mode, archs, _, _ in MODES
         for form in rows_with_policy(
             "cp.async.bulk.prefetch.tensor{dim}.L2.global{mode}",
             "[{map}, {coords}], {offsets}",
