@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-import tilewright as tw
 from tests.gpu.hardware import Bench
 from tests.gpu.test_tma import compare
 from tests.isa.tma_oracles import REDUCTIONS
@@ -81,14 +78,16 @@ def test_warpgroups_take_and_give_registers(counts: tuple[int, ...], terms: int,
     compare(bench, roles(counts, terms), a, np.zeros(threads, np.float32))
 
 
-def test_the_driver_makes_the_words_that_the_simulator_reads() -> None:
-    """Of maps in im2col mode: all but those that only the driver fills."""
+@pytest.mark.parametrize("seed", range(12))
+def test_the_driver_makes_the_words_that_the_simulator_reads(seed: int) -> None:
+    """Of maps in im2col mode: all but the words that only the driver fills, and the bits of L2 promotion."""
     from tilewright.cuda import driver, maps
 
-    for seed in range(12):
-        one: Any = images(3 + seed % 3, 500 + seed)
-        fields = one.map_of(one.array(seed)).fields
-        with driver.device(0).current():
-            theirs = tw.ir.tensor_map.MapFields.decode(maps.encoded(fields, 1 << 20))
+    one = images(3 + seed % 3, 500 + seed)
+    fields = one.map_of(one.array(seed)).fields
+    with driver.device(0).current():
+        theirs = np.frombuffer(maps.encoded(fields, 1 << 20), np.uint32)[:16].copy()
+    theirs[2] &= ~np.uint32(7 << 17)
+    ours = np.frombuffer(fields.at(1 << 20).encode(), np.uint32)[:16]
 
-        assert theirs == fields
+    assert [hex(word) for word in theirs] == [hex(word) for word in ours]

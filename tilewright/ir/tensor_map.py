@@ -7,7 +7,8 @@ mode (`cuTensorMapEncodeIm2col`) the array has the dimensions C, W, H, D, N or t
 so many channels of so many pixels, which follow one another through the images; `Im2col` says where.
 
 Sources: CUDA Driver API, "Tensor Map Object Management"; PTX ISA, "Tensors". The places of the fields in the 128 bytes
-are those that the machine code of `tensormap.replace` shows (sm_90a).
+are those that the machine code of `tensormap.replace` shows (sm_90a); those of the im2col mode were read off the maps
+that a driver makes on an H200, which do not tell the walks apart.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ __all__ = [
 MAP_BYTES = 128
 MAP_ALIGNMENT = 64
 MOST_BOX = 256  # elements of a box along a dimension
-WALK = 16  # the first word of what an im2col map has
+WALK = 24  # the word in which maps of ours say which walk they are for
 UNIT = 16  # bytes that a swizzle moves together, and that strides and inner boxes are multiples of
 
 
@@ -70,6 +71,7 @@ ELEMENTS: Mapping[str, Element] = {
 FILLS = ("zero", "nan")
 MOST_PIXELS = 1024
 CORNERS = {3: 16, 4: 8, 5: 5}  # by rank: bits of a corner, and of an offset that an instruction adds to a pixel
+PIXELS = 0x3FF  # the bits of their number, less one
 WIDE = ("", "w", "w128")  # walks: through W, H and D; along W alone; along W in four parts of 32
 
 
@@ -96,20 +98,43 @@ class Im2col:
     upper: Ints
     wide: str = ""
 
-    def check(self, rank: int) -> None:
-        """Raises ArgumentError where a map of this rank cannot have it."""
+    def check(self, dims: Sequence[Value]) -> None:
+        """Raises ArgumentError where a map of such an array cannot have it; extents may be known at run time only."""
+        rank = len(dims)
         if rank not in CORNERS:
             raise _refused("dims", f"{rank} dimensions", "3 to 5 dimensions, in im2col mode")
         if self.wide not in WIDE:
             raise _refused("wide", repr(self.wide), choices(self.wide, WIDE))
         wanted = 1 if self.wide else rank - 2
-        most = 1 << (16 if self.wide else CORNERS[rank]) - 1
+        most = 1 << CORNERS[rank] - 1
         for name, given in (("lower", self.lower), ("upper", self.upper)):
             if len(given) != wanted:
                 raise _refused(name, f"{len(given)} numbers", f"{wanted}, for an array of {rank} dimensions")
             for i, value in enumerate(given):
                 if not -most <= value < most:
                     raise _refused(f"{name}[{i}]", f"{value}", f"{-most}..{most - 1}")
+        for i, (extent, low, up) in enumerate(zip(dims[1:], self.lower, self.upper, strict=False)):
+            if isinstance(extent, int) and extent + up <= low:
+                empty = f"{up}: no pixel of {'WHD'[i]} from {low} to {extent - 1 + up}"
+                raise _refused(f"upper[{i}]", empty, f"{low - extent + 1} or more")
+
+    def encode(self, rank: int) -> int:
+        """The word that has the corners, the lower ones in its low half."""
+        bits, word = CORNERS[rank], 0
+        for start, corner in ((0, self.lower), (16, self.upper)):
+            for i, place in enumerate(corner):
+                word |= (place & (1 << bits) - 1) << start + i * bits
+        return word
+
+    @classmethod
+    def decode(cls, word: int, rank: int, wide: str) -> Im2col:
+        """The walk whose corners are in that word."""
+        bits, count = CORNERS[rank], 1 if wide else rank - 2
+        sign = 1 << bits - 1
+        lower, upper = (
+            tuple(((word >> start + i * bits & 2 * sign - 1) ^ sign) - sign for i in range(count)) for start in (0, 16)
+        )
+        return cls(lower, upper, wide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +184,7 @@ class MapFields:
         if not 1 <= rank <= 5:
             raise _refused("dims", f"{rank} dimensions", "1 to 5 dimensions")
         if self.im2col:
-            self.im2col.check(rank)
+            self.im2col.check(self.dims)
         for name, wanted in (("strides", rank - 1), ("box", 2 if self.im2col else rank), ("steps", rank)):
             given = getattr(self, name)
             if len(given) != wanted:
@@ -218,8 +243,8 @@ class MapFields:
         return replace(self, address=address)
 
     def encode(self) -> bytes:
-        """The 128 bytes, but for what only the driver knows (version, L2 promotion, the words from 16 on, in which ours
-        have the walk of an im2col map).
+        """The 128 bytes, but for what only the driver knows: version, L2 promotion, the words from 16 on, in one of which
+        ours say which walk an im2col map is for.
         """
         words = [0] * (MAP_BYTES // 4)
         words[0:2] = struct.unpack("<2I", struct.pack("<Q", self.address))
@@ -227,13 +252,16 @@ class MapFields:
         for i, stride in enumerate(self.strides):
             words[3 + i] = stride >> 4 & 0xFFFFFFFF
             words[7] |= stride >> 36 << 4 * i
-        boxes = (self.box[0], *(1,) * (self.rank - 1)) if self.im2col else self.box
-        for i, (extent, step, box) in enumerate(zip(self.dims, self.steps, boxes, strict=True)):
+        words[13] = self.box[0] - 1 << 24
+        for i, (extent, step) in enumerate(zip(self.dims, self.steps, strict=True)):
             words[8 + i] = extent - 1
             words[13] |= step - 1 << 3 * i
-            words[13 if i == 0 else 14] |= box - 1 << (24 if i == 0 else 8 * (i - 1))
         if self.im2col:
-            words[WALK:] = _walk_words(self.im2col, self.box[1])
+            words[2] |= 1
+            words[14:16] = self.im2col.encode(self.rank), self.box[1] - 1
+            words[WALK] = WIDE.index(self.im2col.wide)
+        else:
+            words[14] = sum(box - 1 << 8 * i for i, box in enumerate(self.box[1:]))
         return struct.pack(f"<{len(words)}I", *words)
 
     @classmethod
@@ -242,16 +270,17 @@ class MapFields:
         words = struct.unpack(f"<{MAP_BYTES // 4}I", data)
         rank = (words[2] >> 4 & 7) + 1
         kinds = {element.ptx: name for name, element in ELEMENTS.items()}
-        known = sum(1 << 4 + bit for bit in (0, 1, 2, 3, 4, 5, 6, 9, 10, 11))
-        if rank > 5 or words[2] >> 7 & 15 not in kinds or words[2] & ~known:
+        known = sum(1 << bit for bit in (0, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15))
+        if rank > 5 or words[2] >> 7 & 15 not in kinds or words[2] & ~known or words[WALK] >= len(WIDE):
             raise _refused("bytes", f"word 2 is {words[2]:#x}", "the 128 bytes that a tensor map has")
-        box = tuple((words[13] >> 24 if i == 0 else words[14] >> 8 * (i - 1)) % 256 + 1 for i in range(rank))
-        walk, pixels = _walk_of(words[WALK:], rank)
+        inner = (words[13] >> 24) + 1
+        walk = Im2col.decode(words[14], rank, WIDE[words[WALK]]) if words[2] & 1 and rank in CORNERS else None
+        outer = [words[15] & PIXELS] if walk else [words[14] >> 8 * i & 255 for i in range(rank - 1)]
         return cls(
             kinds[words[2] >> 7 & 15],
             tuple(word + 1 for word in words[8 : 8 + rank]),
             tuple(words[3 + i] << 4 | (words[7] >> 4 * i & 15) << 36 for i in range(rank - 1)),
-            (box[0], pixels) if walk else box,
+            (inner, *(extent + 1 for extent in outer)),
             words[2] >> 13 & 3,
             tuple((words[13] >> 3 * i & 7) + 1 for i in range(rank)),
             FILLS[words[2] >> 15 & 1],
@@ -264,23 +293,6 @@ class MapFields:
         box, dims = (" x ".join(map(str, reversed(part))) for part in (self.box, self.dims))
         boxes = f"im2col boxes of {self.box[1]} pixels x {self.box[0]} channels" if self.im2col else f"boxes of {box}"
         return f"{boxes} in {dims} {self.dtype}{swizzle}"
-
-
-def _walk_words(walk: Im2col, pixels: int) -> list[int]:
-    """Words 16 to 31: which walk, pixels, the corners."""
-    room = 3 - len(walk.lower)
-    corners = [value & 0xFFFFFFFF for value in (*walk.lower, *room * (0,), *walk.upper, *room * (0,))]
-    return [1 + WIDE.index(walk.wide), pixels - 1, *corners, *8 * (0,)]
-
-
-def _walk_of(words: Sequence[int], rank: int) -> tuple[Im2col | None, int]:
-    """The walk and its pixels, None for a map of tiles."""
-    if not 1 <= words[0] <= len(WIDE):
-        return None, 0
-    wide = WIDE[words[0] - 1]
-    corners = struct.unpack("<6i", struct.pack("<6I", *words[2:8]))
-    count = 1 if wide else rank - 2
-    return Im2col(corners[:count], corners[3 : 3 + count], wide), words[1] + 1
 
 
 def _refused(name: str, given: object, allowed: str) -> ArgumentError:

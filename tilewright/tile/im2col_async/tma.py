@@ -121,9 +121,10 @@ def _map(call: TileCall, images: Side, window: Window, box: tuple[int, int], mod
         raise Decline(
             f"{images} is a part of {buffer.name}", allowed="all of the images; pixel= and channel= say where"
         )
+    dims = tuple(call.facts.simplify(extent) for extent in reversed(buffer.shape))
     walk = Im2col(window.lower[::-1], window.upper[::-1])
     try:
-        walk.check(len(buffer.shape))
+        walk.check([int(known) if (known := const_value(extent)) is not None else extent for extent in dims])
     except ArgumentError as error:
         raise Decline(f"{error.what} is {error.given}", allowed=str(error.allowed)) from None
     argument, offset = found
@@ -132,7 +133,7 @@ def _map(call: TileCall, images: Side, window: Window, box: tuple[int, int], mod
         "",
         argument.name,
         element_of(str(buffer.dtype), buffer.dtype.bits),
-        tuple(call.facts.simplify(extent) for extent in reversed(buffer.shape)),
+        dims,
         tuple(call.facts.simplify(stride * size) for stride in strides[-2::-1]),
         box,
         mode,
