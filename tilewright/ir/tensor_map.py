@@ -243,8 +243,8 @@ class MapFields:
         return replace(self, address=address)
 
     def encode(self) -> bytes:
-        """The 128 bytes, but for what only the driver knows: version, L2 promotion, the words from 16 on, in one of which
-        ours say which walk an im2col map is for.
+        """The 128 bytes, but for what only the driver knows: version, L2 promotion, the words from 16 on, in one of
+        which ours say which walk an im2col map is for.
         """
         words = [0] * (MAP_BYTES // 4)
         words[0:2] = struct.unpack("<2I", struct.pack("<Q", self.address))
