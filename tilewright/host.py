@@ -20,7 +20,7 @@ from tilewright.dtypes import dtype as row
 from tilewright.errors import ArgumentError, TilewrightError, described
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.subbyte import pack_subbyte, unpack_subbyte
-from tilewright.ir.tensor_map import ELEMENTS, MapFields, element_of
+from tilewright.ir.tensor_map import ELEMENTS, Im2col, MapFields, element_of
 from tilewright.public import Kind, Public, sequence_of
 
 if TYPE_CHECKING:
@@ -79,13 +79,8 @@ class TensorMap:
         self, array: Any, box: Iterable[int], swizzle: int = 0, *, steps: Iterable[int] = (), oob: str = "zero",
         dtype: str | None = None,
     ) -> None:  # fmt: skip
-        if not is_array(array):
-            raise ArgumentError("a tensor map is of an array", given=described(array), allowed="an array or a tensor")
-        info = array_info(array) if device_of(array) == "cpu" or hasattr(array, "data_ptr") else None
-        if info is None:
-            raise ArgumentError("a tensor map is of an array", given=described(array), allowed="NumPy or torch")
         self.array = array
-        self.fields = _fields_of(info, box, swizzle, steps, oob, dtype)
+        self.fields = _fields_of(_info_of(array), box, swizzle, steps, oob, dtype)
 
     @classmethod
     def of(cls, array: Any, fields: MapFields) -> TensorMap:
@@ -94,13 +89,42 @@ class TensorMap:
         made.array, made.fields = array, fields
         return made
 
+    @classmethod
+    def im2col(
+        cls, array: Any, pixels: int, channels: int, lower: Iterable[int], upper: Iterable[int], swizzle: int = 0, *,
+        steps: Iterable[int] = (), oob: str = "zero", dtype: str | None = None, wide: str = "",
+    ) -> TensorMap:  # fmt: skip
+        """A map in im2col mode, of an array of images (N, D, H, W, C), without D, or without D and H.
+
+        pixels, channels: that a copy moves. lower, upper: corners of the pixels that it goes through, in the order of
+        the array's dimensions between N and C: from ``lower`` to ``extent - 1 + upper``; a convolution has minus its
+        padding, and its padding less ``(taps - 1) * dilation``. steps: of the same dimensions, its strides. wide: "w"
+        or "w128" for a walk along W alone.
+
+        Raises ArgumentError, naming the field, for what no tensor map can express.
+        """
+        corners = [tuple(int(each) for each in part)[::-1] for part in (lower, upper)]
+        walk = Im2col(corners[0], corners[1], wide)
+        own = tuple(int(each) for each in steps)
+        every = (1, *own, 1) if own else ()
+        return cls.of(array, _fields_of(_info_of(array), (pixels, channels), swizzle, every, oob, dtype, walk))
+
     def __repr__(self) -> str:
         return f"TensorMap: {self.fields}"
 
 
+def _info_of(array: Any) -> ArrayInfo:
+    if not is_array(array):
+        raise ArgumentError("a tensor map is of an array", given=described(array), allowed="an array or a tensor")
+    if device_of(array) != "cpu" and not hasattr(array, "data_ptr"):
+        raise ArgumentError("a tensor map is of an array", given=described(array), allowed="NumPy or torch")
+    return array_info(array)
+
+
 def _fields_of(
-    info: ArrayInfo, box: Iterable[int], swizzle: int, steps: Iterable[int], oob: str, dtype: str | None
-) -> MapFields:
+    info: ArrayInfo, box: Iterable[int], swizzle: int, steps: Iterable[int], oob: str, dtype: str | None,
+    walk: Im2col | None = None,
+) -> MapFields:  # fmt: skip
     name = dtype or info.dtype
     bits = 8 * ELEMENTS[name].nbytes if name in ELEMENTS else row(name).bits
     kind = element_of(name, bits)
@@ -112,7 +136,7 @@ def _fields_of(
     address = info.address or 0
     inner_first = [tuple(int(each) for each in part)[::-1] for part in (box, steps)]
     return MapFields(
-        kind, info.shape[::-1], tuple(strides[-2::-1]), inner_first[0], swizzle, inner_first[1], oob, address
+        kind, info.shape[::-1], tuple(strides[-2::-1]), inner_first[0], swizzle, inner_first[1], oob, address, walk
     )
 
 

@@ -39,11 +39,9 @@ def compare(bench: Bench, kernel: Any, *args: Any, generated: bool = True) -> No
 
 
 def _copied(arg: Any) -> Any:
-    if not isinstance(arg, tw.TensorMap):
-        return arg.copy() if isinstance(arg, np.ndarray) else arg
-    fields = arg.fields
-    array = arg.array.copy()
-    return tw.TensorMap(array, fields.box[::-1], fields.swizzle, steps=fields.steps[::-1], oob=fields.oob)
+    if isinstance(arg, tw.TensorMap):
+        return tw.TensorMap.of(arg.array.copy(), arg.fields)
+    return arg.copy() if isinstance(arg, np.ndarray) else arg
 
 
 def made(kind: str, mode: int, rank: int, rng: np.random.Generator) -> tuple[tw.TensorMap, tuple[int, ...]]:

@@ -41,6 +41,73 @@ def loaded(rank: int, coords: tuple[int, ...], nbytes: int, *, mask: int = 0) ->
     return load
 
 
+def pixels_loaded(
+    rank: int, coords: tuple[int, ...], offsets: tuple[int, ...], nbytes: int, *, mask: int = 0, mode: str = "im2col",
+    announced: int | None = None,
+) -> Any:  # fmt: skip
+    """Pixels of an im2col map, and the bytes of shared memory where they have come to; with a mask, to several CTAs.
+    announced: bytes, if not those that come.
+    """
+    ctas = mask.bit_length() or 1
+
+    @T.prim_func
+    def load(m: T.TensorMap, out: T.Buffer((ctas, nbytes), "uint8")):
+        if ctas > 8:
+            T.func_attr({"non_portable_cluster": True})
+        rank_in_cluster = T.cta_id_in_cluster([ctas])
+        T.cta_id([ctas])
+        tid = T.thread_id([32])
+        tile = T.alloc_shared((nbytes,), "uint8", align=1024)
+        bar = T.alloc_shared((1,), "uint64")
+        for i in range(nbytes // 16):
+            if tid < 16:
+                tile[i * 16 + tid] = T.uint8(0x55)
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), nbytes if announced is None else announced)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cluster_sync()
+        leader = T.ptx.elect_sync()
+        if leader and rank_in_cluster == 0:
+            T.ptx.cp_async.bulk.tensor.g2c_im2col(
+                rank, tile.ptr_to([0]), bar.ptr_to([0]), m, mask, -1, "", list(coords),
+                [T.uint16(one) for one in offsets], mode=mode,
+            )  # fmt: skip
+        if not mask or (mask >> rank_in_cluster) % 2:
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+        for i in range(nbytes // 16):
+            if tid < 16:
+                out[rank_in_cluster, i * 16 + tid] = tile[i * 16 + tid]
+        T.cuda.cluster_sync()
+
+    return load
+
+
+def pixels_stored(rank: int, coords: tuple[int, ...], nbytes: int, op: str = "") -> Any:
+    """Bytes of shared memory, stored to the pixels of an im2col map or combined with them."""
+
+    @T.prim_func
+    def store(m: T.TensorMap, source: T.Buffer((nbytes,), "uint8")):
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        tile = T.alloc_shared((nbytes,), "uint8", align=1024)
+        for i in range(nbytes // 16):
+            if tid < 16:
+                tile[i * 16 + tid] = source[i * 16 + tid]
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cta_sync()
+        if T.ptx.elect_sync():
+            if op:
+                T.ptx.cp_async.bulk.tensor.s2g_reduce_im2col(rank, tile.ptr_to([0]), m, "", op, *coords)
+            else:
+                T.ptx.cp_async.bulk.tensor.s2g_im2col(rank, tile.ptr_to([0]), m, "", *coords)
+            T.ptx.cp_async.bulk.commit_group()
+            T.ptx.cp_async.bulk.wait_group(0, False)
+
+    return store
+
+
 def stored(rank: int, coords: tuple[int, ...], nbytes: int, op: str = "") -> Any:
     """Bytes of shared memory, stored to a box of a tensor map or combined with it."""
 
@@ -202,3 +269,123 @@ def summed(way: str, *, read: bool) -> Any:
             T.cuda.cta_sync()
 
     return add
+
+
+def changed(rank: int, coords: tuple[int, ...], changes: tuple[tuple[str, int, int], ...], nbytes: int) -> Any:
+    """A box of a map, some fields of which a thread has changed. changes: field, ordinal, and the value, which of an
+    address is added to the array's own.
+    """
+    constants = ("swizzle_mode", "fill_mode")
+
+    @T.prim_func
+    def change(m: T.TensorMap, room: T.Buffer((128,), "uint8"), out: T.Buffer((nbytes,), "uint8")):
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        own = T.alloc_shared((128,), "uint8", align=128)
+        tile = T.alloc_shared((nbytes,), "uint8", align=1024)
+        bar = T.alloc_shared((1,), "uint64")
+        for i in range(4):
+            own[i * 32 + tid] = m[i * 32 + tid]
+        T.cuda.warp_sync()
+        if tid == 0:
+            for field, ordinal, value in changes:
+                if field in constants:
+                    T.ptx.tensormap.replace_constant(own.ptr_to([0]), value, field=field, space="shared")
+                elif field == "global_address":
+                    words = own.view("uint64")
+                    begin = words[0] + T.uint64(value)
+                    T.ptx.tensormap.replace(own.ptr_to([0]), begin, field=field, space="shared")
+                elif field == "global_stride":
+                    T.ptx.tensormap.replace(
+                        own.ptr_to([0]), T.uint64(value), field=field, ordinal=ordinal, space="shared"
+                    )
+                else:
+                    T.ptx.tensormap.replace(
+                        own.ptr_to([0]), T.uint32(value), field=field, ordinal=ordinal, space="shared"
+                    )
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), nbytes)
+        T.cuda.warp_sync()
+        for i in range(4):
+            room[i * 32 + tid] = own[i * 32 + tid]
+        T.cuda.warp_sync()
+        if tid == 0:
+            T.ptx.fence.proxy_tensormap.release("gpu")
+        for i in range(nbytes // 32):
+            tile[i * 32 + tid] = T.uint8(0x55)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cta_sync()
+        if tid == 0:
+            T.ptx.fence.proxy_tensormap.acquire(room.ptr_to([0]), "gpu")
+            T.ptx.cp_async.bulk.tensor.g2c(
+                rank, tile.ptr_to([0]), bar.ptr_to([0]), room.ptr_to([0]), 0, -1, "", *coords
+            )
+        T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+        for i in range(nbytes // 32):
+            out[i * 32 + tid] = tile[i * 32 + tid]
+        for i in range(4):
+            room[i * 32 + tid] = T.uint8(0)
+
+    return change
+
+
+def passed_on(ctas: int, hop: int, how: str) -> Any:
+    """Each CTA of a cluster passes 128 bytes to the one ``hop`` further, in one of several ways."""
+
+    @T.prim_func
+    def passes(a: T.Buffer((ctas, 32), "uint32"), out: T.Buffer((ctas, 32), "uint32")):
+        if ctas > 8:
+            T.func_attr({"non_portable_cluster": True})
+        rank = T.cta_id_in_cluster([ctas])
+        T.cta_id([ctas])
+        tid = T.thread_id([32])
+        mine = T.alloc_shared((32,), "uint32", align=128)
+        theirs = T.alloc_shared((32,), "uint32", align=128)
+        bar = T.alloc_shared((1,), "uint64")
+        mine[tid] = a[rank, tid]
+        theirs[tid] = T.cast(tid * 3 + 1, "uint32")
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 128)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cluster_sync()
+        there = T.ptx.mapa(theirs.ptr_to([0]), (rank + hop) % ctas)
+        told = T.ptx.mapa(bar.ptr_to([0]), (rank + hop) % ctas)
+        if how == "st":
+            T.ptx.st_async(there + tid * 4, mine[tid], told)
+        elif how == "red":
+            T.ptx.red_async.add(there + tid * 4, mine[tid], told)
+        elif tid == 0:
+            T.ptx.cp_async.bulk.s2c(there, mine.ptr_to([0]), 128, told)
+        T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+        out[rank, tid] = theirs[tid]
+        T.cuda.cluster_sync()
+
+    return passes
+
+
+def roles(counts: tuple[int, ...], terms: int) -> Any:
+    """Warpgroups with so many registers each, of which each thread sums polynomials of as many ``terms``."""
+    threads = 128 * len(counts)
+
+    @T.prim_func
+    def summed_up(a: T.Buffer((terms, threads), "float32"), out: T.Buffer((threads,), "float32")):
+        T.func_attr({"min_blocks": 1})
+        T.cta_id([1])
+        tid = T.thread_id([threads])
+        group = T.warpgroup_id([len(counts)])
+        kept = T.alloc_local((terms,), "float32")
+        given = T.alloc_local((1,), "float32")
+        for number, registers in enumerate(counts):
+            if group == number:
+                T.ptx.setmaxnreg(registers > 65536 // threads, registers)
+        for i in T.unroll(terms):
+            kept[i] = a[i, tid]
+        given[0] = T.float32(0)
+        for i in T.unroll(terms):
+            given[0] = given[0] * T.float32(0.5) + kept[i] * kept[terms - 1 - i]
+        out[tid] = given[0]
+
+    return summed_up

@@ -1,6 +1,7 @@
 """Tensor maps for a launch: the 128 bytes that the driver makes of an array's address, extents and strides.
 
-Source: CUDA Driver API, "Tensor Map Object Management: cuTensorMapEncodeTiled".
+Source: CUDA Driver API, "Tensor Map Object Management: cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col,
+cuTensorMapEncodeIm2colWide".
 """
 
 from __future__ import annotations
@@ -69,19 +70,33 @@ def encoded(fields: MapFields, address: int) -> bytes:
     room = (c_char * (MAP_BYTES + MAP_ALIGNMENT))()
     start = -addressof(room) % MAP_ALIGNMENT
     rank = at.rank
+    call, boxes, mode = _of_boxes(at)
     driver.call(
-        "cuTensorMapEncodeTiled",
+        call,
         c_void_p(addressof(room) + start),
         c_int(at.element.driver),
         c_uint32(rank),
         c_void_p(address),
         (c_uint64 * rank)(*at.dims),
         (c_uint64 * max(rank - 1, 1))(*at.strides),
-        (c_uint32 * rank)(*at.box),
+        *boxes,
         (c_uint32 * rank)(*at.steps),
         c_int(0),
+        *mode,
         c_int(int(at.swizzle)),
         c_int(L2_PROMOTION),
         c_int(FILLS.index(at.oob)),
     )
     return bytes(room)[start : start + MAP_BYTES]
+
+
+def _of_boxes(fields: MapFields) -> tuple[str, Sequence[Any], Sequence[Any]]:
+    """The driver's function for the mode of a map, what it takes in the place of a box, and after the interleave."""
+    walk, rank = fields.im2col, fields.rank
+    if walk is None:
+        return "cuTensorMapEncodeTiled", [(c_uint32 * rank)(*fields.box)], []
+    sizes = [c_uint32(extent) for extent in fields.box]
+    if walk.wide:
+        corners = [c_int(walk.lower[0]), c_int(walk.upper[0])]
+        return "cuTensorMapEncodeIm2colWide", [*corners, *sizes], [c_int(int(walk.wide == "w128"))]
+    return "cuTensorMapEncodeIm2col", [*((c_int * (rank - 2))(*one) for one in (walk.lower, walk.upper)), *sizes], []

@@ -271,7 +271,10 @@ def _map(each: MapOf) -> Iterator[str]:
     """``A_map = T.tensor_map(A, ...)``; a map that is an argument stands among the parameters."""
     if each.is_made:
         names = ("dtype", "dims", "strides", "box", "swizzle", "oob", "offset")
-        words = (f"{name}={argument(getattr(each, name))}" for name in names)
+        words = [f"{name}={argument(getattr(each, name))}" for name in names]
+        words += [f"steps={argument(each.steps)}"] if each.steps else []
+        walk = each.im2col
+        words += [f"im2col={argument((walk.lower, walk.upper, walk.wide))}"] if walk else []
         yield f"{each.name} = T.tensor_map({each.of}, {', '.join(words)})"
 
 

@@ -2,16 +2,19 @@
 
 A map has 128 bytes, which the driver makes (`cuTensorMapEncodeTiled`) from the fields of a `MapFields`. Dimension 0 is
 the innermost; its elements follow one another, the other dimensions have strides in bytes. A box of the array is dense
-in shared memory, dimension 0 fastest, and its 16-byte units are swizzled there by the bits of their address.
+in shared memory, dimension 0 fastest, and its 16-byte units are swizzled there by the bits of their address. In im2col
+mode (`cuTensorMapEncodeIm2col`) the array has the dimensions C, W, H, D, N or the first and last of them, and a box is
+so many channels of so many pixels, which follow one another through the images; `Im2col` says where.
 
 Sources: CUDA Driver API, "Tensor Map Object Management"; PTX ISA, "Tensors". The places of the fields in the 128 bytes
-are those that the machine code of `tensormap.replace` shows (sm_90a).
+are those that the machine code of `tensormap.replace` shows (sm_90a); those of the im2col mode were read off the maps
+that a driver makes on an H200, which do not tell the walks apart.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import NamedTuple, TypeAlias
@@ -22,12 +25,15 @@ from tilewright.ir.expr import Number, Value
 from tilewright.layout import SwizzleMode
 
 __all__ = [
+    "CORNERS",
     "ELEMENTS",
     "FILLS",
     "MAP_ALIGNMENT",
     "MAP_BYTES",
     "MOST_BOX",
+    "MOST_PIXELS",
     "Element",
+    "Im2col",
     "MapFields",
     "MapOf",
     "element_of",
@@ -37,6 +43,7 @@ __all__ = [
 MAP_BYTES = 128
 MAP_ALIGNMENT = 64
 MOST_BOX = 256  # elements of a box along a dimension
+WALK = 24  # the word in which maps of ours say which walk they are for
 UNIT = 16  # bytes that a swizzle moves together, and that strides and inner boxes are multiples of
 
 
@@ -62,6 +69,10 @@ ELEMENTS: Mapping[str, Element] = {
     "bfloat16": Element(9, 10, 2, True),
 }
 FILLS = ("zero", "nan")
+MOST_PIXELS = 1024
+CORNERS = {3: 16, 4: 8, 5: 5}  # by rank: bits of a corner, and of an offset that an instruction adds to a pixel
+PIXELS = 0x3FF  # the bits of their number, less one
+WIDE = ("", "w", "w128")  # walks: through W, H and D; along W alone; along W in four parts of 32
 
 
 def element_of(dtype: str, bits: int) -> str:
@@ -77,11 +88,62 @@ Ints: TypeAlias = "tuple[int, ...]"
 
 
 @dataclass(frozen=True, slots=True)
+class Im2col:
+    """Which pixels the walk of an im2col box takes. lower, upper: of W, H, D as far as there are any; along each of
+    them the pixels go from ``lower`` to ``extent - 1 + upper``, by the map's step. wide: of `WIDE`, the walk; of one
+    along W alone lower and upper have one number.
+    """
+
+    lower: Ints
+    upper: Ints
+    wide: str = ""
+
+    def check(self, dims: Sequence[Value]) -> None:
+        """Raises ArgumentError where a map of such an array cannot have it; extents may be known at run time only."""
+        rank = len(dims)
+        if rank not in CORNERS:
+            raise _refused("dims", f"{rank} dimensions", "3 to 5 dimensions, in im2col mode")
+        if self.wide not in WIDE:
+            raise _refused("wide", repr(self.wide), choices(self.wide, WIDE))
+        wanted = 1 if self.wide else rank - 2
+        most = 1 << CORNERS[rank] - 1
+        for name, given in (("lower", self.lower), ("upper", self.upper)):
+            if len(given) != wanted:
+                raise _refused(name, f"{len(given)} numbers", f"{wanted}, for an array of {rank} dimensions")
+            for i, value in enumerate(given):
+                if not -most <= value < most:
+                    raise _refused(f"{name}[{i}]", f"{value}", f"{-most}..{most - 1}")
+        for i, (extent, low, up) in enumerate(zip(dims[1:], self.lower, self.upper, strict=False)):
+            if isinstance(extent, int) and extent + up <= low:
+                empty = f"{up}: no pixel of {'WHD'[i]} from {low} to {extent - 1 + up}"
+                raise _refused(f"upper[{i}]", empty, f"{low - extent + 1} or more")
+
+    def encode(self, rank: int) -> int:
+        """The word that has the corners, the lower ones in its low half."""
+        bits, word = CORNERS[rank], 0
+        for start, corner in ((0, self.lower), (16, self.upper)):
+            for i, place in enumerate(corner):
+                word |= (place & (1 << bits) - 1) << start + i * bits
+        return word
+
+    @classmethod
+    def decode(cls, word: int, rank: int, wide: str) -> Im2col:
+        """The walk whose corners are in that word."""
+        bits, count = CORNERS[rank], 1 if wide else rank - 2
+        sign = 1 << bits - 1
+        lower, upper = (
+            tuple(((word >> start + i * bits & 2 * sign - 1) ^ sign) - sign for i in range(count)) for start in (0, 16)
+        )
+        return cls(lower, upper, wide)
+
+
+@dataclass(frozen=True, slots=True)
 class MapFields:
     """The fields of a tensor map. dims, box: elements, dimension 0 first. strides: bytes, of dimensions 1 and on.
 
     steps: every how many elements of a dimension the box has one (``elementStrides``). oob: what an element outside of
-    the array reads as, "zero" or "nan". address: of the array's first byte.
+    the array reads as, "zero" or "nan". address: of the array's first byte. im2col: of a map in im2col mode, whose box
+    is (channels, pixels).
 
     Raises ArgumentError, naming the field, for what no map can say.
     """
@@ -94,6 +156,7 @@ class MapFields:
     steps: Ints = ()
     oob: str = "zero"
     address: int = field(default=0, compare=False)
+    im2col: Im2col | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps) or (1,) * len(self.dims))
@@ -111,15 +174,18 @@ class MapFields:
             ("steps", 1, 8, ""),
         ):
             for i, value in enumerate(getattr(self, name)):
-                if not low <= value <= high:
-                    raise _refused(f"{name}[{i}]", f"{value}{unit}", f"{low}..{high}{unit}")
+                most = MOST_PIXELS if self.im2col and (name, i) == ("box", 1) else high
+                if not low <= value <= most:
+                    raise _refused(f"{name}[{i}]", f"{value}{unit}", f"{low}..{most}{unit}")
         self._check_bytes()
 
     def _check_ranks(self) -> None:
         rank = len(self.dims)
         if not 1 <= rank <= 5:
             raise _refused("dims", f"{rank} dimensions", "1 to 5 dimensions")
-        for name, wanted in (("strides", rank - 1), ("box", rank), ("steps", rank)):
+        if self.im2col:
+            self.im2col.check(self.dims)
+        for name, wanted in (("strides", rank - 1), ("box", 2 if self.im2col else rank), ("steps", rank)):
             given = getattr(self, name)
             if len(given) != wanted:
                 raise _refused(name, f"{len(given)} numbers", f"{wanted}, for an array of {rank} dimensions")
@@ -153,7 +219,11 @@ class MapFields:
 
     @property
     def counts(self) -> Ints:
-        """Elements that a box holds along each dimension; the step of dimension 0 does not count."""
+        """Elements that a box holds along each dimension; the step of dimension 0 does not count. In im2col mode:
+        channels and pixels.
+        """
+        if self.im2col:
+            return self.box
         return (self.box[0], *(-(-extent // step) for extent, step in zip(self.box[1:], self.steps[1:], strict=True)))
 
     @property
@@ -163,7 +233,9 @@ class MapFields:
 
     @property
     def box_bytes(self) -> int:
-        """Bytes of a box: what it takes in shared memory, and what an m-barrier counts, wherever the box lies."""
+        """Bytes of a box: what it takes in shared memory, and what an m-barrier counts, wherever the box lies; of a
+        walk along W without its halo.
+        """
         return prod(self.counts) * self.element.nbytes
 
     def at(self, address: int) -> MapFields:
@@ -171,17 +243,25 @@ class MapFields:
         return replace(self, address=address)
 
     def encode(self) -> bytes:
-        """The 128 bytes, but for what only the driver knows (version, L2 promotion, the words from 16 on)."""
+        """The 128 bytes, but for what only the driver knows: version, L2 promotion, the words from 16 on, in one of
+        which ours say which walk an im2col map is for.
+        """
         words = [0] * (MAP_BYTES // 4)
         words[0:2] = struct.unpack("<2I", struct.pack("<Q", self.address))
         words[2] = self.rank - 1 << 4 | self.element.ptx << 7 | int(self.swizzle) << 13 | FILLS.index(self.oob) << 15
         for i, stride in enumerate(self.strides):
             words[3 + i] = stride >> 4 & 0xFFFFFFFF
             words[7] |= stride >> 36 << 4 * i
-        for i, (extent, step, box) in enumerate(zip(self.dims, self.steps, self.box, strict=True)):
+        words[13] = self.box[0] - 1 << 24
+        for i, (extent, step) in enumerate(zip(self.dims, self.steps, strict=True)):
             words[8 + i] = extent - 1
             words[13] |= step - 1 << 3 * i
-            words[13 if i == 0 else 14] |= box - 1 << (24 if i == 0 else 8 * (i - 1))
+        if self.im2col:
+            words[2] |= 1
+            words[14:16] = self.im2col.encode(self.rank), self.box[1] - 1
+            words[WALK] = WIDE.index(self.im2col.wide)
+        else:
+            words[14] = sum(box - 1 << 8 * i for i, box in enumerate(self.box[1:]))
         return struct.pack(f"<{len(words)}I", *words)
 
     @classmethod
@@ -190,24 +270,29 @@ class MapFields:
         words = struct.unpack(f"<{MAP_BYTES // 4}I", data)
         rank = (words[2] >> 4 & 7) + 1
         kinds = {element.ptx: name for name, element in ELEMENTS.items()}
-        known = sum(1 << 4 + bit for bit in (0, 1, 2, 3, 4, 5, 6, 9, 10, 11))
-        if rank > 5 or words[2] >> 7 & 15 not in kinds or words[2] & ~known:
+        known = sum(1 << bit for bit in (0, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15))
+        if rank > 5 or words[2] >> 7 & 15 not in kinds or words[2] & ~known or words[WALK] >= len(WIDE):
             raise _refused("bytes", f"word 2 is {words[2]:#x}", "the 128 bytes that a tensor map has")
+        inner = (words[13] >> 24) + 1
+        walk = Im2col.decode(words[14], rank, WIDE[words[WALK]]) if words[2] & 1 and rank in CORNERS else None
+        outer = [words[15] & PIXELS] if walk else [words[14] >> 8 * i & 255 for i in range(rank - 1)]
         return cls(
             kinds[words[2] >> 7 & 15],
             tuple(word + 1 for word in words[8 : 8 + rank]),
             tuple(words[3 + i] << 4 | (words[7] >> 4 * i & 15) << 36 for i in range(rank - 1)),
-            tuple((words[13] >> 24 if i == 0 else words[14] >> 8 * (i - 1)) % 256 + 1 for i in range(rank)),
+            (inner, *(extent + 1 for extent in outer)),
             words[2] >> 13 & 3,
             tuple((words[13] >> 3 * i & 7) + 1 for i in range(rank)),
             FILLS[words[2] >> 15 & 1],
             words[1] << 32 | words[0],
+            walk,
         )
 
     def __str__(self) -> str:
         swizzle = f", {SwizzleMode(self.swizzle).row_bytes}-byte swizzle" if self.swizzle else ""
         box, dims = (" x ".join(map(str, reversed(part))) for part in (self.box, self.dims))
-        return f"boxes of {box} in {dims} {self.dtype}{swizzle}"
+        boxes = f"im2col boxes of {self.box[1]} pixels x {self.box[0]} channels" if self.im2col else f"boxes of {box}"
+        return f"{boxes} in {dims} {self.dtype}{swizzle}"
 
 
 def _refused(name: str, given: object, allowed: str) -> ArgumentError:
@@ -236,12 +321,16 @@ class MapOf:
     swizzle: int = 0
     oob: str = "zero"
     offset: Value = 0
+    steps: Ints = ()
+    im2col: Im2col | None = None
 
     def fields(self, values: Mapping[str, Number]) -> MapFields:
         """The fields of the map in a call with these arguments. Raises ArgumentError where no map can have them."""
         dims, strides = (tuple(self._numbers(part, values)) for part in (self.dims, self.strides))
         try:
-            return MapFields(self.dtype, dims, strides, self.box, self.swizzle, oob=self.oob)
+            return MapFields(
+                self.dtype, dims, strides, self.box, self.swizzle, self.steps, self.oob, im2col=self.im2col
+            )
         except ArgumentError as error:
             error.what = f"{self.of} has no {error.what}"
             raise

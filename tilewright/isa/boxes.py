@@ -2,7 +2,8 @@
 
 A box is dense in shared memory, dimension 0 fastest, 16 bytes at a time; of a swizzled map, bits 4, 4-5 or 4-6 of a
 shared address are XORed with bits 7, 7-8 or 7-9 of it. In global memory a box may leave the array on any side: what is
-outside is filled when it is loaded, and not written when it is stored. The map says how (`ir.tensor_map`).
+outside is filled when it is loaded, and not written when it is stored. The map says how (`ir.tensor_map`). Boxes in
+im2col mode are those of `pixels`.
 
 Source: PTX ISA, "Tensors: Tensor Access Modes, Swizzling Modes, Bounding box"; CUDA Driver API, "Tensor Map Object
 Management".
@@ -23,12 +24,13 @@ from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES, UNIT, MapFields
 from tilewright.isa.machine import Addresses, Lanes, Unit, first_of
 from tilewright.isa.types import OUTSIDE
 
-__all__ = ["Boxes", "boxes_of", "rows_of", "shared_alignment", "swizzled"]
+__all__ = ["Boxes", "asked", "boxes_of", "check_mode", "filled", "rows_of", "shared_alignment", "swizzled"]
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Bools: TypeAlias = "NDArray[np.bool_]"
 
 TILE_ALIGNMENT = 128  # bytes; a box in shared memory begins at a multiple
+MODES = {"": "im2col", "w": "im2col::w", "w128": "im2col::w::128"}  # words of an instruction by `Im2col.wide`
 PATTERN = 1024  # bytes after which every swizzle repeats
 
 
@@ -84,7 +86,8 @@ def boxes_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, 
     """The boxes at ``coords``, (n, dim), of the maps at (n,) generic addresses, in shared memory from (n,) addresses
     ``tile`` on, the operand of that name. Faults where there is no such map.
     """
-    maps, starts, first = _asked(unit, name, tile, address, coords, dim)
+    maps, starts, first = asked(unit, name, tile, address, coords, dim)
+    check_mode(unit, maps, "")
     if all(one is maps[0] for one in maps):
         (low, *others) = (first % PATTERN).tolist()
         if all(other == low for other in others):
@@ -96,7 +99,7 @@ def rows_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes) -
     """The same for four boxes of one row each, one behind the other in shared memory: ``coords`` are (n, 5), the column
     and the four rows, each of which may be outside.
     """
-    maps, starts, first = _asked(unit, name, tile, address, coords, 2)
+    maps, starts, first = asked(unit, name, tile, address, coords, 2)
     if (wrong := np.array([one.box[1] != 1 for one in maps])).any():
         given = next(one for one, bad in zip(maps, wrong, strict=True) if bad).box[1]
         unit.fault(f"the boxes of the tensor map have {given} rows; four rows are taken by boxes of one", wrong)
@@ -109,11 +112,19 @@ def rows_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes) -
     placed = [_placed(one, starts[:, [0, row]], width, leaves=True) for row in range(1, 5)]
     array, inside = (np.concatenate(part, axis=1) for part in zip(*placed, strict=True))
     there = swizzled(first[:, None] + UNIT * np.arange(4 * units), int(one.swizzle))
-    fill = np.broadcast_to(_fill(one, width), (len(maps), width))
+    fill = np.broadcast_to(filled(one, width), (len(maps), width))
     return Boxes(maps, starts, there, None, array, inside, width, fill)
 
 
-def _asked(
+def check_mode(unit: Unit, maps: list[MapFields], mode: str) -> None:
+    """Faults where a map is not for this mode: "" for tiles, or one of `MODES`."""
+    found = ["" if one.im2col is None else MODES[one.im2col.wide] for one in maps]
+    if (wrong := np.array([one != mode for one in found])).any():
+        given = found[int(np.argmax(wrong))] or "tiles"
+        unit.fault(f"the tensor map is for {given}; the instruction takes one for {mode or 'tiles'}", wrong)
+
+
+def asked(
     unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, dim: int
 ) -> tuple[list[MapFields], Ints, Ints]:
     """The maps, the coordinates, and the shared addresses, of which the first rows may stand for all. Faults."""
@@ -140,7 +151,7 @@ def _alike(maps: list[MapFields], starts: Ints, first: Ints, tile: Ints, order: 
     array, inside = _placed(one, starts, width, leaves=leaves)
     if order is not None:
         array, inside = array[:, order], None if inside is None else inside[:, order]
-    fill = np.broadcast_to(_fill(one, width), (len(maps), width)) if leaves else None
+    fill = np.broadcast_to(filled(one, width), (len(maps), width)) if leaves else None
     return Boxes(maps, starts, first[:, None] + tile, None, array, inside, width, fill)
 
 
@@ -155,7 +166,7 @@ def _of_each(maps: list[MapFields], starts: Ints, first: Ints) -> Boxes:
         at, there = _placed(one, starts[k : k + 1], width, leaves=True)
         array[here], inside[here], kept[here] = at[0], there, True
         tile[k] = swizzled(first[k] + UNIT * np.where(kept[k], np.arange(units), -1), int(one.swizzle))
-    fill = np.stack([_fill(one, width) for one in maps])
+    fill = np.stack([filled(one, width) for one in maps])
     return Boxes(maps, starts, tile, None if kept.all() else kept, array, inside, width, fill)
 
 
@@ -221,7 +232,7 @@ def _pattern(of: MapFields, width: int) -> Ints:
     return at.reshape(-1, UNIT // width)
 
 
-def _fill(of: MapFields, width: int) -> NDArray[np.uint8]:
+def filled(of: MapFields, width: int) -> NDArray[np.uint8]:
     """The bytes of ``width`` that stand for what is outside."""
     value = OUTSIDE if of.oob == "nan" else 0
     return np.frombuffer(value.to_bytes(2, "little") * max(width // 2, 1), np.uint8)[:width]

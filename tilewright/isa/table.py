@@ -75,6 +75,7 @@ __all__ = [
     "Bound",
     "Commit",
     "Consults",
+    "Count",
     "Cuda",
     "Effect",
     "Fence",

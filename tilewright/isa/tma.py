@@ -16,7 +16,7 @@ cp.async.bulk.prefetch.tensor, cp.async.bulk.commit_group, cp.async.bulk.wait_gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -27,7 +27,7 @@ from tilewright.dtypes import dtype
 from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES
 from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.atom_red import decremented, incremented
-from tilewright.isa.boxes import boxes_of, rows_of
+from tilewright.isa.boxes import Boxes, boxes_of, rows_of
 from tilewright.isa.cp_async import HINTS, check_pending
 from tilewright.isa.machine import Addresses, Lanes, Machine, Unit
 from tilewright.isa.mbarrier_state import completed
@@ -38,6 +38,7 @@ from tilewright.isa.table import (
     AsyncMeaning,
     Commit,
     Consults,
+    Count,
     Effect,
     Form,
     Issue,
@@ -55,7 +56,7 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.tcgen05_alloc import TMEM_ARCHS
 
-__all__ = ["combined", "nothing"]
+__all__ = ["GROUP", "MAP", "SINCE_HOPPER", "brought", "combined", "nothing", "rows_with_policy", "taken", "units_of"]
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 GROUP = "cp.async.bulk"
@@ -85,6 +86,13 @@ def loaded(
 ) -> Mapping[str, Addresses]:
     """The box, its place in shared memory, and the m-barrier that counts its bytes: in each CTA of the mask."""
     boxes = rows_of(unit, "dst", dst, map, coords) if rows else boxes_of(unit, "dst", dst, map, coords, dim)
+    return brought(unit, boxes, dst, bar, more, cta_mask)
+
+
+def brought(
+    unit: Unit, boxes: Boxes, dst: Lanes, bar: Lanes, more: Sequence[Lanes], cta_mask: str | None
+) -> Mapping[str, Addresses]:
+    """Boxes, and where they and their signals go; with a mask, of which ``more`` has the bits, to each of its CTAs."""
     kept = None if boxes.kept is None else np.where(boxes.kept, 16, 0)
     if cta_mask is None:
         into, told = Addresses(boxes.tile, nbytes=kept), Addresses(bar, nbytes=boxes.nbytes)
@@ -106,9 +114,9 @@ def units_of(pieces: Lanes, **mods: object) -> Lanes:
     return pieces.reshape(*pieces.shape[:2], 16)
 
 
-def _forms(
+def rows_with_policy(
     text: str, operands: str, meaning: Meaning, *effects: Effect, note: str = "", archs: Requirement = SINCE_HOPPER,
-    **modifiers: Spellings,
+    registers: Count | Mapping[str, Count] = rank_of, **modifiers: Spellings,
 ) -> Iterator[Form]:  # fmt: skip
     """A form for each policy. text: without the policy; note: what the manual leaves open."""
     for hint in HINTS:
@@ -122,14 +130,14 @@ def _forms(
             SOURCE.format(text.partition("{")[0]) + note,
             meaning,
             effects,
-            registers=rank_of,
+            registers=registers,
         )
 
 
 def _loads(mask: Spellings, group: Spellings, archs: Requirement) -> Iterator[Form]:
     """The loads with a mask of CTAs, or without; a pair (``cta_group``) may tell the m-barrier of either CTA."""
     cast = ".multicast::cluster" if mask is GIVEN else ""
-    return _forms(
+    return rows_with_policy(
         f"cp.async.bulk.tensor{{dim}}.shared::cluster.global.tile.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
         "[{dst}], [{map}, {coords}], [{bar}]" + (", {cta_mask}" if cast else ""),
         AsyncMeaning(units_of, addresses=loaded, passes=("dim", "cta_mask"), moves=True),
@@ -171,7 +179,12 @@ def stored(
 ) -> Mapping[str, Addresses]:
     """The addresses of the box in shared memory, and of its part inside of the array."""
     boxes = rows_of(unit, "src", src, map, coords) if rows else boxes_of(unit, "src", src, map, coords, dim)
-    negative = np.any(boxes.starts[:, : 1 if rows else None] < 0, axis=1)
+    return taken(unit, boxes, 1 if rows else None, op)
+
+
+def taken(unit: Unit, boxes: Boxes, checked: int | None = None, op: str = "") -> Mapping[str, Addresses]:
+    """Boxes of shared memory and their parts inside of the array. checked: coordinates that cannot be negative."""
+    negative = np.any(boxes.starts[:, :checked] < 0, axis=1)
     if negative.any():
         given = boxes.starts[negative][0].tolist()
         unit.fault(f"a box that is stored begins at coordinates of at least 0, not at {given}", negative)
@@ -192,7 +205,7 @@ instruction(
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has a box in shared memory stored to an array; what lies outside of the array is left out.",
     forms=tuple(
-        _forms(
+        rows_with_policy(
             "cp.async.bulk.tensor{dim}.global.shared::cta.tile.bulk_group",
             "[{map}, {coords}], [{src}]",
             AsyncMeaning(addresses=stored, passes=("dim",), moves=True),
@@ -213,7 +226,7 @@ EXACT_ARCHS = suffixed(100, 103, 110)
 
 def _rows(space: str, archs: Requirement, mask: Spellings, group: Spellings) -> Iterator[Form]:
     cast = ".multicast::cluster" if mask is GIVEN else ""
-    return _forms(
+    return rows_with_policy(
         f"cp.async.bulk.tensor.2d.{space}.global.tile::gather4.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
         "[{dst}], [{map}, {coords}], [{bar}]" + (", {cta_mask}" if cast else ""),
         AsyncMeaning(units_of, addresses=partial(loaded, dim=2, rows=True), passes=("cta_mask",), moves=True),
@@ -251,7 +264,7 @@ instruction(
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has four rows in shared memory stored to an array; ``coords`` are a column and the rows.",
     forms=tuple(
-        _forms(
+        rows_with_policy(
             "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group",
             "[{map}, {coords}], [{src}]",
             AsyncMeaning(addresses=partial(stored, dim=2, rows=True), moves=True),
@@ -308,7 +321,7 @@ instruction(
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has a box in shared memory combined with what an array holds, element by element of its type.",
     forms=tuple(
-        _forms(
+        rows_with_policy(
             "cp.reduce.async.bulk.tensor{dim}.global.shared::cta{op}.tile.bulk_group",
             "[{map}, {coords}], [{src}]",
             AsyncMeaning(reduce_boxes, addresses=stored, takes=("kind",), passes=("dim", "op")),
@@ -329,7 +342,9 @@ instruction(
     operands=(reads("map", "generic"), COORDS, POLICY),
     doc="Has a box of an array brought to the L2 cache; no value changes.",
     forms=tuple(
-        _forms("cp.async.bulk.prefetch.tensor{dim}.L2.global.tile", "[{map}, {coords}]", Meaning(nothing, on="machine"))
+        rows_with_policy(
+            "cp.async.bulk.prefetch.tensor{dim}.L2.global.tile", "[{map}, {coords}]", Meaning(nothing, on="machine")
+        )
     ),
     also={"tile": ""},
 )

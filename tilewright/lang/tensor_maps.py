@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from tilewright.dtypes import HANDLE
 from tilewright.errors import KernelError
 from tilewright.ir import Buffer, Value, Var, as_index, const_value
 from tilewright.ir.buffer import map_buffer
 from tilewright.ir.pitches import strides_of
-from tilewright.ir.tensor_map import MapOf, element_of
+from tilewright.ir.tensor_map import Im2col, MapOf, element_of
 from tilewright.lang.builder import KernelBuilder, current
 from tilewright.records import replace
 
@@ -32,28 +35,38 @@ def tensor_map(
     strides: tuple[Value, ...] | None = None,
     oob: str = "zero",
     offset: Value = 0,
+    steps: tuple[int, ...] = (),
+    im2col: tuple[Any, ...] | None = None,
 ) -> Buffer:
     """A tensor map of an argument, which every call makes: ``T.ptx.cp_async.bulk.tensor`` takes it.
 
     All is counted from the innermost dimension, as the instructions count. box: elements. strides: bytes, of the
     dimensions but the innermost; dims and strides are the argument's own, if left out. offset: elements to its start.
+    steps: every how many elements of a dimension a box has one. im2col: the lower and the upper corner of the pixels,
+    (W, H, D) each, perhaps with "w" or "w128" for a walk along W alone; the box is then (channels, pixels).
     """
     builder = current("T.tensor_map")
     if not isinstance(buffer, Buffer) or not any(buffer is each for each in builder.buffers):
         raise KernelError("T.tensor_map takes an array that is an argument", given=str(buffer), allowed="a T.Buffer")
-    extents_, steps = _strided(buffer) if dims is None or strides is None else ((), ())
+    extents_, own = _strided(buffer) if dims is None or strides is None else ((), ())
     made = MapOf(
         builder.named("map"),
         buffer.name,
         str(dtype or element_of(str(buffer.dtype), buffer.dtype.bits)),
         tuple(map(number, extents_ if dims is None else dims)),
-        tuple(map(number, steps if strides is None else strides)),
+        tuple(map(number, own if strides is None else strides)),
         tuple(int(const_value(extent) or 0) for extent in box),
         int(swizzle),
         oob,
         number(offset),
+        tuple(map(int, steps)),
+        None if im2col is None else _walk(*im2col),
     )
     return bind_map(builder, Var(made.name, HANDLE), made)
+
+
+def _walk(lower: Sequence[int], upper: Sequence[int], wide: str = "") -> Im2col:
+    return Im2col(tuple(map(int, lower)), tuple(map(int, upper)), wide)
 
 
 def _strided(buffer: Buffer) -> tuple[tuple[Value, ...], tuple[Value, ...]]:

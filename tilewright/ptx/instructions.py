@@ -18,6 +18,7 @@ from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.types import TYPES
 from tilewright.ptx.alloca import allocate, restore, save
+from tilewright.ptx.answers import query
 from tilewright.ptx.bits import unsigned
 from tilewright.ptx.names import Symbol, type_word
 from tilewright.ptx.plain import alone, load, move, store
@@ -192,6 +193,7 @@ OWN: Mapping[str, Callable[[Lowering, Step], Iterable[ir.Stmt] | None]] = {
     "createpolicy": _policy,
     "wmma": matrix,
     "tensormap": change_map,
+    "clusterlaunchcontrol": query,
     "alloca": allocate,
     "stacksave": save,
     "stackrestore": restore,

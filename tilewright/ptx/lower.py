@@ -46,7 +46,6 @@ __all__ = ["Lowered", "lower"]
 UNSUPPORTED = {
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), "textures and surfaces"),
     "multimem": "memory that several GPUs have in common",
-    "clusterlaunchcontrol": "clusters that take over the work of others, which have not begun",
 }
 """Why an opcode is not supported, or not with a modifier."""
 
@@ -63,7 +62,8 @@ EARLY = {
 FIRST = frozenset(("sm_10", "sm_11", "sm_12", "sm_13"))
 
 
-SPREAD = frozenset(("ld", "ldu", "st", "mov", "atom"))  # opcodes that take registers of several parts by one name
+SPREAD = frozenset(("ld", "ldu", "st", "mov", "atom", "clusterlaunchcontrol"))
+"""Opcodes that take registers of several parts by one name."""
 
 
 ACCESSES = frozenset(("ld", "ldu", "st", "atom", "red"))  # what takes an address

@@ -7,7 +7,7 @@ In the order in which to read:
     variables           scalars in registers that are variables before all else
     call, scope         a call as variants see it: the tiles, and the threads that execute it
     conditions, hints   conditions of variants, and changes that might help; report: the decisions
-    copy, copy_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async
+    copy, copy_async, im2col_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async
                         the variants
     walks, partition    tables of addresses, and the way back from a table to an expression
     inside, values      regions that may leave their buffer; the value of a fill

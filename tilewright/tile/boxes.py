@@ -27,7 +27,7 @@ from tilewright.tile.partition import storage_start
 from tilewright.tile.smem_descriptors import mode_of
 from tilewright.tile.walks import plus
 
-__all__ = ["BoxPlan", "plan_boxes"]
+__all__ = ["BoxPlan", "argument_of", "check_alignment", "plan_boxes", "swizzle_mode"]
 
 MOST_DIMENSIONS = 5
 
@@ -102,11 +102,11 @@ def plan_boxes(call: TileCall, *, oob: str = "zero") -> BoxPlan:
 
 
 def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
-    swizzle = _mode(shared)
+    swizzle = swizzle_mode(shared)
     extents = _extents(call, array)
     pieces = _pieces(call, shared, extents)
     chain, others = _chain(shared, pieces, swizzle)
-    _check_alignment(call, shared, swizzle)
+    check_alignment(call, shared, swizzle)
     reasons: list[str] = []
     for length in range(len(chain), 0, -1):
         made = _boxed(call, extents, chain[:length], (*chain[length:], *others))
@@ -119,7 +119,7 @@ def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
             [getattr(axis, name) for axis in axes] for name in ("size", "stride", "box", "start")
         )
         nbytes = shared.dtype.bits // 8
-        found = _argument_of(array.buffer)
+        found = argument_of(array.buffer)
         assert found is not None
         argument, offset = found
         of = MapOf(
@@ -141,7 +141,7 @@ def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
 # The two sides
 
 
-def _mode(shared: Side) -> SwizzleMode:
+def swizzle_mode(shared: Side) -> SwizzleMode:
     """The mode of the copy engine for the layout's swizzle. Raises Decline for another permutation."""
     if shared.tile is None:
         raise Decline(shared.problem or f"{shared.name} has no layout", allowed="a region that a layout describes")
@@ -159,7 +159,7 @@ def _mode(shared: Side) -> SwizzleMode:
     raise Decline(f"{shared.name} has the swizzle {shared.swizzle}, which the copy engine has not", allowed=listed)
 
 
-def _argument_of(buffer: Buffer) -> tuple[Buffer, Value] | None:
+def argument_of(buffer: Buffer) -> tuple[Buffer, Value] | None:
     """The argument that a buffer is or views from its beginning on, and at which of its elements it begins itself."""
     offset: Value = buffer.elem_offset
     while isinstance(buffer.data, AddressOf) and not buffer.data.indices:
@@ -173,7 +173,7 @@ def _argument_of(buffer: Buffer) -> tuple[Buffer, Value] | None:
 def _extents(call: TileCall, array: Side) -> list[Extent]:
     """The dimensions of the array, those that its layout takes apart as several."""
     buffer, facts = array.buffer, call.facts
-    if _argument_of(buffer) is None or not isinstance(buffer.layout, TileLayout):
+    if argument_of(buffer) is None or not isinstance(buffer.layout, TileLayout):
         raise Decline(f"{buffer.name} is no argument with plain strides", allowed="a T.Buffer without a swizzle")
     if buffer.layout.replica or any(axis.name != "m" for axis in buffer.layout.axes):
         raise Decline(f"{buffer.name} has the layout {buffer.layout}", allowed="strides in memory")
@@ -250,7 +250,8 @@ def _chain(shared: Side, pieces: Sequence[Piece], swizzle: SwizzleMode) -> tuple
     return chain, todo
 
 
-def _check_alignment(call: TileCall, shared: Side, swizzle: SwizzleMode) -> None:
+def check_alignment(call: TileCall, shared: Side, swizzle: SwizzleMode) -> None:
+    """Raises Decline where a box of this swizzle cannot begin at the tile."""
     align, behind = storage_start(shared.buffer, call.facts)
     period = shared_alignment(int(swizzle))
     if align % period or (behind_is := const_value(behind)) is None or int(behind_is) % (8 * period):

@@ -235,7 +235,7 @@ class TileCall:
         values = {name: part.value if isinstance(part, Const) else part for name, part in self.scalars.items()}
         parts = [*map(str, self.tiles), *(str(part) for name, part in values.items() if name not in named)]
         parts += [f"{name}={part}" for name, part in values.items() if name in named and part != named[name]]
-        parts += [f"{name}={part!r}" if isinstance(part, str) else f"{name}={part}" for name, part in self.config]
+        parts += [f"{name}={_setting(part)}" for name, part in self.config]
         return f"{call_name(self.stmt)}({', '.join(parts)})"
 
     @property
@@ -265,6 +265,13 @@ class TileCall:
         return DispatchError(
             f"{self.text}: {why.what}", given=why.given, allowed=why.allowed, hint=why.hint, at=self.at
         )
+
+
+def _setting(value: Argument) -> str:
+    """A keyword's value as its author writes it."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_setting, value))}{',' * (len(value) == 1)})"
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def checked(call: TileCall) -> TileCall:

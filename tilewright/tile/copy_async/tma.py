@@ -65,7 +65,7 @@ def _issue(plan: TmaPlan, box: Box, of: Expr, call: TileCall, out: Builder) -> N
     hint = str(call.option("cache_hint") or "")
     rank = len(coords)
     if plan.row.endswith("g2c"):
-        mask = call.option("cta_mask") or 0
+        mask = call.option("cta_mask", 0)
         group = 2 if call.option("cta_group") == 2 else -1
         out.call(plan.row, rank, tile, call.option("mbar"), of, mask, group, hint, *coords)
     elif plan.row.endswith("s2g"):

@@ -1,0 +1,200 @@
+"""cp.async.bulk.tensor in im2col mode: the copy engine brings the pixels of images that a tap of a convolution meets.
+
+A row of the product's matrix is a pixel, its columns are channels: `pixels` says which pixels. The map is made for the
+mode (`tw.TensorMap.im2col`, ``T.tensor_map(..., im2col=)``). A tap at (r, s) of a filter is the offsets (s, r) times
+the dilation, with a lower corner of minus the padding.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor,
+cp.async.bulk.prefetch.tensor".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain, starmap
+
+import numpy as np
+
+from tilewright.isa.arch import Requirement, since, suffixed
+from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.operations import access_of_unit, combined_by_unit
+from tilewright.isa.pixels import pixels_of
+from tilewright.isa.table import (
+    GIVEN,
+    LEFT_OUT,
+    AsyncMeaning,
+    Form,
+    Issue,
+    Meaning,
+    Mods,
+    Signal,
+    Spellings,
+    counts,
+    instruction,
+    may_lack,
+    reads,
+)
+from tilewright.isa.tcgen05_alloc import TMEM_ARCHS
+from tilewright.isa.tma import (
+    GROUP,
+    MAP,
+    PAIRED,
+    REDUCED,
+    SINCE_HOPPER,
+    brought,
+    nothing,
+    reduce_boxes,
+    rows_with_policy,
+    taken,
+    units_of,
+)
+
+DIMS: Spellings = {rank: f".{rank}d" for rank in (3, 4, 5)}
+EXACT_ARCHS = suffixed(100, 103, 110)
+MODES: tuple[tuple[str, Requirement, str, Requirement], ...] = (
+    # the mode, and who has it; where the pixels go without a mask of CTAs, and who has that
+    ("im2col", SINCE_HOPPER, "shared::cluster", SINCE_HOPPER),
+    ("im2col::w", EXACT_ARCHS, "shared::cta", since("sm_100")),
+    ("im2col::w::128", EXACT_ARCHS, "shared::cluster", EXACT_ARCHS),
+)
+MASK = may_lack(counts("cta_mask", "b16"))
+POLICY = counts("cache_policy", "b64")
+COORDS, OFFSETS = reads("*coords", "b32"), reads("*offsets", "b16")
+
+
+def _rank(mods: Mods) -> int:
+    return int(str(mods["dim"]))
+
+
+def _offsets(mods: Mods) -> int:
+    """One for each of W, H and D; of a walk along W alone the halo and the offset of W."""
+    return 2 if str(mods["mode"]).startswith("im2col::w") else _rank(mods) - 2
+
+
+VECTORS = {"coords": _rank, "offsets": _offsets}
+
+
+def loaded(
+    unit: Unit,
+    dst: Lanes,
+    map: Lanes,
+    coords: Lanes,
+    bar: Lanes,
+    offsets: Lanes,
+    *more: Lanes,
+    dim: int,
+    mode: str,
+    cta_mask: str | None,
+) -> Mapping[str, Addresses]:
+    """The pixels, their place in shared memory, and the m-barrier that counts their bytes: in each CTA of the mask."""
+    return brought(unit, pixels_of(unit, "dst", dst, map, coords, offsets, dim, mode), dst, bar, more, cta_mask)
+
+
+def stored(
+    unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = ""
+) -> Mapping[str, Addresses]:
+    """Pixels in shared memory and their places in the array, those that lie inside: such stores have no offsets."""
+    none = np.zeros((len(coords), dim - 2), np.int64)
+    return taken(unit, pixels_of(unit, "src", src, map, coords, none, dim, "im2col"), 0, op)
+
+
+def _loads(
+    mode: str, archs: Requirement, mask: Spellings, group: Spellings, space: str = "shared::cluster"
+) -> Iterator[Form]:
+    cast = ".multicast::cluster" if mask is GIVEN else ""
+    return rows_with_policy(
+        f"cp.async.bulk.tensor{{dim}}.{space}.global{{mode}}.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
+        "[{dst}], [{map}, {coords}], [{bar}], {offsets}" + (", {cta_mask}" if cast else ""),
+        AsyncMeaning(units_of, addresses=loaded, passes=("dim", "mode", "cta_mask"), moves=True),
+        access_of_unit("map", "global", write=False),
+        access_of_unit("dst", "shared", write=True),
+        Signal("bar", "bytes", "release", "cluster", completed),
+        MAP,
+        Issue(),
+        archs=archs,
+        registers=VECTORS,
+        dim=DIMS,
+        mode={mode: f".{mode}"},
+        cta_mask=mask,
+        cta_group=group,
+    )
+
+
+def _ways(mode: str, archs: Requirement, space: str, alone: Requirement) -> Iterator[Form]:
+    """Forms of a mode: without a mask of CTAs, and with one; then those that tell an m-barrier of a pair."""
+    yield from _loads(mode, alone, LEFT_OUT, {-1: ""}, space)
+    yield from _loads(mode, archs, GIVEN, {-1: ""})
+    yield from _loads(mode, TMEM_ARCHS, LEFT_OUT, PAIRED)
+    yield from _loads(mode, TMEM_ARCHS, GIVEN, PAIRED)
+
+
+instruction(
+    "ptx.cp_async.bulk.tensor.g2c_im2col",
+    params=("dim", "dst", "bar", "map", "cta_mask", "cta_group", "hint", "coords", "offsets"),
+    keywords={"cache_policy": None, "mode": "im2col"},
+    operands=(reads("dst", "shared"), reads("map", "generic"), COORDS, reads("bar", "shared"), OFFSETS, MASK, POLICY),
+    doc="A thread has pixels of images brought to shared memory, each with its channels: those from ``coords`` (C, W, "
+    "H, D, N) on, at ``offsets`` (W, H, D) from them. ``bar`` counts the bytes.",
+    forms=tuple(chain.from_iterable(starmap(_ways, MODES))),
+    also={"shared::cluster": "shared::cta", "shared::cta": "shared::cluster"},
+)
+instruction(
+    "ptx.cp_async.bulk.tensor.s2g_im2col",
+    params=("dim", "src", "map", "hint", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
+    doc="A thread has pixels in shared memory stored to images; what lies outside of them is left out.",
+    forms=tuple(
+        rows_with_policy(
+            "cp.async.bulk.tensor{dim}.global.shared::cta.im2col_no_offs.bulk_group",
+            "[{map}, {coords}], [{src}]",
+            AsyncMeaning(addresses=stored, passes=("dim",), moves=True),
+            access_of_unit("src", "shared", write=False),
+            access_of_unit("map", "global", write=True),
+            MAP,
+            Issue(GROUP),
+            dim=DIMS,
+        )
+    ),
+)
+instruction(
+    "ptx.cp_async.bulk.tensor.s2g_reduce_im2col",
+    params=("dim", "src", "map", "hint", "op", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
+    doc="A thread has pixels in shared memory combined with what images hold, element by element of their type.",
+    forms=tuple(
+        rows_with_policy(
+            "cp.reduce.async.bulk.tensor{dim}.global.shared::cta{op}.im2col_no_offs.bulk_group",
+            "[{map}, {coords}], [{src}]",
+            AsyncMeaning(reduce_boxes, addresses=stored, takes=("kind",), passes=("dim", "op")),
+            access_of_unit("src", "shared", write=False),
+            *combined_by_unit("map", "global"),
+            MAP,
+            Issue(GROUP),
+            dim=DIMS,
+            op={op: f".{op}" for op in REDUCED},
+        )
+    ),
+)
+instruction(
+    "ptx.cp_async.bulk.tensor.g2c_prefetch_im2col",
+    params=("dim", "map", "hint", "coords", "offsets"),
+    keywords={"cache_policy": None, "mode": "im2col"},
+    operands=(reads("map", "generic"), COORDS, OFFSETS, POLICY),
+    doc="Has pixels of images brought to the L2 cache; no value changes.",
+    forms=tuple(
+        form
+        for mode, archs, _, _ in MODES
+        for form in rows_with_policy(
+            "cp.async.bulk.prefetch.tensor{dim}.L2.global{mode}",
+            "[{map}, {coords}], {offsets}",
+            Meaning(nothing, on="machine"),
+            archs=archs,
+            registers=VECTORS,
+            dim=DIMS,
+            mode={mode: f".{mode}"},
+        )
+    ),
+)

@@ -1,0 +1,128 @@
+"""im2col_async: begins to bring the pixels that a tap of a convolution meets to shared memory, each with its channels.
+
+Images are (N, D, H, W, C), or without D, or without D and H. All settings but `pixel`, `channel` and `tap`, which may
+change while a kernel runs, are numbers; each has an entry for every dimension between N and C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from tilewright.layout.facts import Facts, as_int
+from tilewright.primitives.elements import one_dtype
+from tilewright.primitives.shapes import shown
+from tilewright.primitives.table import In, Mismatch, Out, Shape, Tile, primitive
+
+__all__ = ["Window", "im2col_async"]
+
+
+class Window:
+    """The settings of a convolution over so many dimensions, those that were left out in their place."""
+
+    def __init__(self, dimensions: int, settings: Mapping[str, object]) -> None:
+        self.taps, self.padding, self.stride, self.dilation = (
+            _whole(name, settings.get(name), dimensions, default)
+            for name, default in (("taps", 1), ("padding", 0), ("stride", 1), ("dilation", 1))
+        )
+
+    @property
+    def lower(self) -> tuple[int, ...]:
+        """Where the window begins at the first pixel."""
+        return tuple(-pad for pad in self.padding)
+
+    @property
+    def upper(self) -> tuple[int, ...]:
+        """Where it begins at the last one at most, counted from an image's last element."""
+        sizes = zip(self.padding, self.taps, self.dilation, strict=True)
+        return tuple(pad - (taps - 1) * dilation for pad, taps, dilation in sizes)
+
+    def outputs(self, extents: Sequence[int]) -> Iterator[int]:
+        """How often the window fits each dimension of an image."""
+        for extent, low, up, stride in zip(extents, self.lower, self.upper, self.stride, strict=True):
+            yield max(0, -(-(extent + up - low) // stride))
+
+
+def _whole(name: str, given: object, dimensions: int, default: int) -> tuple[int, ...]:
+    made = (default,) * dimensions if given is None or given == () else given
+    if not isinstance(made, tuple) or len(made) != dimensions or not all(isinstance(one, int) for one in made):
+        raise ValueError(f"{name}={given}: {dimensions} numbers, one for each dimension between N and C")
+    return made
+
+
+def pixels_and_channels(
+    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
+) -> Mapping[str, Shape] | Mismatch:
+    """`dst` is (pixels, channels); `src` is images of 3 to 5 dimensions; the settings have an entry for each of them
+    between N and C.
+    """
+    dst, src = tiles["dst"], tiles["src"]
+    dimensions = len(src.extents) - 2
+    if dimensions not in (1, 2, 3):
+        return Mismatch(f"{src.name} is no array of images", shown(src), "(N, D, H, W, C), (N, H, W, C) or (N, W, C)")
+    if len([extent for extent in dst.extents if as_int(extent) != 1]) != 2:
+        return Mismatch(f"{dst.name} is no matrix", shown(dst), "pixels x channels, both above 1")
+    try:
+        Window(dimensions, keywords)
+    except ValueError as error:
+        given, _, allowed = str(error).partition(": ")
+        return Mismatch("a setting does not fit the images", given, allowed)
+    for name, count in (("pixel", dimensions + 1), ("tap", dimensions)):
+        value = keywords.get(name)
+        if value is not None and not (isinstance(value, tuple) and len(value) == count):
+            return Mismatch(f"{name}= has another number of entries", f"{name}={value}", f"{count} numbers")
+    return {name: tile.extents for name, tile in tiles.items()}
+
+
+@primitive(scopes=("thread",), shapes=pixels_and_channels, elements=one_dtype)
+def im2col_async(
+    dst: Out,
+    src: In,
+    *,
+    pixel: object = None,
+    channel: object = None,
+    tap: object = None,
+    taps: tuple[int, ...] | None = None,
+    padding: tuple[int, ...] | None = None,
+    stride: tuple[int, ...] | None = None,
+    dilation: tuple[int, ...] | None = None,
+    mbar: object = None,
+    cta_mask: object = None,
+    cta_group: Literal[1, 2] = 1,
+    cache_hint: Literal["", "evict_first", "evict_last", "evict_normal"] = "",
+) -> None:
+    """The call begins to bring to row i of `dst` the channels that a filter's tap meets at the i-th output pixel.
+
+    pixel: the first output pixel, (image, [depth, [row,]] column); the others follow in row-major order. channel: the
+    first one. tap: the place in the filter, (depth, row, column). taps: how many the filter has along each dimension.
+    padding: zeros in front of and behind each dimension. stride: input pixels from one output pixel to the next.
+    dilation: input pixels from one tap to the next. mbar: the m-barrier at which the copy completes its bytes.
+    cta_mask: the CTAs of the cluster that get them. cta_group: 2 where the m-barrier may be that of the pair's other
+    CTA.
+    """
+    spatial = src.shape[1:-1]
+    window = Window(len(spatial), {"taps": taps, "padding": padding, "stride": stride, "dilation": dilation})
+    outputs = (src.shape[0], *window.outputs(spatial))
+    first = np.ravel_multi_index(_ints(pixel, len(outputs)), outputs)
+    begin = 0 if channel is None else int(channel)  # type: ignore[call-overload]  # an int, outside of kernels
+    rows = dst.reshape(-1, dst.shape[-1])
+    for number, row in enumerate(rows, start=int(first)):
+        row[...] = 0
+        if number >= np.prod(outputs):
+            continue
+        image, *places = np.unravel_index(number, outputs)
+        where = [
+            int(place) * step - pad + at * apart
+            for place, step, pad, at, apart in zip(
+                places, window.stride, window.padding, _ints(tap, len(spatial)), window.dilation, strict=True
+            )
+        ]
+        if all(0 <= i < extent for i, extent in zip(where, spatial, strict=True)):
+            met = src[(int(image), *where)][begin : begin + len(row)]
+            row[: len(met)] = met
+
+
+def _ints(value: object, count: int) -> tuple[int, ...]:
+    return tuple(map(int, value)) if isinstance(value, tuple) else (0,) * count

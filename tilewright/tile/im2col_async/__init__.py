@@ -1,0 +1,1 @@
+"""The variants of ``Tx.im2col_async``."""
