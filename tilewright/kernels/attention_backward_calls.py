@@ -71,7 +71,7 @@ def run(results: Arrays, args: Arrays) -> Launches:
             raise ArgumentError("bent scores with a bias have no gradient in tiles this wide",
                                 given=f"softcap={softcap}, a bias, width {max(width, v.shape[3])}",
                                 allowed=f"widths up to {BENT}, or one of the two")  # fmt: skip
-        keys = 64  # registers are scarce
+        keys, stages = 64, (1, 2)  # registers are scarce
     form = BackwardKind(kind_of(q), padded, padded, queries, keys, left != EVERYWHERE, right != EVERYWHERE, stages,
                         softcap != 0, ordered, "" if bias is None else kind_of(bias), packed)  # fmt: skip
     if packed:
