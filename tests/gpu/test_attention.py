@@ -66,6 +66,40 @@ def test_gradients_are_those_of_float64(torch: Any, width: int, width_v: int, ho
     assert "deterministic" not in how or all(map(torch.equal, *found))
 
 
+@pytest.mark.parametrize(("width", "softcap"), [(64, 0.0), (128, 0.0), (128, 2.0), (256, 0.0)])
+def test_gradients_behind_a_bias_are_those_of_float64(torch: Any, width: int, softcap: float) -> None:
+    *arrays, slope = drawn(torch, (2, 4, 300, width), (2, 2, 333, width), (2, 2, 333, width), (2, 4, 300, width))
+    bias = torch.randn(4, 1, 333, device="cuda")
+    arrays = [x.requires_grad_() for x in arrays]
+    found = torch.autograd.grad(kernels.attention(*arrays, bias=bias, softcap=softcap), arrays, slope)
+    q, k, v = wide = [x.detach().double().requires_grad_() for x in arrays]
+    scores = q @ k.repeat_interleave(2, 1).transpose(2, 3) * width**-0.5
+    scores = (softcap * torch.tanh(scores / softcap) if softcap else scores) + bias
+    out = torch.softmax(scores, -1) @ v.repeat_interleave(2, 1)
+    for one, wanted in zip(found, torch.autograd.grad(out, wide, slope.double()), strict=True):
+        assert off(one, wanted) < 6e-3
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("width", [64, 128, 256])
+def test_gradients_of_packed_sequences_are_those_of_each(torch: Any, width: int, deterministic: bool) -> None:
+    lengths = (300, 1, 64, 515, 128)
+    starts = torch.tensor([0, *lengths], device="cuda").cumsum(0).int()
+    q, k, v, slope = drawn(torch, *[(sum(lengths), heads, width) for heads in (4, 2, 2, 4)])
+    arrays = [x.requires_grad_() for x in (q, k, v)]
+    found = torch.autograd.grad(
+        kernels.attention(*arrays, cu_seqlens=starts, longest=max(lengths), causal=True, deterministic=deterministic),
+        arrays, slope,
+    )  # fmt: skip
+    wide = [x.detach().double().requires_grad_() for x in arrays]
+    for begin, many in zip(starts.tolist(), lengths, strict=False):
+        own = [x[begin : begin + many].transpose(0, 1)[None] for x in wide]
+        sees = torch.ones(many, many, device="cuda", dtype=torch.bool).tril()
+        in_double(torch, *own, sees).backward(slope[begin : begin + many].transpose(0, 1)[None].double())
+    for one, wanted in zip(found, wide, strict=True):
+        assert off(one, wanted.grad) < 6e-3
+
+
 def test_it_is_compiled_with_its_gradient(torch: Any) -> None:
     arrays = [x.requires_grad_() for x in drawn(torch, *[(1, 2, 128, 64)] * 3)]
     whole = torch.compile(lambda q, k, v: kernels.attention(q * 1, k, v, causal=True) * 2, fullgraph=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,13 @@ pytestmark = pytest.mark.usefixtures("all_checks")
 
 
 def in_double(q: Array, k: Array, v: Array, dout: Array, sees: Array, *, cap: float = 0.0,
-              dlse: Array | None = None) -> tuple[Array, ...]:  # fmt: skip
+              dlse: Array | None = None, bias: Array | float = 0.0) -> tuple[Array, ...]:  # fmt: skip
     """The result of attention, its LSE, and dq, dk and dv."""
     heads_kv, group, scale = k.shape[1], q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
     q, dout, k, v = (x.astype(float) for x in (q, dout, np.repeat(k, group, 1), np.repeat(v, group, 1)))
     scores = q @ k.swapaxes(2, 3) * scale
     bent = np.tanh(scores / cap) if cap else np.zeros_like(scores)
-    scores = np.where(sees, cap * bent if cap else scores, -np.inf)
+    scores = np.where(sees, (cap * bent if cap else scores) + bias, -np.inf)
     most = np.maximum(scores.max(-1, keepdims=True), -1e30)
     total = np.exp(scores - most).sum(-1, keepdims=True)
     weights = np.exp(scores - most) / np.where(total > 0, total, 1)
@@ -55,6 +56,9 @@ CASES = {
     "bent scores": ((1, 1, 1, 130, 130, 64), {"causal": True, "softcap": 1.5}, "bfloat16"),
     "a slope of LSE": ((1, 2, 2, 70, 80, 64), {"dlse": True}, "float16"),
     "parts of dQ in order": ((1, 2, 1, 150, 300, 64), {"window": (200, 0), "deterministic": True}, "bfloat16"),
+    "a bias": ((2, 2, 1, 70, 150, 64), {"bias": (2, 1, 70, 150)}, "float16"),
+    "a bias in a wide tile": ((1, 1, 1, 70, 90, 256), {"bias": (1, 90)}, "bfloat16"),
+    "a bias of bent scores": ((1, 2, 2, 70, 90, 64), {"bias": (1, 70, 1), "softcap": 2.0}, "bfloat16"),
 }
 
 
@@ -66,24 +70,64 @@ def test_gradients_are_those_in_double_precision(name: str) -> None:
     k, v = (rng.standard_normal((batch, heads_kv, n, w)).astype(kind) for w in (width, *(width_v or [width])))
     if "dlse" in how:
         how = {**how, "dlse": rng.standard_normal((batch, heads, m)).astype(np.float32)}
+    if "bias" in how:
+        how = {**how, "bias": rng.standard_normal(how["bias"]).astype(np.float32)}
     left, right = how.get("window", (-1, -1))
     shift = 0 if how.get("causal") == "top-left" else n - m
     i, j = np.arange(m)[:, None] + shift, np.arange(n)
     sees = ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right)) & (("causal" not in how) | (j <= i))
-    out, lse, *wanted = in_double(q, k, v, dout, sees, cap=how.get("softcap", 0.0), dlse=how.get("dlse"))
+    out, lse, *wanted = in_double(q, k, v, dout, sees, cap=how.get("softcap", 0.0), dlse=how.get("dlse"),
+                                  bias=how.get("bias", 0.0))  # fmt: skip
     found = attention_backward(q, k, v, out.astype(kind), lse.astype(np.float32), dout, **how)
     for each, right_one in zip(found, wanted, strict=True):
         error = np.linalg.norm(each.astype(float) - right_one)
         assert error < (6e-3 if kind == "bfloat16" else 8e-4) * np.linalg.norm(right_one)
 
 
+PACKED = {
+    "sequences of queries and keys": ((130, 0, 70), (130, 0, 70), {"causal": True}),
+    "other lengths, a sequence without keys": ((40, 72, 9), (200, 0, 30), {"causal": "bottom-right"}),
+    "parts of dQ in order": ((130, 20), (300, 64), {"window": (100, 0), "deterministic": True}),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_gradients_of_packed_sequences_are_those_of_each(name: str) -> None:
+    """No query touches a key of another sequence, and nobody writes there."""
+    lengths_q, lengths_k, how = PACKED[name]
+    rng = np.random.default_rng(len(name))
+    q, out, dout = (rng.standard_normal((sum(lengths_q), 2, 64)).astype(np.float16) for _ in "qod")
+    k, v = (rng.standard_normal((sum(lengths_k), 1, 64)).astype(np.float16) for _ in "kv")
+    lse = rng.standard_normal((2, sum(lengths_q))).astype(np.float32) + 5
+    starts = [np.cumsum([0, *lengths]).astype(np.int32) for lengths in (lengths_q, lengths_k)]
+    alike = lengths_q == lengths_k
+    found = attention_backward(q, k, v, out, lse, dout, cu_seqlens=starts[0] if alike else tuple(starts),
+                               longest=max(lengths_q), **how)  # fmt: skip
+    how = {**how, "causal": "bottom-right"} if "causal" in how else how
+    for (a, b), (c, d) in zip(*(pairwise(each) for each in starts), strict=True):
+        own = [x[None, first:last].swapaxes(1, 2) for x, first, last in
+               ((q, a, b), (k, c, d), (v, c, d), (out, a, b), (dout, a, b))]  # fmt: skip
+        dq, dk, dv = attention_backward(*own[:4], lse[None, :, a:b], own[4], **how)
+        for have, want, first, last in zip(found, (dq, dk, dv), (a, c, c), (b, d, d), strict=True):
+            np.testing.assert_allclose(have[first:last].astype(float), want[0].swapaxes(0, 1).astype(float), atol=2e-2)
+
+
 def test_no_kernel_spills() -> None:
     """ptxas keeps what the sm_90a kernels need in registers."""
     wide = BackwardKind("bfloat16", 256, 256, 64, 64, last=True, stages=(1, 2), softcap=True, ordered=True)
     bent = BackwardKind("bfloat16", 128, 128, 64, last=True, softcap=True)
-    for form in (BackwardKind("bfloat16", 64, 64, 128, last=True), bent, wide):
+    biased = BackwardKind("bfloat16", 128, 128, 64, 64, last=True, softcap=True, bias="float32")
+    packed = BackwardKind("bfloat16", 64, 64, 128, first=True, last=True, packed=True, ordered=True)
+    for form in (BackwardKind("bfloat16", 64, 64, 128, last=True), bent, wide, biased, packed):
         for build in (prepare, gradients, convert):
             assert build(form).assembly
+
+
+def test_bent_scores_with_a_bias_have_gradients_up_to_a_width() -> None:
+    q, lse, bias = np.zeros((1, 1, 8, 256), np.float16), np.zeros((1, 1, 8), np.float32), np.zeros((8, 8), np.float32)
+    with pytest.raises(ArgumentError, match="no gradient in tiles this wide"):
+        attention_backward(q, q, q, q, lse, q, softcap=2.0, bias=bias)
+    assert not np.any(attention_backward(q, q, q, q, lse, q, bias=bias)[0])
 
 
 def test_lengths_that_differ_need_an_alignment() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
-from tilewright.kernels.arrays import Array, contiguous, info_of, kind_of
+from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of
 
-__all__ = ["EVERYWHERE", "KINDS", "LAYOUTS", "WIDTHS", "laid_out", "upright", "window_of"]
+__all__ = ["EVERYWHERE", "KINDS", "LAYOUTS", "WIDTHS", "broadcast", "check_starts", "fallen", "laid_out", "upright",
+           "window_of"]  # fmt: skip
 
 KINDS = ("bfloat16", "float16")
 WIDTHS = (64, 96, 128, 192, 256)
@@ -21,6 +24,11 @@ def upright(array: Array, layout: str) -> Array:
     if layout == "packed":
         return array.swapaxes(0, 1)[None]
     return array if layout == "bhsd" else array.swapaxes(1, 2)
+
+
+def fallen(array: Array, layout: str) -> Array:
+    """The way back from `upright`."""
+    return array[0].swapaxes(0, 1) if layout == "packed" else upright(array, layout)
 
 
 def laid_out(array: Array) -> Array:
@@ -45,3 +53,22 @@ def window_of(causal: bool | str, window: tuple[int, int] | None, *, alike: bool
     if min(left, right) < EVERYWHERE:
         raise ArgumentError("no such window", given=str(window), allowed="two numbers of keys, -1 for all")
     return left, 0 if causal else right, causal != "top-left"
+
+
+def check_starts(starts_q: Array, starts_k: Array, bias: Array) -> None:
+    """Raises ArgumentError for what do not say where sequences begin and the last one ends."""
+    for name, array in (("cu_seqlens of q", starts_q), ("cu_seqlens of k", starts_k)):
+        expect(name, array, ("int32",))
+        expect(name, array, ("int32",), shape=starts_q.shape[:1])
+    if bias is not None or starts_q.shape[0] < 2:
+        raise ArgumentError("these packed sequences do not fit", given="a bias" if bias is not None else "no sequence",
+                            allowed="one sequence at least, without a bias")  # fmt: skip
+
+
+def broadcast(name: str, array: Array, shape: tuple[int, ...]) -> Array:
+    """Raises ArgumentError for an array that is not of this shape when its ones are repeated."""
+    given = tuple(array.shape)
+    if len(given) > len(shape) or any(a not in (1, b) for a, b in zip(given[::-1], shape[::-1], strict=False)):
+        raise ArgumentError(f"the shape of {name} does not fit", given=f"shape {given}",
+                            allowed=f"shape {tuple(shape)}, any of them 1")  # fmt: skip
+    return array.expand(shape) if hasattr(array, "expand") else np.broadcast_to(array, shape)

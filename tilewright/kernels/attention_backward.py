@@ -16,14 +16,14 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.attention_backward_rows import BackwardKind
+from tilewright.kernels.attention_backward_rows import BackwardKind, BackwardPlace, own_rows, slopes, weigh
+from tilewright.kernels.attention_forms import leave
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 
 __all__ = ["gradients"]
 
 DS, FULL, EMPTY = 1, 2, 4  # named barriers: dS is there; of each warpgroup, its part of dQ is there, or has been read
-LEAST = 1e-37  # a weight that is as good as none
 
 
 class Near:
@@ -50,53 +50,45 @@ def multiply(D, A, B, accum, turn_a=False, turn_b=False):
 
 
 @T.inline
-def leave(take):
-    """The warp has read a stage, and goes on to the next."""
-    take.release()
-    take.advance()
-
-
-@T.inline
 def load(form, near, far, place, part):
     """Issue the copies of the keys, the values, and all tiles of queries that see them."""
     Q, K, V, DO, LSE, DELTA = T.meta_var(far)
-    b, head, group = T.meta_var(place)
-    first, begin, end = T.meta_var(part)
+    mine, head, group = T.meta_var(place)
+    number, begin, end = T.meta_var(part)
+    first: T.let = mine.start_k + number * form.keys
     put_kv = near.ring_kv.producer(form.keys * (form.d + form.dv) * 2)
     put_q = near.ring_q.producer(form.queries * (form.d * 2 + 4))
     put_do = near.ring_do.producer(form.queries * (form.dv * 2 + 4))
     put_kv.acquire()
-    Tx.copy_async(near.k, K[b, head, first : first + form.keys, 0 : form.d], mbar=put_kv.full)
-    Tx.copy_async(near.v, V[b, head, first : first + form.keys, 0 : form.dv], mbar=put_kv.full)
+    Tx.copy_async(near.k, K[mine.at, head, first : first + form.keys, 0 : form.d], mbar=put_kv.full)
+    Tx.copy_async(near.v, V[mine.at, head, first : first + form.keys, 0 : form.dv], mbar=put_kv.full)
     for h in T.serial(head * group, head * group + group, unroll=False):
         for i in T.serial(begin, end, unroll=False):
-            row: T.let = i * form.queries
+            row: T.let = mine.start_q + i * form.queries
             put_q.acquire()
-            Tx.copy_async(near.q[put_q.stage], Q[b, h, row : row + form.queries, 0 : form.d], mbar=put_q.full)
-            Tx.copy_async(near.lse[put_q.stage], LSE[b, h, i, :], mbar=put_q.full)
+            Tx.copy_async(near.q[put_q.stage], Q[mine.at, h, row : row + form.queries, 0 : form.d], mbar=put_q.full)
+            Tx.copy_async(near.lse[put_q.stage], LSE[mine.batch, h, i, :], mbar=put_q.full)
             put_q.advance()
             put_do.acquire()
-            Tx.copy_async(near.do[put_do.stage], DO[b, h, row : row + form.queries, 0 : form.dv], mbar=put_do.full)
-            Tx.copy_async(near.delta[put_do.stage], DELTA[b, h, i, :], mbar=put_do.full)
+            Tx.copy_async(
+                near.do[put_do.stage], DO[mine.at, h, row : row + form.queries, 0 : form.dv], mbar=put_do.full
+            )
+            Tx.copy_async(near.delta[put_do.stage], DELTA[mine.batch, h, i, :], mbar=put_do.full)
             put_do.advance()
-
-
-def first_of(form, i, low):
-    """The first tile of keys that some query of tile i sees."""
-    return T.max(i * form.queries + low, 0) // form.keys if form.first else 0
 
 
 @T.inline
 def add(form, near, far, place, part, low):
     """A warp has the copy engine add the parts of dQ to their sums, as they come, or when it is their turn."""
-    (SUMS, TURNS), (b, head, group), (number, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
+    (SUMS, TURNS), (mine, head, group), (number, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
+    b = T.meta_var(mine.batch)
     for h in T.serial(head * group, head * group + group, unroll=False):
         for i in T.serial(begin, end, unroll=False):
             for who in T.unroll(2):
                 T.ptx.bar.sync(FULL + who, 160)
                 if T.ptx.elect_sync():
                     if form.ordered and who == 0:
-                        turn: T.let = number - first_of(form, i, low)
+                        turn: T.let = number - mine.first_of(i, low)
                         while T.ptx.ld(TURNS.ptr_to([b, h, i]), sem="acquire", scope="gpu") != turn:
                             pass
                         T.ptx.fence.proxy_async("global")
@@ -108,20 +100,9 @@ def add(form, near, far, place, part, low):
             if form.ordered and T.ptx.elect_sync():
                 T.ptx.cp_async.bulk.wait_group(0)
                 T.ptx.fence.proxy_async("global")
-                T.ptx.st(TURNS.ptr_to([b, h, i]), number - first_of(form, i, low) + 1, sem="release", scope="gpu")
+                T.ptx.st(TURNS.ptr_to([b, h, i]), number - mine.first_of(i, low) + 1, sem="release", scope="gpu")
     if T.ptx.elect_sync():
         T.ptx.cp_async.bulk.wait_group(0)
-
-
-@T.inline
-def slopes(form, ds, s, dp, delta_of, level, c):
-    """dS = P * (dP - Delta), times 1 - tanh^2 of bent scores: a weight tells of which score it is."""
-    if form.softcap:
-        ds[:] = s * (dp - delta_of)
-        dp[:] = T.min((T.log2(T.max(s, LEAST)) + level) * (1.0 / c), 1.0)  # tanh, where there is a weight
-        ds[:] = ds * (1.0 - dp * dp)
-    else:
-        ds[:] = s * (dp - delta_of)
 
 
 @T.inline
@@ -137,7 +118,7 @@ def hand_over(form, near, dq, who, piece, thread):
 def differentiate(form, near, own, takes, turn, state, seen, who, thread, numbers, is_first):
     """One tile of queries: its parts of dK and dV to the sums of a warpgroup, its part of dQ to shared memory."""
     (take_q, take_do), (rows, columns_dq) = T.meta_var(takes), T.meta_var(form.place(who))
-    (key, query, n, low, high), (c, bend) = T.meta_var(seen), T.meta_var(numbers)
+    c, bend = T.meta_var(numbers)
     (s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum) = T.meta_var(state)
     columns_k, columns_v = T.meta_var((form.columns(who, form.d)[0], form.columns(who, form.dv)[0]))
     slot = T.meta_var(who if form.is_wide else turn.stage)
@@ -147,11 +128,10 @@ def differentiate(form, near, own, takes, turn, state, seen, who, thread, number
     multiply(dp, near.v[own, :], near.do[take_do.stage], False)
     level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
     T.ptx.wgmma.wait_group(1)
-    s[:] = T.exp2((T.tanh(s * bend) if form.softcap else s) * c - level)
-    Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, n, low, high))  # unseen: 0, whatever the score
+    weigh(form, s, level, seen, (c, bend))
     T.ptx.wgmma.wait_group(0)
     delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
-    slopes(form, ds, s, dp, delta_of, level, c)
+    slopes(form, ds, s, dp, delta_of, level, seen, c)
     p[:] = s
     Tx.wg.copy(near.ds[slot, own, :], ds)
     T.ptx.fence.proxy_async("shared::cta")
@@ -179,9 +159,9 @@ def differentiate(form, near, own, takes, turn, state, seen, who, thread, number
 @T.inline
 def work(form, near, far, place, part, who, thread, numbers):
     """A warpgroup adds up dK and dV of its keys over all tiles of queries that see them."""
-    (DK, DV, n), (b, head, group), (first, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
+    (DK, DV, BIAS), (mine, head, group), (number, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
     (c, bend, scale, low, high), shape = T.meta_var(numbers), (64, form.queries)
-    key = T.meta_var(first + form.rows(who))
+    key = T.meta_var(number * form.keys + form.rows(who))
     (columns_k, wide_k), (columns_v, wide_v) = T.meta_var([form.columns(who, wide) for wide in (form.d, form.dv)])
     columns = T.meta_var(TileLayout(S[(1, form.queries // 8, 4, 2) : (1, 2, 1 @ tid_in_wg, 1)]
                                     + R[(4, 8) : (32 @ tid_in_wg, 4 @ tid_in_wg)]))  # fmt: skip
@@ -199,11 +179,15 @@ def work(form, near, far, place, part, who, thread, numbers):
     take_kv.wait()
     for h in T.serial(group, unroll=False):
         for i in T.serial(begin, end, unroll=False):
-            seen, is_first = T.meta_var(((key, i * form.queries, n, low, high), (i == begin) & (h == 0)))
+            bias = T.meta_var((BIAS, head * group + h))
+            seen, is_first = T.meta_var(((mine, bias, key, i * form.queries, low, high), (i == begin) & (h == 0)))
             differentiate(form, near, own, (take_q, take_do), turn, state, seen, who, thread, (c, bend), is_first)
     dk_sum[:] *= scale
-    Tx.wg.copy(DK[b, head, key : key + 64, columns_k], dk_sum, clip=True)
-    Tx.wg.copy(DV[b, head, key : key + 64, columns_v], dv_sum, clip=True)
+    start: T.let = mine.start_k
+    many: T.let = mine.n
+    own_k, own_v = T.meta_var([own_rows(mine, each, head, start, many) for each in (DK, DV)])
+    Tx.wg.copy(own_k[key : key + 64, columns_k], dk_sum, clip=True)
+    Tx.wg.copy(own_v[key : key + 64, columns_v], dv_sum, clip=True)
 
 
 @cache
@@ -212,34 +196,41 @@ def gradients(form: BackwardKind) -> tw.Executable:
 
     @T.prim_func
     def attention_gradients(q: T.handle, k: T.handle, v: T.handle, do: T.handle, lse: T.handle, delta: T.handle,
-                            sums: T.handle, turns: T.handle, dk: T.handle, dv: T.handle, c: T.float32,
-                            bend: T.float32, scale: T.float32, low: T.int32, high: T.int32):  # fmt: skip
+                            bias: T.handle, starts_q: T.handle, starts_k: T.handle, sums: T.handle, turns: T.handle,
+                            dk: T.handle, dv: T.handle, longest: T.int32, c: T.float32, bend: T.float32,
+                            scale: T.float32, left: T.int32, right: T.int32, bottom: T.int32):  # fmt: skip
         batch, heads, heads_kv, m, n, d, d_v, tiles = [T.int32() for _ in range(8)]
         Q, DO = form.array(q, batch, heads, m, d), form.array(do, batch, heads, m, d_v)
         K, V = form.array(k, batch, heads_kv, n, d), form.array(v, batch, heads_kv, n, d_v)
-        DK, DV = form.array(dk, batch, heads_kv, n, d), form.array(dv, batch, heads_kv, n, d_v)
+        DK, DV = form.result(dk, batch, heads_kv, n, d), form.result(dv, batch, heads_kv, n, d_v)
         LSE, DELTA = [T.match_buffer(x, (batch, heads, tiles, form.queries), "float32") for x in (lse, delta)]
+        BIAS = form.added(bias, batch, heads, n, m)
+        starts = T.meta_var(form.starts((starts_q, starts_k), batch))
         SUMS = T.match_buffer(sums, (batch, heads, tiles, *form.sums), "float32")
         TURNS = T.match_buffer(turns, (batch, heads, tiles), "int32") if form.ordered else None
         T.assume(d % 8 == 0)
         T.assume(d_v % 8 == 0)
         T.func_attr({"min_blocks": 1})
-        part, head, b = T.cta_id([T.ceildiv(n, form.keys), heads_kv, batch])
+        part, head, b = T.cta_id([T.ceildiv(longest if form.packed else n, form.keys), heads_kv, batch])
         role, warp, thread = T.warpgroup_id([3]), T.warp_id_in_wg([4]), T.thread_id_in_wg([128])
         near = T.meta_var(Near(form))
         near.ring_do.ready()
-        place = T.meta_var((b, head, heads // heads_kv))
-        first: T.let = part * form.keys
+        mine = BackwardPlace(form, starts, b, m, n)
+        place, first = T.meta_var(((mine, head, heads // heads_kv), part * form.keys))
+        low: T.let = (mine.n - mine.m) * bottom - left
+        high: T.let = (mine.n - mine.m) * bottom + right
         begin: T.let = T.max(first - high, 0) // form.queries if form.last else 0
-        end: T.let = T.min(T.ceildiv(T.max(first + form.keys - low, 0), form.queries), tiles) if form.first else tiles
+        last: T.let = T.ceildiv(mine.m, form.queries)
+        seen: T.let = T.min(T.ceildiv(T.max(first + form.keys - low, 0), form.queries), last) if form.first else last
+        end: T.let = T.select(first < mine.n, seen, begin) if form.packed else seen
 
         with T.WarpgroupRole(role, 0, 24):
             if warp == 0 and T.ptx.elect_sync():
-                load(form, near, (Q, K, V, DO, LSE, DELTA), place, (first, begin, end))
+                load(form, near, (Q, K, V, DO, LSE, DELTA), place, (part, begin, end))
             if warp == 1:
                 add(form, near, (SUMS, TURNS), place, (part, begin, end), low)
 
         with T.WarpgroupRole(role, (1, 3), 240, increase=True):
-            work(form, near, (DK, DV, n), place, (first, begin, end), role - 1, thread, (c, bend, scale, low, high))
+            work(form, near, (DK, DV, BIAS), place, (part, begin, end), role - 1, thread, (c, bend, scale, low, high))
 
     return tw.compile(attention_gradients, target="sm_90a", fast_math=True)

@@ -5,8 +5,19 @@ from __future__ import annotations
 import math
 
 from tilewright.errors import ArgumentError, choices
-from tilewright.kernels.arrays import Array, expect, kind_of, like, public
-from tilewright.kernels.attention_arrays import EVERYWHERE, KINDS, WIDTHS, laid_out, window_of
+from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, public
+from tilewright.kernels.attention_arrays import (
+    EVERYWHERE,
+    KINDS,
+    LAYOUTS,
+    WIDTHS,
+    broadcast,
+    check_starts,
+    fallen,
+    laid_out,
+    upright,
+    window_of,
+)  # fmt: skip
 from tilewright.kernels.attention_backward import gradients
 from tilewright.kernels.attention_backward_rows import LOG2E, BackwardKind, convert, prepare
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
@@ -19,12 +30,12 @@ TILES = {64: (128, 128, (2, 2)), 128: (64, 128, (2, 2)), 256: (64, 64, (1, 2))}
 BENT = 128  # the least width of bent scores, which need registers
 
 
-def outputs(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, dlse: Array, *numbers: object) -> Arrays:
+def outputs(
+    q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, dlse: Array, bias: Array, starts_q: Array,
+    starts_k: Array, *numbers: object,
+) -> Arrays:  # fmt: skip
     for name, array in (("q", q), ("k", k), ("v", v), ("out", out), ("dout", dout)):
         expect(name, array, KINDS if name == "q" else (kind_of(q),))
-        if len(array.shape) != 4:
-            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
-                                allowed="(batch, heads, length, width)")  # fmt: skip
     batch, heads, m, width = q.shape
     heads_kv, n, width_v = k.shape[1], k.shape[2], v.shape[3]
     if max(width, width_v) not in WIDTHS or heads_kv < 1 or heads % heads_kv:
@@ -41,39 +52,51 @@ def outputs(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, d
 
 
 def run(results: Arrays, args: Arrays) -> Launches:
-    q, k, v, out, lse, dout, dlse, left, right, bottom, scale, softcap, ordered = args
+    (q, k, v, out, lse, dout, dlse, bias, starts_q, starts_k, longest, left, right, bottom, scale, softcap,
+     ordered) = args  # fmt: skip
     dq, dk, dv = results
     (batch, heads, m, width), n = q.shape, k.shape[2]
+    packed = starts_q is not None
     if 0 in (batch, m, n):
         for array in results:
             filled(array, 0)
         return
     q, k, v, out, dout = (laid_out(x) for x in (q, k, v, out, dout))
-    least = max(width, v.shape[3], BENT if softcap else 0)
+    lse, dlse = contiguous(lse), None if dlse is None else contiguous(dlse)
+    least = max(width, v.shape[3], BENT if softcap or bias is not None else 0)
     padded = next(each for each in TILES if least <= each)
     queries, keys, stages = TILES[padded]
+    if softcap and bias is not None:
+        if padded > BENT:
+            raise ArgumentError("bent scores with a bias have no gradient in tiles this wide",
+                                given=f"softcap={softcap}, a bias, width {max(width, v.shape[3])}",
+                                allowed=f"widths up to {BENT}, or one of the two")  # fmt: skip
+        keys, stages = 64, (1, 2)  # registers are scarce
     form = BackwardKind(kind_of(q), padded, padded, queries, keys, left != EVERYWHERE, right != EVERYWHERE, stages,
-                        softcap != 0, ordered)  # fmt: skip
+                        softcap != 0, ordered, "" if bias is None else kind_of(bias), packed)  # fmt: skip
+    if packed:
+        batch, m, n = starts_q.shape[0] - 1, longest, longest if starts_q is starts_k else n
     tiles = -(-m // form.queries)
     lse2, delta = (like(q, (batch, heads, tiles, form.queries), "float32") for _ in "ld")
     sums = like(q, (batch, heads, tiles, *form.sums), "float32")
     turns = like(q, (batch, heads, tiles), "int32") if ordered else 0
-    shift = (n - m) * bottom
+    of_q, of_k = (starts_q, starts_k) if packed else (0, 0)
     yield prepare(form, dlse is not None), (
-        out, dout, lse, dlse if dlse is not None else 0, lse2, delta,
+        out, dout, lse, dlse if dlse is not None else 0, of_q, lse2, delta,
         sums.reshape(batch, heads, tiles, math.prod(form.sums)), turns,
     )  # fmt: skip
     yield gradients(form), (
-        q, k, v, dout, lse2, delta, sums, turns, dk, dv, (softcap or scale) * LOG2E, scale / (softcap or 1.0), scale,
-        shift - left, shift + right,
+        q, k, v, dout, lse2, delta, 0 if bias is None else bias.swapaxes(2, 3), of_q, of_k, sums, turns, dk, dv, n,
+        (softcap or scale) * LOG2E, scale / (softcap or 1.0), scale, left, right, int(bottom),
     )  # fmt: skip
-    yield convert(form), (sums, dq, scale)
+    yield convert(form), (sums, dq, of_q, scale)
 
 
 BACKWARD = TorchOperator(
     "attention_backward",
-    "(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor dout, Tensor? dlse, int left, int right,"
-    " bool bottom, float scale, float softcap, bool deterministic) -> (Tensor, Tensor, Tensor)",
+    "(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor dout, Tensor? dlse, Tensor? bias,"
+    " Tensor? starts_q, Tensor? starts_k, int longest, int left, int right, bool bottom, float scale, float softcap,"
+    " bool deterministic) -> (Tensor, Tensor, Tensor)",
     outputs,
     run,
     runs_on_nothing=True,
@@ -94,25 +117,43 @@ def attention_backward(
     window: tuple[int, int] | None = None,
     scale: float | None = None,
     softcap: float = 0.0,
+    bias: Array = None,
+    cu_seqlens: Array = None,
+    longest: int | None = None,
     deterministic: bool = False,
 ) -> tuple[Array, Array, Array]:
     """dq, dk and dv: gradients of the sum of ``out * dout``, where `attention` gave out and lse for q, k and v.
 
     q: (B, H, S_q, D), k: (B, H_kv, S_k, D), v: (B, H_kv, S_k, D_v), out, dout: (B, H, S_q, D_v), bfloat16 or float16, H
     a multiple of H_kv. lse: (B, H, S_q), float32, natural; -inf where a query sees no key. dlse:
-    that of lse, if it has one. causal, window, scale, softcap: as of `attention`.
+    that of lse, if it has one. causal, window, scale, softcap, bias: as of `attention`. cu_seqlens, longest: likewise,
+    with arrays of (sum of lengths, heads, width), and lse and dlse of (H, sum of lengths).
 
     Contributions to dq are added as they come, so that its last bits differ from run to run; deterministic: in the
     order of the keys, which takes longer.
 
     Raises ArgumentError for arrays that do not fit.
     """
+    starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, cu_seqlens)
+    layout = "bhsd" if starts_q is None else "packed"
     for name, array in (("q", q), ("k", k), ("v", v), ("out", out), ("lse", lse), ("dout", dout)):
         if not hasattr(array, "shape"):
             expect(name, array, ())
-    alike = len(q.shape) == len(k.shape) == 4 and q.shape[2] == k.shape[2]
+        if name != "lse" and len(array.shape) != LAYOUTS[layout]:
+            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
+                                allowed=f"{LAYOUTS[layout]}, as {layout} arrays have")  # fmt: skip
+    if starts_q is not None:
+        check_starts(starts_q, starts_k, bias)
+        longest = q.shape[0] if longest is None else longest
+        lse, dlse = lse[None], None if dlse is None else dlse[None]
+    q, k, v, out, dout = (upright(array, layout) for array in (q, k, v, out, dout))
+    if bias is not None:
+        expect("bias", bias, ("float32", *KINDS))
+        bias = broadcast("bias", bias, (*q.shape[:3], k.shape[2]))
+    alike = q.shape[2] == k.shape[2] if starts_q is None else starts_q is starts_k
     left, right, bottom = window_of(causal, window, alike=alike)
     scale = float(q.shape[-1] ** -0.5 if scale is None else scale)
-    dq, dk, dv = BACKWARD(q, k, v, out, lse, dout, dlse, left, right, bottom, scale, softcap,
-                          deterministic)  # fmt: skip
+    found = BACKWARD(q, k, v, out, lse, dout, dlse, bias, starts_q, starts_k, longest or 0, left, right, bottom, scale,
+                     softcap, deterministic)  # fmt: skip
+    dq, dk, dv = (fallen(array, layout) for array in found)
     return dq, dk, dv

@@ -11,16 +11,19 @@ import tilewright as tw
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tx, wgmma_fragment
 
-__all__ = ["LOG2E", "BackwardKind", "convert", "prepare"]
+__all__ = ["LOG2E", "BackwardKind", "BackwardPlace", "convert", "own_rows", "prepare", "slopes", "weigh"]
 
 LOG2E = log2(e)
+LEAST = 1e-37  # a weight that is as good as none
+AT_ONCE = 16  # columns of a bias
 
 
 @dataclass(frozen=True, slots=True)
 class BackwardKind:
     """kind: elements. d, dv: of a key and of a value, padded to tiles. queries, keys: of a tile. first, last: is a
     query's first, or last, key bounded? stages: of Q and dO, and of dS. softcap: are scores bent? ordered: are
-    the parts of dQ added in the order of the keys?
+    the parts of dQ added in the order of the keys? bias: the elements of what is added to the scores, "" where there
+    is none. packed: are sequences one after the other, in a batch of one?
     """
 
     kind: str
@@ -33,14 +36,34 @@ class BackwardKind:
     stages: tuple[int, int] = (2, 2)
     softcap: bool = False
     ordered: bool = False
+    bias: str = ""
+    packed: bool = False
 
     def array(self, pointer: Any, batch: Any, heads: Any, rows: Any, columns: Any) -> Any:
         """An argument whose rows begin at multiples of 16 bytes."""
         steps = [T.int64() for _ in range(3)]
-        found = T.match_buffer(pointer, (batch, heads, rows, columns), self.kind, strides=(*steps, 1))
+        shape = (1 if self.packed else batch, heads, rows, columns)
+        found = T.match_buffer(pointer, shape, self.kind, strides=(*steps, 1))
         for step in steps:
             T.assume(step % 8 == 0)
         return found
+
+    def result(self, pointer: Any, batch: Any, heads: Any, rows: Any, columns: Any) -> Any:
+        """A result, without gaps."""
+        return T.match_buffer(pointer, (1 if self.packed else batch, heads, rows, columns), self.kind)
+
+    def by_rows(self, pointer: Any, batch: Any, heads: Any, rows: Any) -> Any:
+        """An argument of one number for each query."""
+        return T.match_buffer(pointer, (1 if self.packed else batch, heads, rows), "float32")
+
+    def starts(self, pointers: tuple[Any, ...], batch: Any) -> list[Any]:
+        """Where packed sequences of queries, and of keys, begin, and the last one ends."""
+        return [T.match_buffer(each, (batch + 1,), "int32") for each in pointers] if self.packed else []
+
+    def added(self, pointer: Any, batch: Any, heads: Any, keys: Any, queries: Any) -> Any:
+        """What is added to the scores, turned as these are, with any strides; None if nothing is."""
+        steps = tuple(T.int64() for _ in range(4)) if self.bias else ()
+        return T.match_buffer(pointer, (batch, heads, keys, queries), self.bias, strides=steps) if self.bias else None
 
     def sees(self, key: Any, query: Any, n: Any, low: Any, high: Any) -> Any:
         """Is a key, of n, one of those that a query sees, from query + low to query + high?"""
@@ -85,6 +108,67 @@ class BackwardKind:
         return 2, self.pieces * self.part[1] // 8, 128, 4
 
 
+@T.meta_class
+class BackwardPlace:
+    """A sequence, ``batch``: its dimension ``at`` of the arrays, where it begins there, and its lengths. low, high: the
+    first and the last key that query 0 sees. `Any`: values of the language.
+    """
+
+    def __init__(self, form: BackwardKind, starts: list[Any], batch: Any, m: Any, n: Any) -> None:
+        self.form, self.batch, self.at = form, batch, 0 if form.packed else batch
+        self.start_q, self.start_k, self.m, self.n = (0, 0, m, n)
+        if form.packed:
+            self.start_q, self.start_k, self.m, self.n = (T.local_scalar("int32") for _ in "qkmn")
+            self.start_q = starts[0][batch]
+            self.start_k = starts[-1][batch]
+            self.m = starts[0][batch + 1] - self.start_q
+            self.n = starts[-1][batch + 1] - self.start_k
+
+    def first_of(self, i: Any, low: Any) -> Any:
+        """The first tile of keys that some query of tile i sees."""
+        return T.max(i * self.form.queries + low, 0) // self.form.keys if self.form.first else 0
+
+
+def own_rows(place: BackwardPlace, array: Any, head: Any, start: Any, many: Any) -> Any:
+    """The rows of a head that the sequence has, many from start on; others are outside."""
+    return T.decl_buffer((many, array.shape[3]), data=array.ptr_to([place.at, head, start, 0]))
+
+
+@T.inline
+def add_bias(form, tile, bias, mine, key, query, factor):
+    """The bias of a tile, times a factor, is added; few columns at a time, as registers are scarce."""
+    array, head = T.meta_var(bias)
+    part = T.alloc_local((64, AT_ONCE), form.bias, layout=wgmma_fragment(64, AT_ONCE))
+    for j in tuple(range(0, form.queries, AT_ONCE)):
+        first = T.meta_var(query + j)
+        Tx.wg.copy(part, array[mine.at, head, key : key + 64, first : first + AT_ONCE], fill=0)
+        tile[:, j : j + AT_ONCE] = tile[:, j : j + AT_ONCE] + part * factor
+
+
+@T.inline
+def weigh(form, s, level, seen, numbers):
+    """Scores become weights."""
+    (mine, bias, key, query, low, high), (c, bend) = T.meta_var(seen), T.meta_var(numbers)
+    bent = T.meta_var((T.tanh(s * bend) if form.softcap else s) * c)
+    if form.bias:
+        s[:] = bent
+        add_bias(form, s, bias, mine, key, query, LOG2E)
+    s[:] = T.exp2((s if form.bias else bent) - level)
+    Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, mine.n, low, high))  # 0, whatever the score
+
+
+@T.inline
+def slopes(form, ds, s, dp, delta_of, level, seen, c):
+    """dS = P * (dP - Delta), times 1 - tanh^2 of bent scores: a weight tells of which score it is."""
+    ds[:] = s * (dp - delta_of)
+    if form.softcap:
+        dp[:] = T.log2(T.max(s, LEAST)) + level  # where there is a weight
+        if form.bias:
+            add_bias(form, dp, seen[1], seen[0], seen[2], seen[3], -LOG2E)
+        dp[:] = T.min(dp * (1.0 / c), 1.0)  # tanh
+        ds[:] = ds * (1.0 - dp * dp)
+
+
 @cache
 def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
     """Delta and LSE of each query in base 2, and zeros for the sums of dQ. has_slope: has LSE a slope of its own, dlse?
@@ -99,29 +183,32 @@ def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
     each = TileLayout(S[(rows // high, high, 1) : (1, lanes @ tx, 1)] + R[lanes : 1 @ tx])
 
     @T.prim_func
-    def attention_prepare(o: T.handle, do: T.handle, lse: T.handle, dlse: T.handle, lse2: T.handle, delta: T.handle,
-                          sums: T.handle, turns: T.handle):  # fmt: skip
+    def attention_prepare(o: T.handle, do: T.handle, lse: T.handle, dlse: T.handle, starts_q: T.handle, lse2: T.handle,
+                          delta: T.handle, sums: T.handle, turns: T.handle):  # fmt: skip
         batch, heads, m, dv, tiles = T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
         OUT, DO = [form.array(x, batch, heads, m, dv) for x in (o, do)]
-        LSE = T.match_buffer(lse, (batch, heads, m), "float32")
-        DLSE = T.match_buffer(dlse, (batch, heads, m), "float32") if has_slope else None
+        LSE = form.by_rows(lse, batch, heads, m)
+        DLSE = form.by_rows(dlse, batch, heads, m) if has_slope else None
+        starts = T.meta_var(form.starts((starts_q,), batch))
         LSE2, DELTA = [T.match_buffer(x, (batch, heads, tiles, rows), "float32") for x in (lse2, delta)]
         SUMS = T.match_buffer(sums, (batch, heads, tiles, rows * form.d), "float32")
         TURNS = T.match_buffer(turns, (batch, heads, tiles), "int32") if form.ordered else None
         T.assume(dv % 8 == 0)
         tile, head, b = T.cta_id([tiles, heads, batch])
         thread = T.thread_id([256])
+        place = BackwardPlace(form, starts, b, m, m)
         first: T.let = tile * rows
+        row: T.let = place.start_q + first
         x, y = [T.alloc_local((rows, form.dv), form.kind, layout=held) for _ in "xy"]
         both = T.alloc_local((rows, form.dv), "float32", layout=held)
-        Tx.cta.copy(x, OUT[b, head, first : first + rows, 0 : form.dv], fill=0)
-        Tx.cta.copy(y, DO[b, head, first : first + rows, 0 : form.dv], fill=0)
+        Tx.cta.copy(x, OUT[place.at, head, row : row + rows, 0 : form.dv], fill=0)
+        Tx.cta.copy(y, DO[place.at, head, row : row + rows, 0 : form.dv], fill=0)
         both[:] = x * y
         total = T.alloc_local((rows, 1), "float32", layout=each)
         total[:] = T.sum(both, axis=1, keepdims=True)
         if has_slope:
             slope = T.alloc_local((rows, 1), "float32", layout=each)
-            Tx.cta.copy(slope[:, 0], DLSE[b, head, first : first + rows], fill=0)
+            Tx.cta.copy(slope[:, 0], DLSE[place.at, head, row : row + rows], fill=0)
             total[:] = total - slope
         DELTA[b, head, tile, :] = total[:, 0]
         Tx.cta.fill(SUMS[b, head, tile, :], 0.0)
@@ -129,8 +216,8 @@ def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
             TURNS[b, head, tile] = 0
         if thread < rows:
             known: T.float32 = T.infinity("float32")  # so that a query past the end has no weights
-            if first + thread < m:
-                known = LSE[b, head, first + thread] * LOG2E
+            if first + thread < place.m:
+                known = LSE[place.at, head, row + thread] * LOG2E
             LSE2[b, head, tile, thread] = T.select(known == -T.infinity("float32"), 0.0, known)
 
     return tw.compile(attention_prepare, target="sm_90a")
@@ -141,12 +228,17 @@ def convert(form: BackwardKind) -> tw.Executable:
     """dQ of its sums."""
 
     @T.prim_func
-    def attention_convert(sums: T.handle, dq: T.handle, scale: T.float32):
+    def attention_convert(sums: T.handle, dq: T.handle, starts_q: T.handle, scale: T.float32):
         batch, heads, m, d, tiles = T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
         SUMS = T.match_buffer(sums, (batch, heads, tiles, *form.sums), "float32")
-        DQ = form.array(dq, batch, heads, m, d)
+        DQ = form.result(dq, batch, heads, m, d)
         T.assume(d % 8 == 0)
+        starts = T.meta_var(form.starts((starts_q,), batch))
         tile, head, b = T.cta_id([tiles, heads, batch])
+        place = BackwardPlace(form, starts, b, m, m)
+        start: T.let = place.start_q
+        many: T.let = place.m
+        own = T.meta_var(own_rows(place, DQ, head, start, many))
         who, thread = T.warpgroup_id([2]), T.thread_id_in_wg([128])
         part = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
         mine = T.meta_var(part.local())
@@ -157,6 +249,6 @@ def convert(form: BackwardKind) -> tw.Executable:
                     mine[4 * j + i] = SUMS[b, head, tile, who, piece * runs + j, thread, i]
             part[:] *= scale
             rows, columns = T.meta_var(form.place(who, piece, tile * form.queries))
-            Tx.wg.copy(DQ[b, head, rows, columns], part, clip=True)
+            Tx.wg.copy(own[rows, columns], part, clip=True)
 
     return tw.compile(attention_convert, target="sm_90a")

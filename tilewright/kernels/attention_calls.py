@@ -11,13 +11,22 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TargetError, choices
 from tilewright.kernels.arrays import SIMULATED, Array, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.attention import forward
-from tilewright.kernels.attention_arrays import EVERYWHERE, KINDS, LAYOUTS, WIDTHS, laid_out, upright, window_of
+from tilewright.kernels.attention_arrays import (
+    EVERYWHERE,
+    KINDS,
+    LAYOUTS,
+    WIDTHS,
+    broadcast,
+    check_starts,
+    fallen,
+    laid_out,
+    upright,
+    window_of,
+)  # fmt: skip
 from tilewright.kernels.attention_backward_calls import BACKWARD
 from tilewright.kernels.attention_float8 import FLOAT8, TURNED_KEYS, turn
 from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles
@@ -168,17 +177,21 @@ def run(results: Arrays, args: Arrays) -> Launches:
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
-    q, k, v, bias, starts_q, _, descale_q, _, _, layout, _, left, right, bottom, scale, softcap, deterministic = args
+    (q, k, v, bias, starts_q, starts_k, descale_q, _, _, layout, longest, left, right, bottom, scale, softcap,
+     deterministic) = args  # fmt: skip
     (out, lse), (slope, slope_lse) = results, gradients
-    for name, found in (("bias", bias), ("cu_seqlens", starts_q), ("float8", descale_q)):
-        if found is not None:
-            raise ArgumentError(f"attention with {name} has no gradient", given=name, allowed="none of these")
+    of_bias = getattr(bias, "requires_grad", False)
+    for what, given in (("a bias", of_bias), ("8-bit floats", descale_q is not None)):
+        if given:
+            raise ArgumentError(f"attention has no gradient of {what}", given=what, allowed="gradients of q, k and v")
     turned = (upright(array, layout) for array in (q, k, v, out))
     if slope is None:
         slope = filled(like(out), 0)
-    found = BACKWARD(*turned, lse, upright(slope, layout), slope_lse, left, right, bottom, scale,
-                     softcap, deterministic)  # fmt: skip
-    return (*(upright(array, layout) for array in found), *(None for _ in args[3:]))
+    if layout == "packed":
+        lse, slope_lse = lse[None], None if slope_lse is None else slope_lse[None]
+    found = BACKWARD(*turned, lse, upright(slope, layout), slope_lse, bias, starts_q, starts_k, longest, left, right,
+                     bottom, scale, softcap, deterministic)  # fmt: skip
+    return (*(fallen(array, layout) for array in found), *(None for _ in args[3:]))
 
 
 FORWARD = TorchOperator(
@@ -214,8 +227,8 @@ def attention(
     float8_e4m3fn: numbers are multiplied with descale_q, descale_k, descale_v, each (B, H_kv), a part of these
     dimensions or of one of them, or nothing; the result is bfloat16.
 
-    In torch it has a gradient for q, k and v, as `attention_backward` says, but with a bias, packed or
-    of 8 bits. deterministic: is dq the same, bit by bit, in each run?
+    In torch it has a gradient for q, k and v, as `attention_backward` says, but of 8 bits. deterministic: is dq the
+    same, bit by bit, in each run?
 
     Raises ArgumentError for a dropout, which this kernel does not have, and for arrays that do not fit.
     """
@@ -224,7 +237,7 @@ def attention(
     starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, cu_seqlens)
     if starts_q is not None:
         layout = "packed"
-        _check_starts(starts_q, starts_k, bias)
+        check_starts(starts_q, starts_k, bias)
     elif layout not in ("bhsd", "bshd"):
         raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, ("bhsd", "bshd")))
     _check_dimensions(layout, q=q, k=k, v=v)
@@ -234,7 +247,7 @@ def attention(
     left, right, bottom = window_of(causal, window, alike=alike)
     if bias is not None:
         expect("bias", bias, ("float32", *KINDS))
-        bias = _broadcast("bias", bias, (*upright(q, layout).shape[:3], upright(k, layout).shape[2]))
+        bias = broadcast("bias", bias, (*upright(q, layout).shape[:3], upright(k, layout).shape[2]))
     descales = _descales(q, k, layout, {"descale_q": descale_q, "descale_k": descale_k, "descale_v": descale_v})
     longest = (q.shape[0] if layout == "packed" else 0) if longest is None else longest
     found = FORWARD(q, k, v, bias, starts_q, starts_k, *descales, layout, longest, left, right, bottom,
@@ -255,31 +268,13 @@ def _length(array: Array, layout: str) -> int:
     return int(array.shape[layout.index("s")]) if len(array.shape) == LAYOUTS[layout] else -1
 
 
-def _check_starts(starts_q: Array, starts_k: Array, bias: Array) -> None:
-    for name, array in (("cu_seqlens of q", starts_q), ("cu_seqlens of k", starts_k)):
-        expect(name, array, ("int32",))
-        expect(name, array, ("int32",), shape=starts_q.shape[:1])
-    if bias is not None or starts_q.shape[0] < 2:
-        raise ArgumentError("these packed sequences do not fit", given="a bias" if bias is not None else "no sequence",
-                            allowed="one sequence at least, without a bias")  # fmt: skip
-
-
 def _descales(q: Array, k: Array, layout: str, given: dict[str, Array]) -> list[Array]:
     """A number for each head of keys, 1 where nothing is given for 8-bit floats; None of other kinds."""
     if kind_of(q) != FLOAT8 or len(k.shape) != LAYOUTS[layout]:
         return list(given.values())
     heads = tuple(upright(k, layout).shape[:2])
-    return [_broadcast(name, filled(like(q, (1,), "float32"), 1) if array is None else array, heads)
+    return [broadcast(name, filled(like(q, (1,), "float32"), 1) if array is None else array, heads)
             for name, array in given.items()]  # fmt: skip
-
-
-def _broadcast(name: str, array: Array, shape: tuple[int, ...]) -> Array:
-    """Raises ArgumentError for an array that is not of this shape when its ones are repeated."""
-    given = tuple(array.shape)
-    if len(given) > len(shape) or any(a not in (1, b) for a, b in zip(given[::-1], shape[::-1], strict=False)):
-        raise ArgumentError(f"the shape of {name} does not fit", given=f"shape {given}",
-                            allowed=f"shape {tuple(shape)}, any of them 1")  # fmt: skip
-    return array.expand(shape) if hasattr(array, "expand") else np.broadcast_to(array, shape)
 
 
 @public
