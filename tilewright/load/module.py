@@ -81,8 +81,8 @@ class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
     parameters: a kernel's parameters as its author wrote them, by its symbol or its plain name. types: the dtypes of
-    variables as their author wrote them, by their names with namespaces. dialect: what reports call things. builds: what
-    compiles its source in another way, by name: "unoptimised", "exact" (without fused products and sums).
+    variables as their author wrote them, by their names with namespaces. dialect: what reports call things. builds:
+    what compiles its source in another way, by name: "unoptimised", "exact" (without fused products and sums).
     most_branches: that a kernel may have, once functions are in the place of their calls.
     """
 
