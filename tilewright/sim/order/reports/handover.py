@@ -211,8 +211,8 @@ def _words(axes: Axes, stmts: Iterator[tuple[Stmt, tuple[Stmt, ...]]]) -> Iterat
         line = stmt.at.line if stmt.at else 0
         alone = any(isinstance(outer, If) and axes.of(outer.cond) & LANE for outer in around)
         warps = tuple(id(outer) for outer in around if isinstance(outer, If) and axes.of(outer.cond) & WARP)
-        for call in calls_of(stmt):
-            bound = bind(call)
+        for instruction in calls_of(stmt):
+            bound = bind(instruction)
             if bound.form.sync is not None and bound.form.sync.scope not in ("warp", "poll"):
                 yield _Met()
             fence = bound.fence
