@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.axes import Axes
     from tilewright.sim.order.reports.advice import StepDown
 
-    Way: TypeAlias = "tuple[StepDown, ...]"
+    Steps: TypeAlias = "tuple[StepDown, ...]"
 
 __all__ = ["arrivals_behind", "handover_advice", "misplaced", "name_of"]
 
@@ -70,7 +70,7 @@ class _Met:
 _Item: TypeAlias = "_Word | _Fenced | _Met | _Together"
 
 
-def handover_advice(axes: Axes, before: Way, after: Way, scope: str) -> Told | None:
+def handover_advice(axes: Axes, before: Steps, after: Steps, scope: str) -> Told | None:
     """The change with which a handover orders the first access before the other; None where there is no handover, or
     where nothing is missing. scope: the narrowest that holds both threads.
     """
@@ -87,7 +87,7 @@ def handover_advice(axes: Axes, before: Way, after: Way, scope: str) -> Told | N
     return None
 
 
-def misplaced(axes: Axes, before: Way, after: Way) -> Told | None:
+def misplaced(axes: Axes, before: Steps, after: Steps) -> Told | None:
     """The signal that comes before the first access, or the wait that comes behind the other one, and where it belongs;
     None where there is no such pair.
     """
@@ -161,7 +161,7 @@ def _apart(word: _Word, between: list[_Item], line: int) -> Told | None:
     return advised(text, "barrier", "warp", (first, then), barrier("warp"))
 
 
-def _line_of(way: Way) -> int:
+def _line_of(way: Steps) -> int:
     at = way[-1].stmt.at
     return at.line if at else 0
 
@@ -169,14 +169,14 @@ def _line_of(way: Way) -> int:
 # The statements around an access
 
 
-def _following(way: Way) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
+def _following(way: Steps) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
     """The statements after an access, nearest first, with the conditions around them that are not around the access."""
     for step in reversed(way):
         for stmt in step.body[step.index + 1 :]:
             yield from _inside(stmt, ())
 
 
-def arrivals_behind(way: Way) -> Iterator[tuple[str, int]]:
+def arrivals_behind(way: Steps) -> Iterator[tuple[str, int]]:
     """The m-barriers that threads arrive at behind an access: the name of the buffer, and the line."""
     for stmt, _ in _following(way):
         for bound in map(bind, calls_of(stmt)):
@@ -185,7 +185,7 @@ def arrivals_behind(way: Way) -> Iterator[tuple[str, int]]:
                 yield name_of(bound, signal.barrier), stmt.at.line
 
 
-def _preceding(way: Way) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
+def _preceding(way: Steps) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
     """The statements before an access, farthest first, with the conditions around them that are not around it."""
     for step in way:
         for stmt in step.body[: step.index]:
