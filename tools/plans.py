@@ -111,7 +111,7 @@ class Outcome:
     refused: str = ""
 
     def __str__(self) -> str:
-        return f"refused: {self.refused}" if self.refused else f"{self.variant} {self.widest or ''}".strip()
+        return "refused" if self.refused else f"{self.variant} {self.widest or ''}".strip()
 
 
 def _kinds(primitive: str) -> tuple[str, ...]:

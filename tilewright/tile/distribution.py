@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -29,8 +30,8 @@ from tilewright.tile.partition import element_numbers, places, repeats, tracked,
 from tilewright.tile.walks import Ints, Offset, Walk, plus, times, walk_of
 
 __all__ = ["ELEMENT", "LETTERS", "MOST_LISTED", "Also", "Distribution", "RowRuns", "all_found", "by_holders",
-           "by_turns", "dealt_out", "emit_copies", "held_by", "held_elsewhere", "in_batches", "in_memory_order",
-           "in_order", "numbers_in", "registers_alike", "widened"]  # fmt: skip
+           "by_turns", "dealt_out", "emit_copies", "goes_longer", "held_by", "held_elsewhere", "in_batches",
+           "in_memory_order", "in_order", "numbers_in", "registers_alike", "widened"]  # fmt: skip
 
 LETTERS = {"global": "g", "shared": "s", "local": "r"}  # in the names of offsets and pointers, and their order
 ELEMENT = "element"
@@ -270,11 +271,11 @@ def by_holders(call: TileCall, local: Side) -> Distribution:
         if side.space == "local":
             held, elements = _within(held, elements, owners(call, side, loading=True))
     memory = _memory(call)
-    tiles = [(side, places(side, call.facts), numbers_in(call, side)[elements]) for side in memory.values()]
-    if tiles:
-        vector, limit = widest_vector(call, tiles, lambda length: _crooked(call, elements, length))
+    if memory:
+        elements, vector, limit = _longest_runs(call, memory, elements)
     else:
         vector, limit = 2 if _packs(call, elements) else 1, ""
+    tiles = [(side, places(side, call.facts), numbers_in(call, side)[elements]) for side in memory.values()]
     starts = elements[:, ::vector]
     offsets = (tracked(call, side, where, own[:, ::vector], [held.rank]) for side, where, own in tiles)
     if (found := all_found(zip(memory, offsets, strict=True))) is None:
@@ -287,6 +288,39 @@ def by_holders(call: TileCall, local: Side) -> Distribution:
     nbytes, guard = vector * max(call.dtype.bits, 8) // 8, held.guard(storing=storing)
     share = Distribution(vector, nbytes, starts.shape[1], found, guard=guard, number=number, limit=limit)
     return _computing(call, share, elements, slots)
+
+
+def goes_longer(call: TileCall, local: Side, vector: int) -> bool:
+    """Are runs longer than ``vector`` if each thread takes its elements in the order of the memory?"""
+    try:
+        return by_holders(call, local).vector > vector
+    except Decline:
+        return False
+
+
+def _longest_runs(call: TileCall, memory: Mapping[str, Side], elements: Ints) -> tuple[Ints, int, str]:
+    """Each thread's elements in the order of their registers, or of a memory if accesses are longer then; and the
+    elements of an access, and why not more. Raises Decline where there are no accesses in either order.
+    """
+    tiles = [(side, places(side, call.facts), numbers_in(call, side)) for side in memory.values()]
+    orders, found, declined = [elements], list[tuple[Ints, int, str]](), list[Decline]()
+    for side, where, own in tiles if call.option("vec_len") is None else ():
+        addresses = where.seen[0, own[elements]]
+        order = np.argsort(addresses[0], kind="stable")
+        if side.size == call["dst"].size and (np.diff(addresses[:, order], axis=1) > 0).all():
+            orders.append(elements[:, order])
+            break
+    for each in orders:
+        parts = [(side, where, own[each]) for side, where, own in tiles]
+        try:
+            found.append((each, *widest_vector(call, parts, partial(_crooked, call, each))))
+        except Decline as why:
+            declined.append(why)
+        if found and not found[0][2]:
+            break
+    if not found:
+        raise declined[0]
+    return max(found, key=lambda each: each[1])
 
 
 def _packs(call: TileCall, elements: Ints) -> bool:

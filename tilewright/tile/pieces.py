@@ -70,7 +70,8 @@ def in_pieces(call: TileCall) -> Pieces:
 
 def by_fewer_accesses(call: TileCall, plan: Distribution) -> Decline | None:
     """Why the plan is left to `in_pieces`: whole runs of its lines, and what is left of them, are fewer accesses."""
-    fine = _boxes(call, _longest_run(call)) if plan.limit and call.option("vec_len") is None else ()
+    asked = call.stmt.dispatch is not None or call.option("vec_len") is not None
+    fine = _boxes(call, _longest_run(call)) if plan.limit and not asked else ()
     if len(fine) < 2:
         return None
     try:
