@@ -11,7 +11,7 @@ computed from coordinates in `RowRuns`: see `flow`. `round_loops` writes the cod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -292,10 +292,20 @@ def by_holders(call: TileCall, local: Side) -> Distribution:
 
 def goes_longer(call: TileCall, local: Side, vector: int) -> bool:
     """Are runs longer than ``vector`` if each thread takes its elements in the order of the memory?"""
+    held, memory = owners(call, local, loading=local in call.written), _memory(call)
+    first = next((places(side, call.facts) for side in memory.values()), None)
+    if first is None or _neighbours(first.seen[0, held.elements[0]]) <= vector:
+        return False
     try:
         return by_holders(call, local).vector > vector
     except Decline:
         return False
+
+
+def _neighbours(addresses: Ints) -> int:
+    """The most elements that are neighbours in a memory, in whatever order."""
+    gaps = np.flatnonzero(np.diff(np.sort(addresses), prepend=-2, append=-2) != 1)
+    return int(np.diff(gaps).max())
 
 
 def _longest_runs(call: TileCall, memory: Mapping[str, Side], elements: Ints) -> tuple[Ints, int, str]:
@@ -303,24 +313,26 @@ def _longest_runs(call: TileCall, memory: Mapping[str, Side], elements: Ints) ->
     elements of an access, and why not more. Raises Decline where there are no accesses in either order.
     """
     tiles = [(side, places(side, call.facts), numbers_in(call, side)) for side in memory.values()]
-    orders, found, declined = [elements], list[tuple[Ints, int, str]](), list[Decline]()
-    for side, where, own in tiles if call.option("vec_len") is None else ():
+
+    def runs(order: Ints) -> tuple[Ints, int, str]:
+        parts = [(side, where, own[order]) for side, where, own in tiles]
+        return (order, *widest_vector(call, parts, partial(_crooked, call, order)))
+
+    found, declined = (elements, 0, ""), None
+    try:
+        found = runs(elements)
+    except Decline as why:
+        declined = why
+    if (declined or found[2]) and call.option("vec_len") is None:
+        _, where, own = next((tile for tile in tiles if tile[0].size == call["dst"].size), tiles[0])
         addresses = where.seen[0, own[elements]]
         order = np.argsort(addresses[0], kind="stable")
-        if side.size == call["dst"].size and (np.diff(addresses[:, order], axis=1) > 0).all():
-            orders.append(elements[:, order])
-            break
-    for each in orders:
-        parts = [(side, where, own[each]) for side, where, own in tiles]
-        try:
-            found.append((each, *widest_vector(call, parts, partial(_crooked, call, each))))
-        except Decline as why:
-            declined.append(why)
-        if found and not found[0][2]:
-            break
-    if not found:
-        raise declined[0]
-    return max(found, key=lambda each: each[1])
+        if _neighbours(addresses[0]) > found[1] and (np.diff(addresses[:, order], axis=1) > 0).all():
+            with suppress(Decline):
+                found = max(found, runs(elements[:, order]), key=lambda each: each[1])
+    if not found[1] and declined is not None:
+        raise declined
+    return found
 
 
 def _packs(call: TileCall, elements: Ints) -> bool:
