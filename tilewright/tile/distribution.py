@@ -318,7 +318,8 @@ def _longest_runs(call: TileCall, memory: Mapping[str, Side], elements: Ints) ->
         parts = [(side, where, own[order]) for side, where, own in tiles]
         return (order, *widest_vector(call, parts, partial(_crooked, call, order)))
 
-    found, declined = (elements, 0, ""), None
+    found = elements, 0, ""
+    declined: Decline | None = None
     try:
         found = runs(elements)
     except Decline as why:
