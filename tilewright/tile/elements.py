@@ -74,6 +74,8 @@ NAMES: Mapping[str, Callable[..., Expr]] = {
 
 PACKED = {"src1 + src2": "+", "src1 - src2": "-", "src1 * src2": "*"}
 """The formulas that are one instruction for two elements, where the target has it."""
+FUSED = "fma(src, scale, bias)"
+"""The formula that is a row of its own for two float32, which round as one does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,20 @@ class Computation:
         result once, as float32 rounded to the dtype does.
         """
         row = ARITHMETIC.get((PACKED.get(self.formula.by(self.keywords), ""), call.dtype.with_lanes(2)))
+        arch = self.pair_row.forms[0].arch if self.pair_row is not None else row.arch if row is not None else None
         numbers = (getattr(value, "value", None) for value in call.scalars.values())
         return (
-            row is not None
-            and row.arch.admits(call.arch)
+            arch is not None
+            and arch.admits(call.arch)
             and all(side.dtype == call.dtype for side in call.tiles)
             and all(number is not None and rounded(float(number), call.dtype) == number for number in numbers)
         )
+
+    @property
+    def pair_row(self) -> isa.Instruction | None:
+        """The row that computes two elements in registers of 64 bits."""
+        fused = self.formula.by(self.keywords) == FUSED and self.kind == self.dst == "float32"
+        return isa.lookup("ptx.fma_f32x2") if fused else None
 
     def of_pairs(self, sources: Mapping[str, Expr]) -> Expr:
         """Two elements at a time, of vectors of two."""
