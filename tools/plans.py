@@ -37,7 +37,7 @@ from tilewright.layout import Layout, S, laneid, tx
 from tilewright.tile import resolve
 from tools.size import ROOT
 
-__all__ = ["CELLS", "PLANS_PAGE", "REASONS", "Cell", "Outcome", "outcome", "plans_page", "reason"]
+__all__ = ["CELLS", "PLANS_PAGE", "REASONS", "Cell", "Outcome", "kernel_of", "outcome", "plans_page", "reason"]
 
 PLANS_PAGE = ROOT / "docs" / "plans.md"
 THREADS = 128
@@ -111,7 +111,7 @@ class Outcome:
     refused: str = ""
 
     def __str__(self) -> str:
-        return f"refused: {self.refused}" if self.refused else f"{self.variant} {self.widest or ''}".strip()
+        return "refused" if self.refused else f"{self.variant} {self.widest or ''}".strip()
 
 
 def _kinds(primitive: str) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ REASONS: dict[str, Reason] = {
 
 def outcome(cell: Cell) -> Outcome:
     """What the dispatcher makes of a call."""
-    kernel = _kernel(cell)
+    kernel = kernel_of(cell)
     try:
         with catch_warnings():
             simplefilter("ignore", TilewrightWarning)
@@ -181,7 +181,7 @@ def reason(cell: Cell, found: Outcome) -> str:
     return next((name for name, each in REASONS.items() if each.holds(cell, found)), "")
 
 
-def _kernel(cell: Cell) -> Kernel:
+def kernel_of(cell: Cell) -> Kernel:
     """A kernel of one call."""
     n = Var("n", INT32)
     regions = tuple(_region(cell, position, n) for position in range(len(cell.memories)))

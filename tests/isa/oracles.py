@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dtypes import dtype
+
 WINDOW = 0x7F00_0000_0000
 
 Words = list[int]
@@ -456,6 +458,20 @@ def philox(seed: int, offset: int) -> list[int]:
 def random_of_a_lane(warp: Warp, seed: Words, offset: Words) -> list[Any]:
     words = [philox(*lane)[warp.mods["word"]] for lane in zip(seed, offset, strict=True)]
     return words if warp.mods["name"] == "randint" else [(word >> 8) / 2**24 for word in words]
+
+
+@oracle("saturated")
+def nearest_of_the_codes(warp: Warp, x: list[float]) -> list[float]:
+    """The nearest of all finite values, of two the one with an even code; NaN where there is one, else the largest."""
+    kind = dtype(warp.mods["to"])
+    values = [float(value) for value in np.arange(1 << kind.value_bits, dtype=np.uint8).view(kind.numpy)]
+    finite = [(code, value) for code, value in enumerate(values) if math.isfinite(value)]
+    largest, nan = max(value for _, value in finite), any(map(math.isnan, values))
+    return [
+        (math.nan if nan else largest) if math.isnan(one)
+        else min(finite, key=lambda each: (abs(each[1] - max(-largest, min(one, largest))), each[0] % 2))[1]
+        for one in x
+    ]  # fmt: skip
 
 
 @oracle("hash32")

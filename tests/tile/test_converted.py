@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ml_dtypes import float8_e4m3fn
 
 import tilewright as tw
 from tests.tile.elementwise import Operand, judged, numbers
@@ -15,6 +16,7 @@ from tilewright import T, Tx
 from tilewright.dtypes import dtype, keeps
 from tilewright.errors import DispatchError, TilewrightError
 from tilewright.layout import S, TileLayout, laneid
+from tilewright.primitives import PRIMITIVES
 
 KINDS = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "int8", "int32", "uint8")
 FRAGMENT = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]
@@ -112,3 +114,43 @@ def test_a_dimension_of_one_may_be_left_out() -> None:
     src = Operand(buffer("S", "local", (64, 1), TileLayout(S[(32, 2, 1) : (1 @ laneid, 1, 1)]), "int8").region())
 
     assert judged("copy", dst, [src]).variant == "converted"
+
+
+@T.prim_func
+def narrowing(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float8_e4m3fn"),
+              C: T.Buffer((4, 64), "float8_e4m3fn")):  # fmt: skip
+    T.cta_id([1])
+    T.lane_id([32])
+    Tx.warp.cast(B, A, overflow="saturate")
+    Tx.warp.cast(C, A)
+
+
+def test_a_cast_saturates_where_the_call_says_so() -> None:
+    a = np.linspace(-1000, 1000, 256, dtype=np.float32).reshape(4, 64)
+    a[0, :3] = np.nan, np.inf, -np.inf
+    kept, lost = (np.zeros(a.shape, float8_e4m3fn) for _ in range(2))
+    tw.compile(narrowing, target="sm_90a").simulate(a, kept, lost, check="all")
+
+    wanted = np.clip(a, -448, 448).astype(float8_e4m3fn)
+    assert np.array_equal(kept.view(np.uint8) & 0x7F, wanted.view(np.uint8) & 0x7F)
+    assert np.array_equal(np.signbit(kept[1:]), np.signbit(a[1:]))
+    assert np.isnan(kept.astype(np.float32)).sum() == 1
+    assert np.isnan(lost.astype(np.float32)).sum() == np.isnan(a.astype(float8_e4m3fn).astype(np.float32)).sum() > 100
+    declared = np.zeros(a.shape, float8_e4m3fn)
+    PRIMITIVES["cast"].meaning(declared, a, overflow="saturate")
+    assert np.array_equal(declared.view(np.uint8) & 0x7F, kept.view(np.uint8) & 0x7F)
+
+
+@pytest.mark.parametrize(("kind", "target", "why"), [
+    ("float16", "sm_90a", "overflow='saturate' is of narrow floats"),
+    ("float8_e5m2", "sm_80", "saturated exists on sm_89 and later, not on sm_80"),
+])  # fmt: skip
+def test_a_cast_that_cannot_saturate_is_refused(kind: str, target: str, why: str) -> None:
+    @T.prim_func
+    def refused(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), kind)):
+        T.cta_id([1])
+        T.lane_id([32])
+        Tx.warp.cast(B, A, overflow="saturate")
+
+    with pytest.raises(DispatchError, match=why):
+        tw.compile(refused, target=target)

@@ -268,8 +268,9 @@ def test_the_error_says_what_the_nearest_variant_allows() -> None:
     elsewhere = refusal(copy(REGISTERS, top(shared()), primitive="copy_async"))
 
     assert str(spread.allowed).partition(": ")[::2] == (
-        "ldstmatrix, ldstmatrix_bits, reg, fallback", "the call is a thread's, a warp's, a warpgroup's or a CTA's",
-    )  # fmt: skip
+        "ldstmatrix, ldstmatrix_bits, reg, rows, fallback",
+        "the call is a thread's, a warp's, a warpgroup's or a CTA's",
+    )
     assert [line.rpartition(": ")[2] for line in str(elsewhere.allowed).splitlines()] == [
         "the source is in global memory, the destination in shared",
         "one side is in global memory, the other in shared",

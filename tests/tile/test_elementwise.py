@@ -381,3 +381,27 @@ def test_a_value_may_depend_on_the_place(space: str) -> None:
     tw.compile(causal, target="sm_90a").simulate(a)
 
     assert (a == expected).all()
+
+
+@pytest.mark.parametrize(("target", "said"), [("sm_100a", "4 x 2 elements per thread, in pairs"),
+                                              ("sm_90a", "8 x 1 elements per thread")])  # fmt: skip
+def test_float32_is_multiplied_and_added_in_pairs_where_the_target_can(target: str, said: str) -> None:
+    @T.prim_func
+    def fused(A: T.Buffer((128, 8), "float32"), B: T.Buffer((128, 8), "float32")):
+        T.cta_id([1])
+        T.thread_id([128])
+        x, y = (T.alloc_buffer((128, 8), "float32", scope="local", layout=S[(128, 8) : (1 @ tx, 1)]) for _ in range(2))
+        Tx.cta.copy(x, A)
+        Tx.cta.copy(y, B)
+        Tx.cta.fma(x, x, y, y)
+        Tx.cta.fma(A, x, y, 1.5)
+
+    a, b = (np.random.default_rng(seed).standard_normal((128, 8)).astype(np.float32) for seed in (0, 1))
+    wanted = a.copy()
+    for addend in (b, np.full_like(b, 1.5)):
+        PRIMITIVES["fma"].meaning(wanted, wanted, b, addend)
+    exe = tw.compile(fused, target=target)
+    exe.simulate(a, b, check="all")
+
+    assert np.array_equal(a, wanted)
+    assert exe.report.entries[2].plan == said

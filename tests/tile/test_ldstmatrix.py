@@ -242,7 +242,7 @@ def test_a_store_to_replicas_is_declined() -> None:
 def test_a_cluster_is_declined() -> None:
     with pytest.raises(DispatchError, match="no variant takes") as refused:
         tile.resolve(kernel(copy(fragment(2), rows(2), "cluster")), "sm_90a")
-    assert "ldstmatrix, ldstmatrix_bits, reg, fallback: the CTAs of a cluster" in str(refused.value)
+    assert "ldstmatrix, ldstmatrix_bits, reg, rows, fallback: the CTAs of a cluster" in str(refused.value)
 
 
 def test_a_symbolic_extent_is_declined() -> None:

@@ -1,9 +1,10 @@
-"""Regions of constant shape that leave their buffers, and parts of register tiles that end anywhere."""
+"""Regions of constant shape that leave their buffers, parts of register tiles that end anywhere, and other orders."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from ml_dtypes import float4_e2m1fn
 
 import tilewright as tw
 from tilewright import T, Tx
@@ -197,3 +198,33 @@ def test_what_is_known_to_be_inside_is_not_clipped() -> None:
 
     assert str(blocks).count("clip=True") == 1
     assert [entry.variant for entry in tw.compile(blocks, target="sm_90a").report.entries] == ["reg", "reg"]
+
+
+APART = S[(128, 32, 2) : (1 @ tx, 1, 32)]  # the halves of each pair lie apart in the registers
+
+
+@T.prim_func
+def apart(A: T.Buffer((128, 64), "float4_e2m1fn"), B: T.Buffer((128, 64), "float4_e2m1fn"),
+          F: T.Buffer((128, 64), "float32"), G: T.Buffer((128, 64), "float32")):  # fmt: skip
+    T.cta_id([1])
+    T.thread_id([128])
+    x = T.alloc_buffer((128, 64), "float4_e2m1fn", scope="local", layout=APART)
+    y = T.alloc_buffer((128, 64), "float32", scope="local", layout=APART)
+    Tx.cta.copy(x, A)
+    Tx.cta.copy(B, x)
+    Tx.cta.copy(y, F)
+    Tx.cta.add(y, y, F)
+    Tx.cta.copy(G, y)
+
+
+def test_registers_in_another_order_than_the_memory_go_by_16_bytes_and_nibbles_lie_apart() -> None:
+    rng = np.random.default_rng(0)
+    a, f = rng.integers(-4, 4, (128, 64)).astype(float4_e2m1fn), rng.standard_normal((128, 64)).astype(np.float32)
+    b, g = np.zeros_like(a), np.zeros_like(f)
+    exe = tw.compile(apart, target="sm_100a")
+    exe.simulate(a, b, f, g, check="all")
+
+    assert np.array_equal(a.view(np.uint8), b.view(np.uint8))
+    assert np.array_equal(g, 2 * f)
+    runs = ["2 x 32 elements", "2 x 32 elements", *["16 x 4 elements"] * 3]
+    assert [entry.plan.partition(" per")[0] for entry in exe.report.entries] == runs

@@ -17,7 +17,7 @@ from tilewright import T, Tx, ir, tile
 from tilewright.errors import DispatchError, TilewrightError
 from tilewright.ir import Buffer, Call, Evaluate, Kernel, Region
 from tilewright.isa import call as instruction
-from tilewright.layout import R, S, TileLayout, laneid, tid_in_wg, tx
+from tilewright.layout import R, S, TileLayout, laneid, mma_fragment_layout, tid_in_wg, tx
 from tilewright.lower import plan_shared
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile import Entry
@@ -316,3 +316,22 @@ def test_a_formula_that_joins_no_two_elements_is_refused(formula: str, why: str)
     dst, src = (buffer(name, "shared", shape, None, "float32") for name, shape in (("D", (8,)), ("S", (8, 12))))
     with pytest.raises(TilewrightError, match=why):
         tile.resolve(kernel(call("reduce", dst, src, formula=formula)), "sm_90a")
+
+
+def test_each_lane_keeps_the_sum_of_what_it_holds_in_a_view_that_tells_lanes_apart() -> None:
+    @T.prim_func
+    def partly(A: T.Buffer((16, 64), "float32"), B: T.Buffer((16, 4), "float32")):
+        T.cta_id([1])
+        T.lane_id([32])
+        x = T.alloc_buffer((16, 64), "float32", scope="local", layout=mma_fragment_layout("D", (16, 64), "float32"))
+        s = T.alloc_buffer((16, 4), "float32", scope="local", layout=S[(2, 8, 4) : (1, 4 @ laneid, 1 @ laneid)])
+        Tx.warp.copy(x, A)
+        Tx.warp.sum(s, x.view(16, 8, 4, 2), axes=(1, 3))
+        Tx.warp.copy(B, s)
+
+    a, b = numbers("sum", (16, 64), np.dtype(np.float32)), np.zeros((16, 4), np.float32)
+    exe = tw.compile(partly, target="sm_90a")
+    exe.simulate(a, b, check="all")
+
+    assert np.array_equal(b, a.reshape(16, 8, 4, 2).sum((1, 3)))
+    assert exe.report.entries[1].plan == "2 x 16 elements per thread", "no shuffles"

@@ -252,7 +252,7 @@ def test_a_symbolic_extent_is_left_to_rows() -> None:
 def test_a_cluster_has_no_registers_in_common() -> None:
     with pytest.raises(DispatchError, match="no variant takes") as refused:
         entry(buffer("R", "local", (32, 8), S[(32, 8) : (1 @ laneid, 1)]), buffer("A", "shared", (32, 8)), "cluster")
-    assert "reg, fallback: the CTAs of a cluster" in str(refused.value)
+    assert "reg, rows, fallback: the CTAs of a cluster" in str(refused.value)
 
 
 def test_thread_ids_other_than_the_lane_are_used_where_the_layout_names_them() -> None:

@@ -22,7 +22,7 @@ In the order in which to read:
     wgmma, wgmma_values, wgmma_atoms
                         products of a warpgroup, on matrices of shared memory
     operations, units   what asynchronous families have in common; what carries operations out
-    math, fma, bits, randoms, arith, convert, casts, extremes, rounded, linear
+    math, fma, bits, randoms, arith, convert, saturating, casts, extremes, rounded, linear
                         numbers of one thread
     printing            ``printf``, and ways to stop
 """

@@ -17,7 +17,7 @@ from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.arith import NumberRow, half_bits
 from tilewright.isa.machine import Lanes
 
-__all__ = ["CONVERSIONS", "float_to_int"]
+__all__ = ["CONVERSIONS", "SOURCE", "float_to_int"]
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: cvt"'
 FP8 = since("sm_89")

@@ -224,10 +224,10 @@ class Composed(Formula):
 
 
 def _meaning(dst: Array, *sources: Any, formula: str, **_: object) -> None:
-    meaning_of(formula_of(formula), dict(zip(NAMES, sources, strict=False)), dst)
+    by_numpy(formula_of(formula), dict(zip(NAMES, sources, strict=False)), dst)
 
 
-def meaning_of(step: FormulaStep, values: Mapping[str, Any], dst: Array) -> None:
+def by_numpy(step: FormulaStep, values: Mapping[str, Any], dst: Array) -> None:
     """By NumPy, ``dst`` gets what a formula makes of arrays and numbers."""
     numbers = {name: value for name, value in values.items() if isinstance(value, (int, float))}
     kinds = {name: dtype(str(value.dtype)) for name, value in values.items() if name not in numbers}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +29,7 @@ NOTHING_ADDED, NOTHING_SCALED = -0.0, 1.0  # with these an operand leaves every 
 VEC_LEN = Keyword("vec_len", int | None, None)
 ROUNDING = Keyword("rounding_mode", Literal["rn", "rz", "rm", "rp"], "rn")
 NAN = Keyword("nan", Literal["propagate", "number"], "propagate")
+OVERFLOW = Keyword("overflow", Literal["", "saturate"], "")
 APPROXIMATE = Keyword("approximate", Literal["none", "tanh"], "none")
 
 
@@ -123,7 +125,11 @@ def _meaning(name: str, formula: Formula, operands: tuple[TileOperand, ...]) -> 
             for (key, value), operand in zip(sources.items(), operands[1:], strict=True)
         }  # fmt: skip
         with np.errstate(all="ignore"):
-            dst[...] = np.asarray(formula.of(NUMPY, values, keywords)).astype(dst.dtype)
+            made_of = np.asarray(formula.of(NUMPY, values, keywords))
+            if keywords.get(OVERFLOW.name):
+                largest = float(ml_dtypes.finfo(dst.dtype).max)  # type: ignore[no-untyped-call]  # without types
+                made_of = np.clip(made_of, -largest, largest)
+            dst[...] = made_of.astype(dst.dtype)
 
     meaning.__name__ = name
     return meaning
@@ -148,7 +154,7 @@ SCALED = "[src] [bias] [scale]"
 TWO = "src1 src2"
 _ROWS: dict[str, tuple[str, Formula, str, tuple[Keyword, ...]]] = {
     "cast": ("`src` in the dtype of `dst`: floats to nearest even, floats to integers as C does, saturating.",
-             Formula("src", "any"), "src", ()),
+             Formula("src", "any"), "src", (OVERFLOW,)),
     "abs": ("The magnitude of `src`.", Formula("abs(src)", "number"), ONE, ()),
     "neg": ("`src` with the other sign.", Formula("-src", "number"), ONE, ()),
     "relu": ("`src` where it is positive, else 0; NaN stays.", Formula("maximum(src, 0)", "number"), ONE, ()),

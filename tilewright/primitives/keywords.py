@@ -13,6 +13,7 @@ SHARED = {
     "vec_len": "elements of one access; the widest that fits, if left out",
     "rounding_mode": "to nearest, to zero, down or up: rn, rz, rm, rp; of float32 alone",
     "nan": '"propagate" gives NaN where a side is NaN, "number" the other side',
+    "overflow": '"saturate" gives floats of 8, 6 and 4 bits their largest value, where the others have NaN or infinity',
     "approximate": '"tanh" is the formula with tanh, "none" the one with erf',
     "formula": "the text of an expression over the sources, which are a, b, c, ... in their order",
     "cache_hint": "how long the L2 cache is to keep what is moved",

@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError
 from tilewright.layout.facts import Facts, as_int
-from tilewright.primitives.compute import FormulaStep, formula_of, meaning_of
+from tilewright.primitives.compute import FormulaStep, by_numpy, formula_of
 from tilewright.primitives.elements import narrowed
 from tilewright.primitives.shapes import equal, shown
 from tilewright.primitives.table import Array, Clipped, Mismatch, Seen, Shape, Tile, primitive
@@ -249,5 +249,5 @@ def reduce(
     rows = src.transpose(*kept, *numbers).reshape(dst.size, -1).astype(wide)
     result = np.full(dst.size, identity, wide) if not accum else dst.reshape(-1).astype(wide)
     for column in rows.T:
-        meaning_of(joining_of(formula), {"a": result.copy(), "b": column}, result)
+        by_numpy(joining_of(formula), {"a": result.copy(), "b": column}, result)
     dst[...] = result.reshape(dst.shape).astype(dst.dtype)

@@ -11,8 +11,9 @@ computed from coordinates in `RowRuns`: see `flow`. `round_loops` writes the cod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -29,8 +30,8 @@ from tilewright.tile.partition import element_numbers, places, repeats, tracked,
 from tilewright.tile.walks import Ints, Offset, Walk, plus, times, walk_of
 
 __all__ = ["ELEMENT", "LETTERS", "MOST_LISTED", "Also", "Distribution", "RowRuns", "all_found", "by_holders",
-           "by_turns", "dealt_out", "emit_copies", "held_by", "held_elsewhere", "in_batches", "in_memory_order",
-           "in_order", "numbers_in", "registers_alike", "widened"]  # fmt: skip
+           "by_turns", "dealt_out", "emit_copies", "goes_longer", "held_by", "held_elsewhere", "in_batches",
+           "in_memory_order", "in_order", "numbers_in", "registers_alike", "widened"]  # fmt: skip
 
 LETTERS = {"global": "g", "shared": "s", "local": "r"}  # in the names of offsets and pointers, and their order
 ELEMENT = "element"
@@ -270,11 +271,11 @@ def by_holders(call: TileCall, local: Side) -> Distribution:
         if side.space == "local":
             held, elements = _within(held, elements, owners(call, side, loading=True))
     memory = _memory(call)
-    tiles = [(side, places(side, call.facts), numbers_in(call, side)[elements]) for side in memory.values()]
-    if tiles:
-        vector, limit = widest_vector(call, tiles, lambda length: _crooked(call, elements, length))
+    if memory:
+        elements, vector, limit = _longest_runs(call, memory, elements)
     else:
         vector, limit = 2 if _packs(call, elements) else 1, ""
+    tiles = [(side, places(side, call.facts), numbers_in(call, side)[elements]) for side in memory.values()]
     starts = elements[:, ::vector]
     offsets = (tracked(call, side, where, own[:, ::vector], [held.rank]) for side, where, own in tiles)
     if (found := all_found(zip(memory, offsets, strict=True))) is None:
@@ -287,6 +288,52 @@ def by_holders(call: TileCall, local: Side) -> Distribution:
     nbytes, guard = vector * max(call.dtype.bits, 8) // 8, held.guard(storing=storing)
     share = Distribution(vector, nbytes, starts.shape[1], found, guard=guard, number=number, limit=limit)
     return _computing(call, share, elements, slots)
+
+
+def goes_longer(call: TileCall, local: Side, vector: int) -> bool:
+    """Are runs longer than ``vector`` if each thread takes its elements in the order of the memory?"""
+    held, memory = owners(call, local, loading=local in call.written), _memory(call)
+    first = next((places(side, call.facts) for side in memory.values()), None)
+    if first is None or _neighbours(first.seen[0, held.elements[0]]) <= vector:
+        return False
+    try:
+        return by_holders(call, local).vector > vector
+    except Decline:
+        return False
+
+
+def _neighbours(addresses: Ints) -> int:
+    """The most elements that are neighbours in a memory, in whatever order."""
+    gaps = np.flatnonzero(np.diff(np.sort(addresses), prepend=-2, append=-2) != 1)
+    return int(np.diff(gaps).max())
+
+
+def _longest_runs(call: TileCall, memory: Mapping[str, Side], elements: Ints) -> tuple[Ints, int, str]:
+    """Each thread's elements in the order of their registers, or of a memory if accesses are longer then; and the
+    elements of an access, and why not more. Raises Decline where there are no accesses in either order.
+    """
+    tiles = [(side, places(side, call.facts), numbers_in(call, side)) for side in memory.values()]
+
+    def runs(order: Ints) -> tuple[Ints, int, str]:
+        parts = [(side, where, own[order]) for side, where, own in tiles]
+        return (order, *widest_vector(call, parts, partial(_crooked, call, order)))
+
+    found = elements, 0, ""
+    declined: Decline | None = None
+    try:
+        found = runs(elements)
+    except Decline as why:
+        declined = why
+    if (declined or found[2]) and call.option("vec_len") is None:
+        _, where, own = next((tile for tile in tiles if tile[0].size == call["dst"].size), tiles[0])
+        addresses = where.seen[0, own[elements]]
+        order = np.argsort(addresses[0], kind="stable")
+        if _neighbours(addresses[0]) > found[1] and (np.diff(addresses[:, order], axis=1) > 0).all():
+            with suppress(Decline):
+                found = max(found, runs(elements[:, order]), key=lambda each: each[1])
+    if not found[1] and declined is not None:
+        raise declined
+    return found
 
 
 def _packs(call: TileCall, elements: Ints) -> bool:

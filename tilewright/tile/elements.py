@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tilewright import isa
-from tilewright.dtypes import BOOL, INT32, DType
+from tilewright.dtypes import BOOL, INT32, DType, dtype
 from tilewright.errors import KernelError
 from tilewright.ir import (
     ELEMENT,
@@ -29,11 +29,13 @@ from tilewright.ir import (
 )
 from tilewright.ir.fold import rounded
 from tilewright.isa.arith import ARITHMETIC
+from tilewright.isa.saturating import SATURATING
 from tilewright.primitives import PRIMITIVES, Mismatch
 from tilewright.primitives.compute import CAST, COMPARISONS, COMPUTE, FORMULA, PREDICATE, FormulaStep, formula_of
 from tilewright.primitives.elements import INTEGRAL, arithmetic_dtype, narrowed
-from tilewright.primitives.elementwise import ROUNDING, Formula
+from tilewright.primitives.elementwise import OVERFLOW, ROUNDING, Formula
 from tilewright.tile.call import TileCall
+from tilewright.tile.hints import check_target
 
 __all__ = ["Computation", "Moving", "computation", "indexed", "value_of"]
 
@@ -72,6 +74,8 @@ NAMES: Mapping[str, Callable[..., Expr]] = {
 
 PACKED = {"src1 + src2": "+", "src1 - src2": "-", "src1 * src2": "*"}
 """The formulas that are one instruction for two elements, where the target has it."""
+FUSED = "fma(src, scale, bias)"
+"""The formula that is a row of its own for two float32, which round as one does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +91,30 @@ class Computation:
     def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
         """The element of dst, from those of the tiles and from the values, which `typed` has prepared."""
         sources = {**values, **{name: self.typed(name, value) for name, value in tiles.items()}}
-        return cast(self.formula.of(NAMES, sources, self.keywords), self.dst)
+        made: Expr = self.formula.of(NAMES, sources, self.keywords)
+        if self.keywords.get(OVERFLOW.name):
+            return isa.call("saturated", cast(made, dtype("float32")), to=str(self.dst))
+        return cast(made, self.dst)
 
     def packs(self, call: TileCall) -> bool:
         """Has the target an instruction that computes two elements, with the bits of one at a time? It rounds each
         result once, as float32 rounded to the dtype does.
         """
         row = ARITHMETIC.get((PACKED.get(self.formula.by(self.keywords), ""), call.dtype.with_lanes(2)))
+        arch = self.pair_row.forms[0].arch if self.pair_row is not None else row.arch if row is not None else None
         numbers = (getattr(value, "value", None) for value in call.scalars.values())
         return (
-            row is not None
-            and row.arch.admits(call.arch)
+            arch is not None
+            and arch.admits(call.arch)
             and all(side.dtype == call.dtype for side in call.tiles)
             and all(number is not None and rounded(float(number), call.dtype) == number for number in numbers)
         )
+
+    @property
+    def pair_row(self) -> isa.Instruction | None:
+        """The row that computes two elements in registers of 64 bits."""
+        fused = self.formula.by(self.keywords) == FUSED and self.kind == self.dst == "float32"
+        return isa.lookup("ptx.fma_f32x2") if fused else None
 
     def of_pairs(self, sources: Mapping[str, Expr]) -> Expr:
         """Two elements at a time, of vectors of two."""
@@ -219,6 +233,7 @@ def computation(call: TileCall) -> Computation | Moving:
         _check_kept(call, kind)
     _check_numbers(call, kind, values)
     _check_rounding(call, made)
+    _check_saturating(call, made)
     return made
 
 
@@ -285,6 +300,17 @@ def _check_numbers(call: TileCall, kind: DType, values: Mapping[str, Expr]) -> N
     for name, value in values.items():
         if isinstance(value, Const) and kind.is_integer and cast(value, kind).value != value.value:  # type: ignore[attr-defined]  # of a Const a Const
             raise call.invalid(Mismatch(f"{name} is computed in {kind}", str(value), f"a number that {kind} holds"))
+
+
+def _check_saturating(call: TileCall, made: Computation) -> None:
+    if not made.keywords.get(OVERFLOW.name):
+        return
+    if str(made.dst) not in SATURATING or not made.kind.is_float or made.kind.bits > 32:
+        raise call.invalid(Mismatch(
+            f"overflow={made.keywords[OVERFLOW.name]!r} is of narrow floats", f"{made.kind} becomes {made.dst}",
+            f"float32, float16 or bfloat16 to {', '.join(SATURATING)}",
+        ))  # fmt: skip
+    check_target(call, "saturated", isa.lookup("saturated").forms[SATURATING.index(str(made.dst))])
 
 
 def _check_rounding(call: TileCall, made: Computation) -> None:

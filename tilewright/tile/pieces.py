@@ -70,8 +70,8 @@ def in_pieces(call: TileCall) -> Pieces:
 
 def by_fewer_accesses(call: TileCall, plan: Distribution) -> Decline | None:
     """Why the plan is left to `in_pieces`: whole runs of its lines, and what is left of them, are fewer accesses."""
-    fine = _boxes(call, _longest_run(call)) if plan.limit and call.option("vec_len") is None else ()
-    if len(fine) < 2:
+    asked = call.stmt.dispatch is not None or call.option("vec_len") is not None
+    if not plan.limit or asked or _has_whole_lines(call) or len(_boxes(call, _longest_run(call))) < 2:
         return None
     try:
         pieces = in_pieces(call)
@@ -80,6 +80,13 @@ def by_fewer_accesses(call: TileCall, plan: Distribution) -> Decline | None:
     simple = all(isinstance(each.plan, Distribution) for each in pieces.calls)
     fewer = simple and pieces.accesses < plan.rounds
     return Decline(f"{pieces.accesses} accesses in {len(pieces.boxes)} parts, here {plan.rounds}") if fewer else None
+
+
+def _has_whole_lines(call: TileCall) -> bool:
+    """Are all registers whole buffers whose lines are multiples of the widest access? Then there is nothing to cut."""
+    run = _longest_run(call)
+    local = [side for side in call.tiles if side.space == "local"]
+    return all(not _is_cut(side) and int(const_value(side.extents[-1]) or 1) % run == 0 for side in local)
 
 
 def _boxes(call: TileCall, run: int = 1) -> tuple[Box, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, constant_extents, one_place_each, plain_registers
-from tilewright.tile.dispatch import condition, variant
-from tilewright.tile.distribution import Distribution, emit_copies, held_by, widened
+from tilewright.tile.dispatch import Decline, condition, variant
+from tilewright.tile.distribution import Distribution, emit_copies, goes_longer, held_by, widened
 from tilewright.tile.pieces import by_fewer_accesses
 
 __all__ = ["reg"]
@@ -29,6 +29,8 @@ def reg(call: TileCall) -> Distribution:
     plan = widened(call, lambda each: held_by(each, each.side("local")))
     if better := by_fewer_accesses(call, plan):
         raise better
+    if plan.limit and call.stmt.dispatch is None and goes_longer(call, call.side("local"), plan.vector):
+        raise Decline(f"{plan.vector} elements at a time; in the order of the memory, not of the registers, more")
     return plan
 
 
