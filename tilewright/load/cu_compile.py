@@ -36,12 +36,13 @@ _MESSAGES_SHOWN = 4
 @dataclass(frozen=True, slots=True)
 class MadePtx:
     """PTX of a .cu file. names: of kernels, as the file and its callers write them, to symbols. text: of the file, with
-    its own headers.
+    its own headers. log: what NVRTC said.
     """
 
     ptx: str
     names: Mapping[str, str]
     text: str
+    log: str
 
 
 def compile_cu(
@@ -53,14 +54,16 @@ def compile_cu(
     include: Sequence[Path],
     names: Sequence[str],
     options: Sequence[str] = (),
+    assembled: bool = False,
 ) -> MadePtx:
     """The PTX of a .cu text for an architecture, every instruction with its line. names: instances of templates besides
-    those that the file launches. options: of NVRTC, besides.
+    those that the file launches. options: of NVRTC, besides. assembled: with the figures of ptxas in the log.
 
     Raises ToolError, at the file's line, where NVRTC refuses device code, and at a limit of time or memory.
     """
     standard = [] if any(each.lstrip("-").startswith("std=") for each in options) else ["--std=c++17"]
-    words = [f"--gpu-architecture=compute_{arch[3:]}", *standard, "--generate-line-info", *options]
+    way = [f"--gpu-architecture=compute_{arch[3:]}", "--generate-line-info"]
+    words = [*([f"--gpu-architecture={arch}", "--ptxas-options=-v"] if assembled else way), *standard, *options]
     words += [f"-I{folder}" for folder in wheel_folders()]
     words += [f"-D{name}={value}" if value is not None else f"-D{name}" for name, value in defines.items()]
     own, others = headers(text, Path(file).parent, include)
@@ -74,7 +77,7 @@ def compile_cu(
     if not made["ptx"]:
         made = _without_host_code(request, sources, others, wanted, tuple(names), made)
     found = {name: symbol for name, symbol in made["names"].items() if symbol}
-    return MadePtx(made["ptx"], found, "\n".join(each.text for each in sources))
+    return MadePtx(made["ptx"], found, "\n".join(each.text for each in sources), made["log"])
 
 
 class _Source:

@@ -101,6 +101,7 @@ class LoadedModule:
         self.most_branches: int | None = None
         self._loaded: dict[str, LoadedKernel] = {}
         self._built: dict[str, LoadedModule] = {}
+        self.registers_of: Callable[[str], int] | None = None  # of a thread of a kernel, by its symbol
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
 
     @property
@@ -305,6 +306,8 @@ class LoadedKernel:
             arrays = lent | self._memory(lowered, program, bound, lent)
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
+            if (found := self.module.registers_of) is not None:
+                limits = replace(limits, registers=partial(found, self.entry.name))
             return program.run(handles, bound.numbers, progress=progress, limits=limits, record=record, grids=grids)
 
     def _run_watched(
