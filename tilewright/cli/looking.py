@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.options import Arch, Const, Json, Seed, Sizes, Values
+from tilewright.cli.options import Arch, Const, Json, Seed, Sizes, Values, WideCluster
 from tilewright.errors import SimulationError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class RunAsked:
     block: str | None
     smem: int
     cluster: str | None
+    non_portable_cluster: bool
     arg: list[str]
     const: list[str]
     size: list[str]
@@ -66,7 +67,8 @@ class RunAsked:
         )
 
         grid, block, cluster = (numbers(text) if text else None for text in (self.grid, self.block, self.cluster))
-        request = Request(name, grid or (1,), block, self.smem, cluster, args=tuple(self.arg), seed=self.seed)
+        request = Request(name, grid or (1,), block, self.smem, cluster, self.non_portable_cluster,
+                          tuple(self.arg), seed=self.seed)  # fmt: skip
         if not self.arg and (beside := requests_beside(path)):
             request = next((one for one in beside if name in (None, one.kernel)), beside[0])
         module = loaded(path, self.arch, (), (), [request.kernel] if request.kernel else [])
@@ -89,6 +91,7 @@ def look(
     block: Block = None,
     smem: Smem = 0,
     cluster: Cluster = None,
+    non_portable_cluster: WideCluster = False,
     seed: Seed = 0,
     ctas: Annotated[int, typer.Option(min=1, help="How many CTAs are recorded.")] = 16,
     check: Annotated[str, typer.Option(help="all, default, none, or names with commas.")] = "all",
@@ -107,7 +110,8 @@ def look(
       tilewright look examples/matmul_ring.py --size m=128 --size n=64 --size k=160 -o run.html
       tilewright look reduce.cu --grid 4 --block 256 --arg x:f32[1024]=random --arg y:f32[4] --arg n=1024
     """
-    asked = RunAsked(file, kernel, grid, block, smem, cluster, arg or [], const or [], size or [], seed, arch)
+    asked = RunAsked(file, kernel, grid, block, smem, cluster, non_portable_cluster, arg or [], const or [],
+                     size or [], seed, arch)  # fmt: skip
     if not _looked(asked, out, trace, ctas=ctas, check=check, with_needed=with_needed):
         raise typer.Exit(1)
 
@@ -157,6 +161,7 @@ def needed(
     block: Block = None,
     smem: Smem = 0,
     cluster: Cluster = None,
+    non_portable_cluster: WideCluster = False,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -175,7 +180,8 @@ def needed(
     from tilewright.deleting import needed as tried
     from tilewright.view.terminal import say
 
-    asked = RunAsked(file, kernel, grid, block, smem, cluster, arg or [], const or [], size or [], seed, arch)
+    asked = RunAsked(file, kernel, grid, block, smem, cluster, non_portable_cluster, arg or [], const or [],
+                     size or [], seed, arch)  # fmt: skip
     made, args, launch = asked.ready()
     rows = tried(made, *args, **launch)
     if json:

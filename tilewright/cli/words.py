@@ -19,6 +19,7 @@ OPTIONS: Words = (
     (r"\b(block|grid|cluster)=\((\d+), (\d+)\)", "--{0} {1},{2}"),
     (r"\b(block|grid|cluster)=(\d+)", "--{0} {1}"),
     (r"\bshared_bytes=(\d+)", "--smem {0}"),
+    (r"\bnon_portable_cluster=True", "--non-portable-cluster"),
     (r"a NumPy number such as np\.int32\(7\)", "a number with its type, i32(7)"),
     (r"^bytes, or NumPy numbers:", "FILE.npy of its bytes, or numbers with their types, i32(7):"),
     (r"\blimit_s=([\d.]+)", "--limit {0}s"),
