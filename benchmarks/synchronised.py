@@ -1,7 +1,8 @@
 """Threads that count, lock and wait, under every check: how the time grows, and how often that of a run without checks.
 
 Each kernel runs at two sizes, of which the second is four times the first. The smaller one is too long for runs with
-threads that others overtake: where there are such at one size only, the growth says nothing.
+threads that others overtake: where there are such at one size only, the growth says nothing. Times are those of the
+processor, of the fastest of three runs, so that what else the machine does counts little.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from time import process_time
 from typing import Any
 
 import numpy as np
 
 import tilewright as tw
-from benchmarks.measure import Table, Times, Verdict, alternately, median_ms
+from benchmarks.measure import Table, Times, Verdict, alternately
 
 TARGET = "sm_90a"
 MOST = 5.0  # times the run without checks
@@ -102,15 +104,21 @@ def named(name: str, n: int, checks: str) -> str:
 
 
 def times(module: Any, name: str) -> Times:
-    """Milliseconds of one case at its sizes, without checks and with all of them."""
+    """Milliseconds of the processor for one case at its sizes, without checks and with all of them."""
     kernel, first, make = CASES[name]
     found: Times = {}
     for n in (first, 4 * first):
         args, grid, block = make(n)
         for checks, check in CHECKS.items():
             call = partial(module[kernel].simulate, *args, grid=grid, block=block, check=check)
-            found[named(name, n, checks)] = median_ms(partial(called, call, args), repeats=1)
+            found[named(name, n, checks)] = min(processor_ms(partial(called, call, args)) for _ in range(3))
     return found
+
+
+def processor_ms(call: Callable[[], object]) -> float:
+    began = process_time()
+    call()
+    return (process_time() - began) * 1e3
 
 
 def called(call: Callable[[], object], args: list[Any]) -> None:

@@ -266,6 +266,13 @@ class Executable:
         launch = self.lowered.launch
         return own if launch is None else replace(own, shared_bytes=max(own.shared_bytes, launch.shared_bytes))
 
+    def registers_of_a_thread(self) -> int:
+        """As ptxas has them; 0 where there is nothing here that assembles the kernel."""
+        try:
+            return self.resources.registers
+        except TilewrightError:
+            return 0
+
     # Running
 
     @cached_property
@@ -423,6 +430,7 @@ class Executable:
         buffers = {name: value for name, value in self._named(args) if name in self.signature.buffers}
         kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
         maps = {name: value.fields for name, value in self._named(args) if isinstance(value, host.TensorMap)}
+        limits = replace(limits or host.Limits(), registers=self.registers_of_a_thread)
         for name, value in self._named(args):
             if name in maps:
                 buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].dtype)
@@ -451,6 +459,7 @@ class Executable:
                     )
                 arrays.append(lent.enter_context(self._lender(args)(buffers, kinds)))
                 maps.append(own)
+            limits = replace(limits, registers=self.registers_of_a_thread)
             return program.run_on_ranks(arrays, values, maps, progress=progress, limits=limits)
 
     def trace(self, *args: Any, marks: int = 1024, **named: Any) -> Trace:

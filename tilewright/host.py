@@ -7,7 +7,7 @@ library; torch's CPU tensors of types that NumPy lacks are read as bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -370,8 +370,9 @@ class Limits:
     """The limits of a run on the simulator. None: no limit; of nbytes, the memory of the machine.
 
     steps: turns of loops, and stretches between waits, by all CTAs that run together. nbytes: of shared memory and
-    registers of those CTAs. ctas: that the GPU has room for at once; those of a wave that ended make room. findings:
-    the last after which a run goes on no further. explore: orders by chance, in which the kernel runs besides. replay:
+    registers of those CTAs. ctas: that the GPU has room for at once; those of a wave that ended make room. registers:
+    of a thread, found out where they decide that; 0 where nobody can tell. findings: the last after which a run goes on
+    no further. explore: orders by chance, in which the kernel runs besides. replay:
     the one choice that it makes, by its name.
 
     Raises ArgumentError for what is no positive number.
@@ -381,6 +382,7 @@ class Limits:
     steps: int | None = MOST_STEPS
     nbytes: int | None = None
     ctas: int | None = None
+    registers: Callable[[], int] | None = None
     findings: int = MOST_FINDINGS
     explore: int = 0
     replay: str | None = None

@@ -291,6 +291,17 @@ def test_an_option_that_a_python_file_does_not_read_is_refused(
     assert f"these options are of .cu and .ptx files [argument]\n  given:   {option[0]}\n" in err
 
 
+def test_wide_clusters_are_asked_for_by_an_option(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ["--grid", "16", "--cluster", "16", *ARGS[2:], "-D", "LIMIT=n", "--no-both"]
+
+    code, _, err = run(monkeypatch, file, *given)
+    assert code == 2
+    assert "try:     --non-portable-cluster" in err
+
+    code, out, _ = run(monkeypatch, file, *given, "--non-portable-cluster")
+    assert (code, out.splitlines()[0]) == (0, "vadd: clean")
+
+
 def test_an_unknown_gpu_is_refused_before_the_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, err = run(monkeypatch, file, "-D", "LIMIT=n", *ARGS, "--profile", "H20")
     assert (code, out) == (2, "")

@@ -112,6 +112,7 @@ LITMUS = (
     by_sc(": acq_rel before", "R", w00="W x; F.gpu; bar 1/2"),
     by_sc(": acq_rel after", "R", w11="bar 1/2; F.gpu; R x"),
     by_sc(": of the CTA before", "R", w00="W x; F.sc.cta; bar 1/2"),
+    by_sc(": of the cluster after", "O", w11="bar 1/2; F.sc.cluster; R x"),
     by_sc(": of the CTA after", "R", w11="bar 1/2; F.sc.cta; R x"),
     by_sc(": before the store", "R", w00="F.sc.gpu; W x; bar 1/2"),
     by_sc(": after the barrier", "R", w00="W x; bar 1/2; F.sc.gpu"),

@@ -151,3 +151,64 @@ def test_registers_are_given_by_eights_and_a_cta_has_a_kilobyte_for_the_driver(
     threads: int, shared_bytes: int, registers: int, limit: str, most: int
 ) -> None:
     assert ctas_of_an_sm(ARCHS["sm_90a"], threads, shared_bytes, registers)[limit] == most
+
+
+def holding(ctas: int, registers: int) -> Any:
+    """As `meeting`, with values in registers that every thread has before it waits and uses behind that."""
+
+    @T.prim_func
+    def meet(count: T.Buffer((1,), "uint32"), a: T.Buffer((512 * registers,), "float32")):
+        T.cta_id([ctas])
+        tid = T.thread_id([512])
+        held = T.alloc_local((registers,), "float32")
+        for i in T.unroll(registers):
+            held[i] = a[i * 512 + tid]
+        T.cuda.cta_sync()
+        if tid == 0:
+            T.ptx.atom.add(count.ptr_to([0]), T.uint32(1), sem="acq_rel", scope="gpu")
+            while T.ptx.ld(count.ptr_to([0]), sem="acquire", scope="gpu") < ctas:
+                pass
+        T.cuda.cta_sync()
+        for i in T.unroll(registers):
+            a[i * 512 + tid] = held[i]
+
+    return meet
+
+
+def run_holding(ctas: int, registers: int) -> None:
+    exe = tw.compile(holding(ctas, registers), "sm_90a")
+    exe.simulate(np.zeros(1, np.uint32), np.zeros(512 * registers, np.float32), check="none")
+
+
+def test_registers_of_threads_count_where_ctas_wait_for_each_other() -> None:
+    with pytest.raises(SimulationError, match="no thread can go on") as raised:
+        run_holding(133, registers=80)
+    assert "132 CTAs at once" in str(raised.value)
+    run_holding(132, registers=80)
+    run_holding(133, registers=16)
+
+
+CUDA = """
+extern "C" __global__ void LIMIT k(unsigned* count, float* a) {
+    float held[80];
+    #pragma unroll
+    for (int i = 0; i < 80; ++i) held[i] = a[i * blockDim.x + threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        atomicAdd(count, 1u);
+        while (atomicAdd(count, 0u) < gridDim.x) {}
+    }
+    __syncthreads();
+    #pragma unroll
+    for (int i = 0; i < 80; ++i) a[i * blockDim.x + threadIdx.x] = held[i];
+}
+"""
+
+
+def test_a_launch_bound_that_takes_registers_away_makes_room_for_ctas_of_a_cu_file() -> None:
+    given = np.zeros(1, np.uint32), np.zeros(256 * 80, np.float32)
+    with pytest.raises(SimulationError, match="no thread can go on"):
+        tw.load_cu(CUDA.replace("LIMIT", ""))["k"].simulate(*given, grid=265, block=256, check="none")
+    given[0][:] = 0
+    fits = tw.load_cu(CUDA.replace("LIMIT", "__launch_bounds__(256, 3)"))
+    fits["k"].simulate(*given, grid=265, block=256, check="none")

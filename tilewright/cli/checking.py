@@ -56,8 +56,8 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     Raises TilewrightError where there is nothing to run.
     """
     grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
-    one = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, args=tuple(asked.arg), check=asked.checks,
-                  globals=tuple(asked.const), seed=asked.seed)  # fmt: skip
+    one = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, asked.non_portable_cluster,
+                  tuple(asked.arg), asked.checks, tuple(asked.const), asked.seed)  # fmt: skip
     if asked.profile is not None:
         from tilewright.profiling import gpu
 

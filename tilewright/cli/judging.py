@@ -24,6 +24,7 @@ from tilewright.cli.options import (
     Sizes,
     Strict,
     Values,
+    WideCluster,
 )  # fmt: skip
 
 __all__ = ["advise", "check"]
@@ -67,6 +68,7 @@ def check(
     block: Annotated[str | None, typer.Option(help="Threads of a CTA: 256 or 16,16.")] = None,
     smem: Annotated[int, typer.Option(help="Bytes of dynamic shared memory.")] = 0,
     cluster: Annotated[str | None, typer.Option(help="CTAs of a cluster.")] = None,
+    non_portable_cluster: WideCluster = False,
     arg: Annotated[list[str] | None, typer.Option(help="NAME:f32[1024]=random, NAME=7; repeatable.")] = None,
     const: Annotated[list[str] | None, typer.Option("--const", help="A __constant__: NAME:f32[7]=ramp.")] = None,
     define: Annotated[list[str] | None, typer.Option("-D", help="NAME or NAME=VALUE.")] = None,
@@ -101,7 +103,6 @@ def check(
     \b
     Examples:
       tilewright check vadd.cu --grid 4 --block 256 --arg a:f32[1000]=random --arg b:f32[1000] --arg n=1000
-      tilewright check matmul.cu:matmul --grid 2,2 --block 16,16 --arg ...
       tilewright check matmul.cu --kernel 'matmul<64>' --grid 2,2 --block 16,16 --arg ...
       tilewright check vadd.cu --grid 4 --block 256 --arg ... --profile H200
       tilewright check kernels.py:scale --size n=1000 --limit 30s --json

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.options import Arch, Const, Json, Seed, Sizes, Values
+from tilewright.cli.options import Arch, Const, Json, Seed, Sizes, Values, WideCluster
 from tilewright.errors import ArgumentError, SimulationError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class RunAsked:
     block: str | None
     smem: int
     cluster: str | None
+    non_portable_cluster: bool
     arg: list[str]
     const: list[str]
     size: list[str]
@@ -74,7 +75,8 @@ class RunAsked:
         from tilewright.view.terminal import complain
 
         grid, block, cluster = (numbers(text) if text else None for text in (self.grid, self.block, self.cluster))
-        request = Request(name, grid or (1,), block, self.smem, cluster, args=tuple(self.arg), seed=self.seed)
+        request = Request(name, grid or (1,), block, self.smem, cluster, self.non_portable_cluster,
+                          tuple(self.arg), seed=self.seed)  # fmt: skip
         if not self.arg and (beside := requests_beside(path)):
             own: dict[str, Any] = {"grid": grid, "block": block, "cluster": cluster, "shared_bytes": self.smem}
             found = next((one for one in beside if name in (None, one.kernel)), beside[0])
@@ -100,6 +102,7 @@ def look(
     block: Block = None,
     smem: Smem = 0,
     cluster: Cluster = None,
+    non_portable_cluster: WideCluster = False,
     seed: Seed = 0,
     ctas: Annotated[int, typer.Option(min=1, help="How many CTAs are recorded.")] = 16,
     check: Annotated[str, typer.Option(help="all, default, none, or names with commas.")] = "all",
@@ -118,7 +121,8 @@ def look(
       tilewright look examples/matmul_ring.py --size m=128 --size n=64 --size k=160 -o run.html
       tilewright look reduce.cu --grid 4 --block 256 --arg x:f32[1024]=random --arg y:f32[4] --arg n=1024
     """
-    asked = RunAsked(file, kernel, grid, block, smem, cluster, arg or [], const or [], size or [], seed, arch)
+    asked = RunAsked(file, kernel, grid, block, smem, cluster, non_portable_cluster, arg or [], const or [],
+                     size or [], seed, arch)  # fmt: skip
     if not _looked(asked, out, trace, ctas=ctas, check=check, with_needed=with_needed):
         raise typer.Exit(1)
 
@@ -168,6 +172,7 @@ def needed(
     block: Block = None,
     smem: Smem = 0,
     cluster: Cluster = None,
+    non_portable_cluster: WideCluster = False,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -186,7 +191,8 @@ def needed(
     from tilewright.deleting import needed as tried
     from tilewright.view.terminal import say
 
-    asked = RunAsked(file, kernel, grid, block, smem, cluster, arg or [], const or [], size or [], seed, arch)
+    asked = RunAsked(file, kernel, grid, block, smem, cluster, non_portable_cluster, arg or [], const or [],
+                     size or [], seed, arch)  # fmt: skip
     made, args, launch = asked.ready()
     rows = tried(made, *args, **launch)
     if json:

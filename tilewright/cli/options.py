@@ -8,6 +8,7 @@ import typer
 __all__ = [
     "Arch", "Both", "CheckedFile", "Const", "Explore", "InOrder", "Json", "Limit", "Pdl", "Place", "ProfiledFor",
     "Replay", "Seed", "Sizes", "Strict", "Svg", "Values",
+    "WideCluster",
 ]  # fmt: skip
 
 Place = Annotated[str, typer.Argument(metavar="FILE.py[:KERNEL]", help="A Python file, and the kernel in it.")]
@@ -30,6 +31,9 @@ InOrder = Annotated[
     bool, typer.Option("--sequence", help="The launches of the .cu file in order; --arg by the host's names.")
 ]
 Pdl = Annotated[bool, typer.Option("--pdl", help="Of a sequence: each may begin before the last one ends.")]
+WideCluster = Annotated[
+    bool, typer.Option("--non-portable-cluster", help="Clusters of 9 to 16 CTAs, as the host would have to ask for.")
+]
 CheckedFile = Annotated[
     Path, typer.Argument(metavar="FILE.py[:KERNEL]|FILE.cu|FILE.ptx", help="Python, CUDA C++, or PTX.")
 ]

@@ -41,7 +41,8 @@ DEFAULT_SECONDS = 60.0
 START_SECONDS = 15.0  # to start Python and compile, beyond the limit of a run
 OWN_BYTES = 4 << 30  # address space that Python and NumPy reserve without using it
 OF_CU = {
-    "grid": "--grid", "block": "--block", "smem": "--smem", "cluster": "--cluster", "define": "-D", "include": "-I",
+    "grid": "--grid", "block": "--block", "smem": "--smem", "cluster": "--cluster",
+    "non_portable_cluster": "--non-portable-cluster", "define": "-D", "include": "-I",
     "option": "--option", "gpu": "--gpu", "in_order": "--sequence", "pdl": "--pdl", "profile": "--profile",
 }  # fmt: skip
 """Fields of `Asked` that nothing reads for a .py file, with their options."""
@@ -58,6 +59,7 @@ class Asked:
     block: str | None
     smem: int
     cluster: str | None
+    non_portable_cluster: bool
     arg: list[str]
     const: list[str]
     define: list[str]

@@ -159,6 +159,7 @@ def _array_option(name: str, how: str, dtype: str) -> str:
 
 COMMAND = Dialect({
     **{f"option {name}": f"--{name} {{1}}" for name in ("block", "grid", "cluster")},
+    "option non_portable_cluster": "--non-portable-cluster",
     "option shared_bytes": "--smem {1}",
     "option limit_s": "--limit {1}s",
     "option limit_steps": "--limit {1}steps",

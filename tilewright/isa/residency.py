@@ -11,9 +11,10 @@ from math import prod
 from tilewright.errors import TargetError
 from tilewright.isa.arch import Arch
 
-__all__ = ["MOST_CLUSTER", "PORTABLE_CLUSTER", "check_cluster", "ctas_of_an_sm", "resident_ctas"]
+__all__ = ["MOST_CLUSTER", "MOST_REGISTERS", "PORTABLE_CLUSTER", "check_cluster", "ctas_of_an_sm", "resident_ctas"]
 
 PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16  # CTAs; more than 8 only for a kernel that allows sizes that are not portable
+MOST_REGISTERS = 255  # of a thread
 RESERVED = 1024  # bytes of shared memory that the driver keeps for itself in each CTA
 
 
@@ -30,9 +31,11 @@ def ctas_of_an_sm(on: Arch, threads: int, shared_bytes: int, registers: int = 0)
     return found
 
 
-def resident_ctas(on: Arch, threads: int, shared_bytes: int, cluster: int) -> int:
-    """The CTAs that the largest GPU of an architecture runs at once, whole clusters."""
-    each = min(ctas_of_an_sm(on, threads, shared_bytes).values())
+def resident_ctas(on: Arch, threads: int, shared_bytes: int, cluster: int, registers: int = 0) -> int:
+    """The CTAs that the largest GPU of an architecture runs at once, whole clusters. registers: of a thread, 0 where
+    they are not known.
+    """
+    each = min(ctas_of_an_sm(on, threads, shared_bytes, registers).values())
     return max(1, on.sms * each // cluster) * cluster
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tilewright.errors import ArgumentError, choices
+from tilewright.errors import ArgumentError, ToolError, choices
 from tilewright.explain import CUDA
 from tilewright.isa import ARCHS
 from tilewright.load.cu_compile import MadePtx, compile_cu
@@ -19,6 +21,9 @@ from tilewright.load.declared import Parameter, number_name
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.unoptimised import unoptimised
 from tilewright.ptx import parse
+
+if TYPE_CHECKING:
+    from tilewright.cuda.nvrtc import Assembly
 
 __all__ = ["load_cu"]
 
@@ -60,8 +65,13 @@ def load_cu(
     folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
     file = str(path) if path else _remembered(text)
 
+    compiled = partial(compile_cu, text, file, target, defines=defines, include=folders, names=kernels)
+
     def made(options: Sequence[str]) -> LoadedModule:
-        return _module(compile_cu(text, file, target, defines=defines, include=folders, names=kernels, options=options))
+        module = _module(compiled(options=options))
+        if DEBUG not in options:  # of such a build the GPU's room is of no interest
+            module.registers_of = _Registers(partial(compiled, options=options, assembled=True), target)
+        return module
 
     def as_written() -> LoadedModule:
         module = made([*options, DEBUG])
@@ -72,6 +82,25 @@ def load_cu(
     if DEBUG not in options:
         module.builds = {"unoptimised": as_written, "exact": lambda: made([*options, UNFUSED])}
     return module
+
+
+class _Registers:
+    """How many registers a thread of a kernel has, by its symbol; 0 where that cannot be found out. Compiles once."""
+
+    def __init__(self, compiled: Callable[[], MadePtx], target: str) -> None:
+        self._compiled, self._target = compiled, target
+        self._made: Assembly | None = None
+
+    def __call__(self, symbol: str) -> int:
+        from tilewright.cuda.nvrtc import Assembly
+
+        try:
+            if self._made is None:
+                made = self._compiled()
+                self._made = Assembly(self._target, b"", made.ptx, made.log)
+            return self._made.resources(symbol).registers
+        except ToolError:
+            return 0
 
 
 def _module(made: MadePtx) -> LoadedModule:

@@ -53,12 +53,13 @@ EXTRAS = {"curand": "curand", "cute/": "cutlass", "cutlass/": "cutlass"}  # that
 @dataclass(frozen=True, slots=True)
 class MadePtx:
     """PTX of a .cu file. names: of kernels, as the file and its callers write them, to symbols. texts: of the file, and
-    of its own headers.
+    of its own headers. log: what NVRTC said.
     """
 
     ptx: str
     names: Mapping[str, str]
     texts: tuple[str, ...]
+    log: str
 
     @property
     def text(self) -> str:
@@ -75,14 +76,17 @@ def compile_cu(
     include: Sequence[Path],
     names: Sequence[str],
     options: Sequence[str] = (),
+    assembled: bool = False,
 ) -> MadePtx:
     """The PTX of a .cu text for an architecture, every instruction with its line. names: instances of templates besides
-    those that the file launches. options: of NVRTC, besides. What was made before of the same texts is read from disk.
+    those that the file launches. options: of NVRTC, besides. assembled: with the figures of ptxas in the log. What was
+    made before of the same texts is read from disk.
 
     Raises ToolError, at the file's line, where NVRTC refuses device code, and at a limit of time or memory.
     """
     standard = [] if any(each.lstrip("-").startswith("std=") for each in options) else ["--std=c++17"]
-    words = [f"--gpu-architecture=compute_{arch[3:]}", *standard, "--generate-line-info", *options]
+    way = [f"--gpu-architecture=compute_{arch[3:]}", "--generate-line-info"]
+    words = [*([f"--gpu-architecture={arch}", "--ptxas-options=-v"] if assembled else way), *standard, *options]
     words += [f"-I{folder}" for folder in wheel_folders()]
     words += [f"-D{name}={value}" if value is not None else f"-D{name}" for name, value in defines.items()]
     own, others = headers(text, Path(file).parent, include)
@@ -99,11 +103,11 @@ def compile_cu(
     if kept is None:
         wanted, asked = list(dict.fromkeys(spelled.values())), tuple(spelled[name] for name in names)
         made = _made(request, sources, others, wanted, asked)
-        kept = Assembly(arch, b"", _settled(made["ptx"]), _settled(json.dumps(made["names"])))
+        kept = Assembly(arch, b"", _settled(made["ptx"]), _settled(json.dumps([made["names"], made["log"]])))
         store.save(key, kept)
-    symbols = json.loads(kept.log)
+    symbols, log = json.loads(kept.log)
     found = {name: symbols[full] for name, full in spelled.items() if symbols.get(full)}
-    return MadePtx(kept.ptx, found, tuple(texts))
+    return MadePtx(kept.ptx, found, tuple(texts), log)
 
 
 def _key(

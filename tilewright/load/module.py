@@ -51,7 +51,8 @@ MOST_THREADS = 1024
 MOST_CTAS, MOST_ALONG = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)  # along x, y, z
 MOST_SHARED = 227 << 10
 PATIENCE = 5.0  # seconds for a run that finds out how much shared memory a kernel touches
-WIDE = "non_portable_cluster=True, as cudaFuncAttributeNonPortableClusterSizeAllowed says in a file's host code"
+WIDE = told("{}, as cudaFuncAttributeNonPortableClusterSizeAllowed says in a file's host code",
+            option("non_portable_cluster", True))  # fmt: skip
 ARENA = "shared memory"  # the buffer of a finding in shared memory that has none
 MADE_NAME = re.compile(r"_param_\d+$")
 Dimensions = "int | Sequence[int]"
@@ -102,6 +103,7 @@ class LoadedModule:
         self.most_branches: int | None = None
         self._loaded: dict[str, LoadedKernel] = {}
         self._built: dict[str, LoadedModule] = {}
+        self.registers_of: Callable[[str], int] | None = None  # of a thread of a kernel, by its symbol
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
         self.texts: tuple[str, ...] = ()  # of a .cu file: its own, and those of its own headers
 
@@ -325,6 +327,8 @@ class LoadedKernel:
             arrays = lent | self._memory(lowered, program, bound, lent)
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
+            if (found := self.module.registers_of) is not None:
+                limits = replace(limits, registers=partial(found, self.entry.name))
             return program.run(handles, bound.numbers, progress=progress, limits=limits, record=record, grids=grids)
 
     def _run_watched(

@@ -18,7 +18,7 @@ import numpy as np
 from tilewright import host
 from tilewright.advise.accesses import Sectors, record
 from tilewright.dtypes import VOID
-from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.errors import ArgumentError
 from tilewright.inputs import make_arguments
 from tilewright.ir import Call, For, If, While, as_expr, expressions, statements
 from tilewright.ir.special import CTA
@@ -276,8 +276,4 @@ def _occupancy(exe: Executable, gpu: Gpu) -> Occupancy:
     """The occupancy by threads, by shared memory, and by registers where the kernel can be assembled here."""
     launch = exe.lowered.launch
     threads, shared = (launch.threads, launch.shared_bytes) if launch else (1, 0)
-    try:
-        registers = exe.resources.registers
-    except TilewrightError:  # no NVRTC here
-        registers = 0
-    return Occupancy(ctas_of_an_sm(gpu.arch, threads, shared, registers), -(-threads // 32))
+    return Occupancy(ctas_of_an_sm(gpu.arch, threads, shared, exe.registers_of_a_thread()), -(-threads // 32))

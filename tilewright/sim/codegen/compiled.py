@@ -23,6 +23,7 @@ from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen.axes import ALL, UNIFORM
 from tilewright.sim.codegen.cut import cut
 from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter
+from tilewright.sim.codegen.loops import polls
 from tilewright.sim.codegen.prepare import prepared
 from tilewright.sim.codegen.source import PySource, compiled
 from tilewright.sim.codegen.unknowns import parts_of
@@ -141,6 +142,11 @@ class Compiled(Subject):
         """How many CTAs, which may be expressions over the scalars."""
         x, y, z = (int(evaluate(extent, scalars)) for extent in self.launch.grid)
         return x, y, z
+
+    @property
+    def may_wait(self) -> bool:
+        """Does any loop poll memory, so that CTAs may wait for others?"""
+        return any(polls(stmt, compiled=self.kernel.compiled) for stmt in ir.statements(self.kernel.body))
 
     # What emitters add
 

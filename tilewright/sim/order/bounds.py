@@ -15,5 +15,5 @@ STRONG_WRITES = 4096  # of warps, where threads poll and read by volatile loads
 GLOBAL_OPERATIONS = 256  # on global memory
 REMOTE_OPERATIONS = 64  # before those that are known to be complete are left out
 MBARRIER_CHECKS = 256  # that have passed
-FAR_TIMES = 1 << 22  # of threads, of which it is remembered what they make together
-FAR_CTAS = 1 << 18  # the same for what is known of whole CTAs
+FAR_TIMES = 1 << 21  # of threads, of which it is remembered what they make together
+FAR_CTAS = 1 << 17  # the same for what is known of whole CTAs

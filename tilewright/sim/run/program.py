@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import prod
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from tilewright.errors import SimulationError
 from tilewright.host import Limits
 from tilewright.ir import Body, Break, Continue, For, Stmt, While, bodies
 from tilewright.ir.tensor_map import MapFields
-from tilewright.isa import bind, resident_ctas
+from tilewright.isa import MOST_REGISTERS, bind, resident_ctas
 from tilewright.process import one_blas_thread
 from tilewright.sim.codegen.compiled import Compiled
 from tilewright.sim.codegen.values import calls_of
@@ -101,12 +102,14 @@ class Program:
         made = encoded(program.kernel, starts, maps, scalars)
         named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in made}
         if record is None or program.recorder is None:
-            return self._run(program, named, scalars, progress, self._on_target(limits or Limits()), grids=grids)
+            limits = self._on_target(limits or Limits(), program, scalars)
+            return self._run(program, named, scalars, progress, limits, grids=grids)
         program.recorder.arm(record)
         size = prod(program.launch.cluster)
         last = record.last // size * size + size - 1 if record.alone else None
         try:
-            run = self._run(program, named, scalars, progress, self._on_target(limits or Limits()), last, grids)
+            limits = self._on_target(limits or Limits(), program, scalars)
+            run = self._run(program, named, scalars, progress, limits, last, grids)
         except SimulationError as error:
             error.recording = program.recorder.taken(str(self._target), error.findings)
             raise
@@ -128,15 +131,24 @@ class Program:
             for arrays in given
         ]
         with Several.of(self.compiled.kernel, named, maps, scalars) as several:
-            limits = self._on_target(limits or Limits(), several.ranks.count)
-            return self._run(self._of((), several.ranks), several.arrays, scalars, progress, limits)
+            program = self._of((), several.ranks)
+            limits = self._on_target(limits or Limits(), program, scalars, several.ranks.count)
+            return self._run(program, several.arrays, scalars, progress, limits)
 
-    def _on_target(self, limits: Limits, ranks: int = 1) -> Limits:
-        """The limits, with the CTAs that so many of the target run at once."""
+    def _on_target(self, limits: Limits, program: Compiled, scalars: Mapping[str, Number], ranks: int = 1) -> Limits:
+        """The limits, with the CTAs that so many of the target run at once. How many registers a thread has is found
+        out where CTAs may wait for each other, and are too many for threads with as many as there can be.
+        """
         launch = self.compiled.launch
         if self._target is None:
             return limits
-        own = resident_ctas(self._target, launch.threads, launch.shared_bytes, prod(launch.cluster))
+        room = partial(resident_ctas, self._target, launch.threads, launch.shared_bytes, prod(launch.cluster))
+        own = room()
+        most = launch.max_registers or MOST_REGISTERS
+        if limits.registers is not None and program.may_wait:
+            ctas = prod(program.grid(program.bound_scalars(scalars)))
+            if room(most) * ranks < ctas <= own * ranks:
+                own = room(limits.registers())
         return replace(limits, ctas=own * ranks)
 
     def _run(

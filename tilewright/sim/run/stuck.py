@@ -49,7 +49,7 @@ def stuck(run: Execution, kind: str, what: str, batches: list[Batch], others: li
         missing = (
             f"{most} CTAs at once, as the GPU has room for; {run.not_begun} have not begun, and those wait for them"
         )
-        hint = f"a grid of at most {most} CTAs that each do more, or CTAs of fewer threads or less shared memory"
+        hint = f"a grid of at most {most} CTAs that each do more, or CTAs of fewer threads, registers or shared bytes"
     return SimulationError(
         f"{kind}: {what}",
         given=told("\n".join("{}" for _ in lines[:MOST_LINES]), *lines[:MOST_LINES]),

@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 __all__ = ["KnownBySc"]
 
 LOWEST = 0xFF  # byte of flags
-GRID, CTA = "sys", "cta"  # how far what a fence puts in order reaches: a fence of the cluster counts in its own CTA
+GRID, CLUSTER, CTA = "sys", "cluster", "cta"  # how far what a fence puts in order reaches, or who gets it
 
 
 class KnownBySc:
     """What comes before each thread by way of a fence.sc, for fences that reach the GPU, and those of one CTA.
 
-    first: by reach, the block of the clocks' columns that says so; of one CTA, only its own columns count. seen: by
-    reach, the block of what a read has observed that comes after such a fence, so that it comes before the next
-    fence.sc; of one CTA, what writes of its own threads tell. A block of proxy fences follows `Clocks.proxied` for each
-    of these, a byte of flags the lowest. own: by reach, (CTAs, threads), up to when a thread itself has fenced what it
-    did, of which the other lanes of its warp need not know.
+    first: by reach, the block of the clocks' columns that says so; of one CTA, only its own columns count, and a fence
+    of the cluster is one of the CTA. seen: by the scope of the next fence.sc, the block of what that brings, as a read
+    has observed a write behind such a fence; for the cluster and the CTA, a write by one of their threads. A block of
+    proxy fences follows `Clocks.proxied` for each of these, a byte of flags the lowest. own: by reach, (CTAs, threads),
+    up to when a thread itself has fenced what it did, of which the other lanes of its warp need not know.
     """
 
     def __init__(self, clocks: Clocks, first: int, scopes: set[str]) -> None:
@@ -56,8 +56,9 @@ class KnownBySc:
         reaches = [GRID] * (not scopes.isdisjoint(wide)) + [CTA] * (not scopes <= {*wide})
         self.clocks = clocks
         self.first = {reach: first + k * clocks.size for k, reach in enumerate(reaches)}
-        self.seen = {reach: first + (len(reaches) + k) * clocks.size for k, reach in enumerate(reaches)}
-        self.columns = range(first, first + 2 * len(reaches) * clocks.size)
+        asked = [*reaches, *([CLUSTER] if GRID in reaches and CLUSTER in scopes else [])]
+        self.seen = {scope: first + (len(reaches) + k) * clocks.size for k, scope in enumerate(asked)}
+        self.columns = range(first, first + (len(reaches) + len(asked)) * clocks.size)
         self.has_observed = False
         self._last: dict[tuple[int, int, str], Known] = {}  # what came before the last write of each knower of a row
         self._of_far: Remembered[int, tuple[Far, Far, Far]] = Remembered(FAR_CTAS)
@@ -77,21 +78,22 @@ class KnownBySc:
     def observed(self, who: Actors, release: Release) -> None:
         """Lanes of one CTA have observed a write, with what comes before it by way of fences."""
         clocks, cta = self.clocks, int(who.rows[0]) + self.clocks.wave.first
-        for reach, block in self.seen.items():
-            found, _ = gathered(clocks, release.by_sc, cta, reach, only=GRID if reach == GRID else "")
+        for scope, block in self.seen.items():
+            found, _ = gathered(clocks, release.by_sc, cta, scope, only="" if scope == CTA else GRID)
             if found is None:
                 continue
             threads = np.zeros((1, clocks.width), np.int32)
             for columns, source in self._blocks(block):
                 threads[:, columns] = found.threads[:, source]
             flags = np.asarray((found.parts & LOWEST) << self._shift(block), clocks.parts.dtype)
-            far = self._far(found.far[0])[2] if found.far and reach == GRID else {}
+            far = self._far(found.far[0])[2] if found.far and scope == GRID else {}
             self.has_observed = True
             clocks.learn(who, Known(threads, flags, found.cluster, [far] if far else []))
 
     def fenced(self, who: Actors, scope: str) -> None:
         """Lanes have passed a fence.sc: they come after the fences before what was observed before theirs."""
-        reaches = [reach for reach in self.first if scope in self.clocks.wave.run.wide or reach == CTA]
+        kind = GRID if scope in self.clocks.wave.run.wide else scope
+        reaches = [reach for reach in self.first if reach in (kind, CTA)]
         if not reaches:
             return
         clocks = self.clocks
@@ -100,7 +102,7 @@ class KnownBySc:
         self._let_alone(who)
         rows, knowers = clocks.knowers_of(who)
         now, flags = clocks.known[rows, knowers], clocks.parts[rows, knowers]
-        for reach in reaches:
+        for reach in [reach for reach in self.seen if reach in (kind, CTA)]:
             for columns, source in self._blocks(self.seen[reach]):
                 counts = self._counts(reach, rows, source.stop - source.start)
                 now[:, source] = np.maximum(now[:, source], np.where(counts, now[:, columns], 0))
@@ -164,7 +166,7 @@ class KnownBySc:
     def _counts(self, reach: str, rows: Ints, columns: int) -> Bools:
         """(n, columns): those of the CTA that what CTAs fence with that reach is about, of so many for a cluster."""
         ctas = np.arange(columns) * self.clocks.wave.run.cluster_ctas // max(columns, 1)
-        found: Bools = (reach == GRID) | (ctas == self.clocks.wave.rank(rows)[:, None])
+        found: Bools = (reach != CTA) | (ctas == self.clocks.wave.rank(rows)[:, None])
         return found
 
     def before(self, row: int, threads: Ints) -> Iterator[tuple[str, Known]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.order.knowledge.actors import Actors
 from tilewright.sim.order.knowledge.clocks import Clocks
@@ -157,7 +158,7 @@ class Locations:
         """Which lanes touch a location of a global buffer where anything was written strongly? Many may poll others."""
         if not access.places.is_global:
             return None
-        every = np.broadcast_to(access.at.full(), access.batch.shape)
+        every = spread(access.at.full(), access.batch.shape)
         there = [each for each in np.unique(every).tolist() if self.has((access.places.name, each))]
         return np.isin(every, there)
 
@@ -327,10 +328,10 @@ def _together(
 def threads_of(access: AccessRecord, some: Bools | None = None) -> Iterator[tuple[tuple[int, int], Where]]:
     """Row and thread of each lane of an access, or of some of them, and the location that it touches."""
     batch, places = access.batch, access.places
-    active = np.broadcast_to(access.mask.full, batch.shape)
+    active = spread(access.mask.full, batch.shape)
     active = active if some is None else active & some
     rows, warps, lanes = batch.threads(active)
-    address = np.broadcast_to(access.at.full(), batch.shape)[active].tolist()
+    address = spread(access.at.full(), batch.shape)[active].tolist()
     for row, thread, where in zip(rows.tolist(), (32 * warps + lanes).tolist(), address, strict=True):
         memory = places.name if places.is_global else (places.name, batch.wave.first + row)
         yield (row, thread), (memory, where)

@@ -115,7 +115,7 @@ class AccessRecord:
         """Store the tag of each lane at all places that it touches, or, (CTAs, warps, 32, tags), one at each."""
         if self.grains > 1 or tags.ndim > 3:
             each = tags if tags.ndim > 3 else tags[..., None]
-            wide = np.ascontiguousarray(np.broadcast_to(each, (*each.shape[:3], self.grains)))
+            wide = np.ascontiguousarray(spread(each, (*each.shape[:3], self.grains)))
             tags = wide.view(block.view(self.width).dtype)[..., 0]
         where = self.where if mask is None else harmless(self.where, mask)
         block.store(self.look, where, self.width, tags, mask or self.mask)
@@ -179,7 +179,7 @@ class AccessRecord:
 
     def address(self, lane: tuple[int, int, int]) -> int:
         """Where a lane's bytes begin."""
-        return int(np.broadcast_to(self.at.full(), self.batch.shape)[lane])
+        return int(spread(self.at.full(), self.batch.shape)[lane])
 
     def shown_address(self, lane: tuple[int, int, int]) -> int:
         """That address as a kernel counts, from the first byte of the CTA whose memory it is."""
@@ -191,8 +191,8 @@ class AccessRecord:
             return ""
         row = 0 if self.places.is_global else self.batch.rows(1 << 40)
         active = spread(self.mask.full, self.batch.shape)
-        place = np.broadcast_to(self.where.full() + row, self.batch.shape)[active]
-        given = np.broadcast_to(pending, self.batch.shape)[active]
+        place = spread(self.where.full() + row, self.batch.shape)[active]
+        given = spread(pending, self.batch.shape)[active]
         bits = np.ascontiguousarray(given)[:, None].view(np.uint8)
         order = np.argsort(place, kind="stable")
         meets = np.diff(place[order]) == 0
@@ -204,7 +204,7 @@ class AccessRecord:
         if pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return np.zeros(self.look.shape, np.bool_)
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
-        same: Bools = np.broadcast_to(np.asarray(old == pending), self.batch.shape)
+        same: Bools = spread(np.asarray(old == pending), self.batch.shape)
         return same if self.look.shape == self.batch.shape else np.asarray(same.all(0, keepdims=True))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.machine.masks import spread
 from tilewright.sim.order.races.accesses import CTA, CTA_BITS, EQUAL, MANY, THREAD, UNIT
 from tilewright.sim.order.races.clash import CHECKED, Clash, Pairs
 from tilewright.sim.order.races.observed import has_observed, last_read
@@ -43,7 +44,7 @@ def are_known_together(access: AccessRecord, pairs: Pairs) -> Bools:
 def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> Clash | None:
     """The race with one of the accesses that several threads have made there; of threads that are farthest apart."""
     places, found = access.places, pairs.candidates
-    at = np.broadcast_to(access.at.full(), access.look.shape)[found.cta, found.warp, found.lane]
+    at = spread(access.at.full(), access.look.shape)[found.cta, found.warp, found.lane]
     place = (at // places.grain + found.unit)[pairs.number]
     key = place if places.is_global else place + pairs.cta * SPAN
     order = np.lexsort((pairs.knower, pairs.row, key))
@@ -62,8 +63,10 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
                 break
         if record.time <= met or (farthest and (farthest.apart > 1 or not _is_of_line(record, farthest))):
             break
+        if record.site.write != with_writer or is_surely_strong(access, record):
+            continue
         first, last = (byte // places.grain for byte in record.span)
-        if record.site.write != with_writer or last < low or first > high or is_surely_strong(access, record):
+        if last < low or first > high:
             continue
         if with_writer and access.site.write and record.is_plain:
             equal = access.finds_equal()[found.cta, found.warp, found.lane][mine.number] if equal is None else equal

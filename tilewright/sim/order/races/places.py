@@ -241,7 +241,7 @@ class TaggedPlaces:
         cta, warp, lane, unit = where = np.nonzero(late)
         if not len(cta):
             return None
-        return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
+        return Candidates(cta, warp, lane, unit, spread(tags, late.shape)[where].astype(np.int64))
 
     def last(self, units: Ints, *, write: bool, home: int | None = None, combines: bool = False) -> Stamps:
         """The last stores of threads, or the loads, at some places of a global buffer, ordered or not.
@@ -289,13 +289,13 @@ class TaggedPlaces:
             return None
         self._settle_writes()
         self._latest(access, self.written)
-        tags = np.broadcast_to(access.tags(), access.look.shape)
+        tags = spread(access.tags(), access.look.shape)
         access.store(self.writers, tags)
         lost = access.lost(self.writers, tags)
         if lost is None:
             return None
         now = access.load(self.writers)
-        return lost, np.broadcast_to(now, (*lost.shape, now.shape[-1])).astype(np.int64)
+        return lost, spread(now, (*lost.shape, now.shape[-1])).astype(np.int64)
 
     def keep_frail(self, access: AccessRecord) -> None:
         """A strong write is about to replace tags: keep those of frail writes, with which others may race, though not
@@ -306,7 +306,7 @@ class TaggedPlaces:
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
         old = access.load(self.writers)
-        frail = np.broadcast_to(
+        frail = spread(
             self._frail(access, old, write=True) & access.mask.full[..., None], (*access.look.shape, access.grains)
         )
         if not frail.any():
@@ -337,7 +337,7 @@ class TaggedPlaces:
     def mark_many(self, access: AccessRecord, lanes: Bools) -> None:
         """Mark writes that do not know of earlier ones, which must be kept, too."""
         self._settle_writes()
-        self._store_many(access, self.writers, np.broadcast_to(access.tags(), access.look.shape), lanes)
+        self._store_many(access, self.writers, spread(access.tags(), access.look.shape), lanes)
 
     def _store_many(self, access: AccessRecord, block: MemoryRows, tags: Tags, lanes: Bools) -> None:
         if (mask := access.mask.narrowed(lanes)) is not None:
@@ -383,7 +383,7 @@ class TaggedPlaces:
             if self._matters(access):
                 self._latest(access, self.written)
                 for one in access.each():
-                    one.store(self.writers, np.broadcast_to(access.tags(), access.look.shape))
+                    one.store(self.writers, spread(access.tags(), access.look.shape))
 
     def _matters(self, access: AccessRecord) -> bool:
         """Is there a thread that does not know of an access?"""
@@ -401,7 +401,7 @@ class TaggedPlaces:
 
         at_once: has nothing happened since, so that the reader knows what it knew?
         """
-        tags = np.broadcast_to(access.tags(), access.look.shape)
+        tags = spread(access.tags(), access.look.shape)
         old = access.load(self.readers)
         mine = tags[..., None]
         others = ((old ^ mine) & self.tag.type(self.who) != 0) & (old != 0)
@@ -410,13 +410,13 @@ class TaggedPlaces:
         if at_once:
             others &= access.mask.full[..., None]
             cta, warp, lane, unit = np.nonzero(others)
-            found = Candidates(cta, warp, lane, unit, np.broadcast_to(old, others.shape)[others].astype(np.int64))
+            found = Candidates(cta, warp, lane, unit, spread(old, others.shape)[others].astype(np.int64))
             pairs = pairs_of(access, found)
             others[others] = pairs.of_many | ~access.knows(pairs)
         if access.site.sem != "weak":
             others = others | self._frail(access, old, write=False)
         access.store(self.readers, tags)
         differs = access.load(self.readers) != mine
-        lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)
+        lanes = spread((others | differs).any(-1), access.look.shape)
         if lanes.any():
             self._store_many(access, self.readers, tags, lanes)

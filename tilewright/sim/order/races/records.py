@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.masks import spread
 from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
 from tilewright.sim.order.knowledge.actors import THREADS, numbered
 from tilewright.sim.order.knowledge.fence_points import Stamps
@@ -29,7 +30,7 @@ __all__ = ["Candidates", "Log", "Record"]
 class Record:
     """What is kept of an access, or of some that follow each other: its place and its threads, and no larger object."""
 
-    __slots__ = ("ctas", "every", "first", "mask", "site", "time", "warps", "whole")
+    __slots__ = ("_span", "ctas", "every", "first", "mask", "site", "time", "warps", "whole")
 
     def __init__(self, time: int, site: Site, batch: Batch, mask: Mask, *every: Address) -> None:
         self.time = time
@@ -39,6 +40,7 @@ class Record:
         self.first = batch.wave.first
         self.mask = mask
         self.every = [Address(at.start, *at.parts) for at in every]
+        self._span: tuple[int, int] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -50,7 +52,9 @@ class Record:
     @property
     def span(self) -> tuple[int, int]:
         """The first byte, and the one after the last."""
-        return min(at.lo for at in self.every), max(at.hi for at in self.every) + self.site.width
+        if self._span is None:
+            self._span = min(at.lo for at in self.every), max(at.hi for at in self.every) + self.site.width
+        return self._span
 
     @property
     def is_plain(self) -> bool:
@@ -65,8 +69,8 @@ class Record:
         """CTA of the grid, thread and address of each that took part; of several accesses the last first."""
         own = np.array(numbers(self.ctas)), np.array(numbers(self.warps))
         shape = (len(own[0]), len(own[1]), 32)
-        where = np.nonzero(np.broadcast_to(self.mask.full, shape))
-        address = np.concatenate([np.broadcast_to(at.full(), shape)[where] for at in reversed(self.every)])
+        where = np.nonzero(spread(self.mask.full, shape))
+        address = np.concatenate([spread(at.full(), shape)[where] for at in reversed(self.every)])
         rows, warps, lanes = (np.tile(each, len(self.every)) for each in where)
         return own[0][rows] + self.first, own[1][warps] * 32 + lanes, address
 
