@@ -14,6 +14,6 @@ skips               the barriers that threads may skip, and what they do behind 
 needed              scalars of compiled code, loaded in the lanes that use them
 unknowns            in compiled code, unknown bits and how operations spread them
 functions           statements, and the function of a segment
-fusing              runs of products that `tilewright.sim.fast` does at once
+fusing              runs of products, loads and copies that `tilewright.sim.fast` does at once
 compiled            a kernel with all of that, and what may be poison
 """
