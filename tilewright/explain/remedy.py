@@ -16,6 +16,7 @@ __all__ = [
     "Remedy",
     "Way",
     "advised",
+    "at_once",
     "between",
     "either",
     "insert",
@@ -35,9 +36,10 @@ class Edit:
 
     how: insert, ``text`` as a statement of its own before a line from ``line`` to ``last``, the last the likeliest, or
     anywhere for line 0; replace, the statement of ``line`` becomes ``text``; keyword, of the instruction at ``line``,
-    ``name`` becomes ``text``; operand, the same of the operand ``name``, which ``{}`` in ``text`` stands for;
-    instruction, it is that called ``name``, and has one operand more if there is a ``text``; move, the statement of
-    ``line`` in front of a line from ``first`` to ``last``, or anywhere for none.
+    ``name`` becomes ``text``; operand, the same of the operand ``name``, which ``{}`` in ``text`` stands for; atomic,
+    ``x[i] = x[i] + y`` at ``line`` becomes the atomic of its operator; instruction, that at ``line`` becomes the one
+    called ``name``, with one operand more if there is a ``text``; move, the statement of ``line`` before a line from
+    ``first`` to ``last``, or anywhere for none.
     """
 
     how: str
@@ -120,6 +122,11 @@ def instruction(line: int, name: str, more: object = "") -> Edit:
 def other_parity(line: int) -> Edit:
     """The other phase for a wait of a line."""
     return Edit("operand", line, "1 - {}", "phase")
+
+
+def at_once(line: int) -> Edit:
+    """A store of what it has read from the same place, as one atomic."""
+    return Edit("atomic", line)
 
 
 def move(line: int, first: int | None = None, last: int | None = None) -> Edit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.explain import Facts, OtherAccess, Threads, advised, insert, joined, keyword
+from tilewright.explain import Facts, OtherAccess, Threads, advised, at_once, insert, joined, keyword, move
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.batch import numbers, threads_of
 from tilewright.sim.machine.coordinates import buffer_name, coordinate_text
@@ -233,7 +233,7 @@ def _paired_up(clash: Clash, witness: Witness) -> str | None:
         return None
     text = (f"one barrier for both warps, as often by each: those of line {lines[0]} and line {lines[1]} pair up by "
             f"accident, as warp {warps[0]} comes to the one and warp {warps[1]} to the other")  # fmt: skip
-    ways = [(insert(told("{}", barrier("cta")), line),) for line in lines]
+    ways = [(insert(told("{}", barrier("cta")), line),) for line in lines] + [(move(line),) for line in lines]
     return advised(text, "barrier", "cta", lines, barrier("cta"), ways)
 
 
@@ -258,7 +258,7 @@ def _update(program: Subject, clash: Clash) -> str:
     text = told(
         "{} in place of {}: it reads and writes at once; a barrier would not keep two threads apart", atomic, where
     )
-    return advised(text, "atomic", "gpu", tuple(lines), atomic, ways=())
+    return advised(text, "atomic", "gpu", tuple(lines), atomic, [(at_once(line),) for line in lines])
 
 
 def _strength(one: Site, other: Site, scope: str) -> str | None:
