@@ -53,8 +53,8 @@ class Seeded:
             with patch.dict(INSTRUCTIONS, UNITS):
                 try:
                     made = self.made(text)
-                except TilewrightError as error:
-                    return error.findings
+                except (TilewrightError, NameError, SyntaxError) as error:  # a step outside of the kernel is Python's
+                    return (Finding("kernel", str(error)),)
                 verdict = check(made, *found, target=self.target, max_findings=MOST_FINDINGS)
                 if verdict.findings:
                     return verdict.findings

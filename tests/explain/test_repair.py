@@ -27,7 +27,13 @@ from tools.repair import edited, mended
 
 WANTED = 0.6  # of the seeded mistakes
 SAMPLE = [*harmful()][5::97]
-QUICK = ("ring, few bytes", "ring, no arrival", "storing, no proxy fence", "storing, written to the end")
+QUICK = (
+    "ring, few bytes",
+    "ring, no arrival",
+    "storing, no proxy fence",
+    "storing, written to the end",
+    "product, stride",
+)
 KERNEL = """\
 if warp == 0:
     T.ptx.mbarrier.init(bar.ptr_to([0]), 2)

@@ -54,16 +54,17 @@ class Edit:
         return replace(self, text=dialect.said(self.text) + dialect.end * (self.how in ("insert", "replace")))
 
 
+BEHIND = 3  # lines that follow an access in its turn of a loop
 Way = tuple[Edit, ...]
 """Changes that belong together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, commit, arrival, order, count, initialise,
-    guard, other. scope: warp, cta, cluster, gpu or sys. where: lines between which the step belongs; of one line, right
-    before it. why: a sentence. code: the statement, in the words of the kernel's language. ways: each is a list of
-    changes that may mend it by itself, the likeliest first; none where it takes a person.
+    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, commit, arrival, order, count, swizzle,
+    initialise, other. scope: warp, cta, cluster, gpu or sys. where: lines between which the step belongs; of one line,
+    right before it. why: a sentence. code: the statement, in the words of the kernel's language. ways: each is a list
+    of changes that may mend it by itself, the likeliest first; none where it takes a person.
     """
 
     step: str
@@ -87,11 +88,11 @@ class Remedy:
 
 
 def between(code: Term | str, *where: int) -> Way:
-    """A statement between two lines, or right before one; around a loop the later line stands first."""
+    """A statement between two lines, or right before one; around a loop, whose later line stands first, also in the
+    lines that follow the other one.
+    """
     first, last = (where[0] + 1, where[-1]) if len(where) > 1 else (where[0], where[0])
-    if first > last:
-        first, last = last, first
-    return (insert(code, first, last),)
+    return (insert(code, first, last) if first <= last else insert(code, last, first + BEHIND),)
 
 
 def insert(code: Term | str, first: int, last: int | None = None) -> Edit:
