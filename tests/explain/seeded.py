@@ -1,11 +1,13 @@
 """Kernels with a seeded mistake as texts, each with the judge that a repair has to please.
 
 A judge runs all checks, and compares what the kernel leaves behind with what the right one does.
+``python -m tests.explain.seeded 11 60`` mends the pipelines, and every 11th mutant, by at most 60 trials each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
@@ -24,6 +26,7 @@ from tilewright.errors import TilewrightError
 from tilewright.explain import Finding
 from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import parse_script
+from tools.repair import mended
 
 Arrays = list[NDArray[Any]]
 MOST_FINDINGS = 5
@@ -99,3 +102,17 @@ def harmful() -> Iterator[Mutant]:
 
 def _each(name: str) -> list[Mutant]:
     return mutants(next(one.kernel for one in EVERY if one.kernel.name == name))
+
+
+def reach(what: str, every: Iterable[Seeded], **limits: int) -> float:
+    """The share of mistakes that are mended, printed with the names of those that are not."""
+    found = {each.name: mended(each.text, each.judge(), **limits) is not None for each in every}
+    left = [name for name, is_mended in found.items() if not is_mended]
+    print(f"{what}: {len(found) - len(left)} of {len(found)} are mended; not: {'; '.join(left)}", flush=True)
+    return 1 - len(left) / len(found)
+
+
+if __name__ == "__main__":
+    step, trials = map(int, sys.argv[1:])
+    reach("pipelines", PIPELINES, trials=trials)
+    reach("mutants", map(of_model, [*harmful()][2::step]), trials=trials)
