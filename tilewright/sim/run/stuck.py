@@ -12,6 +12,7 @@ from tilewright.isa import phase_state
 from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers, threads_of
 from tilewright.sim.machine.coordinates import element_text, pointer_to
+from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sync import Crossing, Polling
 from tilewright.sim.order.reports.advice import inits, kept_apart
 from tilewright.terms import Operand, Told, barrier, call, meeting, operation, strong, told
@@ -205,7 +206,9 @@ def _asked(batch: Batch) -> list[tuple[int, int]]:
     if not isinstance(polling, Polling) or polling.mbarrier is None:
         return []
     waiting = batch.mask.full & ~polling.passed
-    return [(numbers(batch.ctas)[first_warp(waiting)[0]], first_of(polling.mbarrier.full(), waiting))]
+    row, address = numbers(batch.ctas)[first_warp(waiting)[0]], first_of(polling.mbarrier.full(), waiting)
+    rows, own = split(batch.wave, np.array([row]), np.array([address]))  # of another CTA, where the address says so
+    return [(int(rows[0]), int(own[0]))]
 
 
 def _phase_text(wave: Wave, row: int, address: int) -> str:
