@@ -313,3 +313,8 @@ def test_a_warning_about_several_ctas_has_its_buffer_and_their_threads() -> None
 
     assert (finding.severity, finding.buffer) == ("warning", "A")
     assert {finding.threads[0].cta, finding.other.threads[0].cta} == {(1, 0, 0), (0, 0, 0)}
+
+
+def test_a_verdict_that_is_clean_but_for_warnings_says_so() -> None:
+    assert str(tw.check(crowded)).startswith("crowded: clean but for 1 warning\n")
+    assert str(tw.check(doubled)) == "doubled: clean"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from string import Formatter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from tilewright.explain.remedy import Remedy
@@ -53,10 +53,7 @@ class Dialect:
         """What a term is called here; None where it has no name."""
         found = self.spellings.get(f"{term.kind} {term.fields[0]}") if term.fields else None
         found = self.spellings.get(term.kind) if found is None else found
-        fields = [
-            self._named(each) if isinstance(each, Term) else self.said(each) if isinstance(each, Told) else each
-            for each in term.fields
-        ]
+        fields = [self.said(each) if isinstance(each, Told) else self._named(each) for each in term.fields]
         return found and found.format(*fields) if found is None or isinstance(found, str) else found(*fields)
 
     def with_names(self, shown: Callable[[str], str]) -> Dialect:
@@ -69,7 +66,8 @@ class Dialect:
             return text
         return Told([self._named(part) for part in text.parts], text.remedy)
 
-    def _named(self, part: str | Term) -> str | Term:
+    def _named(self, part: Any) -> Any:
+        """A term as it is called here; anything else, and a term without a name, stays."""
         named = self.of(part) if isinstance(part, Term) else None
         return part if named is None else named
 

@@ -57,8 +57,18 @@ class Verdict:
         """Was nothing wrong found?"""
         return self.status == "clean"
 
+    @property
+    def said(self) -> str:
+        """The status as a person reads it: clean, or clean but for so many warnings.
+
+        >>> Verdict("k", "clean", findings=(Finding("warning", "no fence", "warning"),)).said
+        'clean but for 1 warning'
+        """
+        warned = sum(each.severity == "warning" for each in self.findings)
+        return f"clean but for {warned} warning{'s' * (warned > 1)}" if self and warned else self.status
+
     def __str__(self) -> str:
-        return "\n".join([f"{self.kernel}: {self.status}", *map(str, self.findings)])
+        return "\n".join([f"{self.kernel}: {self.said}", *map(str, self.findings)])
 
     def __repr__(self) -> str:
         many = len(self.findings)
@@ -98,7 +108,7 @@ class Report:
         """The exit code of the command line."""
         return EXIT_CODES[self.status]
 
-    def said(self, dialect: Dialect) -> Report:
+    def in_dialect(self, dialect: Dialect) -> Report:
         """The same report in another language, or in the words of the command line."""
         said = (replace(each, findings=tuple(one.said(dialect) for one in each.findings)) for each in self.verdicts)
         return replace(self, verdicts=tuple(said))

@@ -1,6 +1,9 @@
 """A kernel mended by its findings alone: what a remedy says is done to its text, and judged again.
 
     python -m tools.repair kernel.py > mended.py
+    python -m tools.repair kernel.cu --grid 4 --block 64 --arg x:f32[256] > mended.cu
+
+A .cu file's statements are inserted and moved; what changes an instruction needs a kernel of ours.
 
 This is what an agent can do without understanding a kernel. It reads the changes of a remedy (`Edit`), never a
 sentence. `tests/explain/test_repair.py` counts how many seeded mistakes it mends.
@@ -14,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice, product
 from pathlib import Path
 
@@ -26,15 +30,16 @@ __all__ = ["edited", "mended"]
 Judge = Callable[[str], Sequence[Finding]]
 Lines = list[str]
 MOST_ROUNDS = 5  # steps that are added to one kernel
-MOST_PLACES = 24  # tried for one way
+MOST_PLACES = 40  # tried for one way
 MOST_TRIALS = 120
 KEPT = 3  # texts of a round from which the next one goes on
 
 
-def mended(text: str, judge: Judge, *, trials: int = MOST_TRIALS) -> str | None:
+def mended(text: str, judge: Judge, *, trials: int = MOST_TRIALS, python: bool = True) -> str | None:
     """The text with the missing steps, once nothing is found any more; None where the remedies do not lead there.
 
     judge: the findings of a text, in which a text that is no kernel has one. trials: texts that are judged at most.
+    python: is it a text of ours? Else it is CUDA C++.
     """
     best = [(judge(text), text)]
     if not best[0][0]:
@@ -43,7 +48,7 @@ def mended(text: str, judge: Judge, *, trials: int = MOST_TRIALS) -> str | None:
     for _ in range(MOST_ROUNDS):
         found: list[tuple[Sequence[Finding], str]] = []
         for findings, before in best:
-            for changed in _changes(before, findings):
+            for changed in _changes(before, findings, python=python):
                 if changed not in seen and len(seen) <= trials:
                     seen.add(changed)
                     if not (left := judge(changed)):
@@ -60,23 +65,25 @@ def _key(findings: Sequence[Finding]) -> tuple[bool, bool, int, int]:
     return unfit, hangs, len(findings), sum(each.severity == "error" for each in findings)
 
 
-def _changes(text: str, findings: Sequence[Finding]) -> Iterator[str]:
+def _changes(text: str, findings: Sequence[Finding], *, python: bool) -> Iterator[str]:
     """Texts with a remedy, in each of its ways and at each place that it may mean."""
     for finding in findings:
         for way in finding.remedy.ways if finding.remedy else ():
             if not any("..." in edit.text for edit in way):
-                yield from islice(edited(text, way), MOST_PLACES)
+                yield from islice(edited(text, way, python=python), MOST_PLACES)
 
 
-def edited(text: str, way: Way) -> Iterator[str]:
+def edited(text: str, way: Way, *, python: bool = True) -> Iterator[str]:
     """The texts that a way may mean: its changes belong together, each at one of its places, the last lines first."""
     lines = text.splitlines()
+    if not python and any(edit.how != "insert" for edit in way):
+        return
     for some in sorted(product(*(list(_places(lines, edit)) for edit in way)), key=_spread):
         changed = [*lines]
         for place in sorted(some, key=lambda each: -each[0]):
             changed[place[0] : place[1]] = place[2]
         made = "\n".join(changed) + "\n"
-        if _parses(made):
+        if not python or _parses(made):
             yield made
 
 
@@ -100,10 +107,36 @@ def _places(lines: Lines, edit: Edit) -> Iterator[Place]:
         case "replace" if start_end := _statement(lines, edit.line):
             start, end = start_end
             yield start, end, [_indent(lines[start]) * " " + edit.text]
+        case "atomic" if start_end := _statement(lines, edit.line):
+            start, end = start_end
+            if (code := _at_once(ast.parse("\n".join(line.strip() for line in lines[start:end])).body[0])) is not None:
+                yield start, end, [_indent(lines[start]) * " " + code]
         case "keyword" | "operand" | "instruction":
             for node in _calls(lines, edit.line):
                 if (changed := _with_argument(lines, node, edit)) is not None:
                     yield edit.line - 1, node.end_lineno or edit.line, changed
+
+
+ATOMICS = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
+
+
+def _at_once(stmt: ast.stmt) -> str | None:
+    """The atomic that does what ``x[i] = x[i] + y`` or ``x[i] += y`` does; None for any other statement."""
+    match stmt:
+        case ast.AugAssign(target=ast.Subscript() as place, op=op, value=other):
+            pass
+        case ast.Assign(targets=[ast.Subscript() as place], value=ast.BinOp(left=left, op=op, right=right)):
+            own = ast.unparse(place)
+            other = right if ast.unparse(left) == own else left
+            if own not in (ast.unparse(left), ast.unparse(right)):
+                return None
+        case _:
+            return None
+    if type(op) not in ATOMICS:
+        return None
+    parts = place.slice.elts if isinstance(place.slice, ast.Tuple) else [place.slice]
+    index = ", ".join(map(ast.unparse, parts))
+    return f"T.cuda.atomic_{ATOMICS[type(op)]}({ast.unparse(place.value)}.ptr_to([{index}]), {ast.unparse(other)})"
 
 
 def _inserted(lines: Lines, code: Lines, first: int, last: int) -> Iterator[Place]:
@@ -191,12 +224,12 @@ def _parses(text: str) -> bool:
     return True
 
 
-def _checked(text: str) -> Sequence[Finding]:
+def _checked(text: str, suffix: str, options: Sequence[str]) -> Sequence[Finding]:
     """What `tilewright check --json` finds in a text."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "kernel.py"
+        file = Path(folder) / f"kernel{suffix}"
         file.write_text(text, encoding="utf-8")
-        command = [sys.executable, "-m", "tilewright", "check", str(file), "--json"]
+        command = [sys.executable, "-m", "tilewright", "check", str(file), "--json", *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     report = report_from(json.loads(done.stdout))
     return [finding for verdict in report.verdicts for finding in verdict.findings]
@@ -204,7 +237,10 @@ def _checked(text: str) -> Sequence[Finding]:
 
 def main() -> int:
     """Mend the file that is named; its text goes to standard output. Exit code 1 where it cannot be mended."""
-    found = mended(Path(sys.argv[1]).read_text(encoding="utf-8"), _checked)
+    file, *options = sys.argv[1:]
+    suffix = Path(file).suffix
+    judge = partial(_checked, suffix=suffix, options=options)
+    found = mended(Path(file).read_text(encoding="utf-8"), judge, python=suffix == ".py")
     if found is None:
         return 1
     sys.stdout.write(found)

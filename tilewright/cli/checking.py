@@ -154,7 +154,7 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None
     """The verdict, all of it, to stdout; an error of usage has been raised before."""
     if verdict.output:
         say(verdict.output.rstrip("\n"))
-    say(f"{verdict.kernel}: {verdict.status}")
+    say(f"{verdict.kernel}: {verdict.said}")
     if isinstance(outcome, TilewrightError):
         say(str(reworded(outcome, COMMAND)))
     shown = len(outcome.findings) if isinstance(outcome, TilewrightError) else 0

@@ -219,7 +219,7 @@ def leave(asked: Asked, into: Path) -> None:
         except (TilewrightError, MemoryError) as error:
             report = Report(place, (verdict_on(place, error),))
     unfinished = into.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(asdict(report.said(COMMAND))), encoding="utf-8")
+    unfinished.write_text(json.dumps(asdict(report.in_dialect(COMMAND))), encoding="utf-8")
     unfinished.rename(into)
     os._exit(0)
 

@@ -16,6 +16,7 @@ from tilewright.explain.remedy import (
     Remedy,
     Way,
     advised,
+    at_once,
     between,
     either,
     insert,
@@ -30,7 +31,7 @@ from tilewright.explain.remedy import (
 
 __all__ = [
     "BUILDS", "COMMAND", "CUDA", "IDIOMS", "NUMBA", "PTX", "TRITON", "Collected", "Edit", "Facts",
-    "Finding", "OtherAccess", "Remedy", "Threads", "Way", "advised",
+    "Finding", "OtherAccess", "Remedy", "Threads", "Way", "advised", "at_once",
     "between", "either", "insert", "instruction", "joined", "keyword", "move", "operand",
     "other_parity", "parse_idioms", "replaced", "reworded",
 ]  # fmt: skip

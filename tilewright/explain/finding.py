@@ -128,6 +128,7 @@ class Finding:
         place = f"{self.file.rsplit('/', 1)[-1]}:{self.line}: " if self.file and self.line else ""
         place = "" if place and self.message.startswith(place) else place  # a warning's text has it
         times = f" ({self.count:,} times)" if self.count > 1 else ""
+        times += f" ({self.follows:,} more follow{'s' * (self.follows == 1)} from it)" if self.follows else ""
         times += f" ({BUILDS[self.builds[0]]})" if len(self.builds) == 1 else ""
         shown = self.choice and f"--replay {self.choice}"
         fields = [("given", self.given), ("allowed", self.allowed), ("try", self.hint), ("shown by", shown)]

@@ -16,6 +16,7 @@ __all__ = [
     "Remedy",
     "Way",
     "advised",
+    "at_once",
     "between",
     "either",
     "insert",
@@ -35,9 +36,10 @@ class Edit:
 
     how: insert, ``text`` as a statement of its own before a line from ``line`` to ``last``, the last the likeliest, or
     anywhere for line 0; replace, the statement of ``line`` becomes ``text``; keyword, of the instruction at ``line``,
-    ``name`` becomes ``text``; operand, the same of the operand ``name``, which ``{}`` in ``text`` stands for;
-    instruction, it is that called ``name``, and has one operand more if there is a ``text``; move, the statement of
-    ``line`` in front of a line from ``first`` to ``last``, or anywhere for none.
+    ``name`` becomes ``text``; operand, the same of the operand ``name``, which ``{}`` in ``text`` stands for; atomic,
+    ``x[i] = x[i] + y`` at ``line`` becomes the atomic of its operator; instruction, that at ``line`` becomes the one
+    called ``name``, with one operand more if there is a ``text``; move, the statement of ``line`` before a line from
+    ``first`` to ``last``, or anywhere for none.
     """
 
     how: str
@@ -52,16 +54,17 @@ class Edit:
         return replace(self, text=dialect.said(self.text) + dialect.end * (self.how in ("insert", "replace")))
 
 
+BEHIND = 3  # lines that follow an access in its turn of a loop
 Way = tuple[Edit, ...]
 """Changes that belong together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, commit, arrival, order, count, initialise,
-    guard, other. scope: warp, cta, cluster, gpu or sys. where: lines between which the step belongs; of one line, right
-    before it. why: a sentence. code: the statement, in the words of the kernel's language. ways: each is a list of
-    changes that may mend it by itself, the likeliest first; none where it takes a person.
+    """What would mend it. step: barrier, fence, proxy_fence, atomic, wait, commit, arrival, order, count, swizzle,
+    initialise, other. scope: warp, cta, cluster, gpu or sys. where: lines between which the step belongs; of one line,
+    right before it. why: a sentence. code: the statement, in the words of the kernel's language. ways: each is a list
+    of changes that may mend it by itself, the likeliest first; none where it takes a person.
     """
 
     step: str
@@ -85,11 +88,11 @@ class Remedy:
 
 
 def between(code: Term | str, *where: int) -> Way:
-    """A statement between two lines, or right before one; around a loop the later line stands first."""
+    """A statement between two lines, or right before one; around a loop, whose later line stands first, also in the
+    lines that follow the other one.
+    """
     first, last = (where[0] + 1, where[-1]) if len(where) > 1 else (where[0], where[0])
-    if first > last:
-        first, last = last, first
-    return (insert(code, first, last),)
+    return (insert(code, first, last) if first <= last else insert(code, last, first + BEHIND),)
 
 
 def insert(code: Term | str, first: int, last: int | None = None) -> Edit:
@@ -120,6 +123,11 @@ def instruction(line: int, name: str, more: object = "") -> Edit:
 def other_parity(line: int) -> Edit:
     """The other phase for a wait of a line."""
     return Edit("operand", line, "1 - {}", "phase")
+
+
+def at_once(line: int) -> Edit:
+    """A store of what it has read from the same place, as one atomic."""
+    return Edit("atomic", line)
 
 
 def move(line: int, first: int | None = None, last: int | None = None) -> Edit:

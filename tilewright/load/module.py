@@ -217,10 +217,15 @@ class LoadedKernel:
 
     def __init__(self, module: LoadedModule, entry: Function, written: Sequence[Parameter] = ()) -> None:
         self.module, self.entry = module, entry
-        own = tuple(Parameter(param.name, "") for param in entry.params)
+        own = tuple(Parameter(self._shown(param.name), "") for param in entry.params)
         self.written = tuple(written) if len(written) == len(own) else own
         self._programs: dict[object, tuple[Lowered, Program]] = {}
         self._change: Callable[[Kernel], Kernel] | None = None
+
+    def _shown(self, parameter: str) -> str:
+        """A parameter's name: of those that a compiler has made, the kernel's is the one in its source."""
+        made = parameter.removeprefix(self.entry.name)
+        return f"{self.name}{made}" if MADE_NAME.fullmatch(made) else parameter
 
     @property
     def name(self) -> str:

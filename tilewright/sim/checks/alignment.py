@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.batch import first_of, where_text
+from tilewright.sim.machine.batch import first_of, threads_of, where_text
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.terms import operation, told
 
@@ -51,6 +51,9 @@ def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Add
         allowed=f"a multiple of {site.width} bytes",
         at=site.at,
         kind="alignment",
+        buffer=site.place.name,
+        place=coordinate_text(program, site, address),
+        threads=threads_of(batch, bad),
     )
 
 

@@ -18,7 +18,7 @@ from tilewright.ir.operators import DIVISIONS, SHIFTS
 from tilewright.isa import bind
 from tilewright.isa.types import TYPES
 from tilewright.sim.checks.base import register
-from tilewright.sim.machine.batch import where_text
+from tilewright.sim.machine.batch import threads_of, where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -74,6 +74,7 @@ class Operands:
             hint=None if const_value(self.expr.b) is not None else f"T.select({holds}, {self.expr}, 0)",
             at=self.at,
             kind="arithmetic",
+            threads=threads_of(batch, lanes),
         )
 
 

@@ -76,6 +76,7 @@ def written_constant(op: str, place: Place, who: str, at: Span | None) -> Simula
         hint="a variable of global memory (`__device__`, .global), or a copy of it in registers",
         at=at,
         kind="bounds",
+        buffer=place.name,
     )
 
 

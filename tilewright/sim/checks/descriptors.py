@@ -7,18 +7,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.ir import const_value
-from tilewright.layout import ComposeLayout
+from tilewright.explain import Remedy, operand
+from tilewright.ir import AddressOf, Call, Evaluate, const_value, statements, walk
+from tilewright.isa import bind
+from tilewright.layout import ComposeLayout, SwizzleLayout, SwizzleMode
 from tilewright.sim.checks.base import Check, register
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.explain import Way
     from tilewright.ir import Buffer
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.units import Touched
 
 __all__ = ["Descriptors"]
+
+UNIT = 16  # bytes that a swizzle moves together
+GROUP = 8  # rows of a matrix that a descriptor counts together
 
 
 class Descriptors(Check):
@@ -38,8 +47,17 @@ class Descriptors(Check):
             numbers = _numbers(buffer)
             if numbers is not None and (what := _disorder(one, buffer, numbers, place.start)):
                 self.warned.add(key)
-                text = f"{operation.instruction.at}: {operation.name} {what}"
-                operation.batch.wave.run.warn(text, "descriptor", operation.name, place.name)
+                at = operation.instruction.at
+                facts = {
+                    "file": at.file if at else None,
+                    "line": at.line if at else None,
+                    "buffer": place.name,
+                    "operation": operation.name,
+                    "threads": (operation.issuers.thread_at(0),),
+                    "remedy": Remedy("swizzle", ways=tuple(_ways(self.program, buffer))),
+                }
+                text = f"{at}: {operation.name} {what}"
+                operation.batch.wave.run.warn(text, "descriptor", operation.name, place.name, facts=facts)
 
 
 def _disorder(one: Touched, buffer: Buffer, numbers: Ints, start: int) -> str:
@@ -60,6 +78,27 @@ def _disorder(one: Touched, buffer: Buffer, numbers: Ints, start: int) -> str:
         f"reads {buffer.name} in another order than its layout: {given} where {meant} should be, at unit {unit} of row "
         f"{row}; swizzle, offsets or start of its descriptor are not those of {buffer.layout}"
     )
+
+
+def _ways(program: Subject, buffer: Buffer) -> Iterator[Way]:
+    """The swizzle, and the bytes from eight rows to the next in units of 16, that a buffer's layout asks for, where a
+    descriptor into it is made.
+    """
+    assert isinstance(buffer.layout, ComposeLayout), "it is swizzled"
+    unit = (8 * UNIT // buffer.dtype.bits).bit_length() - 1
+    swizzles = (each for each in SwizzleMode if each and buffer.layout.swizzle == SwizzleLayout(unit, int(each), 3))
+    if (mode := next(swizzles, None)) is None:
+        return
+    for stmt in statements(program.written):
+        bound = bind(stmt.value) if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) else None
+        if bound is None or not stmt.at or not {"swizzle", "sdo"} <= {*bound.instruction.params}:
+            continue
+        if any(
+            isinstance(part, AddressOf) and part.buffer.name == buffer.name for part in walk(bound.operands["ptr"][0])
+        ):
+            line, rows = stmt.at.line, GROUP * mode.row_bytes // UNIT
+            swizzle, stride = operand(line, "swizzle", int(mode)), operand(line, "sdo", rows)
+            yield from ((swizzle,), (stride,), (swizzle, stride))
 
 
 def _element(buffer: Buffer, number: int) -> str:

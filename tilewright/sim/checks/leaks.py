@@ -39,6 +39,8 @@ class Leaks(Check):
             ),
             at=operation.instruction.at,
             kind="leaks",
+            threads=(operation.issuers.thread_at(issuer),),
+            operation=operation.name,
         )
 
     def ended(self, wave: Wave) -> None:

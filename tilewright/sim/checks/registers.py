@@ -163,6 +163,7 @@ def _lacks(operation: Operation, where: Bools, what: str, place: str) -> Simulat
         at=operation.instruction.at,
         kind="registers",
         operation=operation.name,
+        threads=(operation.issuers.thread_at(int(np.flatnonzero(where.any(1))[0])),),
     )
 
 

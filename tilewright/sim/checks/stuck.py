@@ -16,7 +16,7 @@ from tilewright.errors import SimulationError
 from tilewright.explain import Way, advised, between, insert, instruction, operand, replaced
 from tilewright.isa import Signal, phase_of, phase_state
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.batch import where_text
+from tilewright.sim.machine.batch import threads_of, where_text
 from tilewright.sim.machine.coordinates import element_text, pointer_to
 from tilewright.sim.machine.remote import split
 from tilewright.terms import Operand, Term, call, told
@@ -273,7 +273,14 @@ class Turns:
 
     def _livelock(self, batch: Batch, mask: Mask, why: str) -> SimulationError:
         given, hint = f"{where_text(batch, mask.full)}: {why}", HOISTED if self.hoisted else None
-        return SimulationError("livelock: a loop goes on for ever", given=given, hint=hint, at=self.at, kind="livelock")
+        return SimulationError(
+            "livelock: a loop goes on for ever",
+            given=given,
+            hint=hint,
+            at=self.at,
+            kind="livelock",
+            threads=threads_of(batch, mask.full),
+        )
 
 
 def _equal(before: tuple[Value, ...], state: tuple[Value, ...]) -> bool:

@@ -40,4 +40,8 @@ def escaped(operation: Operation, one: Touched, place: Place, first: int, size: 
         allowed=program.extent_text(place, size, issuers.wave.run.scalars),
         hint=f"at most {room} bytes from {shown[1]} on, or a larger {name}" if is_run and room > 0 else None,
         at=issuers.at,
+        kind="bounds",
+        buffer=name,
+        operation=operation.name,
+        threads=(issuers.thread_at(int(one.issuer[row])),),
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Array, Bools
-from tilewright.sim.machine.batch import numbers, where_text
+from tilewright.sim.machine.batch import numbers, threads_of, where_text
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
@@ -77,7 +77,7 @@ class MemoryFacet(_View):
             if not places.has_window(int(window)):
                 given = f"address {int(full[full >> WINDOW_BITS == window].flat[0]):#x}"
                 allowed = "a pointer into a buffer of the kernel"
-                raise SimulationError("a pointer to nowhere", given=given, allowed=allowed, at=self.at)
+                raise SimulationError("a pointer to nowhere", given=given, allowed=allowed, at=self.at, kind="bounds")
             lanes = self.mask.narrowed(full >> WINDOW_BITS == window)
             if lanes is not None:
                 offsets = _safe(full - (int(window) << WINDOW_BITS), lanes)
@@ -213,4 +213,5 @@ class Facet(_View):
     def fault(self, what: str, lanes: Bools, *, hint: str | None = None) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""
         shown = np.broadcast_to(lanes, self.batch.shape)
-        raise SimulationError(what, given=where_text(self.batch, shown), hint=hint, at=self.at)
+        threads = threads_of(self.batch, shown)
+        raise SimulationError(what, given=where_text(self.batch, shown), hint=hint, at=self.at, threads=threads)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP
-from tilewright.sim.machine.batch import first_warp, lanes_text, where_text
+from tilewright.sim.machine.batch import first_warp, lanes_text, threads_of, where_text
 from tilewright.sim.machine.facets import Facet
 from tilewright.terms import operation, told
 
@@ -143,4 +143,5 @@ def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span 
         hint="move it out of the condition that splits the warp",
         at=at,
         kind="divergence",
+        threads=threads_of(batch, active),
     )

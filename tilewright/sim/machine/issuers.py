@@ -18,6 +18,7 @@ from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BIT
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.explain import Threads
     from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
@@ -97,10 +98,15 @@ class Issuers:
     def kept(self, buffer: str) -> NDArray[np.uint64]:
         return self.wave.kept.setdefault(buffer, np.zeros(self.wave.ctas, np.uint64))
 
+    def thread_at(self, k: int) -> Threads:
+        """An issuer, as findings have it: the first thread of it."""
+        return self.wave.thread_at(self.wave.first + int(self.rows[k]), int(self.threads[k]))
+
     def fault(self, what: str, issuers: Bools, *, address: int | None = None) -> NoReturn:
         who = self.name(int(np.flatnonzero(issuers)[0]))
         where = "" if address is None else self._place_text(address)
-        raise SimulationError(what, given=f"{where}{who}", at=self.at)
+        threads = (self.thread_at(int(np.flatnonzero(issuers)[0])),)
+        raise SimulationError(what, given=f"{where}{who}", at=self.at, threads=threads)
 
     def _place_text(self, address: int) -> str:
         """``element 1 of A, byte 4, in``: empty for an address without a buffer."""

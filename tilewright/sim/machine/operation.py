@@ -360,6 +360,9 @@ class Operation:
                 given=f"{use}, issued by {self.who(int(issuer[first]))}",
                 allowed="sources that have been written before",
                 at=self.instruction.at,
+                kind="poison",
+                operation=self.name,
+                threads=(self.issuers.thread_at(int(issuer[first])),),
             )
 
 

@@ -16,7 +16,7 @@ from tilewright.errors import SimulationError
 from tilewright.ir import AddressOf, Expr, Load, const_value, walk
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.batch import first_of, threads_of, where_text
-from tilewright.sim.machine.coordinates import authored_text, coordinate_text, element_text, is_dealt_out
+from tilewright.sim.machine.coordinates import authored_text, buffer_name, coordinate_text, element_text, is_dealt_out
 from tilewright.sim.machine.memory import MemoryRows, initialised
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.tmem import Cells
@@ -143,17 +143,20 @@ class Shadows:
 
         Raises it where the value decides or is an address: nothing after that would mean anything.
         """
-        run, place = batch.wave.run, origin[0].place if origin[0] is not None else None
-        cause = run.findings.about(place.name) if place is not None else None
+        run, (site, address) = batch.wave.run, origin
+        name = site.place.name if site is not None and site.place is not None else None
+        if site is not None and address is not None:
+            name = buffer_name(run.program, site, first_of(address.full(), bad))
+        cause = run.findings.about(name) if name is not None else None
         if cause is not None and use not in DECIDES:
             run.findings.followed(cause)
             return
         run.unwritten = "used"
         error = self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
-        error.facts = {"threads": threads_of(batch, bad), "buffer": place.name if place is not None else None}
+        error.facts |= {"threads": threads_of(batch, bad), "buffer": name}
         if use in DECIDES:
             raise error
-        run.tell(error, place.name if place is not None else str(at))
+        run.tell(error, name if name is not None else str(at))
 
     def _undefined(self, batch: Batch, bad: Bools, use: str, at: Span | None) -> SimulationError | None:
         """The error for a value that is unknown since an operation left it open: of these lanes, if they had one."""

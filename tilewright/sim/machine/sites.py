@@ -17,7 +17,7 @@ from tilewright.errors import SimulationError
 from tilewright.records import replace as counted_as
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
-from tilewright.sim.machine.batch import first_of, numbers, where_text
+from tilewright.sim.machine.batch import first_of, numbers, threads_of, where_text
 from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import initialised
@@ -396,6 +396,8 @@ class Site:
                 given=f"address {(window << WINDOW_BITS) + at.lo:#x}",
                 allowed="a pointer into a buffer of the kernel",
                 at=self.at,
+                kind="bounds",
+                threads=threads_of(batch, mask.full),
             )
         several = window == LOCAL_WINDOW
         place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()) if several else 0)
@@ -414,6 +416,9 @@ class Site:
                 given=f"{missing:,} bytes before {place.name}, in {where_text(batch, before)}",
                 allowed=f"addresses from {place.name} on",
                 at=self.at,
+                kind="bounds",
+                buffer=place.name,
+                threads=threads_of(batch, before),
             )
 
     def lines(self) -> list[Line]:

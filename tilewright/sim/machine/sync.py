@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain import advised
+from tilewright.explain import advised, between, move
 from tilewright.isa import Sync
 from tilewright.sim.machine.batch import numbers
 from tilewright.terms import Told, call, operation, told
@@ -53,7 +53,8 @@ def _turn(place: BarrierSite, *, arrives: bool) -> Told:
     code = call(f"ptx.barrier.cluster.{'wait' if arrives else 'arrive'}")
     lines = (place.at.line,) if place.at else ()
     where = f" before line {lines[0]}" if lines else " before it"
-    return advised(told("{}{}", code, where), "barrier", "cluster", lines, code)
+    ways = [way for line in lines for way in (between(code, line), (move(line),))]
+    return advised(told("{}{}", code, where), "barrier", "cluster", lines, code, ways)
 
 
 @dataclass(eq=False)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.explain import Way, either, insert, move
 from tilewright.sim.machine.batch import first_warp, lanes_text
-from tilewright.terms import operation, told
+from tilewright.terms import barrier, operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -81,6 +82,12 @@ def _look_for(batch: Batch, gone: Bools, ctas: int) -> None:
         raise _without(batch, other, skipped, f"skipped it, came to the barrier at {place.at} instead, and ended", None)
 
 
+def _ways(place: BarrierSite) -> list[Way]:
+    """The barrier once more, where the others may lack it; or this one elsewhere."""
+    once_more = [(insert(told("{}", barrier("cta")), 0),)] if place.name == "cuda.cta_sync" else []
+    return [*once_more, *([(move(place.at.line),)] if place.at else [])]
+
+
 def _without(batch: Batch, place: BarrierSite, skipped: Bools, why: str, parting: Span | None) -> SimulationError:
     cta, warp = first_warp(skipped)
     lanes = lanes_text(skipped[cta, warp])
@@ -90,7 +97,8 @@ def _without(batch: Batch, place: BarrierSite, skipped: Bools, why: str, parting
         told("divergence: {} without {}", operation(place.name), who),
         given=f"{batch.wave.warp_name(cta, warp)}: {lanes} {why}",
         allowed="a barrier that all threads of the CTA come to, but for those that have returned",
-        hint=f"move it out of {where}",
+        hint=either(f"move it out of {where}", *_ways(place)),
         at=place.at,
         kind="divergence",
+        threads=(batch.wave.warp_at(cta, warp),),
     )

@@ -12,9 +12,10 @@ from tilewright.isa import phase_state
 from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers, threads_of
 from tilewright.sim.machine.coordinates import element_text, pointer_to
+from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sync import Crossing, Polling
 from tilewright.sim.order.reports.advice import inits, kept_apart
-from tilewright.terms import Operand, Told, call, meeting, operation, strong, told
+from tilewright.terms import Operand, Told, barrier, call, meeting, operation, strong, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,7 +44,7 @@ def stuck(run: Execution, kind: str, what: str, batches: list[Batch], others: li
             hint = either(
                 hint, *[(other_parity(_at_line(batch)),) for batch in ordered if _asked(batch) and _at_line(batch)]
             )
-        hint = hint or _together(run, first, [*batches, *others]) or _told(ordered)
+        hint = hint or _apart([*batches, *others]) or _together(run, first) or _told(ordered)
     if run.not_begun and run.room() < run.cluster_ctas:
         most = run.watch.limits.ctas
         missing = (
@@ -73,16 +74,28 @@ def _ended(run: Execution, waiting: Sequence[Batch]) -> Iterator[str]:
         yield f"rank{'s' * (len(gone) > 1)} {', '.join(map(str, gone))}: all threads have ended"
 
 
-def _other_numbers(batches: Sequence[Batch]) -> list[Way]:
-    """The numbers of barriers of the CTA at which others wait, each in place of one's own."""
-    found = {}
+def _apart(batches: Sequence[Batch]) -> Told | None:
+    """A hint, where threads of a CTA wait at barriers of different numbers."""
+    waiting = dict[int, tuple[int, int]]()  # by line, the number and how many threads it is for
     for batch in batches:
         if isinstance(batch.meeting, Crossing) and batch.meeting.barrier is not None and batch.meeting.place.at:
-            found[batch.meeting.place.at.line] = int(batch.meeting.barrier[0, 0])
-    return [(operand(line, "id", other),) for line, own in found.items() for other in {*found.values()} - {own}]
+            number = int(batch.meeting.barrier[0, 0])
+            expected = int(batch.wave.barriers.expected[batch.ctas.start, number])
+            waiting[batch.meeting.place.at.line] = number, expected
+    if len({number for number, _ in waiting.values()}) < 2:
+        return None
+    (first, (one, _)), (then, (other, _)), *_ = waiting.items()
+    text = (
+        f"one barrier for both: line {first} waits at barrier {one}, line {then} at barrier {other}; or each of them "
+        "by all of its threads"
+    )
+    pairs = [(here, there) for here in waiting for there in waiting if waiting[here][0] != waiting[there][0]]
+    ways = [(operand(here, "id", waiting[there][0]),) for here, there in pairs]
+    ways += [(insert(told("{}", call("ptx.bar.sync", *waiting[there])), here),) for here, there in pairs]
+    return advised(text, "barrier", "cta", tuple(waiting), ways=ways)
 
 
-def _together(run: Execution, batch: Batch, others: Sequence[Batch]) -> Told | None:
+def _together(run: Execution, batch: Batch) -> Told | None:
     """A hint: a place where all threads that a barrier waits for come by."""
     if not isinstance(batch.meeting, Crossing):
         return None
@@ -92,7 +105,7 @@ def _together(run: Execution, batch: Batch, others: Sequence[Batch]) -> Told | N
         return None
     counted = ", or the number of threads that come by as its count" if name.startswith("ptx.bar") else ""
     text = told("{} once, outside of the condition of line {}{}", meeting(name), parting.line, counted)
-    return advised(text, "barrier", "cta", ways=_other_numbers(others))
+    return advised(text, "barrier", "cta", ways=[(insert(told("{}", barrier("cta")), 0),)] * (name == "cuda.cta_sync"))
 
 
 def _told(batches: list[Batch]) -> Told | None:
@@ -193,7 +206,9 @@ def _asked(batch: Batch) -> list[tuple[int, int]]:
     if not isinstance(polling, Polling) or polling.mbarrier is None:
         return []
     waiting = batch.mask.full & ~polling.passed
-    return [(numbers(batch.ctas)[first_warp(waiting)[0]], first_of(polling.mbarrier.full(), waiting))]
+    row, address = numbers(batch.ctas)[first_warp(waiting)[0]], first_of(polling.mbarrier.full(), waiting)
+    rows, own = split(batch.wave, np.array([row]), np.array([address]))  # of another CTA, where the address says so
+    return [(int(rows[0]), int(own[0]))]
 
 
 def _phase_text(wave: Wave, row: int, address: int) -> str:

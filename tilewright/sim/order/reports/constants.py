@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
+from tilewright.explain import OtherAccess
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.order.reports.words import grid_thread_text
 from tilewright.terms import Told, operation, told
@@ -28,6 +29,10 @@ def constant_written(
         hint="no __ldg, and no __restrict__ or const for an array that is written too",
         at=read.site.at,
         kind="races",
+        threads=(wave.thread_at(*reader),),
+        buffer=read.site.line.buffer or None,
+        place=coordinate_text(wave.run.program, read.site, address),
+        other=OtherAccess(write.site.op, "written", *_place(write), (wave.thread_at(*writer),)),
     )
 
 
@@ -47,3 +52,9 @@ def _both(wave: Wave, read: Record, address: int) -> Told:
 
 def _at(write: Record) -> str:
     return f" at {write.site.at}" if write.site.at else ""
+
+
+def _place(write: Record) -> tuple[str | None, int | None]:
+    """The file and the line of a write."""
+    at = write.site.at
+    return (at.file, at.line) if at else (None, None)

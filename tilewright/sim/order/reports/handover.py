@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import product, takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
-from tilewright.explain import advised, insert, joined, keyword, move
+from tilewright.explain import Edit, advised, insert, joined, keyword, move
 from tilewright.ir import AddressOf, If, Stmt, While, statements, walk
 from tilewright.isa import Fence, bind
 from tilewright.isa.effects import SCOPES
-from tilewright.sim.codegen.axes import LANE, WARP
+from tilewright.sim.codegen.axes import CTA, LANE, WARP
 from tilewright.sim.codegen.values import calls_of
 from tilewright.terms import Told, barrier, fence, told
 
@@ -31,12 +31,14 @@ __all__ = ["arrivals_behind", "handover_advice", "misplaced", "name_of"]
 
 SIDES = {True: ("release", "before"), False: ("acquire", "after")}
 FULL = ("acq_rel", "sc")
+MOST_WAYS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class _Word:
     """A statement by which threads signal or wait. place: the name of a buffer, or of a barrier. has_order: may it be
-    given one? alone: does a condition choose lanes for it? warps: the conditions that choose warps for it.
+    given one? alone: does a condition choose lanes for it? warps: the conditions that choose warps for it. waits: does
+    a thread stay there until it hears? near: may the threads of the access come by?
     """
 
     line: int
@@ -47,6 +49,8 @@ class _Word:
     has_order: bool
     alone: bool
     warps: tuple[int, ...]
+    waits: bool
+    near: bool
 
 
 class _Together:
@@ -94,16 +98,18 @@ def misplaced(axes: Axes, before: Steps, after: Steps) -> Told | None:
     first, last = _line_of(before), _line_of(after)
     tells, early = list(_words(axes, _following(before))), list(_words(axes, _preceding(before)))
     listens, late = list(_words(axes, _preceding(after)))[::-1], list(_words(axes, _following(after)))
+    found: dict[str, tuple[Edit, ...]] = {}
     for tell, heard in product((*tells, *early[::-1]), (*listens, *late)):
-        if not (isinstance(tell, _Word) and isinstance(heard, _Word) and _meet(tell, heard)):
+        if not (isinstance(tell, _Word) and isinstance(heard, _Word) and heard.waits and _meet(tell, heard)):
             continue
-        moves = [move(tell.line, first + 1, first + 1)] if tell in early and tell not in tells else []
-        moves += [move(heard.line, last, last)] if heard in late and heard not in listens else []
-        if moves:
-            ends = [f"the signal of line {tell.line} behind line {first}"] * (tell in early and tell not in tells)
-            ends += [f"the wait of line {heard.line} before line {last}"] * (heard in late and heard not in listens)
-            return advised("; ".join(ends), "order", ways=[tuple(moves)])
-    return None
+        is_early, is_late = tell in early and tell not in tells, heard in late and heard not in listens
+        if not (is_early or is_late) or (is_early and not tell.near) or (is_late and not heard.near):
+            continue
+        texts = [f"the signal of line {tell.line} behind line {first}"] * is_early
+        texts += [f"the wait of line {heard.line} before line {last}"] * is_late
+        moves = [move(tell.line, first + 1, first + 1)] * is_early + [move(heard.line, last, last)] * is_late
+        found.setdefault("; ".join(texts), tuple(moves))
+    return advised(next(iter(found)), "order", ways=[*found.values()][:MOST_WAYS]) if found else None
 
 
 def _meet(tell: _Word, heard: _Word) -> bool:
@@ -210,6 +216,7 @@ def _words(axes: Axes, stmts: Iterator[tuple[Stmt, tuple[Stmt, ...]]]) -> Iterat
     for stmt, around in stmts:
         line = stmt.at.line if stmt.at else 0
         alone = any(isinstance(outer, If) and axes.of(outer.cond) & LANE for outer in around)
+        near = not any(isinstance(outer, If) and axes.of(outer.cond) & (WARP | CTA) for outer in around)
         warps = tuple(id(outer) for outer in around if isinstance(outer, If) and axes.of(outer.cond) & WARP)
         for instruction in calls_of(stmt):
             bound = bind(instruction)
@@ -221,7 +228,8 @@ def _words(axes: Axes, stmts: Iterator[tuple[Stmt, tuple[Stmt, ...]]]) -> Iterat
             elif isinstance(fence, Fence) and not fence.only:
                 yield _Fenced(line, str(fence.sem), str(fence.scope), warps)
             for place, tells, sem, scope in _said(bound):
-                yield _Word(line, place, tells, sem, scope, "sem" in bound.mods, alone, warps)
+                waits = isinstance(stmt, While) or bound.form.signal_of("wait") is not None
+                yield _Word(line, place, tells, sem, scope, "sem" in bound.mods, alone, warps, waits, near)
 
 
 def _said(bound: Bound) -> Iterator[tuple[str, bool, str, str]]:

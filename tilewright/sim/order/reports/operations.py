@@ -59,6 +59,9 @@ def early_operation(
         hint=missing_step(operations, earlier, (row, knower), at, fences=False, reads=did == "read"),
         at=at,
         kind="races",
+        threads=(now.issuers.thread_at(k),),
+        buffer=operations.wave.run.places.shared_at(byte).name,
+        place=shared_text(operations.wave, byte),
     )
 
 
@@ -81,6 +84,8 @@ def early_write(
         hint=hint,
         at=at,
         kind="races",
+        threads=(now.issuers.thread_at(k),),
+        buffer=operations.wave.run.places.at(window, 0).name,
     )
 
 
@@ -124,6 +129,7 @@ def freed_early(
         hint=missing_step(operations, earlier, place, at, fences=False),
         at=at,
         kind="races",
+        threads=(operations.wave.warp_at(*place),),
     )
 
 
@@ -163,6 +169,7 @@ def early_use(
         hint=missing_step(operations, earlier, warp, at),
         at=at,
         kind="races",
+        threads=(operations.wave.warp_at(*warp),),
         buffer=name,
     )
 

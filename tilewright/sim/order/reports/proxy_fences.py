@@ -60,19 +60,18 @@ class LackingFence:
 
     def facts(self, operation: Operation) -> Facts:
         """The fields of the warning's finding."""
-        at, one = operation.instruction.at, operation.issuers
+        at = operation.instruction.at
         return {
             "file": at.file if at else None,
             "line": at.line if at else None,
             "operation": operation.name,
             "buffer": self.buffer,
             "remedy": self.remedy(operation).remedy,
-            "threads": (one.wave.thread_at(one.wave.first + int(one.rows[0]), int(one.threads[0])),),
+            "threads": (operation.issuers.thread_at(0),),
         }
 
     def error(self, operation: Operation) -> SimulationError:
         """The finding."""
-        one = operation.issuers
         return SimulationError(
             f"{operation.name} {self.what}",
             given=f"issued by {operation.issuers.name(0)}",
@@ -80,7 +79,7 @@ class LackingFence:
             hint=self.remedy(operation),
             at=operation.instruction.at,
             kind="races",
-            threads=(one.wave.thread_at(one.wave.first + int(one.rows[0]), int(one.threads[0])),),
+            threads=(operation.issuers.thread_at(0),),
             buffer=self.buffer,
         )
 

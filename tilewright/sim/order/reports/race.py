@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.explain import Facts, OtherAccess, Threads, advised, insert, joined, keyword
+from tilewright.explain import Facts, OtherAccess, Threads, advised, at_once, either, insert, joined, keyword, move
 from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.batch import numbers, threads_of
 from tilewright.sim.machine.coordinates import buffer_name, coordinate_text
@@ -213,14 +213,16 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
         return hint
     if is_update(clash):
         return _update(program, clash)
-    if (moved := displaced(program, first, then)) is not None:
+    moved = displaced(program, first, then)
+    if far and moved is not None:
         return moved
     if far:
         kind = "any" if clash.at_once or clash.with_writer is clash.site.write else "between"
         return told("{}", Term("no barrier", (kind,)))
     if clash.at_once:
         return APART
-    return _ordered(program, clash, first, then) or stronger
+    hint = _ordered(program, clash, first, then) or stronger
+    return either(hint, *moved.remedy.ways) if hint and moved is not None and moved.remedy is not None else hint
 
 
 def _paired_up(clash: Clash, witness: Witness) -> str | None:
@@ -233,7 +235,7 @@ def _paired_up(clash: Clash, witness: Witness) -> str | None:
         return None
     text = (f"one barrier for both warps, as often by each: those of line {lines[0]} and line {lines[1]} pair up by "
             f"accident, as warp {warps[0]} comes to the one and warp {warps[1]} to the other")  # fmt: skip
-    ways = [(insert(told("{}", barrier("cta")), line),) for line in lines]
+    ways = [(insert(told("{}", barrier("cta")), line),) for line in lines] + [(move(line),) for line in lines]
     return advised(text, "barrier", "cta", lines, barrier("cta"), ways)
 
 
@@ -258,7 +260,7 @@ def _update(program: Subject, clash: Clash) -> str:
     text = told(
         "{} in place of {}: it reads and writes at once; a barrier would not keep two threads apart", atomic, where
     )
-    return advised(text, "atomic", "gpu", tuple(lines), atomic, ways=())
+    return advised(text, "atomic", "gpu", tuple(lines), atomic, [(at_once(line),) for line in lines])
 
 
 def _strength(one: Site, other: Site, scope: str) -> str | None:

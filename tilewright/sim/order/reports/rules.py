@@ -15,6 +15,7 @@ from tilewright.terms import Term, barrier, call, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.explain import Threads
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Wave
@@ -46,6 +47,7 @@ def barrier_reused(wave: Wave, barrier: int, row: int, warp: int, at: Span | Non
         hint="a barrier of another number, or a count of all threads that meet",
         at=at,
         kind="races",
+        threads=(wave.warp_at(row, warp),),
     )
 
 
@@ -56,6 +58,7 @@ def ends_between(wave: Wave, row: int, warp: int) -> SimulationError:
         given=wave.warp_name(row, warp),
         allowed="one arrive and one wait, by turns",
         kind="races",
+        threads=(wave.warp_at(row, warp),),
     )
 
 
@@ -68,6 +71,7 @@ def initialised_twice(wave: Wave, row: int, thread: int, offset: int, at: Span |
         hint="one m-barrier for all turns, as phases follow each other; or mbarrier.inval before",
         at=at,
         kind="races",
+        threads=(wave.thread_at(wave.first + row, thread),),
         buffer=wave.run.places.shared_at(offset).name,
     )
 
@@ -84,6 +88,7 @@ def uninitialised(
     what, given = f"{doing} {shared_text(wave, offset)}", wave.thread_name(*who)
     article = "an" if noun[0] in "aeiou" else "a"
     made = [line for line, _ in inits(wave.run.program, wave.run.places.shared_at(offset).name)][-1:]
+    threads = (wave.thread_at(wave.first + who[0], who[1]),)
     lines = (*made, *at_line(at))
     if home == who[0]:
         return SimulationError(
@@ -96,6 +101,7 @@ def uninitialised(
             ),
             at=at,
             kind="races",
+            threads=threads,
             buffer=wave.run.places.shared_at(offset).name,
         )
     return SimulationError(
@@ -109,6 +115,7 @@ def uninitialised(
         ),
         at=at,
         kind="races",
+        threads=threads,
         buffer=wave.run.places.shared_at(offset).name,
     )
 
@@ -127,6 +134,7 @@ def ended_early(
         hint=advised(step, "barrier", "cta", (first, last), barrier("cta")),
         at=at,
         kind="races",
+        threads=(wave.thread_at(wave.first + who[0], who[1]),),
         buffer=wave.run.places.shared_at(where[1]).name,
     )
 
@@ -141,11 +149,12 @@ def no_data(wave: Wave, site: Site, who: tuple[int, int], offset: int) -> Simula
         hint=told("{} by one thread before it, after the last use", call("ptx.mbarrier.inval", ...)),
         at=site.at,
         kind="races",
+        threads=(wave.thread_at(wave.first + who[0], who[1]),),
         buffer=wave.run.places.shared_at(offset).name,
     )
 
 
-def early_arrival(wave: Wave, who: str, offset: int, at: Span | None) -> SimulationError:
+def early_arrival(wave: Wave, who: str, threads: tuple[Threads, ...], offset: int, at: Span | None) -> SimulationError:
     """An arrival for the next phase, though no thread has found the last one over."""
     text = "a wait for the last phase before it; or mbarrier.init with the count of all that arrive"
     bar, lines = pointer_to(wave, offset), at_line(at)
@@ -160,6 +169,7 @@ def early_arrival(wave: Wave, who: str, offset: int, at: Span | None) -> Simulat
         hint=advised(text, "wait", "cta", lines, ways=ways),
         at=at,
         kind="races",
+        threads=threads,
         buffer=wave.run.places.shared_at(offset).name,
     )
 
@@ -173,6 +183,7 @@ def ends_between_signals(wave: Wave, operation: Operation, issuer: int, offset: 
         hint="mbarrier.init with the count of all that arrive, and as many bytes announced as come",
         at=operation.instruction.at,
         kind="races",
+        threads=(operation.issuers.thread_at(issuer),),
         buffer=wave.run.places.shared_at(offset).name,
     )
 
@@ -239,4 +250,5 @@ def ends_before_operation(operation: Operation, issuer: int, home: int, *, is_kn
         hint=hint,
         at=operation.instruction.at,
         kind="races",
+        threads=(operation.issuers.thread_at(issuer),),
     )

@@ -184,12 +184,13 @@ def check_not_early(
     """
     for k in early.tolist():
         row, home, offset = int(signals.who.rows[k]), signals.home[k], int(signals.offset[k])
-        who = wave.warp_name(row, int(signals.who.warps[k]))
+        who, threads = wave.warp_name(row, warp := int(signals.who.warps[k])), (wave.warp_at(row, warp),)
         if by is not None:
             operation, one = by
             mine = (operation.issuers.rows[one.issuer] == row) & (one.rows == home) & (one.at == offset)
-            who = operation.who(int(one.issuer[np.argmax(mine)]))
-        raise early_arrival(wave, who, offset, at)
+            who = operation.who(issuer := int(one.issuer[np.argmax(mine)]))
+            threads = (operation.issuers.thread_at(issuer),)
+        raise early_arrival(wave, who, threads, offset, at)
 
 
 def check_together(operation: Operation, one: Touched) -> None:
