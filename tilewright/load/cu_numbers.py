@@ -92,13 +92,15 @@ def said(node: Node | None, text: str) -> str:
 @dataclass
 class Numbers:
     """What names stand for. names: their values, or the texts of these. calls: parameters and body of macros and
-    functions. lacks: names that were asked for and are not known. types: of names, as they are declared.
+    functions. lacks: names that were asked for and are not known. types: of names, as they are declared. used:
+    names that were asked for and are integers of no other names.
     """
 
     names: Mapping[str, str | Number]
     calls: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
     lacks: set[str] = field(default_factory=set)
     types: Mapping[str, str] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
     _depth: int = 0
 
     def of(self, text: str) -> Number | None:
@@ -123,10 +125,13 @@ class Numbers:
         found = self.names.get(name, self.names.get(name.rpartition("::")[2]))
         if not isinstance(found, str):
             self.lacks |= {name} if found is None else set()
+            self.used |= {name: found} if isinstance(found, int) and found > 1 else {}
             return found
-        before = set(self.lacks)
+        before, many = set(self.lacks), len(self.used)
         if (value := self.of(found)) is None:  # ask for the names in its text, or for the name itself
             self.lacks = before | ({each for each in self.lacks - before if each.isidentifier()} or {name})
+        elif isinstance(value, int) and value > 1 and len(self.used) == many:
+            self.used[name] = value
         return value
 
     def _inner(self, node: Node, text: str) -> Number | None:
