@@ -19,7 +19,6 @@ __all__ = [
     "Finding",
     "Report",
     "Verdict",
-    "coverage_text",
     "report_from",
     "verdict_on",
 ]

@@ -250,7 +250,7 @@ def smaller(
 ) -> tuple[Request, dict[str, Any]]:
     """The request with the smallest launch that reaches the same code, and what a verdict says of it.
 
-    Numbers of the host code become smaller, so that arrays do, too; or, where it has none, the grid.
+    HostNumbers of the host code become smaller, so that arrays do, too; or, where it has none, the grid.
     """
     request, kernel = each.request, kernel_of(module, each.request)
 

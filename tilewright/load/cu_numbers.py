@@ -1,4 +1,4 @@
-"""Numbers that host code comes to, as far as its text says them: ``(n + 255) / 256``, ``sizeof(float4) * rows``.
+"""HostNumbers that host code comes to, as far as its text says them: ``(n + 255) / 256``, ``sizeof(float4) * rows``.
 
 An expression is read by the grammar and never run. Names, macros with parameters and functions of one ``return`` are
 looked up; what is not known is remembered by name, so that it can be asked for.
@@ -21,7 +21,7 @@ from tilewright.load.declared import number_name
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Number", "Numbers", "expression", "literal", "said", "type_bytes"]
+__all__ = ["HostNumbers", "Number", "expression", "literal", "said", "type_bytes"]
 
 Number = int | float
 
@@ -90,7 +90,7 @@ def said(node: Node | None, text: str) -> str:
 
 
 @dataclass
-class Numbers:
+class HostNumbers:
     """What names stand for. names: their values, or the texts of these. calls: parameters and body of macros and
     functions. lacks: names that were asked for and are not known. types: of names, as they are declared. used:
     names that were asked for and are integers of no other names.
@@ -210,16 +210,16 @@ def _as(kind: str, value: Number | None) -> Number | None:
     return float(value) if name.startswith("float") else int(value) if name else value
 
 
-_READERS: Mapping[str, Callable[[Numbers, Node, str], Number | None]] = {
+_READERS: Mapping[str, Callable[[HostNumbers, Node, str], Number | None]] = {
     "number_literal": lambda _, node, text: literal(said(node, text)),
     "true": lambda *_: 1,
     "false": lambda *_: 0,
-    **dict.fromkeys(("identifier", "qualified_identifier", "field_expression"), Numbers._name),
-    **dict.fromkeys(("parenthesized_expression", "condition_clause"), Numbers._inner),
-    "unary_expression": Numbers._one,
-    "binary_expression": Numbers._both,
-    "conditional_expression": Numbers._chosen,
-    "cast_expression": Numbers._cast,
-    "sizeof_expression": Numbers._size,
-    "call_expression": Numbers._call,
+    **dict.fromkeys(("identifier", "qualified_identifier", "field_expression"), HostNumbers._name),
+    **dict.fromkeys(("parenthesized_expression", "condition_clause"), HostNumbers._inner),
+    "unary_expression": HostNumbers._one,
+    "binary_expression": HostNumbers._both,
+    "conditional_expression": HostNumbers._chosen,
+    "cast_expression": HostNumbers._cast,
+    "sizeof_expression": HostNumbers._size,
+    "call_expression": HostNumbers._call,
 }
