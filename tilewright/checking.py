@@ -20,6 +20,7 @@ from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.public import Public, keywords_of
 from tilewright.ranks import named_arguments
+from tilewright.small import smaller_grid
 from tilewright.verdict import Verdict, verdict_on
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def check(
     strict: str | Iterable[str] = (),
     explore: int | None = None,
     replay: str | None = None,
+    small: bool = False,
     **named: Any,
 ) -> Verdict:
     """Compile a kernel and run it under ``checks``; errors of the kernel become findings of the verdict, never
@@ -67,7 +69,9 @@ def check(
     symbolic extents of ``sizes``. expect: what arrays hold after it, by the name of the argument, within ``rtol`` and
     ``atol``. Limits and ``max_findings`` as of `simulate`. Of a kernel of `load_cu`, both: does it run as it is
     written, too, and not only as the compiler optimises it? strict: benign idioms that are told all the same. explore,
-    replay: as of `simulate`; left out, a kernel of others is explored a little.
+    replay: as of `simulate`; left out, a kernel of others is explored a little. small: of
+    a kernel of others, run the fewest CTAs that reach every branch which the given ones reach; `Verdict.coverage` says
+    how many.
 
     >>> verdict = check(kernel, a, b, expect={"B": a.T})  # doctest: +SKIP
     >>> verdict.assert_clean()  # doctest: +SKIP
@@ -78,8 +82,27 @@ def check(
     limits["explore"] = (EXPLORED if isinstance(kernel, LoadedKernel) else 0) if explore is None else explore
     wanted = Wanted(expect or {}, rtol, atol)
     policy = Policy(both, parse_idioms(strict))
-    return ran(kernel, args, named, checks, limits, wanted=wanted, target=target, sizes=sizes or {}, seed=seed,
-               policy=policy)[0]  # fmt: skip
+    if small and not isinstance(kernel, LoadedKernel):
+        raise ArgumentError("small=True is for kernels of load_cu and load_ptx", given=described(kernel))
+    chosen = dict[str, Any]()
+    if small:
+        named, chosen = _small(kernel, args, named)
+    verdict = ran(kernel, args, named, checks, limits, wanted=wanted, target=target, sizes=sizes or {}, seed=seed,
+                  policy=policy)[0]  # fmt: skip
+    return replace(verdict, coverage=chosen)
+
+
+def _small(
+    kernel: LoadedKernel, args: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The launch with the fewest CTAs, and what is said of it."""
+    try:
+        values, launch = _arguments(kernel, args, named, {}, 0)
+        (_, _, shape), whole = smaller_grid((kernel, [*values.values()], launch))
+    except (TilewrightError, MemoryError):  # the run itself tells of it
+        return dict(named), {}
+    grids = {"chosen": {"grid": shape["grid"]}, "given": {"grid": launch["grid"]}}
+    return {**named, "grid": shape["grid"]}, {**whole.as_data, **grids}
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ limit of time or memory, so that nothing is known.
 @dataclass(frozen=True, repr=False)
 class Verdict:
     """The result of one run of one kernel. inputs: a line for each argument. seconds: the time of the run. builds:
-    those that ran, where there are several, see `Finding.builds`. orders: the choices of its runs, by name.
+    those that ran, where there are several, see `Finding.builds`. orders: the choices of its runs, by name. coverage:
+    where the smallest launch was asked for, how many blocks of code it reaches, of how many, and what was chosen.
     """
 
     kernel: str
@@ -52,6 +53,7 @@ class Verdict:
     seconds: float = 0.0
     builds: tuple[str, ...] = ()
     orders: tuple[str, ...] = ()
+    coverage: Mapping[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Was nothing wrong found?"""
@@ -123,6 +125,16 @@ class Report:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.verdicts))
+
+
+def coverage_text(coverage: Mapping[str, Any]) -> str:
+    """A line on the blocks of code that a launch reaches, and on the launch that was chosen for them."""
+    lines = ", ".join(map(str, coverage["lines_not_reached"]))
+    left = f"; not reached: a branch of line {lines}" if lines else ""
+    chosen = ", ".join(f"{name} = {value}" for name, value in coverage["chosen"].items())
+    given = ", ".join(f"{name} = {value}" for name, value in coverage["given"].items())
+    why = f"; the smallest launch that does: {chosen} for {given}" if chosen != given else "; no smaller launch does"
+    return f"{coverage['reached']} of {coverage['blocks']} blocks of code reached{left}{why}"
 
 
 def verdict_on(

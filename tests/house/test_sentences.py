@@ -10,12 +10,24 @@ ROOMS = ("explain", "sim", "load", "advise", "cli", "checking.py", "verdict.py",
 OTHER_TEXTS = {  # files whose patterns read what users write, or code
     "load/module.py",
     "cli/app.py",
-    "cli/checking.py",
+    "cli/arguments.py",
+    "cli/launching.py",
     "load/unoptimised.py",
     "sim/codegen/skips.py",
     *(
         f"load/cu{part}.py"
-        for part in ("", "_compile", "_headers", "_launches", "_pieces", "_stand_ins", "_structures", "_tree")
+        for part in (
+            "",
+            "_compile",
+            "_headers",
+            "_host",
+            "_launches",
+            "_numbers",
+            "_pieces",
+            "_stand_ins",
+            "_structures",
+            "_tree",
+        )
     ),
 }
 

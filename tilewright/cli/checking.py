@@ -15,13 +15,13 @@ import numpy as np
 from tilewright.checking import EXPLORED, LAUNCH, Policy, ran
 from tilewright.cli.arguments import Request, arguments_of, kernel_of, made_argument, numbers, requests_beside
 from tilewright.cli.kernels import constants
-from tilewright.cli.launching import as_launched, in_order, is_dependent
+from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, smaller
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.sequences import sequence
-from tilewright.verdict import Report, Verdict
+from tilewright.verdict import Report, Verdict, coverage_text
 from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
@@ -74,15 +74,17 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
         return _in_order(asked, limits, sizes)
     if by_host_code:
         found = as_launched(module, one, asked.file, sizes)
-        requests = [request for request, _ in found]
-        complain("\n".join(said for _, said in found))
+        complain("\n".join(each.said for each in found))
+    else:
+        found = [Launched(request, request, "", {}) for request in requests]
     limits = {**limits, "max_findings": asked.max_findings}
     choices_made = {"explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
     policy = Policy(asked.both, parse_idioms(asked.strict or ()))
+    runs = [smaller(module, each, asked.file, sizes) if asked.small else (each.request, {}) for each in found]
     verdicts = [
         _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made}, policy=policy,
-                 profile=asked.profile)
-        for request in requests
+                 profile=asked.profile, coverage=coverage)
+        for request, coverage in runs
     ]  # fmt: skip
     return Report(str(asked.file), tuple(verdicts), limits)
 
@@ -102,7 +104,7 @@ def _in_order(asked: Asked, limits: Mapping[str, Any], sizes: Mapping[str, int])
 
 def _checked(
     module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any], policy: Policy,
-    profile: str | None = None,
+    profile: str | None = None, coverage: Mapping[str, Any] = {},
 ) -> Verdict:  # fmt: skip
     kernel = kernel_of(module, request)
     random = np.random.default_rng(request.seed)
@@ -123,6 +125,7 @@ def _checked(
         raise outcome
     if gpu and verdict:
         verdict = _compared(kernel, verdict, before, args, launch)
+    verdict = replace(verdict, coverage=coverage)
     if not quiet:
         _say(verdict, outcome)
     if profile is not None and not quiet and not isinstance(outcome, TilewrightError | MemoryError):
@@ -155,6 +158,8 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None
     if verdict.output:
         say(verdict.output.rstrip("\n"))
     say(f"{verdict.kernel}: {verdict.said}")
+    if verdict.coverage:
+        say(coverage_text(verdict.coverage))
     if isinstance(outcome, TilewrightError):
         say(str(reworded(outcome, COMMAND)))
     shown = len(outcome.findings) if isinstance(outcome, TilewrightError) else 0

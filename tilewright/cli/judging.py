@@ -22,6 +22,7 @@ from tilewright.cli.options import (
     Replay,
     Seed,
     Sizes,
+    Small,
     Strict,
     Values,
     WideCluster,
@@ -90,6 +91,7 @@ def check(
     limit: Limit = None,
     size: Sizes = None,
     profile: ProfiledFor = None,
+    small: Small = False,
     write: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Check a kernel without a GPU, and say what was found: for programs with --json.
@@ -104,7 +106,7 @@ def check(
     Examples:
       tilewright check vadd.cu --grid 4 --block 256 --arg a:f32[1000]=random --arg b:f32[1000] --arg n=1000
       tilewright check matmul.cu --kernel 'matmul<64>' --grid 2,2 --block 16,16 --arg ...
-      tilewright check vadd.cu --grid 4 --block 256 --arg ... --profile H200
+      tilewright check vadd.cu --size n=1000000 --small
       tilewright check kernels.py:scale --size n=1000 --limit 30s --json
     """
     from tilewright.cli.verdicts import Asked, judged

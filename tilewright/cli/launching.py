@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.arguments import ALLOWED, TYPES, Request, made_argument
+from tilewright.checking import LAUNCH
+from tilewright.cli.arguments import ALLOWED, TYPES, Request, arguments_of, kernel_of, made_argument
 from tilewright.dtypes import dtype
-from tilewright.errors import ArgumentError, choices
+from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_host import bare
 from tilewright.load.cu_launches import LaunchShape, launched
 from tilewright.load.cu_pieces import template_names
 from tilewright.load.declared import Field, Parameter, number_name
 from tilewright.sequences import PlannedLaunch, launch
+from tilewright.small import Launch, smaller_grid, smallest
 
 if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
 
-__all__ = ["as_launched", "in_order", "is_dependent"]
+__all__ = ["Launched", "as_launched", "in_order", "is_dependent", "smaller"]
 
 _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "nv_half": "f16",
              "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat162": "bf16", "float2": "f32", "float3": "f32",
@@ -55,16 +57,26 @@ class _Lacks:
                                 allowed=ALLOWED, hint=" ".join(self.options))  # fmt: skip
 
 
-def as_launched(
-    module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]
-) -> list[tuple[Request, str]]:
-    """The request with the launch that the file has, for each kernel that it asks for, and a line that says so.
+@dataclass(frozen=True)
+class Launched:
+    """A request as host code launches it. asked: what was asked for. said: a line that says what the host code has.
+    numbers: of names in it that decide on the launch.
+    """
+
+    request: Request
+    asked: Request
+    said: str
+    numbers: Mapping[str, int]
+
+
+def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
+    """The request with the launch that the file has, for each kernel that it asks for.
 
     Without a name it asks for the only kernel, or all that the file launches. sizes: values of names of host code.
     Raises ArgumentError where a launch or an argument is neither in the text nor in the request.
     """
     kernels = _asked_for(module, request, file, sizes)
-    lacks, found, used = _Lacks(), [], set[str]()
+    lacks, found, used = _Lacks(), list[Launched](), set[str]()
     for name, kernel in kernels:
         shape = _shape(module, name, kernel, request, sizes)
         if shape is None:
@@ -84,7 +96,8 @@ def as_launched(
         made = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
                        shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes,
                        args=args)  # fmt: skip
-        found.append((made, _said(file, shape, made, own)))
+        asked = replace(request, kernel=name, args=tuple(own.values()))
+        found.append(Launched(made, asked, _said(file, shape, made, own), shape.numbers))
     lacks.check(file)
     if len(kernels) > 1 and (unused := [each for each in request.args if each not in used]):
         names = [each for _, kernel in kernels for each in kernel.parameters]
@@ -230,6 +243,37 @@ def _said(file: Path, shape: LaunchShape, request: Request, own: Mapping[str, st
     made = [each for each in request.args if not any(each.startswith(name) for name in own)]
     more = f"; {' '.join(made)}" if made else ""
     return f"{where}{request.shared_bytes} bytes of dynamic shared memory{more}"
+
+
+def smaller(
+    module: LoadedModule, each: Launched, file: Path, sizes: Mapping[str, Number]
+) -> tuple[Request, dict[str, Any]]:
+    """The request with the smallest launch that reaches the same code, and what a verdict says of it.
+
+    HostNumbers of the host code become smaller, so that arrays do, too; or, where it has none, the grid.
+    """
+    request, kernel = each.request, kernel_of(module, each.request)
+
+    def remade(numbers: Mapping[str, int]) -> Request:
+        made = as_launched(module, each.asked, file, {**sizes, **numbers})[0].request
+        if made.block != request.block:
+            raise ArgumentError("another block is another kernel", given=f"{made.block}", allowed=f"{request.block}")
+        return made
+
+    def launch_of(one: Request) -> Launch:
+        values = arguments_of(kernel, one, np.random.default_rng(one.seed))
+        return kernel, values, {name: getattr(one, name) for name in LAUNCH if hasattr(one, name)}
+
+    start = {name: value for name, value in each.numbers.items() if value > 1}
+    try:
+        if not start:
+            (_, _, chosen), whole = smaller_grid(launch_of(request))
+            grids = {"chosen": {"grid": chosen["grid"]}, "given": {"grid": request.grid}}
+            return replace(request, grid=chosen["grid"]), {**whole.as_data, **grids}
+        found, whole = smallest(lambda numbers: launch_of(remade(numbers)), start)
+    except (TilewrightError, MemoryError):  # the run itself tells of it
+        return request, {}
+    return remade(found), {**whole.as_data, "chosen": found, "given": start}
 
 
 def is_dependent(module: LoadedModule) -> bool:

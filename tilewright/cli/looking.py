@@ -83,8 +83,9 @@ class RunAsked:
             request = replace(found, **{key: value for key, value in own.items() if value})
         module = loaded(path, self.arch, (), (), [request.kernel] if request.kernel else [])
         if request.block is None and path.suffix != ".ptx":
-            (request, said), *_ = as_launched(module, request, path, parse_sizes(constants(self.size)))
-            complain(said)
+            first = as_launched(module, request, path, parse_sizes(constants(self.size)))[0]
+            complain(first.said)
+            request = first.request
         kernel = kernel_of(module, request)
         args = arguments_of(kernel, request, np.random.default_rng(request.seed))
         return kernel, tuple(args), {each: getattr(request, each) for each in LAUNCH}

@@ -7,8 +7,7 @@ import typer
 
 __all__ = [
     "Arch", "Both", "CheckedFile", "Const", "Explore", "InOrder", "Json", "Limit", "Pdl", "Place", "ProfiledFor",
-    "Replay", "Seed", "Sizes", "Strict", "Svg", "Values",
-    "WideCluster",
+    "Replay", "Seed", "Sizes", "Small", "Strict", "Svg", "Values", "WideCluster",
 ]  # fmt: skip
 
 Place = Annotated[str, typer.Argument(metavar="FILE.py[:KERNEL]", help="A Python file, and the kernel in it.")]
@@ -27,6 +26,9 @@ Both = Annotated[bool, typer.Option("--both/--no-both", help="Of a .cu file: as 
 Strict = Annotated[list[str] | None, typer.Option(help="Tell of a benign idiom: equal-values, all; repeatable.")]
 Explore = Annotated[int | None, typer.Option(min=0, help="Orders by chance of a kernel with waits.")]
 Replay = Annotated[str | None, typer.Option(help="One choice, as a finding has it: seed:3, refuse:1.")]
+Small = Annotated[
+    bool, typer.Option("--small", help="The smallest launch that reaches every branch which the given one reaches.")
+]
 InOrder = Annotated[
     bool, typer.Option("--sequence", help="The launches of the .cu file in order; --arg by the host's names.")
 ]

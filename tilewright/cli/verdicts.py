@@ -44,6 +44,7 @@ OF_CU = {
     "grid": "--grid", "block": "--block", "smem": "--smem", "cluster": "--cluster",
     "non_portable_cluster": "--non-portable-cluster", "define": "-D", "include": "-I",
     "option": "--option", "gpu": "--gpu", "in_order": "--sequence", "pdl": "--pdl", "profile": "--profile",
+    "small": "--small",
 }  # fmt: skip
 """Fields of `Asked` that nothing reads for a .py file, with their options."""
 LINE_BYTES = 1000  # of what a process says last
@@ -82,6 +83,7 @@ class Asked:
     size: list[str]
     write: Path | None
     profile: str | None = None
+    small: bool = False
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Asked:

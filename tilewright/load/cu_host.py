@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from tilewright.load.cu_numbers import Number, Numbers, expression, literal, said, type_bytes
+from tilewright.load.cu_numbers import HostNumbers, Number, expression, literal, said, type_bytes
 from tilewright.load.cu_tree import Tree, below, tree_of, without_comments
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ class Host:
         return _function(self.node)
 
     @cached_property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> HostNumbers:
         """The values of names at the node."""
-        return Numbers({**self.outside, **self.local, **self.given}, calls_of((self.tree.text, *self.around)),
+        return HostNumbers({**self.outside, **self.local, **self.given}, calls_of((self.tree.text, *self.around)),
                        types=self.types)  # fmt: skip
 
     @cached_property
@@ -148,7 +148,7 @@ class Host:
             if each.type == "if_statement":
                 condition = each.child_by_field_name("condition")
                 word = self.tree.of(condition) if condition is not None else ""
-                value = Numbers({**self.outside, **found, **self.given}).of(word)
+                value = HostNumbers({**self.outside, **found, **self.given}).of(word)
                 if value is None:
                     return None
                 then = each.child_by_field_name("consequence")

@@ -47,7 +47,7 @@ class LaunchShape:
     """A launch in numbers. line: of the file. arguments: the numbers that the text says, other words as they are.
     lacks: the names without which its extents are not known. pdl: may it begin before the last one ends? allocated: the
     bytes of arguments that are arrays, by their words. needs: the names without which an argument's value or size is
-    not known.
+    not known. numbers: names of the function whose integers decide all of that.
     """
 
     grid: tuple[int, ...]
@@ -62,6 +62,7 @@ class LaunchShape:
     cluster: tuple[int, ...] | None = None
     allocated: Mapping[str, int] = field(default_factory=dict)
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 # Launches as they are written
@@ -144,6 +145,7 @@ def _in_numbers(launch: HostLaunch, kernel: str, host: Host) -> LaunchShape:
         grid, block, rest[0][0] if rest and rest[0] else 0, launch.line, kernel, values, arguments,
         () if complete else lacks or ("grid", "block"), _has_pdl(launch, host), _cluster(launch, host), allocated,
         {word: _needed(sizes.get(word, word), host) for word in arguments},
+        {name: value for name, value in host.numbers.used.items() if name in host.local or name in host.given},
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Numbers that host code comes to, as far as its text says them: ``(n + 255) / 256``, ``sizeof(float4) * rows``.
+"""HostNumbers that host code comes to, as far as its text says them: ``(n + 255) / 256``, ``sizeof(float4) * rows``.
 
 An expression is read by the grammar and never run. Names, macros with parameters and functions of one ``return`` are
 looked up; what is not known is remembered by name, so that it can be asked for.
@@ -21,7 +21,7 @@ from tilewright.load.declared import number_name
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Number", "Numbers", "expression", "literal", "said", "type_bytes"]
+__all__ = ["HostNumbers", "Number", "expression", "literal", "said", "type_bytes"]
 
 Number = int | float
 
@@ -90,15 +90,17 @@ def said(node: Node | None, text: str) -> str:
 
 
 @dataclass
-class Numbers:
+class HostNumbers:
     """What names stand for. names: their values, or the texts of these. calls: parameters and body of macros and
-    functions. lacks: names that were asked for and are not known. types: of names, as they are declared.
+    functions. lacks: names that were asked for and are not known. types: of names, as they are declared. used:
+    names that were asked for and are integers of no other names.
     """
 
     names: Mapping[str, str | Number]
     calls: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
     lacks: set[str] = field(default_factory=set)
     types: Mapping[str, str] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
     _depth: int = 0
 
     def of(self, text: str) -> Number | None:
@@ -123,10 +125,13 @@ class Numbers:
         found = self.names.get(name, self.names.get(name.rpartition("::")[2]))
         if not isinstance(found, str):
             self.lacks |= {name} if found is None else set()
+            self.used |= {name: found} if isinstance(found, int) and found > 1 else {}
             return found
-        before = set(self.lacks)
+        before, many = set(self.lacks), len(self.used)
         if (value := self.of(found)) is None:  # ask for the names in its text, or for the name itself
             self.lacks = before | ({each for each in self.lacks - before if each.isidentifier()} or {name})
+        elif isinstance(value, int) and value > 1 and len(self.used) == many:
+            self.used[name] = value
         return value
 
     def _inner(self, node: Node, text: str) -> Number | None:
@@ -205,16 +210,16 @@ def _as(kind: str, value: Number | None) -> Number | None:
     return float(value) if name.startswith("float") else int(value) if name else value
 
 
-_READERS: Mapping[str, Callable[[Numbers, Node, str], Number | None]] = {
+_READERS: Mapping[str, Callable[[HostNumbers, Node, str], Number | None]] = {
     "number_literal": lambda _, node, text: literal(said(node, text)),
     "true": lambda *_: 1,
     "false": lambda *_: 0,
-    **dict.fromkeys(("identifier", "qualified_identifier", "field_expression"), Numbers._name),
-    **dict.fromkeys(("parenthesized_expression", "condition_clause"), Numbers._inner),
-    "unary_expression": Numbers._one,
-    "binary_expression": Numbers._both,
-    "conditional_expression": Numbers._chosen,
-    "cast_expression": Numbers._cast,
-    "sizeof_expression": Numbers._size,
-    "call_expression": Numbers._call,
+    **dict.fromkeys(("identifier", "qualified_identifier", "field_expression"), HostNumbers._name),
+    **dict.fromkeys(("parenthesized_expression", "condition_clause"), HostNumbers._inner),
+    "unary_expression": HostNumbers._one,
+    "binary_expression": HostNumbers._both,
+    "conditional_expression": HostNumbers._chosen,
+    "cast_expression": HostNumbers._cast,
+    "sizeof_expression": HostNumbers._size,
+    "call_expression": HostNumbers._call,
 }

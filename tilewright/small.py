@@ -1,0 +1,182 @@
+"""The smallest launch of a kernel that still reaches every branch which a given launch reaches.
+
+Each way of a branch, and the first two turns of each loop, get a mark in memory of the thread's own; a run that
+looks at bounds alone says which of them are left. A launch with fewer CTAs, or of smaller numbers, is as good where it
+leaves the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import gcd
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright import ir
+from tilewright.dtypes import dtype
+from tilewright.errors import Span, TilewrightError
+from tilewright.load import LoadedKernel
+from tilewright.records import replace
+
+if TYPE_CHECKING:
+    from tilewright.sim import Program
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.sites import Site
+
+__all__ = ["Coverage", "coverage_of", "smaller_grid", "smallest"]
+
+TILE = 128  # the largest that numbers stay multiples of
+SECONDS = 20.0  # for all trials
+LEAST = 2  # CTAs along an axis that has several: one alone meets nobody
+_BYTE, _BUFFER = dtype("uint8"), "marks_of_branches"
+
+Launch = tuple[LoadedKernel, Sequence[Any], Mapping[str, Any]]
+"""A kernel, its arguments, and ``grid``, ``block`` and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The blocks of code that a launch reaches, and by what: by one lane, or by several lanes, warps or CTAs together.
+
+    blocks: the lines of all of them, where they have one.
+    """
+
+    reached: frozenset[tuple[int, str]]
+    blocks: tuple[Span | None, ...]
+
+    @property
+    def as_data(self) -> dict[str, Any]:
+        """What a verdict has of it."""
+        known = {block for block, _ in self.reached}
+        left = {at.line for n, at in enumerate(self.blocks) if at is not None and n not in known}
+        return {"reached": len(known), "blocks": len(self.blocks), "lines_not_reached": sorted(left)}
+
+
+class _Marks:
+    """Puts a mark into every block of a kernel's code."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Span | None] = []
+        self.turned: list[ir.Stmt] = []
+
+    def marked(self, kernel: ir.Kernel) -> ir.Kernel:
+        body = self._body(kernel.body)
+        buffer = ir.Buffer(_BUFFER, _BYTE, (len(self.blocks) + -len(self.blocks) % 16 or 16,), "local", None, align=16)
+        allocated = [n for n, stmt in enumerate(body) if isinstance(stmt, ir.AllocBuffer)]
+        at = allocated[-1] + 1 if allocated else 0
+        body = (*body[:at], ir.AllocBuffer(buffer), *self.turned, *body[at:])
+        return replace(kernel, body=ir.map_body(body, partial(_stored, buffer)))
+
+    def _mark(self, at: Span | None) -> ir.Stmt:
+        self.blocks.append(at)
+        return ir.Assign(ir.Var(f"{_BUFFER}_{len(self.blocks) - 1}", _BYTE), ir.as_expr(1, _BYTE), at=at)
+
+    def _body(self, body: ir.Body) -> ir.Body:
+        made: list[ir.Stmt] = []
+        for stmt in body:
+            if isinstance(stmt, ir.If):
+                then = (self._mark(_first(stmt.then) or stmt.at), *self._body(stmt.then))
+                other = (self._mark(_first(stmt.orelse) or stmt.at), *self._body(stmt.orelse))
+                made.append(replace(stmt, then=then, orelse=other))
+            elif isinstance(stmt, (ir.For, ir.While)):
+                made += self._loop(stmt)
+            else:
+                made.append(stmt)
+        return tuple(made)
+
+    def _loop(self, stmt: ir.For | ir.While) -> Iterator[ir.Stmt]:
+        """A loop with marks for its first turn, and for any later one."""
+        at = _first(stmt.body) or stmt.at
+        turned = ir.Var(f"turned_{len(self.turned)}", _BYTE)
+        no, yes = ir.as_expr(0, _BYTE), ir.as_expr(1, _BYTE)
+        self.turned.append(ir.Bind(turned, no))
+        again = ir.If(ir.binary("==", turned, yes), (self._mark(at),), (self._mark(at),), at=at)
+        yield ir.Assign(turned, no, at=stmt.at)
+        yield replace(stmt, body=(again, ir.Assign(turned, yes, at=at), *self._body(stmt.body)))
+
+
+def _first(body: ir.Body) -> Span | None:
+    return next((stmt.at for stmt in body if stmt.at is not None), None)
+
+
+def _stored(buffer: ir.Buffer, stmt: ir.Stmt) -> ir.Body | None:
+    """A mark as the store that it is."""
+    if not isinstance(stmt, ir.Assign) or not stmt.var.name.startswith(_BUFFER):
+        return None
+    place = ir.Load(buffer, (ir.as_expr(int(stmt.var.name.rpartition("_")[2]), dtype("int32")),))
+    return (ir.Store(place, stmt.value, at=stmt.at),)
+
+
+def coverage_of(launch: Launch) -> Coverage:
+    """What a launch reaches, by a run on copies of its arguments that looks at bounds alone. Raises what it raises."""
+    kernel, args, shape = launch
+    marks, reached = _Marks(), set[tuple[int, str]]()
+
+    def watch(program: Program) -> None:
+        for site in program.compiled.sites:
+            if site.place is not None and site.place.name == _BUFFER:
+                site.hooks += (partial(_note, reached, site),)
+
+    kernel.changed(marks.marked)._run_watched(args, shape, frozenset({"bounds"}), watch)
+    return Coverage(frozenset(reached), tuple(marks.blocks))
+
+
+def _note(reached: set[tuple[int, str]], site: Site, batch: Batch, mask: Mask, *every: Address) -> None:
+    lanes = np.broadcast_to(mask.full, batch.shape)
+    warps = lanes.sum(2)
+    several = {"lanes": warps, "warps": (warps > 0).sum(1), "CTAs": (warps.sum(1) > 0).sum()}
+    together = ["lane", *(name for name, many in several.items() if np.max(many) > 1)]
+    reached.update((int(at.lo) // site.width, name) for at in every for name in together)
+
+
+def smallest(
+    made: Callable[[Mapping[str, int]], Launch], start: Mapping[str, int], tile: int = TILE
+) -> tuple[dict[str, int], Coverage]:
+    """The smallest numbers with which a launch reaches what it reaches with those of ``start``, and what that is.
+
+    made: the launch for some numbers. tile: what the numbers stay multiples of, as far as they are. Each is halved for
+    as long as nothing is lost, the largest first; 20 seconds are the most that is spent. Raises what the given launch
+    raises.
+    """
+    began, found = monotonic(), dict(start)
+    whole = coverage_of(made(start))
+    for name in sorted(start, key=lambda each: -start[each]):
+        for value in _halves(start[name], gcd(start[name], tile)):
+            if monotonic() - began > SECONDS:
+                return found, whole
+            try:
+                other = coverage_of(made({**found, name: value}))
+            except (TilewrightError, MemoryError):
+                continue
+            if other.blocks == whole.blocks and other.reached >= whole.reached:
+                found[name] = value
+                break
+    return found, whole
+
+
+def _halves(value: int, tile: int) -> Iterator[int]:
+    """Smaller numbers, the smallest first: halves, as multiples of a tile."""
+    sizes = (-(-(value >> k) // tile) * tile for k in range(value.bit_length() - 1, 0, -1))
+    return (size for size in dict.fromkeys(sizes) if size < value)
+
+
+def smaller_grid(launch: Launch) -> tuple[Launch, Coverage]:
+    """A launch with the fewest CTAs that reach what the given ones reach, two at least along an axis of several."""
+    kernel, args, shape = launch
+    grid = shape["grid"]
+    grid = (grid,) if isinstance(grid, int) else tuple(grid)
+    start = {str(axis): extent for axis, extent in enumerate(grid) if extent > LEAST}
+
+    def made(extents: Mapping[str, int]) -> Launch:
+        chosen = tuple(max(LEAST, extents[str(axis)]) if str(axis) in extents else extent
+                       for axis, extent in enumerate(grid))  # fmt: skip
+        return kernel, args, {**shape, "grid": chosen}
+
+    found, whole = smallest(made, start, tile=1)
+    return made(found), whole
