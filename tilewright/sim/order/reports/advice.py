@@ -73,6 +73,9 @@ def _barrier(text: str, barrier: str, *where: int) -> AdvisedStep:
 
 def _by_lines(barrier: str, first: Span, then: Span, *, one_turn: bool) -> str:
     """The same for compiled code, which has lines and no statements."""
+    if first.outer and then.outer and first.file == then.file and first.line > then.line and first.outer != then.outer:
+        calls = f"the calls in line {first.outer.line} and line {then.outer.line}, or behind line {first.line}"
+        return _barrier(f"{barrier} between {calls}", barrier, first.outer.line, then.outer.line)
     if (condition := _condition_around(first, then)) is not None:
         text = (
             f"what line {first.line} reads into a variable before the `if` of line {condition}, {barrier} behind that"
