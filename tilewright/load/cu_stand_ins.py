@@ -31,6 +31,12 @@ typedef unsigned long long uintmax_t;
 """
 _INTEGER_NAMES = re.findall(r"\w+_t(?=;)", _INTEGERS)
 _INTEGERS_IN_STD = f"namespace std {{ {' '.join(f'using ::{name};' for name in _INTEGER_NAMES)} }}\n"
+_SIZES_IN_STD = """namespace std {
+typedef decltype(sizeof(0)) size_t;
+typedef decltype((char*)0 - (char*)0) ptrdiff_t;
+typedef decltype(nullptr) nullptr_t;
+}
+"""
 _LIMITS = """#define CHAR_BIT 8
 #define SCHAR_MIN (-128)
 #define SCHAR_MAX 127
@@ -121,6 +127,8 @@ STANDARD = {
     **{f"{name}.h": f"#pragma once\n{text}" for name, text in _C.items()},
     **{f"c{name}": f'#pragma once\n#include "{name}.h"\n' for name in _C},
     **dict.fromkeys(("cstdint", "cinttypes"), f"#pragma once\n#include <stdint.h>\n{_INTEGERS_IN_STD}"),
+    "cstddef": f"#pragma once\n{_SIZES_IN_STD}",
+    "cstring": "#pragma once\n#include <cstddef>\nnamespace std { using ::memcpy; using ::memset; }\n",
     "cmath": f"#pragma once\n#include <math.h>\n{_MATH_IN_STD}",
     "algorithm": f"#pragma once\n{_ALGORITHMS}",
     "math_constants.h": f"#pragma once\n{_CONSTANTS}",
@@ -130,6 +138,7 @@ IMPLICIT = "tilewright/implicit.h"
 """What nvcc includes before any file, and what every file may use. Templates give way to NVIDIA's own functions."""
 STANDARD[IMPLICIT] = """#pragma once
 #include <cmath>
+#include <cstddef>
 #include <cuda.h>
 #include <limits.h>
 #include <stdint.h>
