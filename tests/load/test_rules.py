@@ -105,6 +105,28 @@ def test_what_a_shuffle_reads_from_an_ended_lane_may_go_unused(build: str) -> No
         used.simulate(*args, block=32)
 
 
+UNNAMED = """
+struct Rows { const float* first; __device__ float at(int i) const { return first[i]; } };
+__device__ __forceinline__ float one(Rows rows, int i) { return rows.at(i); }
+__global__ void k(const float* x, float* y) {
+    float sum[1] = {x[threadIdx.x]};
+    for (int i = 0; i < N; ++i) sum[i] += one(Rows{x}, i);
+    y[threadIdx.x] = sum[0];
+}
+"""
+
+
+def test_what_follows_a_local_array_keeps_its_alignment_as_it_is_written() -> None:
+    """Behind the four bytes of ``sum`` the text that is not optimised has structures without a name."""
+    right, past = (load_cu(UNNAMED, defines={"N": n})["k"].built("unoptimised") for n in (1, 12))
+    args = np.arange(32, dtype=np.float32), zeros(32, np.float32)
+
+    right.simulate(*args, block=32)
+
+    with pytest.raises(SimulationError, match="outside of sum"):
+        past.simulate(*args, block=32)
+
+
 def test_a_load_wider_than_its_array_is_told() -> None:
     kernel = load_cu("__global__ void k(const unsigned char* x, int* y) { *y = *(const unsigned*)x; }\n")["k"]
 

@@ -31,6 +31,12 @@ typedef unsigned long long uintmax_t;
 """
 _INTEGER_NAMES = re.findall(r"\w+_t(?=;)", _INTEGERS)
 _INTEGERS_IN_STD = f"namespace std {{ {' '.join(f'using ::{name};' for name in _INTEGER_NAMES)} }}\n"
+_SIZES_IN_STD = """namespace std {
+typedef decltype(sizeof(0)) size_t;
+typedef decltype((char*)0 - (char*)0) ptrdiff_t;
+typedef decltype(nullptr) nullptr_t;
+}
+"""
 _LIMITS = """#define CHAR_BIT 8
 #define SCHAR_MIN (-128)
 #define SCHAR_MAX 127
@@ -121,6 +127,8 @@ STANDARD = {
     **{f"{name}.h": f"#pragma once\n{text}" for name, text in _C.items()},
     **{f"c{name}": f'#pragma once\n#include "{name}.h"\n' for name in _C},
     **dict.fromkeys(("cstdint", "cinttypes"), f"#pragma once\n#include <stdint.h>\n{_INTEGERS_IN_STD}"),
+    "cstddef": f"#pragma once\n{_SIZES_IN_STD}",
+    "cstring": "#pragma once\n#include <cstddef>\nnamespace std { using ::memcpy; using ::memset; }\n",
     "cmath": f"#pragma once\n#include <math.h>\n{_MATH_IN_STD}",
     "algorithm": f"#pragma once\n{_ALGORITHMS}",
     "math_constants.h": f"#pragma once\n{_CONSTANTS}",
@@ -130,6 +138,7 @@ IMPLICIT = "tilewright/implicit.h"
 """What nvcc includes before any file, and what every file may use. Templates give way to NVIDIA's own functions."""
 STANDARD[IMPLICIT] = """#pragma once
 #include <cmath>
+#include <cstddef>
 #include <cuda.h>
 #include <limits.h>
 #include <stdint.h>
@@ -148,11 +157,13 @@ template <class T = void> __device__ inline void cudaTriggerProgrammaticLaunchCo
 """
 STANDARD["cuda_device_runtime_api.h"] = f"#pragma once\n#include <{IMPLICIT}>\n"
 _NOTHING = """
-chrono cublas_v2.h cublasLt.h cudaTypedefs.h cuda_profiler_api.h cuda_runtime.h cuda_runtime_api.h cudnn.h curand.h
-cusolverDn.h cusparse.h deque device_functions.h device_launch_parameters.h exception
-fstream getopt.h helper_cuda.h helper_functions.h iomanip iostream list map math_functions.h memory mutex numeric
-omp.h queue random set sm_20_atomic_functions.h sstream stack stdexcept string string_view sys/stat.h sys/time.h
-sys/types.h thread unistd.h unordered_map unordered_set vector vector_functions.h vector_types.h
+atomic bitset chrono condition_variable cublas.h cublasLt.h cublas_v2.h cudaTypedefs.h cuda_profiler_api.h
+cuda_runtime.h cuda_runtime_api.h cudnn.h curand.h cusolverDn.h cusparse.h cusparse_v2.h deque device_functions.h
+device_launch_parameters.h exception filesystem fstream future getopt.h helper_cuda.h helper_functions.h iomanip ios
+iostream iterator list map math_functions.h memory mutex nccl.h new numeric nvToolsExt.h nvtx3/nvToolsExt.h omp.h
+optional ostream queue random regex set shared_mutex sm_20_atomic_functions.h sstream stack stdexcept string
+string_view sys/stat.h sys/time.h sys/types.h thread typeindex typeinfo unistd.h unordered_map unordered_set variant
+vector vector_functions.h vector_types.h
 """
 _OF_MAPS = {
     "DATA_TYPE": """UINT8 UINT16 UINT32 INT32 UINT64 INT64 FLOAT16 FLOAT32 FLOAT64 BFLOAT16 FLOAT32_FTZ TFLOAT32
@@ -166,8 +177,14 @@ typedef struct CUtensorMap_st CUtensorMap;
     f"enum {{ {', '.join(f'CU_TENSOR_MAP_{kind}_{name}' for name in names.split())} }};\n"
     for kind, names in _OF_MAPS.items()
 )
-EMPTY = dict.fromkeys(_NOTHING.split(), "#pragma once\n") | {"cuda.h": f"#pragma once\n{_DRIVER}"}
-"""Headers of which device code needs nothing, or of the driver's the tensor maps alone."""
+_TRANSFORMS = """typedef float cufftReal; typedef double cufftDoubleReal;
+typedef float2 cufftComplex; typedef double2 cufftDoubleComplex;
+"""
+EMPTY = dict.fromkeys(_NOTHING.split(), "#pragma once\n") | {
+    "cuda.h": f"#pragma once\n{_DRIVER}",
+    "cufft.h": f"#pragma once\n{_TRANSFORMS}",
+}
+"""Headers of which device code needs nothing, or some types alone: tensor maps of the driver's, numbers of cuFFT's."""
 _OF_BLOCKS = """adjacent_difference discontinuity exchange histogram load merge_sort radix_rank radix_sort reduce
 run_length_decode scan shuffle store"""
 _CUB = [f"block/block_{name}" for name in _OF_BLOCKS.split()]

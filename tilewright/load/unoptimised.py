@@ -8,7 +8,7 @@ of which the program uses only some bytes says so in a pragma; the others are pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.ptx.tree import (
@@ -36,6 +36,7 @@ _DEPOT = "__local_depot"
 _STACK = ("%SP", "%SPL")
 _MASK = re.compile(r'\.pragma\s+"used_bytes_mask (\w+)"')
 _MOVES = ("mov", "cvta")
+_WORD = 8  # bytes
 
 
 def unoptimised(module: Module, text: str) -> Module:
@@ -68,9 +69,19 @@ def _function(function: Function, places: Mapping[str, Mapping[int, str]]) -> Fu
         return function
     body = _without_padding(function.body)
     depot = next((each for each in body if isinstance(each, Variable) and each.name.startswith(_DEPOT)), None)
-    if depot is not None and depot.name in places and (split := _Depot.of(depot, places[depot.name])).fits(body):
-        body = tuple(split.rewritten(body))
+    if depot is not None and depot.name in places:
+        split = _Depot.of(depot, places[depot.name], _used(body))
+        body = tuple(split.rewritten(body)) if split.fits(body) else body
     return replace(function, body=body)
+
+
+def _used(body: Body) -> Iterator[int]:
+    """The places of the depot that instructions name."""
+    for ins in _instructions(body):
+        if (offset := _Depot.sum_of(ins)) is not None:
+            yield offset
+        yield from (each.offset for each in ins.operands if isinstance(each, Address) and each.base
+                    and each.base.text in _STACK)  # fmt: skip
 
 
 # Padding
@@ -111,23 +122,28 @@ def _masked(load: Instruction, mask: int) -> Iterator[Statement]:
 
 @dataclass(frozen=True, slots=True)
 class _Depot:
-    """declared: the variable that holds all. parts: those that it becomes, by their offsets."""
+    """declared: the variable that holds all. parts: those that it becomes, by their offsets. pads: bytes before some,
+    which keep what lies in them at multiples of eight bytes, as variables without a name that follow one do.
+    """
 
     declared: Variable
     parts: Mapping[int, Variable]
+    pads: Mapping[int, int]
 
     @classmethod
-    def of(cls, declared: Variable, names: Mapping[int, str]) -> _Depot:
+    def of(cls, declared: Variable, names: Mapping[int, str], used: Iterable[int]) -> _Depot:
         size = declared.extents[0] or 0
         starts = sorted({0, *(offset for offset in names if offset < size)})
+        owners = ((max(each for each in starts if each <= offset), offset) for offset in used)
+        pads = {start: start % _WORD for start, offset in owners if offset % _WORD == 0 and (offset - start) % _WORD}
         parts, taken = {}, set[str]()
         for start, end in zip(starts, [*starts[1:], size], strict=True):
             name = names.get(start, declared.name)
             name = name if name not in taken else f"{name}_{start}"
             taken.add(name)
-            align = declared.align or 1
-            parts[start] = replace(declared, name=name, extents=(end - start,), align=max(align, 16))
-        return cls(declared, parts)
+            align, size = max(declared.align or 1, 16), end - start + pads.get(start, 0)
+            parts[start] = replace(declared, name=name, extents=(size,), align=align)
+        return cls(declared, parts, pads)
 
     def fits(self, body: Body) -> bool:
         """Is every use of the stack's registers one that can be rewritten?"""
@@ -138,7 +154,7 @@ class _Depot:
             return True
         if ins.operands and isinstance(ins.operands[0], Name) and ins.operands[0].text in _STACK:
             return ins.opcode in _MOVES
-        return self._address(ins) or self._sum(ins) is not None
+        return self._address(ins) or self.sum_of(ins) is not None
 
     @staticmethod
     def _address(ins: Instruction) -> bool:
@@ -147,7 +163,7 @@ class _Depot:
         return ins.opcode in ("ld", "st") and not any(name in _STACK for name in _named(others))
 
     @staticmethod
-    def _sum(ins: Instruction) -> int | None:
+    def sum_of(ins: Instruction) -> int | None:
         """The offset whose address it makes."""
         match ins.operands:
             case (Name(), Name(base), Immediate(value=offset)) if ins.opcode == "add" and base in _STACK:
@@ -158,7 +174,7 @@ class _Depot:
 
     def _at(self, offset: int) -> tuple[Variable, int]:
         start = max(each for each in self.parts if each <= offset)
-        return self.parts[start], offset - start
+        return self.parts[start], offset - start + self.pads.get(start, 0)
 
     def rewritten(self, body: Body) -> Iterator[Statement]:
         """The statements with a variable for each part."""
@@ -179,7 +195,7 @@ class _Depot:
             yield ins
         elif isinstance(target, Name) and target.text in _STACK:
             return
-        elif (offset := self._sum(ins)) is not None:
+        elif (offset := self.sum_of(ins)) is not None:
             yield from self._made(ins, offset)
         else:
             word = ins.mnemonic if ins.space else ins.mnemonic.replace(f"{ins.opcode}.", f"{ins.opcode}.local.", 1)

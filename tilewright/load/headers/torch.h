@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <assert.h>
 #include <cmath>
+#include <cstddef>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>

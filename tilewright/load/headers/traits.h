@@ -1,5 +1,6 @@
-// The parts of <type_traits>, <limits>, <utility> and <functional> that device code gets by way of torch's headers without including
+// The parts of <type_traits>, <limits> and <functional> that device code gets by way of torch's headers without including
 // them. libcu++ has all of them, and takes a second to compile.
+// No functions of std stand here: libcu++'s own would be ambiguous beside them, where a type of std is an argument.
 #pragma once
 namespace std {
 template <class T, T V> struct integral_constant {
@@ -61,20 +62,6 @@ template <class T> constexpr bool is_integral_v = is_integral<T>::value;
 template <class T> constexpr bool is_arithmetic_v = is_arithmetic<T>::value;
 template <class T> constexpr bool is_signed_v = is_signed<T>::value;
 template <class T> constexpr bool is_unsigned_v = is_unsigned<T>::value;
-
-template <class T> __host__ __device__ T&& declval() noexcept;
-template <class T> __host__ __device__ constexpr remove_reference_t<T>&& move(T&& v) noexcept {
-  return static_cast<remove_reference_t<T>&&>(v);
-}
-template <class T> __host__ __device__ constexpr T&& forward(remove_reference_t<T>& v) noexcept {
-  return static_cast<T&&>(v);
-}
-template <class T, class U> struct pair {
-  typedef T first_type;
-  typedef U second_type;
-  T first;
-  U second;
-};
 
 #define TW_FUNCTOR(name, result, sign) \
   template <class T = void> struct name { \

@@ -84,6 +84,9 @@ def _in_between(scope: str, first: object, then: object, *where: int) -> Told:
 
 def _by_lines(scope: str, first: Span, then: Span, *, one_turn: bool) -> Told:
     """The same for compiled code, which has lines and no statements."""
+    if first.outer and then.outer and first.file == then.file and first.line > then.line and first.outer != then.outer:
+        calls = f"the calls in line {first.outer.line} and line {then.outer.line}, or behind line {first.line}"
+        return _barrier(told("{} between {}", barrier(scope), calls), scope, first.outer.line, then.outer.line)
     if (condition := _condition_around(first, then)) is not None:
         text = told("what line {} reads into a variable before the `if` of line {}, {} behind that; {}", first.line,
                     condition, barrier(scope), SECOND)  # fmt: skip
