@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,8 @@ from tilewright.ir import (
     statements,
 )
 from tilewright.ir.evaluate import evaluate
+from tilewright.ir.special import LANE
+from tilewright.ir.uniformity import Uniformity
 from tilewright.isa import call
 
 if TYPE_CHECKING:
@@ -188,17 +191,24 @@ def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple
     warps = -(-kernel.launch.threads // 32)
     words = Buffer(WORDS, dtype("int64"), (_ctas(kernel) * (warps * 2 * marks),), "global", None, data=pointer)
     stamp = _Stamping(words, marks, warps)
-    places = count()
+    places, axes = count(), Uniformity(kernel)
 
-    def change(stmt: Stmt) -> Body | None:
-        name = stmt.mark if isinstance(stmt, Attr) else None
-        return None if name is None else stamp.mark(numbers[name, stmt.at], next(places))
+    def change(stmt: Stmt, *, some: bool) -> Body | None:
+        """some: do only some lanes of a warp come there, perhaps?"""
+        if isinstance(stmt, Attr) and (name := stmt.mark) is not None:
+            return stamp.mark(numbers[name, stmt.at], next(places), some=some)
+        conditions = [
+            each for each in (getattr(stmt, field, None) for field in ("cond", "start", "stop")) if each is not None
+        ]
+        if some or not axes.of_all(conditions) & LANE:
+            return None
+        return map_body((stmt,), lambda inner: None if inner is stmt else change(inner, some=True))
 
     made = copy(exe)
     for name in ("signature", "assembly", "_cuda"):
         vars(made).pop(name, None)
     params = (*kernel.params, pointer)
-    body = (*stamp.head(), *map_body(kernel.body, change), *stamp.tail())
+    body = (*stamp.head(), *map_body(kernel.body, partial(change, some=False)), *stamp.tail())
     made.lowered = replace(kernel, params=params, buffers=(*kernel.buffers, words), body=body)
     own = exe.signature
     made.signature = replace(own, params=(*own.params, pointer), buffers={**own.buffers, pointer.name: words},
@@ -227,20 +237,20 @@ class _Stamping:
 
     def __init__(self, words: Buffer, marks: int, warps: int) -> None:
         self.words, self.marks, self.warps = words, marks, warps
-        self.first, self.whole, self.some, self.below = (
-            Var(f"trace_{name}", INT32) for name in ("first", "whole", "some", "below")
-        )
+        self.first, self.whole, self.some = (Var(f"trace_{name}", INT32) for name in ("first", "whole", "some"))
         self.held = Var("trace_held", dtype("int64"))
 
     def head(self) -> Body:
         """Before the kernel's own statements."""
         first = (_cta() * self.warps + special("tid") // 32) * (2 * self.marks)
-        below, zero = (as_expr(1) << special("laneid")) - 1, as_expr(0)
-        return (Bind(self.first, first, mutable=False), Bind(self.below, below, mutable=False), Bind(self.whole, zero),
+        zero = as_expr(0)
+        return (Bind(self.first, first, mutable=False), Bind(self.whole, zero),
                 Bind(self.some, zero), Bind(self.held, cast(zero, dtype("int64"))))  # fmt: skip
 
-    def mark(self, number: int, place: int) -> Body:
-        """The clock is read by all lanes, so that what is left to one of them is a store, which needs no branch."""
+    def mark(self, number: int, place: int, *, some: bool) -> Body:
+        """The clock is read by all lanes, so that what is left to one of them is a store, which needs no branch. some:
+        see `traced`; then nothing else of it costs registers there.
+        """
         now, mask = Var(f"{NOW}_{place}", dtype("int64")), Var(f"trace_mask_{place}", INT32)
         clock = cast(call("cuda.clock"), dtype("int64")) & (1 << CLOCK_BITS) - 1
         before = cast(self.whole & (1 << COUNT_BITS) - 1, dtype("int64")) << CLOCK_BITS
@@ -250,12 +260,12 @@ class _Stamping:
             Assign(self.whole, self.whole + 1),
             If(compare("==", self.whole & 31, as_expr(0)), self._stored(self.whole - 32)),
         )
-        is_lowest = compare("==", mask & self.below, as_expr(0))
+        is_lowest = compare("==", mask & (as_expr(1) << special("laneid")) - 1, as_expr(0))
         store = Store(Load(self.words, (self.first + self.marks + self.some,)), now)
         alone: Body = (If(binary("and", is_lowest, self.some < self.marks), (store,)), Assign(self.some, self.some + 1))
         return (Bind(now, clock | before | (number + 1 << CLOCK_BITS + COUNT_BITS), mutable=False),
                 Bind(mask, cast(call("cuda.activemask"), INT32), mutable=False),
-                If(compare("==", mask, as_expr(WHOLE)), together, alone))  # fmt: skip
+                *(alone if some else (If(compare("==", mask, as_expr(WHOLE)), together, alone),)))  # fmt: skip
 
     def _stored(self, begin: Expr) -> Body:
         """Each lane stores the mark that it keeps. begin: the first of these 32."""
