@@ -79,7 +79,7 @@ class RunAsked:
         grid, block, cluster = (numbers(text) if text else None for text in (self.grid, self.block, self.cluster))
         request = Request(name, grid or (1,), block, self.smem, cluster, args=tuple(self.arg), seed=self.seed)
         if not self.arg and (beside := requests_beside(path)):
-            own = {"grid": grid, "block": block, "cluster": cluster, "shared_bytes": self.smem}
+            own: dict[str, Any] = {"grid": grid, "block": block, "cluster": cluster, "shared_bytes": self.smem}
             found = next((one for one in beside if name in (None, one.kernel)), beside[0])
             request = replace(found, **{key: value for key, value in own.items() if value})
         module = loaded(path, self.arch, (), (), [request.kernel] if request.kernel else [])
