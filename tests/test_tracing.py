@@ -67,6 +67,27 @@ def test_marks_are_stamped_in_the_order_of_each_warp() -> None:
     assert found.of(0, 0)[0].line == found.of(2, 1)[0].line > 0
 
 
+def test_a_whole_warp_stores_32_marks_at_once_and_a_mark_of_some_lanes_keeps_no_register() -> None:
+    text = traced(tw.compile(marked))[0].source("cuda")
+    kept = [line for line in text.splitlines() if "trace_held = (trace_whole & 31) == laneid" in line]
+    assert len(kept) == len(ORDER) - 3  # begin, turn, end: not leader, and each line once
+
+    @T.prim_func
+    def long(a: T.handle):
+        A = T.match_buffer(a, (64,), "float32")
+        t = T.thread_id([64])
+        for i in range(45):
+            T.trace("turn")
+            if t % 32 < 16 and i % 3 == 0:
+                T.trace("half")
+            A[t] = A[t] + 1.0
+
+    found = tw.compile(long).trace(np.zeros(64, np.float32))
+    wanted = tuple(name for i in range(45) for name in ("turn", *["half"] * (i % 3 == 0)))
+    assert [found.order(0, warp) for warp in range(2)] == [wanted] * 2
+    assert found.lost == 0
+
+
 def test_marks_of_a_recorded_run_come_in_the_same_order() -> None:
     exe, a = tw.compile(marked), np.zeros((3, 64), np.float32)
     recording = exe.simulate(a, record=True).recording

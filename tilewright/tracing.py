@@ -1,7 +1,11 @@
 """`exe.trace(a, b)`: the marks of `T.trace`, stamped with the clock where the kernel runs.
 
-The traced kernel is another one: it has one more parameter, an array of 64-bit words, and each mark becomes a store of
-the clock and the mark's number. A warp has a row of words of its own; the lowest lane that comes to a mark stamps it.
+The traced kernel is another one: it has one more parameter, an array of 64-bit words, which get the clock and the
+mark's number. A store at each mark is what would cost: the release of a stage waits for it, 5 % of a matrix product on
+an H200, where the clock and the counter cost nothing that can be measured. So a whole warp keeps its marks in
+registers, a lane each, and stores 32 of them at once. A mark that only some lanes come to is stored by the lowest of
+them, into a second row of the warp.
+
 Clocks of different SMs have nothing in common: the marks of each CTA are counted from its first one.
 """
 
@@ -11,6 +15,7 @@ import json
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -38,10 +43,13 @@ from tilewright.ir import (
     cast,
     compare,
     map_body,
+    select,
     special,
     statements,
 )
 from tilewright.ir.evaluate import evaluate
+from tilewright.ir.special import LANE
+from tilewright.ir.uniformity import Uniformity
 from tilewright.isa import call
 
 if TYPE_CHECKING:
@@ -58,10 +66,11 @@ __all__ = ["Mark", "Trace", "traced", "traced_run"]
 MARKS = 1024
 """Marks of a warp that are kept, unless a call says otherwise."""
 
-CLOCK_BITS = 48
-"""Of a word: the clock below, the number of the mark plus one above."""
+CLOCK_BITS, COUNT_BITS = 40, 12
+"""Of a word: the clock, how many marks of the whole warp came before, and above that the mark's number plus one."""
 
-WORDS, AT, END, BELOW, NOW = "trace_words", "trace_at", "trace_end", "trace_below", "trace_now"
+WHOLE = -1  # all lanes are active
+WORDS, NOW = "trace_words", "trace_now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,22 +189,26 @@ def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple
     assert kernel.launch is not None
     pointer = Var(f"{WORDS}_ptr", HANDLE)
     warps = -(-kernel.launch.threads // 32)
-    words = Buffer(WORDS, dtype("int64"), (_ctas(kernel) * (warps * marks),), "global", None, data=pointer)
-    at, end, below = Var(AT, INT32), Var(END, INT32), Var(BELOW, INT32)
-    first = (_cta() * warps + special("tid") // 32) * marks
-    lanes_below = (as_expr(1) << special("laneid")) - 1
-    head: Body = (Bind(at, first), Bind(end, at + marks, mutable=False), Bind(below, lanes_below, mutable=False))
-    places = count()
+    words = Buffer(WORDS, dtype("int64"), (_ctas(kernel) * (warps * 2 * marks),), "global", None, data=pointer)
+    stamp = _Stamping(words, marks, warps)
+    places, axes = count(), Uniformity(kernel)
 
-    def change(stmt: Stmt) -> Body | None:
-        name = stmt.mark if isinstance(stmt, Attr) else None
-        return None if name is None else _stamp(words, at, end, below, numbers[name, stmt.at], next(places))
+    def change(stmt: Stmt, *, some: bool) -> Body | None:
+        """some: do only some lanes of a warp come there, perhaps?"""
+        if isinstance(stmt, Attr) and (name := stmt.mark) is not None:
+            return stamp.mark(numbers[name, stmt.at], next(places), some=some)
+        conditions = [
+            each for each in (getattr(stmt, field, None) for field in ("cond", "start", "stop")) if each is not None
+        ]
+        if some or not axes.of_all(conditions) & LANE:
+            return None
+        return map_body((stmt,), lambda inner: None if inner is stmt else change(inner, some=True))
 
     made = copy(exe)
     for name in ("signature", "assembly", "_cuda"):
         vars(made).pop(name, None)
     params = (*kernel.params, pointer)
-    body = (*head, *map_body(kernel.body, change))
+    body = (*stamp.head(), *map_body(kernel.body, partial(change, some=False)), *stamp.tail())
     made.lowered = replace(kernel, params=params, buffers=(*kernel.buffers, words), body=body)
     own = exe.signature
     made.signature = replace(own, params=(*own.params, pointer), buffers={**own.buffers, pointer.name: words},
@@ -217,16 +230,52 @@ def _cta() -> Expr:
     return x + special("nctaid.x") * (y + special("nctaid.y") * z)
 
 
-def _stamp(words: Buffer, at: Var, end: Var, below: Var, number: int, place: int) -> Body:
-    """The lowest active lane stores the clock and the mark's number; each lane counts its own marks.
-
-    The clock is read by all lanes, so that what is left to one of them is a store, which needs no branch.
+class _Stamping:
+    """The statements that marks become. first: of the warp's words; held: the mark that this lane keeps; whole: how
+    many marks of the whole warp there were; some: how many to which this lane came, but not all.
     """
-    now = Var(f"{NOW}_{place}", dtype("int64"))
-    read = cast(call("cuda.clock"), dtype("int64")) & ((1 << CLOCK_BITS) - 1) | (number + 1 << CLOCK_BITS)
-    is_lowest = compare("==", cast(call("cuda.activemask"), INT32) & below, as_expr(0))
-    store = Store(Load(words, (at,)), now)
-    return Bind(now, read, mutable=False), If(binary("and", is_lowest, at < end), (store,)), Assign(at, at + 1)
+
+    def __init__(self, words: Buffer, marks: int, warps: int) -> None:
+        self.words, self.marks, self.warps = words, marks, warps
+        self.first, self.whole, self.some = (Var(f"trace_{name}", INT32) for name in ("first", "whole", "some"))
+        self.held = Var("trace_held", dtype("int64"))
+
+    def head(self) -> Body:
+        """Before the kernel's own statements."""
+        first = (_cta() * self.warps + special("tid") // 32) * (2 * self.marks)
+        zero = as_expr(0)
+        return (Bind(self.first, first, mutable=False), Bind(self.whole, zero),
+                Bind(self.some, zero), Bind(self.held, cast(zero, dtype("int64"))))  # fmt: skip
+
+    def mark(self, number: int, place: int, *, some: bool) -> Body:
+        """The clock is read by all lanes, so that what is left to one of them is a store, which needs no branch. some:
+        see `traced`; then nothing else of it costs registers there.
+        """
+        now, mask = Var(f"{NOW}_{place}", dtype("int64")), Var(f"trace_mask_{place}", INT32)
+        clock = cast(call("cuda.clock"), dtype("int64")) & (1 << CLOCK_BITS) - 1
+        before = cast(self.whole & (1 << COUNT_BITS) - 1, dtype("int64")) << CLOCK_BITS
+        is_mine = compare("==", self.whole & 31, special("laneid"))
+        together: Body = (
+            Assign(self.held, select(is_mine, now, self.held)),
+            Assign(self.whole, self.whole + 1),
+            If(compare("==", self.whole & 31, as_expr(0)), self._stored(self.whole - 32)),
+        )
+        is_lowest = compare("==", mask & (as_expr(1) << special("laneid")) - 1, as_expr(0))
+        store = Store(Load(self.words, (self.first + self.marks + self.some,)), now)
+        alone: Body = (If(binary("and", is_lowest, self.some < self.marks), (store,)), Assign(self.some, self.some + 1))
+        return (Bind(now, clock | before | (number + 1 << CLOCK_BITS + COUNT_BITS), mutable=False),
+                Bind(mask, cast(call("cuda.activemask"), INT32), mutable=False),
+                *(alone if some else (If(compare("==", mask, as_expr(WHOLE)), together, alone),)))  # fmt: skip
+
+    def _stored(self, begin: Expr) -> Body:
+        """Each lane stores the mark that it keeps. begin: the first of these 32."""
+        at = begin + special("laneid")
+        is_kept = binary("and", at < self.whole, at < self.marks)
+        return (If(is_kept, (Store(Load(self.words, (self.first + at,)), self.held),)),)
+
+    def tail(self) -> Body:
+        """Behind the kernel's own statements."""
+        return self._stored(self.whole & -32)
 
 
 # A run of it
@@ -241,11 +290,11 @@ def traced_run(exe: Executable, args: tuple[Any, ...], marks: int) -> Trace:
     assert exe.lowered.launch is not None
     ctas = prod(int(evaluate(as_expr(extent), values)) for extent in exe.lowered.launch.grid)
     warps = -(-exe.lowered.launch.threads // 32)
-    array = _zeros(args, ctas * warps * marks)
+    array = _zeros(args, ctas * warps * 2 * marks)
     made(*args, array)
     words = np.asarray(array.cpu() if host.is_torch(array) else array.get() if hasattr(array, "get") else array)
     on_gpu = not isinstance(array, np.ndarray)
-    return Trace(exe.name, tuple(_read(words.reshape(ctas, warps, marks), names)), _lost(words, marks),
+    return Trace(exe.name, tuple(_read(words.reshape(ctas, warps, 2, marks), names)), _lost(words, marks),
                  "cycles" if on_gpu else "steps")  # fmt: skip
 
 
@@ -266,16 +315,21 @@ def _zeros(args: tuple[Any, ...], count: int) -> Any:
 
 
 def _read(words: NDArray[np.int64], names: tuple[tuple[str, Span | None], ...]) -> Iterator[Mark]:
-    clocks, numbers = words & (1 << CLOCK_BITS) - 1, words >> CLOCK_BITS
+    """Of each warp the first marks of both rows, by the clock; at one time as many of the whole warp came before."""
+    marks = words.shape[-1]
+    clocks, numbers = words & (1 << CLOCK_BITS) - 1, words >> CLOCK_BITS + COUNT_BITS
+    fields = np.stack([clocks, words >> CLOCK_BITS & (1 << COUNT_BITS) - 1, numbers], -1)
     for cta in range(len(words)):
         used = numbers[cta] > 0
         first = int(clocks[cta][used].min()) if used.any() else 0
-        for warp, k in np.argwhere(used).tolist():
-            name, at = names[int(numbers[cta, warp, k]) - 1]
-            line = at.outermost.line if at else 0
-            yield Mark(name, line, cta, warp, int(clocks[cta, warp, k]) - first)
+        for warp in range(words.shape[1]):
+            own = ((1 - row, k, *fields[cta, warp, row, k].tolist()) for row, k in np.argwhere(used[warp]).tolist())
+            found = sorted((clock, before, order, k, number) for order, k, clock, before, number in own)
+            for clock, _, _, _, number in found[:marks]:
+                name, at = names[number - 1]
+                yield Mark(name, at.outermost.line if at else 0, cta, warp, clock - first)
 
 
 def _lost(words: NDArray[np.int64], marks: int) -> int:
-    """Warps whose row is full: what came later is lost."""
-    return int((words.reshape(-1, marks)[:, -1] != 0).sum())
+    """Warps of which a row is full: what came later is lost."""
+    return int((words.reshape(-1, 2, marks)[:, :, -1] != 0).any(1).sum())

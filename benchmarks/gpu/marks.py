@@ -43,7 +43,7 @@ def product(a: Any, b: Any) -> Launched:
 def attend(q: Any, k: Any, v: Any) -> Launched:
     """That of ``kernels.attention(q, k, v)``."""
     found: list[Launched] = []
-    args = (q, k, v, None, None, None, "bhsd", 0, *OPEN, float(q.shape[-1] ** -0.5), 0.0)
+    args = (q, k, v, *[None] * 6, "bhsd", 0, *OPEN, float(q.shape[-1] ** -0.5), 0.0, False)
     attention_calls.FORWARD.direct(*args, launch=partial(_launched, found))
     return found[-1]
 

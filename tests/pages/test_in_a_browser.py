@@ -322,6 +322,7 @@ def test_what_is_looked_at_stands_in_the_address(opened: Any) -> None:
     time.sleep(0.4)
     fragment, state = again.run("return [location.hash, look.view.state()]")
     assert "view=step" in fragment
+    assert f"step={state['step']}" in fragment
     assert opened("parity.html", fragment).run("return look.view.state()") == state
 
 

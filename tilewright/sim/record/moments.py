@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from tilewright.sim.record.recording import Moment, Stretch
+from tilewright.sim.record.recording import FindingMoment, Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.explain import Finding, OtherAccess, Threads
     from tilewright.sim.record.details import Detailed, OpenStep
     from tilewright.sim.record.recorder import Recorder
-    from tilewright.sim.record.recording import Event, Place
+    from tilewright.sim.record.recording import Event, EventPlace
     from tilewright.sim.record.streams import Growing, OpenOperation
 
 __all__ = ["moment_of"]
@@ -28,21 +28,21 @@ Spans: TypeAlias = list[tuple[int, int, int]]
 """First byte, the one behind the last, and the lane."""
 
 
-def moment_of(rec: Recorder, finding: Finding) -> Moment:
+def moment_of(rec: Recorder, finding: Finding) -> FindingMoment:
     """Now, for a finding that was just made."""
     at = finding.file, finding.line
     if finding.kind == "leaks":
-        return Moment(rec.seq, _issue(rec, at))
+        return FindingMoment(rec.seq, _issue(rec, at))
     stream = _stream(rec, finding.threads) or _current(rec)
-    if stream is None:
-        return Moment(rec.seq)
+    if stream is None or not stream.events:
+        return FindingMoment(rec.seq)
     here = _place(rec, stream, at, _step(rec, stream, at))
     step = _steps(rec, stream)[here[2]] if here[2] >= 0 else None
     lanes = next((one.lanes for one in finding.threads if one.lanes), (-1, -1))
     if finding.other is None:
-        return Moment(rec.seq, here, None, lanes[0])
+        return FindingMoment(rec.seq, here, None, lanes[0])
     other, lane = _other(rec, finding.other, here, _touched(rec, step))
-    return Moment(rec.seq, here, other, lane if lane >= 0 else lanes[0])
+    return FindingMoment(rec.seq, here, other, lane if lane >= 0 else lanes[0])
 
 
 def _stream(rec: Recorder, threads: tuple[Threads, ...]) -> Growing | None:
@@ -63,7 +63,7 @@ def _number(rec: Recorder, stream: Growing) -> int:
     return sorted(rec.by_cta).index(stream.cta) * rec.run.warps + stream.warp
 
 
-def _place(rec: Recorder, stream: Growing, at: Line, step: int) -> Place:
+def _place(rec: Recorder, stream: Growing, at: Line, step: int) -> EventPlace:
     """The last event of a line, or else the last one."""
     last = len(stream.events) - 1
     k = next((k for k in range(last, -1, -1) if at in _lines(rec, stream.events[k])), last)
@@ -119,7 +119,9 @@ def _lane(a: dict[str, Spans], b: dict[str, Spans]) -> int:
     return min(meet, default=-1)
 
 
-def _other(rec: Recorder, other: OtherAccess, here: Place, touched: dict[str, Spans]) -> tuple[Place | None, int]:
+def _other(
+    rec: Recorder, other: OtherAccess, here: EventPlace, touched: dict[str, Spans]
+) -> tuple[EventPlace | None, int]:
     """The last access of a line to what is touched, by the finding's threads, or the operation of that line; and the
     lane that clashes with it.
     """
@@ -133,7 +135,7 @@ def _other(rec: Recorder, other: OtherAccess, here: Place, touched: dict[str, Sp
             lane = _lane(touched, _touched(rec, step))
             if lane >= 0 and (number, k) != (here[0], here[2]):
                 return (number, _event_at(rec, stream, step.seq, at), k), lane
-    return (None if who is None else _place(rec, who, at, _step(rec, who, at))), -1
+    return (None if who is None or not who.events else _place(rec, who, at, _step(rec, who, at))), -1
 
 
 def _all(rec: Recorder) -> list[Growing]:
@@ -162,7 +164,7 @@ def _operation(
     return next((one for one in every if one.data.completed is None), every[-1] if every else None)
 
 
-def _issue(rec: Recorder, at: Line) -> Place | None:
+def _issue(rec: Recorder, at: Line) -> EventPlace | None:
     """The first operation of a line that is not complete."""
     found = (one for one in rec.operations if one.data.completed is None and at in _of_span(one.data.at))
     return next(((-1, one.number, -1) for one in found), None)

@@ -32,12 +32,12 @@ from tilewright.sim.record.recording import (
     Committed,
     Event,
     Fenced,
+    FindingMoment,
     Issued,
     KernelBuffer,
     LeftOut,
     Marked,
     Met,
-    Moment,
     Recording,
     RecordingOptions,
     Row,
@@ -141,7 +141,7 @@ class Recorder(Check):
         self.meetings: list[OpenMeeting] = []
         self.at_barrier: dict[tuple[int, int, int], OpenMeeting] = {}
         self.signal_told = -1
-        self.moments: list[Moment] = []
+        self.moments: list[FindingMoment] = []
         self.hears = True
         self.mask: Mask | None = None
         run.findings.heard = self.found
@@ -173,7 +173,7 @@ class Recorder(Check):
             self.flush()
         wrong = [one for one in findings if one.severity == "error"]
         for one in wrong[len(self.moments) :]:  # that which has ended the run, or another run in another order
-            self.moments.append(moment_of(self, one) if self.hears and one.choice is None else Moment(self.seq))
+            self.moments.append(moment_of(self, one) if self.hears and one.choice is None else FindingMoment(self.seq))
         self.on = self.hears = False
         x, y, z = self.run.grid
         cut_short = sum(not one.is_whole for one in self.detailed.values())

@@ -32,12 +32,12 @@ __all__ = [
     "Committed",
     "Event",
     "Fenced",
+    "FindingMoment",
     "Issued",
     "KernelBuffer",
     "LeftOut",
     "Marked",
     "Met",
-    "Moment",
     "Moved",
     "Phase",
     "Recording",
@@ -381,19 +381,19 @@ class BarrierMeeting:
     ended: bool
 
 
-Place: TypeAlias = "tuple[int, int, int]"
+EventPlace: TypeAlias = "tuple[int, int, int]"
 """A stream, an event of it, and a statement of its `Steps`, -1 where those are not kept; or -1 and an operation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class FindingMoment:
     """When a finding was made. here: what was done then, by which lane, -1 where none is known; other: the access that
     it clashes with. None: not recorded.
     """
 
     seq: int
-    here: Place | None = None
-    other: Place | None = None
+    here: EventPlace | None = None
+    other: EventPlace | None = None
     lane: int = -1
 
 
@@ -469,7 +469,7 @@ class Recording:
     left_out: LeftOut
     stepped: tuple[Steps, ...] = ()
     findings: tuple[Finding, ...] = ()
-    moments: tuple[Moment, ...] = ()
+    moments: tuple[FindingMoment, ...] = ()
     buffers: tuple[KernelBuffer, ...] = ()
 
     @property

@@ -218,7 +218,7 @@ class StepView {
   // Registers
 
   /** What all registers hold after the statement, and which of them it changed. */
-  state() {
+  held() {
     const held = new Map();
     for (let step = 0; step <= this.at; step++) {
       this.one.changed[step].forEach(([buffer, word], k) => {
@@ -230,7 +230,7 @@ class StepView {
   }
 
   registers() {
-    const { buffers } = this.one, held = this.state();
+    const { buffers } = this.one, held = this.held();
     if (!held.size) return [];
     const changed = this.one.changed[this.at].map(([buffer]) => buffer);
     if (this.buffer === undefined || !buffers[this.buffer]) this.buffer = changed[0] ?? Number([...held.keys()][0].split(",")[0]);

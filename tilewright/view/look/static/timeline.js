@@ -291,6 +291,8 @@ class TimelineView {
       pen.beginPath();
       pen.arc(x, y - 5, 7, 0, 7);
       pen.fill();
+      pen.strokeStyle = this.theme.fore;
+      pen.stroke();
       pen.fillStyle = this.theme.back;
       pen.textAlign = "center";
       pen.fillText(String(finding + 1), x, y - 1);
