@@ -25,7 +25,7 @@ from tilewright.load.cu_pieces import Chunk, blanked, instances, pieces
 from tilewright.load.cu_stand_ins import IMPLICIT
 from tilewright.load.cu_tree import Macros
 
-__all__ = ["MadePtx", "compile_cu"]
+__all__ = ["MadePtx", "answered", "compile_cu"]
 
 SECONDS, BYTES = 60, 4 << 30  # that NVRTC may take
 ROUNDS = 8  # in which host code is left out
@@ -70,7 +70,7 @@ def compile_cu(
     ]
     request = {"file": file, "options": words, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
     wanted = list(dict.fromkeys([*names, *(name for each in sources for name in instances(each.text))]))
-    made = _asked(request | _texts(sources, others) | {"names": wanted})
+    made = answered(request | _texts(sources, others) | {"names": wanted})
     if not made["ptx"]:
         made = _without_host_code(request, sources, others, wanted, tuple(names), made)
     found = {name: symbol for name, symbol in made["names"].items() if symbol}
@@ -129,7 +129,7 @@ def _without_host_code(
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
     reported = ""
     for _ in range(ROUNDS):
-        made = _asked(request | _texts(sources, others) | {"names": wanted})
+        made = answered(request | _texts(sources, others) | {"names": wanted})
         if made["ptx"]:
             return made
         reported = reported or made["log"]
@@ -174,7 +174,7 @@ def _first_include(sources: Sequence[_Source], names: Sequence[str]) -> Span | N
     return None
 
 
-def _asked(request: dict[str, Any]) -> dict[str, Any]:
+def answered(request: dict[str, Any]) -> dict[str, Any]:
     """What the process answers. Raises ToolError where it ends without an answer."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", Path(cu_worker.__file__).read_text(encoding="utf-8")]  # the room is not imported
