@@ -271,9 +271,16 @@ def summed(way: str, *, read: bool) -> Any:
     return add
 
 
-def changed(rank: int, coords: tuple[int, ...], changes: tuple[tuple[str, int, int], ...], nbytes: int) -> Any:
+def changed(
+    rank: int,
+    coords: tuple[int, ...],
+    changes: tuple[tuple[str, int, int], ...],
+    nbytes: int,
+    *,
+    by_one: bool = True,
+) -> Any:
     """A box of a map, some fields of which a thread has changed. changes: field, ordinal, and the value, which of an
-    address is added to the array's own.
+    address is added to the array's own. by_one: does one thread write the map, or each its bytes?
     """
     constants = ("swizzle_mode", "fill_mode")
 
@@ -307,10 +314,14 @@ def changed(rank: int, coords: tuple[int, ...], changes: tuple[tuple[str, int, i
             T.ptx.fence.mbarrier_init()
             T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), nbytes)
         T.cuda.warp_sync()
-        for i in range(4):
-            room[i * 32 + tid] = own[i * 32 + tid]
-        T.cuda.warp_sync()
-        if tid == 0:
+        if by_one:
+            if tid == 0:
+                for i in range(128):
+                    room[i] = own[i]
+                T.ptx.fence.proxy_tensormap.release("gpu")
+        else:
+            for i in range(4):
+                room[i * 32 + tid] = own[i * 32 + tid]
             T.ptx.fence.proxy_tensormap.release("gpu")
         for i in range(nbytes // 32):
             tile[i * 32 + tid] = T.uint8(0x55)
