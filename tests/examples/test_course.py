@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tilewright as tw
 from tests.examples.compute import EXAMPLES
 
 course = import_module("examples.course.__main__")
@@ -34,6 +35,13 @@ def test_a_step_is_right_and_no_check_speaks(number: int) -> None:
 
     assert found.status == "clean", str(found)
     assert found.findings == ()
+
+
+@pytest.mark.parametrize("number", SAID)
+def test_a_step_assembles(number: int) -> None:
+    text = tw.compile(course.step(number).kernel, "sm_100a").source("ptx")
+
+    assert f"tcgen05.mma.cta_group::{1 + (number >= 8)}.kind::f16" in text
 
 
 @pytest.mark.parametrize("number", SAID)
