@@ -56,7 +56,7 @@ DRAWN: Mapping[int, tuple[str, Rows]] = {
     9: ("a ring for two: the commit goes to both", {
         "CTA 0, copies": "fills 0|fills 1|waits for empty 0|fills 0",
         "CTA 1, copies": "fills 0|fills 1|waits for empty 0|fills 0",
-        "leader's thread": "waits for full 0|reads 0 of both|commits to both|reads 1 of both",
+        "leading thread": "waits for full 0|reads 0 of both|commits to both|reads 1 of both",
     }),
     10: ("pairs that stay, with two accumulators", {
         "copies": "tile 0|tile 1|tile 2|tile 3",

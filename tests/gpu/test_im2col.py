@@ -62,7 +62,7 @@ def test_maps_are_changed_by_threads(seed: int, by_one: bool, bench: Bench) -> N
         bench,
         changed(rank, coords, edits, nbytes, by_one=by_one),
         source,
-        np.zeros(128, np.uint8),
+        np.zeros(256, np.uint8),
         np.zeros(nbytes, np.uint8),
     )
 

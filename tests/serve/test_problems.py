@@ -168,10 +168,14 @@ def test_tensors_for_a_gpu_are_those_of_the_host(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "task.yml").write_text('tests:\n  - {"n": 64, "seed": 3}\n')
     (tmp_path / "reference.py").write_text(REFERENCE_IN_TORCH)
-    submission = BY_LOAD_INLINE.replace("from tilewright.serve.inline", "from torch.utils.cpp_extension")
-    (tmp_path / "submission.py").write_text(submission)
+    (tmp_path / "submission.py").write_text("""
+from torch.utils.cpp_extension import load_inline
+assert load_inline.__module__ == "tilewright.serve.inline"
+def custom_kernel(data):
+    assert data[0].is_cuda
+    return data[0].to("cuda").sum(dim=1)
+""")
 
     report = contest(problem_of(tmp_path), bounds=Bounds(60.0, 64 << 30))
 
     assert report.status == "clean", str(report)
-    assert report.verdicts[0].checks

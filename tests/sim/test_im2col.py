@@ -118,7 +118,7 @@ def test_a_map_that_threads_changed_is_as_if_it_had_been_made_so(seed: int, by_o
     out = np.zeros(nbytes, np.uint8)
 
     run = tw.compile(changed(rank, coords, edits, nbytes, by_one=by_one), "sm_90a").simulate(
-        source, np.zeros(128, np.uint8), out, check="all"
+        source, np.zeros(256, np.uint8), out, check="all"
     )
 
     assert run.warnings == []
