@@ -26,7 +26,7 @@ from tilewright.verdict import Verdict, verdict_on
 if TYPE_CHECKING:
     from tilewright.sim import Run
 
-__all__ = ["EXPLORED", "LAUNCH", "Policy", "TrialRun", "Wanted", "check", "copies_of", "ran"]
+__all__ = ["EXPLORED", "LAUNCH", "Policy", "TrialRun", "Wanted", "check", "copies_of", "finished", "ran"]
 
 public = Public(ArgumentError, {})
 
@@ -185,7 +185,7 @@ class TrialRun:
                 return verdict_on(self.name, error, _warned(heard), **known), error
         known["seconds"] = monotonic() - began
         told = [*_differences(values, self.wanted), *_warned(heard)]
-        return _finished(self.name, run, told, self.wanted, known), run
+        return finished(self.name, run, told, self.wanted, known), run
 
 
 TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the optimised build the other one may take, and always so many seconds
@@ -228,7 +228,7 @@ def _name_of(kernel: Any) -> str:
     return authored.name if isinstance(authored, Kernel) else str(getattr(kernel, "__name__", kernel))
 
 
-def _finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, known: Mapping[str, Any]) -> Verdict:
+def finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, known: Mapping[str, Any]) -> Verdict:
     """The verdict on a run that came to its end. told: differences from the expected arrays, and warnings."""
     found = (*told, *run.findings)
     return Verdict(

@@ -17,6 +17,7 @@ from tilewright.ptx.flow import FLOW
 from tilewright.ptx.instructions import OWN
 from tilewright.view import memory_grid, plain, svg
 from tools.api import api_files
+from tools.course_pictures import course_pictures
 from tools.instructions import instruction_files
 from tools.language_stub import LANGUAGE_STUB, language_stub
 from tools.names import NAMES_PAGE, names_page
@@ -85,6 +86,7 @@ def made() -> Mapping[Path, str]:
         **api_files(),
         **instruction_files(),
         **step_pictures(),
+        **course_pictures(),
         NAMES_PAGE: names_page(),
         PRIMITIVES_PAGE: primitives_page(),
         STUB: stub(),

@@ -53,11 +53,18 @@ def test_pixels_come_to_each_cta_of_a_mask(rank: int, mask: int, bench: Bench) -
     compare(bench, pixels_loaded(rank, one.coords, one.offsets, one.nbytes, mask=mask), one.map_of(one.array(2)), out)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_maps_are_changed_by_threads(seed: int, bench: Bench) -> None:
+@pytest.mark.parametrize("by_one", [True, False])
+@pytest.mark.parametrize("seed", range(15))
+def test_maps_are_changed_by_threads(seed: int, by_one: bool, bench: Bench) -> None:
     source, rank, coords, edits, nbytes = changes(seed)
 
-    compare(bench, changed(rank, coords, edits, nbytes), source, np.zeros(128, np.uint8), np.zeros(nbytes, np.uint8))
+    compare(
+        bench,
+        changed(rank, coords, edits, nbytes, by_one=by_one),
+        source,
+        np.zeros(256, np.uint8),
+        np.zeros(nbytes, np.uint8),
+    )
 
 
 @pytest.mark.parametrize("how", ["st", "red", "s2c"])

@@ -60,7 +60,8 @@ def images(rank: int, seed: int, kind: str = "", *, store: bool = False) -> Imag
     dims = (unit * int(rng.integers(1, 10)), *integers(*[(2, 9)] * spatial), int(rng.integers(1, 4)))
     lower = integers(*[(0 if store else -3, 1)] * spatial)
     upper = tuple(
-        max(int(rng.integers(-3, 3)), low - extent + 1) for low, extent in zip(lower, dims[1:-1], strict=True)
+        max(int(rng.integers(-3, 1 if store else 3)), low - extent + 1)
+        for low, extent in zip(lower, dims[1:-1], strict=True)
     )
     ends = [extent - 1 + up for extent, up in zip(dims[1:-1], upper, strict=True)]
     starts = integers(*zip(lower, ends, strict=True))

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 import tilewright as tw
 from tests.isa.tma_oracles import pixels, pixels_along_w, swizzled
-from tests.sim.im2col_programs import Images, images
-from tests.sim.tma_kernels import pixels_loaded, pixels_stored
+from tests.sim.im2col_programs import Images, changes, images
+from tests.sim.tma_kernels import changed, pixels_loaded, pixels_stored
 from tilewright.errors import ArgumentError, SimulationError
 
 
@@ -71,6 +71,15 @@ def test_pixels_are_stored_where_the_images_are(rank: int, op: str) -> None:
     assert np.array_equal(array, expected)
 
 
+@pytest.mark.parametrize(("lower", "upper"), [((-1, 0), (0, 0)), ((0, 0), (0, 1))])
+def test_pixels_are_not_stored_by_a_map_that_leaves_the_images(lower: Any, upper: Any) -> None:
+    array = np.zeros((2, 4, 4, 8), np.uint32)
+    made = tw.TensorMap.im2col(array, 8, 8, lower, upper)
+
+    with pytest.raises(SimulationError, match="the pixels of a map for stores stay in its images"):
+        tw.simulate(pixels_stored(4, (0, 0, 0, 0), 256), made, np.zeros(256, np.uint8))
+
+
 @pytest.mark.parametrize("rank", [3, 4, 5])
 @pytest.mark.parametrize(("wide", "pixels", "halo"), [("w", 24, 0), ("w", 16, 3), ("w128", 128, 2)])
 def test_a_walk_along_w_stays_in_its_row(wide: str, pixels: int, halo: int, rank: int) -> None:
@@ -100,6 +109,20 @@ def test_pixels_come_to_each_cta_of_a_mask() -> None:
 
     assert np.array_equal(out[0], out[1])
     assert np.array_equal(out[0], brought(one, one.array(2), walk_of(one)))
+
+
+@pytest.mark.parametrize("by_one", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_map_that_threads_changed_is_as_if_it_had_been_made_so(seed: int, by_one: bool) -> None:
+    source, rank, coords, edits, nbytes = changes(seed)
+    out = np.zeros(nbytes, np.uint8)
+
+    run = tw.compile(changed(rank, coords, edits, nbytes, by_one=by_one), "sm_90a").simulate(
+        source, np.zeros(256, np.uint8), out, check="all"
+    )
+
+    assert run.warnings == []
+    assert {array.any() for array in (out, source.array)} != {False}
 
 
 X = np.zeros((2, 6, 8, 64), np.uint16)

@@ -271,17 +271,26 @@ def summed(way: str, *, read: bool) -> Any:
     return add
 
 
-def changed(rank: int, coords: tuple[int, ...], changes: tuple[tuple[str, int, int], ...], nbytes: int) -> Any:
+def changed(
+    rank: int,
+    coords: tuple[int, ...],
+    changes: tuple[tuple[str, int, int], ...],
+    nbytes: int,
+    *,
+    by_one: bool = True,
+) -> Any:
     """A box of a map, some fields of which a thread has changed. changes: field, ordinal, and the value, which of an
-    address is added to the array's own.
+    address is added to the array's own. by_one: does one thread write the map, or each its bytes?
     """
     constants = ("swizzle_mode", "fill_mode")
 
     @T.prim_func
-    def change(m: T.TensorMap, room: T.Buffer((128,), "uint8"), out: T.Buffer((nbytes,), "uint8")):
+    def change(m: T.TensorMap, room: T.Buffer((256,), "uint8"), out: T.Buffer((nbytes,), "uint8")):
         T.cta_id([1])
         tid = T.thread_id([32])
         own = T.alloc_shared((128,), "uint8", align=128)
+        begin = T.cast(T.reinterpret("uint64", room.ptr_to([0])) % 128, "int32")
+        first = (128 - begin) % 128  # of the map, which begins at a multiple of 128 bytes
         tile = T.alloc_shared((nbytes,), "uint8", align=1024)
         bar = T.alloc_shared((1,), "uint64")
         for i in range(4):
@@ -293,8 +302,8 @@ def changed(rank: int, coords: tuple[int, ...], changes: tuple[tuple[str, int, i
                     T.ptx.tensormap.replace_constant(own.ptr_to([0]), value, field=field, space="shared")
                 elif field == "global_address":
                     words = own.view("uint64")
-                    begin = words[0] + T.uint64(value)
-                    T.ptx.tensormap.replace(own.ptr_to([0]), begin, field=field, space="shared")
+                    moved = words[0] + T.uint64(value)
+                    T.ptx.tensormap.replace(own.ptr_to([0]), moved, field=field, space="shared")
                 elif field == "global_stride":
                     T.ptx.tensormap.replace(
                         own.ptr_to([0]), T.uint64(value), field=field, ordinal=ordinal, space="shared"
@@ -307,25 +316,29 @@ def changed(rank: int, coords: tuple[int, ...], changes: tuple[tuple[str, int, i
             T.ptx.fence.mbarrier_init()
             T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), nbytes)
         T.cuda.warp_sync()
-        for i in range(4):
-            room[i * 32 + tid] = own[i * 32 + tid]
-        T.cuda.warp_sync()
-        if tid == 0:
+        if by_one:
+            if tid == 0:
+                for i in range(128):
+                    room[first + i] = own[i]
+                T.ptx.fence.proxy_tensormap.release("gpu")
+        else:
+            for i in range(4):
+                room[first + i * 32 + tid] = own[i * 32 + tid]
             T.ptx.fence.proxy_tensormap.release("gpu")
         for i in range(nbytes // 32):
             tile[i * 32 + tid] = T.uint8(0x55)
         T.ptx.fence.proxy_async("shared::cta")
         T.cuda.cta_sync()
         if tid == 0:
-            T.ptx.fence.proxy_tensormap.acquire(room.ptr_to([0]), "gpu")
+            T.ptx.fence.proxy_tensormap.acquire(room.ptr_to([first]), "gpu")
             T.ptx.cp_async.bulk.tensor.g2c(
-                rank, tile.ptr_to([0]), bar.ptr_to([0]), room.ptr_to([0]), 0, -1, "", *coords
+                rank, tile.ptr_to([0]), bar.ptr_to([0]), room.ptr_to([first]), 0, -1, "", *coords
             )
         T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
         for i in range(nbytes // 32):
             out[i * 32 + tid] = tile[i * 32 + tid]
         for i in range(4):
-            room[i * 32 + tid] = T.uint8(0)
+            room[first + i * 32 + tid] = T.uint8(0)
 
     return change
 

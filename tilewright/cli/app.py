@@ -348,6 +348,7 @@ def doctor() -> None:
 
 app.command()(judging.advise)
 app.command()(judging.check)
+app.command()(judging.judge)
 app.command()(tuning.tune)
 app.command()(repository.ci)
 app.command()(serving.serve)

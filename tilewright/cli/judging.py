@@ -28,7 +28,9 @@ from tilewright.cli.options import (
     WideCluster,
 )  # fmt: skip
 
-__all__ = ["advise", "check"]
+__all__ = ["advise", "check", "judge"]
+
+MOST_BYTES = 8 << 30  # of address space, for each part of a test
 
 
 def advise(
@@ -112,3 +114,45 @@ def check(
     from tilewright.cli.verdicts import Asked, judged
 
     raise typer.Exit(judged(Asked.of(ctx.params), ctx).exit_code)
+
+
+def judge(
+    folder: Annotated[Path, typer.Argument(help="With task.yml, reference.py and submission.py.")],
+    submission: Annotated[Path | None, typer.Option(help="Another file with custom_kernel.")] = None,
+    benchmarks: Annotated[bool, typer.Option("--benchmarks", help="The sizes of task.yml's benchmarks.")] = False,
+    checks: Annotated[str, typer.Option("--check", help="all, default, none, or names with commas.")] = "all",
+    seconds: Annotated[float, typer.Option(min=1, help="That each part of a test may take.")] = 60.0,
+    walls: Annotated[
+        bool, typer.Option(help="Keep the submission from files, network and processes; Triton needs --no-walls.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Judge a submission to a competition's problem, without a GPU: is it right, and does any check speak?
+
+    The folder is as the public competitions have them. The reference makes the data of each test and says whether what
+    custom_kernel returns is right; the kernels that it calls run on the simulator under every check. Tensors for a GPU
+    are the host's.
+
+    \b
+    Examples:
+      tilewright judge examples/problems/row_sums
+      tilewright judge problems/vectoradd_py --submission mine.py --json
+    """
+    from json import dumps
+
+    from tilewright.serve.contest import Bounds, contest
+    from tilewright.serve.problem import problem_of
+    from tilewright.view.terminal import say
+
+    bounds = Bounds(seconds, MOST_BYTES, walls)
+    group = "benchmarks" if benchmarks else "tests"
+    report = contest(problem_of(folder, submission), group=group, checks=checks, bounds=bounds)
+    if json:
+        say(dumps(report.as_dict(), indent=2))
+    else:
+        for verdict in report.verdicts:
+            say(str(verdict))
+            say(f"  {verdict.seconds:.1f} s; not covered: {'; '.join(verdict.not_covered) or 'nothing'}")
+        right = sum(map(bool, report.verdicts))
+        say(f"{report.file}: {report.status}, {right} of {len(report.verdicts)} {group} clean")
+    raise typer.Exit(report.exit_code)

@@ -94,9 +94,19 @@ def loaded(
 def stored(
     unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = ""
 ) -> Mapping[str, Addresses]:
-    """Pixels in shared memory and their places in the array, those that lie inside: such stores have no offsets."""
+    """Pixels in shared memory and their places in the array, those that lie inside: such stores have no offsets.
+
+    Seen on an H200: it stops with an illegal instruction where the map's pixels leave the images.
+    """
     none = np.zeros((len(coords), dim - 2), np.int64)
-    return taken(unit, pixels_of(unit, "src", src, map, coords, none, dim, "im2col"), 0, op)
+    boxes = pixels_of(unit, "src", src, map, coords, none, dim, "im2col")
+    walk = boxes.maps[0].im2col
+    assert walk is not None
+    if min(walk.lower) < 0 or max(walk.upper) > 0:
+        given = f"lower {walk.lower}, upper {walk.upper}"
+        what = "the pixels of a map for stores stay in its images: lower corners of at least 0, upper ones of at most 0"
+        unit.fault(f"{what}, not {given}", np.full(len(boxes.maps), True))
+    return taken(unit, boxes, 0, op)
 
 
 def _loads(

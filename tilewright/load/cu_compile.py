@@ -37,7 +37,7 @@ from tilewright.load.cu_pieces import Chunk, blanked, host_in_macros, pieces, qu
 from tilewright.load.cu_stand_ins import IMPLICIT
 from tilewright.load.cu_tree import Macros
 
-__all__ = ["MadePtx", "compile_cu"]
+__all__ = ["MadePtx", "answered", "compile_cu"]
 
 SECONDS, BYTES = 60, 4 << 30  # that NVRTC may take
 ROUNDS = 8  # in which host code is left out
@@ -125,7 +125,7 @@ def _made(
     """What NVRTC makes of the texts as they are, or without their host code: launches are such code, always."""
     made = {"ptx": "", "log": ""}
     if not any("<<<" in each.text for each in sources):
-        made = _asked(request | _texts(sources, others) | {"names": wanted})
+        made = answered(request | _texts(sources, others) | {"names": wanted})
     return made if made["ptx"] else _without_host_code(request, sources, others, wanted, asked, made)
 
 
@@ -196,7 +196,7 @@ def _without_host_code(
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
     logs = [first["log"]]
     for _ in range(ROUNDS):
-        made = _asked(request | _texts(sources, others) | {"names": wanted})
+        made = answered(request | _texts(sources, others) | {"names": wanted})
         if made["ptx"]:
             return made
         logs.append(made["log"])
@@ -257,7 +257,7 @@ def _first_include(sources: Sequence[_Source], names: Sequence[str]) -> Span | N
     return None
 
 
-def _asked(request: dict[str, Any]) -> dict[str, Any]:
+def answered(request: dict[str, Any]) -> dict[str, Any]:
     """What the process answers. Raises ToolError where it ends without an answer."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", Path(cu_worker.__file__).read_text(encoding="utf-8")]  # the room is not imported

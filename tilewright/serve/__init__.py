@@ -11,6 +11,13 @@ A judge, in the order in which to read:
     workers       processes that have imported everything, and fork for each submission
     server        lines of JSON, and HTTP on this machine
 
+Problems of competitions:
+
+    problem       a folder with a task, a reference and a submission
+    arrays        results as bytes that no pickle reads
+    on_cpu        torch without a GPU; inline: its ``load_inline``
+    contest       a verdict for each test
+
 Besides: ``sarif`` (findings for code hosts), ``answers`` (a command in a process of its own), ``pages`` (the
 documentation, searched), ``mcp`` (both as tools of the Model Context Protocol).
 """

@@ -1,0 +1,118 @@
+"""A problem in the format of the public competitions: a folder with ``task.yml``, ``reference.py``, ``submission.py``.
+
+``task.yml`` lists ``tests`` and ``benchmarks``, the arguments of `generate_input`, and ``files``, from which other
+modules come. ``reference.py`` has ``generate_input(**test)`` and ``check_implementation(data, output)``, which returns
+"" or what is wrong, or a pair of both kinds; ``submission.py`` has ``custom_kernel(data)``.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tilewright.errors import ArgumentError, ToolError, described
+
+__all__ = ["Problem", "function_of", "problem_of"]
+
+NAMES = ("submission.py", "eval.py")  # of `files`, no modules that others import
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """tests: keywords of `generate_input`, by group ("tests", "benchmarks"). modules: files by the name under which the
+    others import them.
+    """
+
+    folder: Path
+    submission: Path
+    tests: Mapping[str, Sequence[Mapping[str, Any]]]
+    modules: Mapping[str, Path]
+
+    @property
+    def reference(self) -> Path:
+        """The file with `generate_input` and `check_implementation`."""
+        return self.modules.get("reference", self.folder / "reference.py")
+
+
+def problem_of(folder: Path, submission: Path | None = None) -> Problem:
+    """The problem in a folder. submission: another file than its ``submission.py``.
+
+    Raises ArgumentError where a file is missing or says something else; ToolError where nothing here reads YAML.
+    """
+    task = folder / "task.yml"
+    given = submission or folder / "submission.py"
+    for file in (task, given):
+        if not file.is_file():
+            allowed = "a folder with task.yml, reference.py and submission.py"
+            raise ArgumentError("this is no problem of a competition", given=f"no {file}", allowed=allowed)
+    fields = _read(task)
+    tests = {group: _tests(task, group, fields.get(group) or []) for group in ("tests", "benchmarks")}
+    if not tests["tests"]:
+        raise ArgumentError(f"{task} has no tests", given=", ".join(map(str, fields)), allowed="tests: a list")
+    files = {str(each.get("name")): str(each.get("source")) for each in fields.get("files") or []}
+    modules = {
+        name.removesuffix(".py"): (folder / source).resolve()
+        for name, source in files.items()
+        if name.endswith(".py") and name not in NAMES and not source.startswith("@")
+    }
+    return Problem(folder, given, tests, modules)
+
+
+def _read(task: Path) -> Mapping[str, Any]:
+    try:
+        import yaml  # type: ignore[import-untyped]  # it has no types of its own
+    except ImportError as error:
+        raise ToolError("nothing here reads task.yml", given=str(error), hint="pip install pyyaml") from None
+    try:
+        fields = yaml.safe_load(task.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ArgumentError(f"{task} is no YAML", given=str(error).splitlines()[0], allowed="tests: [...]") from None
+    if not isinstance(fields, Mapping):
+        raise ArgumentError(f"{task} has no fields", given=described(fields), allowed="files, tests, benchmarks")
+    return fields
+
+
+def _tests(task: Path, group: str, given: Any) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(given, list) or not all(isinstance(each, Mapping) for each in given):
+        raise ArgumentError(f"{task}: {group}", given=described(given), allowed="a list of {name: value}")
+    return [{str(name): value for name, value in each.items()} for each in given]
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules of a problem: those of its list, then those of its folder."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The file with that name, if there is one."""
+        known = self._problem.modules.get(name, self._problem.folder / f"{name}.py")
+        return importlib.util.spec_from_file_location(name, known) if path is None and known.is_file() else None
+
+
+def function_of(problem: Problem, file: Path, name: str) -> Callable[..., Any]:
+    """A function of one of the problem's files, which is imported here, with the modules that it asks for.
+
+    Raises ArgumentError where it has none of that name.
+    """
+    if not any(isinstance(each, _Finder) for each in sys.meta_path):
+        sys.meta_path.insert(0, _Finder(problem))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise ArgumentError(f"{file.name} defines no {name}", given=described(found), allowed=f"def {name}(...)")
+    return found  # type: ignore[no-any-return]  # a function of others
