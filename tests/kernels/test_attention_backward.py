@@ -117,7 +117,7 @@ def test_no_kernel_spills() -> None:
     wide = BackwardKind("bfloat16", 256, 256, 64, 64, last=True, stages=(1, 2), softcap=True, ordered=True)
     bent = BackwardKind("bfloat16", 128, 128, 64, last=True, softcap=True)
     biased = BackwardKind("bfloat16", 128, 128, 64, 64, last=True, softcap=True, bias="float32")
-    packed = BackwardKind("bfloat16", 64, 64, 128, first=True, last=True, packed=True, ordered=True)
+    packed = BackwardKind("bfloat16", 64, 64, 128, last=True, packed=True, ordered=True)
     for form in (BackwardKind("bfloat16", 64, 64, 128, last=True), bent, wide, biased, packed):
         for build in (prepare, gradients, convert):
             assert build(form).assembly

@@ -24,10 +24,14 @@ MISTAKES = {
     "queries come before their place is free": ("            put_q.acquire()\n", "", "may still not have written"),
     "products begin without their fence": ("    T.ptx.wgmma.fence()\n", "", "lacks a fence"),
     "products are in no group": ("    T.ptx.wgmma.commit_group()\n", "", "is used while"),
-    "a place is left and not gone on from": ("    take.advance()\n", "", "for its next phase"),
+    "a place is left and not gone on from": (
+        "    leave(take_do)\n",
+        "    take_do.release()\n",
+        "may still not have written",
+    ),
     "scores are not waited for": (
-        "wait_group(1)\n    s[:]",
-        "wait_group(2)\n    s[:]",
+        "wait_group(1)\n    weigh(",
+        "wait_group(2)\n    weigh(",
         "is used while",
     ),
     "slopes of weights are not waited for": (
@@ -86,7 +90,27 @@ def run(before: str, after: str, folder: Path) -> tw.Executable:
     level, delta = (np.full((1, 1, TILES, FORM.queries), x, np.float32) for x in (8.0, 0.0))
     sums = np.zeros((1, 1, TILES, *FORM.sums), np.float32)
     done = module.gradients(FORM).simulate(
-        q, k, v, do, level, delta, sums, 0, np.zeros_like(k), np.zeros_like(v), 0.18, 1.0, 0.125, 0, 0, check="all"
+        q,
+        k,
+        v,
+        do,
+        level,
+        delta,
+        0,
+        0,
+        0,
+        sums,
+        0,
+        np.zeros_like(k),
+        np.zeros_like(v),
+        0,
+        0.18,
+        1.0,
+        0.125,
+        0,
+        0,
+        0,
+        check="all",
     )
     if done.warnings:
         raise TilewrightError(done.warnings[0])

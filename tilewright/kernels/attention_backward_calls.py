@@ -27,7 +27,7 @@ __all__ = ["BACKWARD", "attention_backward"]
 
 TILES = {64: (128, 128, (2, 2)), 128: (64, 128, (2, 2)), 256: (64, 64, (1, 2))}
 """Queries and keys of a tile, and stages, for the width of keys and values, to which others are padded."""
-BENT = 128  # the least width of bent scores, which need registers
+BENT = 128  # the least width of what needs registers: bent scores, a bias, turns of packed sequences in a window
 
 
 def outputs(
@@ -63,7 +63,8 @@ def run(results: Arrays, args: Arrays) -> Launches:
         return
     q, k, v, out, dout = (laid_out(x) for x in (q, k, v, out, dout))
     lse, dlse = contiguous(lse), None if dlse is None else contiguous(dlse)
-    least = max(width, v.shape[3], BENT if softcap or bias is not None else 0)
+    turns_of_some = packed and ordered and left != EVERYWHERE
+    least = max(width, v.shape[3], BENT if softcap or bias is not None or turns_of_some else 0)
     padded = next(each for each in TILES if least <= each)
     queries, keys, stages = TILES[padded]
     if softcap and bias is not None:
@@ -103,6 +104,15 @@ BACKWARD = TorchOperator(
 )
 
 
+def _check_dimensions(layout: str, **arrays: Array) -> None:
+    for name, array in arrays.items():
+        if not hasattr(array, "shape"):
+            expect(name, array, ())
+        if name != "lse" and len(array.shape) != LAYOUTS[layout]:
+            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
+                                allowed=f"{LAYOUTS[layout]}, as {layout} arrays have")  # fmt: skip
+
+
 @public.names
 def attention_backward(
     q: Array,
@@ -136,12 +146,7 @@ def attention_backward(
     """
     starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, cu_seqlens)
     layout = "bhsd" if starts_q is None else "packed"
-    for name, array in (("q", q), ("k", k), ("v", v), ("out", out), ("lse", lse), ("dout", dout)):
-        if not hasattr(array, "shape"):
-            expect(name, array, ())
-        if name != "lse" and len(array.shape) != LAYOUTS[layout]:
-            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
-                                allowed=f"{LAYOUTS[layout]}, as {layout} arrays have")  # fmt: skip
+    _check_dimensions(layout, q=q, k=k, v=v, out=out, lse=lse, dout=dout)
     if starts_q is not None:
         check_starts(starts_q, starts_k, bias)
         longest = q.shape[0] if longest is None else longest

@@ -185,7 +185,7 @@ def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
     @T.prim_func
     def attention_prepare(o: T.handle, do: T.handle, lse: T.handle, dlse: T.handle, starts_q: T.handle, lse2: T.handle,
                           delta: T.handle, sums: T.handle, turns: T.handle):  # fmt: skip
-        batch, heads, m, dv, tiles = T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
+        batch, heads, m, dv, tiles = [T.int32() for _ in range(5)]
         OUT, DO = [form.array(x, batch, heads, m, dv) for x in (o, do)]
         LSE = form.by_rows(lse, batch, heads, m)
         DLSE = form.by_rows(dlse, batch, heads, m) if has_slope else None
@@ -194,8 +194,7 @@ def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
         SUMS = T.match_buffer(sums, (batch, heads, tiles, rows * form.d), "float32")
         TURNS = T.match_buffer(turns, (batch, heads, tiles), "int32") if form.ordered else None
         T.assume(dv % 8 == 0)
-        tile, head, b = T.cta_id([tiles, heads, batch])
-        thread = T.thread_id([256])
+        (tile, head, b), thread = T.cta_id([tiles, heads, batch]), T.thread_id([256])
         place = BackwardPlace(form, starts, b, m, m)
         first: T.let = tile * rows
         row: T.let = place.start_q + first
