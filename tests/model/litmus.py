@@ -74,6 +74,7 @@ LITMUS = (
     row("mp-scope", "R", "O6", "W x; W.rel.cta f", "R.acq.gpu f=1; R x"),
     row("mp-scope: in one CTA", "O", "O6", "W x; W.rel.cta f", "R.acq.gpu f=1; R x", ctas=False),
     row("mp-scope-fence", "R", "S1d", "W x; F.cta; W.rlx.gpu f", "R.rlx.gpu f=1; F.gpu; R x"),
+    row("mp-scope-fence: of the reader", "R", "S1d", "W x; F.gpu; W.rlx.gpu f", "R.rlx.gpu f=1; F.cta; R x"),
     row("mp-other-var", "R", "S2", "W x; W.rel.gpu f; W.rlx.gpu g", "R.acq.gpu g=1; R x"),
     row("mp-rel-rlx", "O", "S2", "W x; W.rel.gpu f=1; W.rlx.gpu f=2", "R.acq.gpu f=2; R x"),
     row("mp-store", "R", "S3", "W x; W.rel.gpu f=1", "R.rlx.gpu f=1; W.rlx.gpu f=2", "R.acq.gpu f=2; R x"),
