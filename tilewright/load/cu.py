@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tilewright.errors import ArgumentError, choices
+from tilewright.errors import ArgumentError, ToolError, choices
 from tilewright.isa import ARCHS
 from tilewright.load.cu_compile import MadePtx, compile_cu
 from tilewright.load.cu_pieces import parameters, template_names
@@ -26,6 +26,7 @@ WIDE_CLUSTERS = "NonPortableClusterSizeAllowed"  # of CUDA's attribute of a func
 
 DEFAULT = "sm_90a"
 DEBUG, UNFUSED = "-G", "--fmad=false"  # options of NVRTC: nothing is optimised; no product and sum are one
+MOST_LINES = 100_000  # of a text that is not optimised
 MOST_BRANCHES = 250  # of a kernel that is not optimised: it calls a function for each step of a library
 UNOPTIMISED = ", debug\n"  # of the target, by -G
 _OURS = re.compile(
@@ -60,17 +61,20 @@ def load_cu(
     folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
     file = str(path) if path else _remembered(text)
 
-    def made(options: Sequence[str]) -> LoadedModule:
-        return _module(compile_cu(text, file, target, defines=defines, include=folders, names=kernels, options=options))
+    def compiled(options: Sequence[str]) -> MadePtx:
+        return compile_cu(text, file, target, defines=defines, include=folders, names=kernels, options=options)
 
     def as_written() -> LoadedModule:
-        module = made([*options, DEBUG])
+        ptx = compiled([*options, DEBUG])
+        if (many := ptx.ptx.count("\n")) > MOST_LINES:
+            raise ToolError("its text is too long to run", given=f"{many:,} lines", allowed=f"{MOST_LINES:,}")
+        module = _module(ptx)
         module.most_branches = MOST_BRANCHES
         return module
 
-    module = made(options)
+    module = _module(compiled(options))
     if DEBUG not in options:
-        module.builds = {"unoptimised": as_written, "exact": lambda: made([*options, UNFUSED])}
+        module.builds = {"unoptimised": as_written, "exact": lambda: _module(compiled([*options, UNFUSED]))}
     return module
 
 

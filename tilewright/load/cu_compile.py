@@ -25,7 +25,7 @@ from tilewright.load import cu_worker
 from tilewright.load.cu_headers import INSTALL, Include, header_macros, headers, includes, wheel_folders, wheel_versions
 from tilewright.load.cu_launches import instances
 from tilewright.load.cu_pieces import Chunk, blanked, host_in_macros, pieces
-from tilewright.load.cu_stand_ins import IMPLICIT
+from tilewright.load.cu_stand_ins import CUTLASS, IMPLICIT
 from tilewright.load.cu_tree import Macros
 
 __all__ = ["MadePtx", "compile_cu"]
@@ -34,7 +34,7 @@ SECONDS, BYTES = 60, 4 << 30  # that NVRTC may take
 ROUNDS = 8  # in which host code is left out
 _COMPLAINT = r"^{file}\((\d+)\): (?:catastrophic )?error: (.*)$"
 _MESSAGES_SHOWN = 4
-EXTRAS = {"curand": "curand", "cute/": "cutlass", "cutlass/": "cutlass"}  # that have headers, by how these begin
+EXTRAS = {"curand": "curand", **dict.fromkeys(CUTLASS, "cutlass")}  # that have headers, by how these begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,11 @@ def _made(
     request: dict[str, Any], sources: Sequence[_Source], others: Mapping[str, str], wanted: list[str],
     asked: tuple[str, ...],
 ) -> dict[str, Any]:  # fmt: skip
-    """What NVRTC makes of the texts as they are, or without their host code: launches are such code, always."""
+    """What NVRTC makes of the texts as they are, or without their host code: launches are such code, always, and
+    CUTLASS has functions that say neither.
+    """
     made = {"ptx": "", "log": ""}
-    if not any("<<<" in each.text for each in sources):
+    if not any("<<<" in each.text for each in sources) and not any(name.startswith(CUTLASS) for name in others):
         made = _asked(request | _texts(sources, others) | {"names": wanted})
     return made if made["ptx"] else _without_host_code(request, sources, others, wanted, asked, made)
 
