@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tilewright as tw
 from tilewright.cuda import cache
-from tilewright.load import cu_compile
+from tilewright.load import cu, cu_compile
+from tilewright.load.cu_headers import _mended, wheel_folders
 
 KERNEL = '#include "scale.h"\n__global__ void k(float* x) { x[threadIdx.x] *= SCALE; }\n'
 LAUNCH = "int main() { k<<<1, 32>>>(nullptr); }\n"
@@ -71,3 +73,20 @@ def test_a_text_with_launches_is_asked_for_without_them_at_once(file: Path, aske
 
     assert tw.load_cu(file).kernels == ["k"]
     assert [LAUNCH in text for text in asked] == [False]
+
+
+def test_an_unoptimised_text_that_is_too_long_is_left_out(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cu, "MOST_LINES", 10)
+
+    verdict = tw.check(tw.load_cu(file)["k"], np.ones(32, np.float32), grid=1, block=32)
+
+    assert verdict
+    assert verdict.not_covered[0] == "unoptimised code: its text is too long to run"
+
+
+@pytest.mark.skipif(len(wheel_folders()) < 2, reason="NVIDIA's headers are not installed: pip install tilewright[cu]")
+def test_headers_that_do_not_fit_cutlass_are_mended() -> None:
+    text = dict(_mended())["cuda/std/__utility/integer_sequence.h"]
+
+    assert "get_of_sequence(integer_sequence<" in text
+    assert " get(integer_sequence<" not in text

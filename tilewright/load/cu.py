@@ -31,6 +31,7 @@ WIDE_CLUSTERS = "NonPortableClusterSizeAllowed"  # of CUDA's attribute of a func
 
 DEFAULT = "sm_90a"
 DEBUG, UNFUSED = "-G", "--fmad=false"  # options of NVRTC: nothing is optimised; no product and sum are one
+MOST_LINES = 100_000  # of a text that is not optimised
 MOST_BRANCHES = 250  # of a kernel that is not optimised: it calls a function for each step of a library
 UNOPTIMISED = ", debug\n"  # of the target, by -G
 _OURS = re.compile(
@@ -74,13 +75,16 @@ def load_cu(
         return module
 
     def as_written() -> LoadedModule:
-        module = made([*options, DEBUG])
+        ptx = compiled(options=[*options, DEBUG])
+        if (many := ptx.ptx.count("\n")) > MOST_LINES:
+            raise ToolError("its text is too long to run", given=f"{many:,} lines", allowed=f"{MOST_LINES:,}")
+        module = _module(ptx)
         module.most_branches = MOST_BRANCHES
         return module
 
-    module = made(options)
+    module = _module(compiled(options))
     if DEBUG not in options:
-        module.builds = {"unoptimised": as_written, "exact": lambda: made([*options, UNFUSED])}
+        module.builds = {"unoptimised": as_written, "exact": lambda: _module(compiled([*options, UNFUSED]))}
     return module
 
 

@@ -34,7 +34,7 @@ from tilewright.load.cu_headers import (
 )
 from tilewright.load.cu_launches import instances
 from tilewright.load.cu_pieces import Chunk, blanked, host_in_macros, pieces, qualified
-from tilewright.load.cu_stand_ins import IMPLICIT
+from tilewright.load.cu_stand_ins import CUTLASS, IMPLICIT
 from tilewright.load.cu_tree import Macros
 
 __all__ = ["MadePtx", "answered", "compile_cu"]
@@ -47,7 +47,7 @@ HOST_ALGORITHMS = ("thrust/", "cub/device/", "cub/util_allocator", "cub/grid/") 
 _EXPRESSION = re.compile(r'Input name expression was: "([^"]*)"')
 _OF_ONE_FILE = re.compile(r"(\d+)(_GLOBAL__N_|_INTERNAL_)")
 _WITH_PROCESS = re.compile(r"_(?:GLOBAL__N_|INTERNAL_)_?[0-9a-f]{8}_\d+_\w+_[0-9a-f]{8}_\d+")
-EXTRAS = {"curand": "curand", "cute/": "cutlass", "cutlass/": "cutlass"}  # that have headers, by how these begin
+EXTRAS = {"curand": "curand", **dict.fromkeys(CUTLASS, "cutlass")}  # that have headers, by how these begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +122,11 @@ def _made(
     request: dict[str, Any], sources: Sequence[_Source], others: Mapping[str, str], wanted: list[str],
     asked: tuple[str, ...],
 ) -> dict[str, Any]:  # fmt: skip
-    """What NVRTC makes of the texts as they are, or without their host code: launches are such code, always."""
+    """What NVRTC makes of the texts as they are, or without their host code: launches are such code, always, and
+    CUTLASS has functions that say neither.
+    """
     made = {"ptx": "", "log": ""}
-    if not any("<<<" in each.text for each in sources):
+    if not any("<<<" in each.text for each in sources) and not any(name.startswith(CUTLASS) for name in others):
         made = answered(request | _texts(sources, others) | {"names": wanted})
     return made if made["ptx"] else _without_host_code(request, sources, others, wanted, asked, made)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tilewright.errors import ToolError
-from tilewright.load.cu_stand_ins import EMPTY, OF_WHEELS, STANDARD
+from tilewright.load.cu_stand_ins import CUTLASS, EMPTY, MENDED, OF_WHEELS, STANDARD
 
 __all__ = ["INSTALL", "Include", "absent", "headers", "includes", "wheel_folders", "wheel_versions"]
 
@@ -96,8 +96,24 @@ def wheel_folders() -> tuple[Path, ...]:
     for place in map(Path, sys.path):
         for folder in sorted(place.glob("nvidia/cu*/include")):
             if (folder / "cuda_fp16.h").is_file():
-                return (folder, folder / "cccl") if (folder / "cccl").is_dir() else (folder,)
-    return ()
+                return (folder, *filter(Path.is_dir, [folder / "cccl"]), *cutlass_folders())
+    return cutlass_folders()
+
+
+@cache
+def cutlass_folders() -> tuple[Path, ...]:
+    """The folder of CUTLASS's headers, where its wheel is installed."""
+    folders = (Path(place) / "cutlass_library/source/include" for place in sys.path)
+    return tuple(folder for folder in folders if (folder / "cute/tensor.hpp").is_file())[:1]
+
+
+def _mended() -> Iterator[tuple[str, str]]:
+    """Headers of CUTLASS and CCCL that do not fit each other, mended: their names and texts."""
+    for name, pattern, instead in MENDED:
+        path = next((each / name for each in wheel_folders() if (each / name).is_file()), None)
+        if path is not None:
+            text = path.read_text(encoding="utf-8", errors="replace")
+            yield name, f'#line 1 "{path}"\n{re.sub(pattern, instead, text)}'
 
 
 def absent(name: str) -> str:
@@ -124,7 +140,7 @@ def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str,
     """
     wheels, own = wheel_folders(), dict[str, Path]()
     found = {name: text for name, text in STANDARD.items() if not any((each / name).is_file() for each in wheels)}
-    found |= EMPTY | _of_torch() | (OF_WHEELS if len(wheels) > 1 else {})
+    found |= EMPTY | _of_torch() | (OF_WHEELS if any(folder.name == "cccl" for folder in wheels) else {})
     todo, macros = [(text, beside)], dict[str, tuple[str, str]]()
     while todo:
         inner, folder = todo.pop()
@@ -135,6 +151,8 @@ def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str,
                 todo.append((path.read_text(encoding="utf-8", errors="replace"), path.parent))
             if path is not None:
                 own.setdefault(include.name, path)
+            elif include.name.startswith(CUTLASS) and cutlass_folders():
+                found |= dict(_mended())
             elif include.name not in found and not any((each / include.name).is_file() for each in wheels):
                 is_torchs = _OF_TORCH.match(include.name)
                 found[include.name] = f"#pragma once\n#include <{TORCH}>\n" if is_torchs else absent(include.name)

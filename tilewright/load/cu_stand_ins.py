@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["EMPTY", "IMPLICIT", "OF_WHEELS", "STANDARD"]
+__all__ = ["CUTLASS", "EMPTY", "IMPLICIT", "MENDED", "OF_WHEELS", "STANDARD"]
 
 _INTEGERS = "".join(
     f"typedef {'unsigned ' * (not sign)}{kind} {'' if sign else 'u'}int{bits}_t;\n"
@@ -195,3 +195,14 @@ OF_WHEELS = {
     "cub/cub.cuh": "#pragma once\n" + "".join(f"#include <cub/{name}.cuh>\n" for name in _CUB),
 }  # fmt: skip
 """Headers that libcu++ has under its own name, and CUB's header of everything, which NVRTC refuses as a whole."""
+
+CUTLASS = ("cute/", "cutlass/")  # how its headers begin
+_OF_TUPLES = r"template\s*<[^<>]*>(\s*)struct tuple_(?:size|element);"
+_GET = r"(template <[^<>]*>\s*\[\[nodiscard\]\] _CCCL_API constexpr \w+) get(?=\(integer_sequence)"
+MENDED = (
+    *((f"cute/{name}.hpp", _OF_TUPLES, r"\1") for name in (
+        "container/array", "container/array_subbyte", "container/tuple", "container/type_list",
+        "numeric/arithmetic_tuple")),
+    ("cuda/std/__utility/integer_sequence.h", _GET, r"\1 get_of_sequence"),
+)  # fmt: skip
+"""Headers by name, what CUTLASS 4.2 declares as CCCL 13.3 does not, or both define, and what stands in its place."""
