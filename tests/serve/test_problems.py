@@ -11,7 +11,7 @@ import pytest
 from tests.examples.compute import EXAMPLES
 from tilewright.errors import ArgumentError
 from tilewright.serve.arrays import packed, unpacked
-from tilewright.serve.contest import Bounds, contest
+from tilewright.serve.contest import Allowance, contest
 from tilewright.serve.problem import problem_of
 from tilewright.verdict import Report
 
@@ -47,11 +47,11 @@ def judged(tmp_path: Path, submission: str, seconds: float = 30.0) -> Report:
         (tmp_path / name).write_text((ROW_SUMS / name).read_text())
     (tmp_path / "task.yml").write_text(TASK)
     (tmp_path / "submission.py").write_text(submission)
-    return contest(problem_of(tmp_path), bounds=Bounds(seconds, 8 << 30))
+    return contest(problem_of(tmp_path), bounds=Allowance(seconds, 8 << 30))
 
 
 def test_the_example_is_right_at_every_size() -> None:
-    report = contest(problem_of(ROW_SUMS), bounds=Bounds(30.0, 8 << 30))
+    report = contest(problem_of(ROW_SUMS), bounds=Allowance(30.0, 8 << 30))
 
     assert report.status == "clean"
     assert report.verdicts[0].kernel == "rows=8, columns=64, seed=4242"
@@ -176,6 +176,6 @@ def custom_kernel(data):
     return data[0].to("cuda").sum(dim=1)
 """)
 
-    report = contest(problem_of(tmp_path), bounds=Bounds(60.0, 64 << 30))
+    report = contest(problem_of(tmp_path), bounds=Allowance(60.0, 64 << 30))
 
     assert report.status == "clean", str(report)

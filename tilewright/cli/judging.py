@@ -140,11 +140,11 @@ def judge(
     """
     from json import dumps
 
-    from tilewright.serve.contest import Bounds, contest
+    from tilewright.serve.contest import Allowance, contest
     from tilewright.serve.problem import problem_of
     from tilewright.view.terminal import say
 
-    bounds = Bounds(seconds, MOST_BYTES, walls)
+    bounds = Allowance(seconds, MOST_BYTES, walls)
     group = "benchmarks" if benchmarks else "tests"
     report = contest(problem_of(folder, submission), group=group, checks=checks, bounds=bounds)
     if json:

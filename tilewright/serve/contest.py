@@ -34,13 +34,13 @@ from tilewright.serve.problem import Problem, function_of
 from tilewright.sim import parse_checks
 from tilewright.verdict import Report, Verdict, report_from, verdict_on
 
-__all__ = ["Bounds", "contest"]
+__all__ = ["Allowance", "contest"]
 
 NO_KERNEL = "kernels: the submission launched none; its results are what Python computed"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Bounds:
+class Allowance:
     """What each process of a test may take: seconds, and bytes of address space. walls: is it kept from files, the
     network and other processes? Triton needs the first and the last.
     """
@@ -50,7 +50,7 @@ class Bounds:
     walls: bool = True
 
 
-def contest(problem: Problem, *, group: str = "tests", checks: str = "all", bounds: Bounds) -> Report:
+def contest(problem: Problem, *, group: str = "tests", checks: str = "all", bounds: Allowance) -> Report:
     """A verdict for each test of a group, "tests" or "benchmarks"."""
     with suppress(ImportError):  # a library that is found by processes and files, which walls refuse
         from cuda.bindings import nvrtc
@@ -60,7 +60,7 @@ def contest(problem: Problem, *, group: str = "tests", checks: str = "all", boun
     return Report(str(problem.submission), tuple(verdicts), {"limit_s": bounds.seconds, "limit_bytes": bounds.nbytes})
 
 
-def _judged(problem: Problem, test: Mapping[str, Any], checks: str, bounds: Bounds) -> Verdict:
+def _judged(problem: Problem, test: Mapping[str, Any], checks: str, bounds: Allowance) -> Verdict:
     began = monotonic()
     name = ", ".join(f"{key}={value}" for key, value in test.items())
     inputs = {key: str(value) for key, value in test.items()}
@@ -109,7 +109,7 @@ def _together(name: str, inputs: Mapping[str, str], kernels: tuple[Verdict, ...]
 # In a process of its own
 
 
-def _apart(problem: Problem, work: Callable[[], bytes], bounds: Bounds) -> bytes | Finding:
+def _apart(problem: Problem, work: Callable[[], bytes], bounds: Allowance) -> bytes | Finding:
     """The bytes, or why there are none: the author's own error, with the line, or a limit."""
     files = {file.resolve() for file in (problem.submission, problem.reference, *problem.modules.values())}
 
