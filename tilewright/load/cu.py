@@ -82,9 +82,9 @@ def load_cu(
         module.most_branches = MOST_BRANCHES
         return module
 
-    module = _module(compiled(options))
+    module = made(options)
     if DEBUG not in options:
-        module.builds = {"unoptimised": as_written, "exact": lambda: _module(compiled([*options, UNFUSED]))}
+        module.builds = {"unoptimised": as_written, "exact": lambda: made([*options, UNFUSED])}
     return module
 
 
